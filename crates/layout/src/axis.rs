@@ -1,0 +1,368 @@
+//! Named axes: what a coordinate counts.
+
+use crate::error::{Error, Result};
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// Longest axis name, in bytes.
+pub const MAX_AXIS_NAME: usize = 23;
+
+/// An execution scope of a kernel, wide to narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// The whole grid.
+    Kernel,
+    /// A cluster of CTAs.
+    Cluster,
+    /// A cooperative thread array (thread block).
+    Cta,
+    /// Four warps.
+    Warpgroup,
+    /// Thirty-two threads.
+    Warp,
+    /// One thread.
+    Thread,
+}
+
+impl Scope {
+    /// Every scope, wide to narrow.
+    pub const ALL: [Scope; 6] =
+        [Scope::Kernel, Scope::Cluster, Scope::Cta, Scope::Warpgroup, Scope::Warp, Scope::Thread];
+
+    /// The lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Kernel => "kernel",
+            Scope::Cluster => "cluster",
+            Scope::Cta => "cta",
+            Scope::Warpgroup => "warpgroup",
+            Scope::Warp => "warp",
+            Scope::Thread => "thread",
+        }
+    }
+
+    /// The scope of that name.
+    pub fn from_name(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|s| s.name() == name)
+    }
+
+    /// How many of `self` fit in one `outer` on CUDA hardware, where that is fixed.
+    pub(crate) fn count_in(self, outer: Scope) -> Option<i64> {
+        match (self, outer) {
+            (Scope::Thread, Scope::Warp) => Some(32),
+            (Scope::Warp, Scope::Warpgroup) => Some(4),
+            (Scope::Thread, Scope::Warpgroup) => Some(128),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an axis ranges over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AxisKind {
+    /// Addresses, in elements of a memory space.
+    Memory,
+    /// Members of a scope, counted inside a wider one: `laneid` counts threads within a warp.
+    Thread {
+        /// The scope that is counted.
+        of: Scope,
+        /// The scope inside which it is counted.
+        within: Scope,
+    },
+    /// Members of a device mesh.
+    Device,
+}
+
+impl AxisKind {
+    /// `memory`, `thread` or `device`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AxisKind::Memory => "memory",
+            AxisKind::Thread { .. } => "thread",
+            AxisKind::Device => "device",
+        }
+    }
+}
+
+/// A named axis. A plain value: two axes are the same when name and kind are.
+///
+/// Axes are ordered by name, which is the order in which offsets are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Axis {
+    name: [u8; MAX_AXIS_NAME],
+    len: u8,
+    kind: AxisKind,
+}
+
+impl Axis {
+    /// Linear memory, in elements. The default axis of every notation.
+    pub const M: Axis = Axis::builtin("m", AxisKind::Memory);
+    /// Position in a device mesh.
+    pub const PID: Axis = Axis::builtin("pid", AxisKind::Device);
+    /// Thread in a warp.
+    pub const LANEID: Axis =
+        Axis::builtin("laneid", AxisKind::Thread { of: Scope::Thread, within: Scope::Warp });
+    /// Thread in a CTA.
+    pub const TX: Axis =
+        Axis::builtin("tx", AxisKind::Thread { of: Scope::Thread, within: Scope::Cta });
+
+    const fn builtin(name: &str, kind: AxisKind) -> Axis {
+        let bytes = name.as_bytes();
+        assert!(bytes.len() <= MAX_AXIS_NAME);
+        let mut buf = [0; MAX_AXIS_NAME];
+        let mut i = 0;
+        while i < bytes.len() {
+            buf[i] = bytes[i];
+            i += 1;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "at most MAX_AXIS_NAME")]
+        Axis { name: buf, len: bytes.len() as u8, kind }
+    }
+
+    /// An axis of the user's own.
+    ///
+    /// Names are ASCII identifiers of at most [`MAX_AXIS_NAME`] bytes; `S` and `R` are taken by
+    /// the notation.
+    pub fn new(name: &str, kind: AxisKind) -> Result<Axis> {
+        let bad = |reason| Err(Error::BadAxisName { name: name.to_string(), reason });
+        let mut chars = name.bytes();
+        if !chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_') {
+            return bad("a name starts with a letter or `_`");
+        }
+        if !chars.all(|c| c.is_ascii_alphanumeric() || c == b'_') {
+            return bad("a name is made of letters, digits and `_`");
+        }
+        if name.len() > MAX_AXIS_NAME {
+            return bad("a name has at most 23 bytes");
+        }
+        if matches!(name, "S" | "R") {
+            return bad("`S` and `R` are words of the notation");
+        }
+        if let AxisKind::Thread { of, within } = kind
+            && of <= within
+        {
+            return bad("a thread axis counts a scope inside a wider one");
+        }
+        Ok(Axis::builtin(name, kind))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        std::str::from_utf8(&self.name[..self.len as usize]).expect("names are checked to be ASCII")
+    }
+
+    /// What it ranges over.
+    pub fn kind(&self) -> AxisKind {
+        self.kind
+    }
+
+    /// Whether it counts addresses.
+    pub fn is_memory(&self) -> bool {
+        self.kind == AxisKind::Memory
+    }
+
+    /// Whether it counts members of an execution scope.
+    pub fn is_thread(&self) -> bool {
+        matches!(self.kind, AxisKind::Thread { .. })
+    }
+}
+
+impl Hash for Axis {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl PartialOrd for Axis {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Axis {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Names are padded with zero bytes, so the byte order of the buffers is the name order.
+        self.name.cmp(&other.name).then_with(|| {
+            let rank = |k: AxisKind| match k {
+                AxisKind::Memory => (0, None),
+                AxisKind::Thread { of, within } => (1, Some((of, within))),
+                AxisKind::Device => (2, None),
+            };
+            rank(self.kind).cmp(&rank(other.kind))
+        })
+    }
+}
+
+impl fmt::Debug for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.name())
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+const fn thread(name: &str, of: Scope, within: Scope) -> Axis {
+    Axis::builtin(name, AxisKind::Thread { of, within })
+}
+
+/// The axes that every table knows.
+const BUILTIN: [Axis; 19] = [
+    Axis::M,
+    Axis::builtin("P", AxisKind::Memory),
+    Axis::builtin("F", AxisKind::Memory),
+    Axis::builtin("Bank", AxisKind::Memory),
+    Axis::builtin("TLane", AxisKind::Memory),
+    Axis::builtin("TCol", AxisKind::Memory),
+    Axis::PID,
+    thread("bx", Scope::Cta, Scope::Kernel),
+    thread("by", Scope::Cta, Scope::Kernel),
+    thread("bz", Scope::Cta, Scope::Kernel),
+    thread("cbx", Scope::Cta, Scope::Cluster),
+    thread("cby", Scope::Cta, Scope::Cluster),
+    thread("cbz", Scope::Cta, Scope::Cluster),
+    Axis::TX,
+    thread("warpid", Scope::Warp, Scope::Cta),
+    Axis::LANEID,
+    thread("wgid", Scope::Warpgroup, Scope::Cta),
+    thread("tid_in_wg", Scope::Thread, Scope::Warpgroup),
+    thread("wid_in_wg", Scope::Warp, Scope::Warpgroup),
+];
+
+/// Second names: the documents of the field also write `tid` for `tx` and `reg` for `m`.
+const ALIASES: [(&str, Axis); 2] = [("tid", Axis::TX), ("reg", Axis::M)];
+
+/// The axes that a text may name: the built-in ones and those that the user declares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AxisTable {
+    declared: Vec<Axis>,
+}
+
+impl AxisTable {
+    /// A table of the built-in axes alone.
+    pub fn new() -> AxisTable {
+        AxisTable::default()
+    }
+
+    /// Adds an axis. Declaring the same axis twice is harmless; the same name with another kind
+    /// is an error.
+    pub fn declare(&mut self, name: &str, kind: AxisKind) -> Result<Axis> {
+        if let Ok(known) = self.get(name) {
+            if known.kind() == kind {
+                return Ok(known);
+            }
+            return Err(Error::AxisConflict { name: name.to_string() });
+        }
+        let axis = Axis::new(name, kind)?;
+        self.declared.push(axis);
+        Ok(axis)
+    }
+
+    /// The axis of that name; aliases (`tid`, `reg`) give the axis they stand for.
+    pub fn get(&self, name: &str) -> Result<Axis> {
+        if let Some(axis) = self.iter().find(|a| a.name() == name) {
+            return Ok(axis);
+        }
+        if let Some((_, axis)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return Ok(*axis);
+        }
+        let known: Vec<_> = self.iter().map(|a| a.name().to_string()).collect();
+        // A name is user input of any length: quote enough to recognise it.
+        let name = name.chars().take(64).collect();
+        Err(Error::UnknownAxis { name, known: known.join(", ") })
+    }
+
+    /// Every axis it knows.
+    pub fn iter(&self) -> impl Iterator<Item = Axis> + '_ {
+        BUILTIN.iter().chain(&self.declared).copied()
+    }
+}
+
+/// The pair (narrowest scope counted, widest scope counted in) that a set of thread axes spans.
+///
+/// The axes must form one chain: each counts the scope inside which the next narrower one is
+/// counted. Axes of the same pair (`bx`, `by`) are one link. `None` for no thread axis at all.
+pub fn scope_pair(axes: &[Axis]) -> Result<Option<(Scope, Scope)>> {
+    let mut links: Vec<(Scope, Scope, Axis)> = Vec::new();
+    for axis in axes {
+        if let AxisKind::Thread { of, within } = axis.kind()
+            && !links.iter().any(|(o, w, _)| (*o, *w) == (of, within))
+        {
+            links.push((of, within, *axis));
+        }
+    }
+    links.sort_by_key(|(of, within, _)| std::cmp::Reverse((*of, *within)));
+    for pair in links.windows(2) {
+        let ((of, within, a), (next_of, next_within, b)) = (pair[0], pair[1]);
+        // A grid axis counts CTAs, and so does a cluster axis: both say where the CTA is.
+        if next_of > within || of == next_of {
+            let reason = format!(
+                "`{a}` ({of} in {within}) and `{b}` ({next_of} in {next_within}) give two answers"
+            );
+            return Err(Error::NoScope { reason });
+        }
+        if next_of < within {
+            let reason = format!("nothing counts {within} between `{a}` and `{b}`");
+            return Err(Error::NoScope { reason });
+        }
+    }
+    Ok(links.first().zip(links.last()).map(|(first, last)| (first.0, last.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(names: &[&str]) -> Result<Option<(&'static str, &'static str)>> {
+        let table = AxisTable::new();
+        let axes: Vec<_> = names.iter().map(|n| table.get(n).expect("built in")).collect();
+        scope_pair(&axes).map(|p| p.map(|(a, b)| (a.name(), b.name())))
+    }
+
+    #[test]
+    fn scope_pairs_follow_the_chain() {
+        assert_eq!(pair(&["m"]), Ok(None));
+        assert_eq!(pair(&["laneid"]), Ok(Some(("thread", "warp"))));
+        assert_eq!(pair(&["laneid", "warpid"]), Ok(Some(("thread", "cta"))));
+        assert_eq!(pair(&["wid_in_wg", "laneid", "m"]), Ok(Some(("thread", "warpgroup"))));
+        assert_eq!(pair(&["wid_in_wg", "wgid"]), Ok(Some(("warp", "cta"))));
+        assert_eq!(pair(&["bx"]), Ok(Some(("cta", "kernel"))));
+        assert_eq!(pair(&["bx", "by", "tx"]), Ok(Some(("thread", "kernel"))));
+        assert_eq!(pair(&["tx", "cbx"]), Ok(Some(("thread", "cluster"))));
+    }
+
+    #[test]
+    fn gaps_and_double_answers_are_errors() {
+        for names in [&["laneid", "wgid"][..], &["laneid", "warpid", "tx"], &["warpid", "wgid"]] {
+            assert_eq!(pair(names).map_err(|e| e.kind()), Err("no_scope"), "{names:?}");
+        }
+        assert!(pair(&["bx", "cbx"]).is_err());
+        assert!(pair(&["laneid", "wid_in_wg", "warpid"]).is_err());
+    }
+
+    #[test]
+    fn tables_know_aliases_and_refuse_clashes() {
+        let mut table = AxisTable::new();
+        assert_eq!(table.get("tid"), Ok(Axis::TX));
+        assert_eq!(table.get("reg"), Ok(Axis::M));
+        let lx = table.declare("lx", AxisKind::Memory).expect("a fine name");
+        assert_eq!(table.get("lx"), Ok(lx));
+        assert_eq!(table.declare("lx", AxisKind::Memory), Ok(lx));
+        assert_eq!(table.declare("lx", AxisKind::Device).map_err(|e| e.kind()), Err("axis_conflict"));
+        assert_eq!(table.declare("m", AxisKind::Device).map_err(|e| e.kind()), Err("axis_conflict"));
+        for bad in ["", "1x", "a b", "S", "x".repeat(24).as_str(), "é"] {
+            assert!(table.declare(bad, AxisKind::Memory).is_err(), "{bad:?}");
+        }
+        assert!(table.get("nope").is_err());
+    }
+}

@@ -1,0 +1,387 @@
+//! What can go wrong, one variant per violated precondition, each with its witness.
+
+use crate::axis::Axis;
+use crate::layout::Point;
+use std::fmt;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A refused request.
+///
+/// Every variant names the place that fails (an iter, a dimension, an index, an axis) and its
+/// message says what would have been accepted. [`Error::kind`] is a stable identifier for
+/// programs; [`Error::witness`] is the place as data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An axis name that no table declares.
+    #[error("unknown axis `{name}`; known axes: {known}")]
+    UnknownAxis {
+        /// The name as written.
+        name: String,
+        /// The names that would be accepted.
+        known: String,
+    },
+    /// An axis name that cannot be one.
+    #[error("`{name}` cannot name an axis: {reason}")]
+    BadAxisName {
+        /// The name as written.
+        name: String,
+        /// What a name must be.
+        reason: &'static str,
+    },
+    /// One name with two meanings inside one layout or table.
+    #[error("axis `{name}` is declared twice with different kinds")]
+    AxisConflict {
+        /// The name declared twice.
+        name: String,
+    },
+    /// An extent below zero.
+    #[error("{what} {index} has negative extent {extent}; extents are 0 or more")]
+    NegativeExtent {
+        /// What the index counts: `iter`, `dimension`, `device dimension`.
+        what: &'static str,
+        /// Which one.
+        index: usize,
+        /// The extent given.
+        extent: i64,
+    },
+    /// A quantity that does not fit in 64 bits.
+    #[error("{what} does not fit in 64 bits")]
+    Overflow {
+        /// The quantity.
+        what: String,
+    },
+    /// Two counts that must agree.
+    #[error("{what} has {found} elements, but the layout has {expected}")]
+    SizeMismatch {
+        /// Whose size was looked at.
+        what: String,
+        /// The size that would be accepted.
+        expected: i64,
+        /// The size given (saturated when it does not fit).
+        found: i128,
+    },
+    /// Two lengths that must agree.
+    #[error("{what} has {found} entries, expected {expected}")]
+    LengthMismatch {
+        /// Whose length was looked at.
+        what: &'static str,
+        /// The length that would be accepted.
+        expected: usize,
+        /// The length given.
+        found: usize,
+    },
+    /// A coordinate outside its dimension.
+    #[error("coordinate {value} in dimension {dim} is outside [0, {extent})")]
+    CoordinateOutOfRange {
+        /// The dimension.
+        dim: usize,
+        /// The coordinate given.
+        value: i64,
+        /// The extent of that dimension.
+        extent: i64,
+    },
+    /// A flat index outside the layout.
+    #[error("index {index} is outside [0, {size})")]
+    IndexOutOfRange {
+        /// The index given.
+        index: i64,
+        /// The number of elements.
+        size: i64,
+    },
+    /// A slice outside its dimension.
+    #[error(
+        "region [{begin}, {end}) of dimension {dim} is not inside [0, {extent}] with begin <= end"
+    )]
+    RegionOutOfRange {
+        /// The dimension.
+        dim: usize,
+        /// First element.
+        begin: i64,
+        /// One past the last element.
+        end: i64,
+        /// The extent of that dimension.
+        extent: i64,
+    },
+    /// A shape whose boundaries cut an iter where it does not divide.
+    #[error(
+        "the layout cannot be grouped by {shape:?}: the boundary of dimension {dim} (every {boundary} \
+         elements) cuts iter {iter} of extent {extent} where it does not divide"
+    )]
+    NotGroupable {
+        /// The shape asked for.
+        shape: Vec<i64>,
+        /// The dimension whose boundary fails.
+        dim: usize,
+        /// Elements between two such boundaries.
+        boundary: i64,
+        /// The iter that is cut.
+        iter: usize,
+        /// Its extent.
+        extent: i64,
+    },
+    /// Shapes without a common refinement.
+    #[error(
+        "no common refinement: boundaries every {a} and every {b} elements do not divide one another"
+    )]
+    NoCommonRefinement {
+        /// One boundary, in elements.
+        a: i64,
+        /// The other boundary, in elements.
+        b: i64,
+    },
+    /// A list that is not a permutation.
+    #[error("{perm:?} is not a permutation of 0..{len}: {reason}")]
+    BadPermutation {
+        /// The list given.
+        perm: Vec<usize>,
+        /// How many entries there should be.
+        len: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Separators that do not delimit groups.
+    #[error("separators {seps:?} must rise from 0 to {len}")]
+    BadSeparators {
+        /// The list given.
+        seps: Vec<usize>,
+        /// The number of iters.
+        len: usize,
+    },
+    /// A swizzle outside its bounds.
+    #[error("Swizzle({per_element},{swizzle_len},{atom_len}) is not well-formed: {reason}")]
+    BadSwizzle {
+        /// M.
+        per_element: i64,
+        /// B.
+        swizzle_len: i64,
+        /// S.
+        atom_len: i64,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+    /// A swizzle of something that has no addresses at or above zero.
+    #[error("a swizzle needs addresses on `m` that are 0 or more: {reason}")]
+    SwizzleDomain {
+        /// What was found instead.
+        reason: String,
+    },
+    /// An operator that is defined only on layouts without padding.
+    #[error(
+        "`{op}` is not defined on a layout with padding; take its padded layout or its slice first"
+    )]
+    Padded {
+        /// The operator.
+        op: &'static str,
+    },
+    /// An operator that is defined only on layouts without a swizzle.
+    #[error("`{op}` is not defined here on a swizzled layout; {help}")]
+    Swizzled {
+        /// The operator.
+        op: &'static str,
+        /// What would be accepted.
+        help: &'static str,
+    },
+    /// An operator that needs one memory axis.
+    #[error("`{op}` needs a layout on the single axis `{axis}`; this one also uses {found}")]
+    NotOneAxis {
+        /// The operator.
+        op: &'static str,
+        /// The axis it may use.
+        axis: String,
+        /// The axes in the way.
+        found: String,
+    },
+    /// No layout of the model gives the asked mapping.
+    #[error("not expressible: {reason} (witness: index {index})")]
+    NotExpressible {
+        /// Why.
+        reason: String,
+        /// The first flat index that no layout can serve together with those before it.
+        index: i64,
+    },
+    /// The image of the right layout leaves the domain of the left one.
+    #[error("index {index} maps to {value}, outside the domain [0, {size}) of the left layout")]
+    OutsideDomain {
+        /// A flat index of the right layout.
+        index: i64,
+        /// Where it goes.
+        value: i64,
+        /// The size of the left layout.
+        size: i64,
+    },
+    /// Two elements in one place where that is not allowed.
+    #[error("elements {a} and {b} share the place {place}")]
+    Aliased {
+        /// A flat index.
+        a: i64,
+        /// Another flat index.
+        b: i64,
+        /// The place both map to.
+        place: Point,
+    },
+    /// A place that holds nothing where every place must hold something.
+    #[error("nothing maps to the place {place}")]
+    NotCovered {
+        /// The place left out.
+        place: Point,
+    },
+    /// A grouping of packed elements that are not neighbours in memory.
+    #[error(
+        "cannot pack {num} elements: element {index} is not at a multiple of {num} followed by its \
+         {num} neighbours on `m`"
+    )]
+    NotPackable {
+        /// Elements per packed element.
+        num: i64,
+        /// The first element of the group that fails.
+        index: i64,
+    },
+    /// A parameter outside its range.
+    #[error("{what} is {value}; {accepted}")]
+    BadParameter {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: i64,
+        /// What would be accepted.
+        accepted: String,
+    },
+    /// A question whose exact answer would need more steps than allowed.
+    #[error("{what} would take more than {limit} steps to decide exactly")]
+    TooLarge {
+        /// The question.
+        what: &'static str,
+        /// The number of steps allowed.
+        limit: u64,
+    },
+    /// The thread axes of a layout do not form one chain of scopes.
+    #[error("no scope pair: {reason}")]
+    NoScope {
+        /// The gap or the clash.
+        reason: String,
+    },
+    /// A view that strides cannot express.
+    #[error("{call} needs a copy: {reason}")]
+    NeedsCopy {
+        /// The view asked for.
+        call: &'static str,
+        /// The dimension and the rule that fails.
+        reason: String,
+    },
+    /// A dtype that the device does not store.
+    #[error("dtype `{dtype}` is not stored on the device; supported: {supported}")]
+    UnsupportedDtype {
+        /// The dtype.
+        dtype: String,
+        /// The list of dtypes that are.
+        supported: String,
+    },
+    /// A stick layout that contradicts itself or its host tensor.
+    #[error("device dimension {dim}: {reason}")]
+    BadStick {
+        /// The device dimension.
+        dim: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A host element that no device position holds.
+    #[error("host element {index} has no place on the device: {reason}")]
+    HostNotCovered {
+        /// Offset of the host element in the tensor's own strides.
+        index: i64,
+        /// The gap.
+        reason: String,
+    },
+}
+
+/// The place that a refusal points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Witness {
+    /// A flat index of the layout.
+    Index(i64),
+    /// A coordinate, one entry per dimension.
+    Coordinate(Vec<i64>),
+    /// Two flat indices that clash.
+    Pair(i64, i64),
+    /// A dimension or iter, counted from 0.
+    Dim(usize),
+    /// A place on named axes.
+    Place(Point),
+    /// A name.
+    Name(String),
+}
+
+impl Error {
+    /// A stable identifier for programs, in snake case.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::UnknownAxis { .. } => "unknown_axis",
+            Error::BadAxisName { .. } => "bad_axis_name",
+            Error::AxisConflict { .. } => "axis_conflict",
+            Error::NegativeExtent { .. } => "negative_extent",
+            Error::Overflow { .. } => "overflow",
+            Error::SizeMismatch { .. } => "size_mismatch",
+            Error::LengthMismatch { .. } => "length_mismatch",
+            Error::CoordinateOutOfRange { .. } | Error::IndexOutOfRange { .. } => "out_of_range",
+            Error::RegionOutOfRange { .. } => "region_out_of_range",
+            Error::NotGroupable { .. } => "not_groupable",
+            Error::NoCommonRefinement { .. } => "no_common_refinement",
+            Error::BadPermutation { .. } => "bad_permutation",
+            Error::BadSeparators { .. } => "bad_separators",
+            Error::BadSwizzle { .. } => "bad_swizzle",
+            Error::SwizzleDomain { .. } => "swizzle_domain",
+            Error::Padded { .. } => "padded",
+            Error::Swizzled { .. } => "swizzled",
+            Error::NotOneAxis { .. } => "not_one_axis",
+            Error::NotExpressible { .. } => "not_expressible",
+            Error::OutsideDomain { .. } => "outside_domain",
+            Error::Aliased { .. } => "aliased",
+            Error::NotCovered { .. } => "not_covered",
+            Error::NotPackable { .. } => "not_packable",
+            Error::BadParameter { .. } => "bad_parameter",
+            Error::TooLarge { .. } => "too_large",
+            Error::NoScope { .. } => "no_scope",
+            Error::NeedsCopy { .. } => "needs_copy",
+            Error::UnsupportedDtype { .. } => "unsupported_dtype",
+            Error::BadStick { .. } => "bad_stick",
+            Error::HostNotCovered { .. } => "host_not_covered",
+        }
+    }
+
+    /// The place it points at, where there is one.
+    pub fn witness(&self) -> Option<Witness> {
+        Some(match self {
+            Error::UnknownAxis { name, .. }
+            | Error::BadAxisName { name, .. }
+            | Error::AxisConflict { name } => Witness::Name(name.clone()),
+            Error::UnsupportedDtype { dtype, .. } => Witness::Name(dtype.clone()),
+            Error::NegativeExtent { index, .. } => Witness::Dim(*index),
+            Error::CoordinateOutOfRange { dim, .. }
+            | Error::RegionOutOfRange { dim, .. }
+            | Error::NotGroupable { dim, .. }
+            | Error::BadStick { dim, .. } => Witness::Dim(*dim),
+            Error::IndexOutOfRange { index, .. }
+            | Error::NotExpressible { index, .. }
+            | Error::OutsideDomain { index, .. }
+            | Error::NotPackable { index, .. }
+            | Error::HostNotCovered { index, .. } => Witness::Index(*index),
+            Error::Aliased { a, b, .. } => Witness::Pair(*a, *b),
+            Error::NotCovered { place } => Witness::Place(place.clone()),
+            Error::NoCommonRefinement { a, b } => Witness::Pair(*a, *b),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn overflow(what: impl fmt::Display) -> Error {
+        Error::Overflow { what: what.to_string() }
+    }
+
+    pub(crate) fn not_one_axis(op: &'static str, axis: Axis, all: &[Axis]) -> Error {
+        let others: Vec<_> =
+            all.iter().filter(|a| **a != axis).map(|a| format!("`{}`", a.name())).collect();
+        let found = if others.is_empty() { "no memory axis".into() } else { others.join(", ") };
+        Error::NotOneAxis { op, axis: axis.name().to_string(), found }
+    }
+}

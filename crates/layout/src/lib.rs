@@ -1,0 +1,63 @@
+//! The algebra of tensor layouts.
+//!
+//! Tensors look multidimensional; memory is a line, threads are numbered, devices form a mesh. A
+//! [`Layout`] says where every element lives: it maps a logical index to a **set of coordinates on
+//! named axes**. Everything else in Zellige (notations, moves, the compiler, the drawings) reads
+//! this one type.
+//!
+//! # Semantics
+//! An [`Iter`] is `(extent, stride, axis)`. A [`TileLayout`] is a shard `D` (ordered iters), a
+//! replica `R` (a multiset of iters) and an offset `O` (one integer per axis):
+//!
+//! ```text
+//! L(x) = { D(x) + r + O | r in R }
+//! ```
+//!
+//! 1. The logical coordinate is flattened row-major over the shape.
+//! 2. The flat index is split over the extents of the shard, last iter fastest.
+//! 3. Each digit adds `digit * stride` on its axis; then the offset.
+//! 4. Each combination of replica digits gives one coordinate of the set.
+//!
+//! A [`Layout`] adds a [`Swizzle`], an XOR permutation of the coordinate on `m`, and a [`Window`]:
+//! the valid extents inside padded ones. Nothing assumes powers of two; arithmetic is checked, and
+//! overflow is an error.
+//!
+//! ```
+//! use zellige_layout::{Axis, AxisTable, Iter, TileLayout, Layout};
+//! let axes = AxisTable::new();
+//! let (lane, warp) = (axes.get("laneid")?, axes.get("warpid")?);
+//! // (8,16) on two of four warps, five warps into the block.
+//! let tile = TileLayout::new(
+//!     vec![Iter::new(8, 4, lane), Iter::new(2, 1, warp), Iter::new(4, 1, lane), Iter::mem(2, 1)],
+//!     vec![Iter::new(2, 4, warp)],
+//!     [(warp, 5)],
+//! )?;
+//! let layout = Layout::from(tile);
+//! let places = layout.apply(&[8, 16], &[7, 15])?.points();
+//! assert_eq!(places.len(), 2);
+//! assert_eq!(places[0].get(lane), 31);
+//! assert_eq!((places[0].get(warp), places[1].get(warp)), (6, 10));
+//! assert_eq!(places[0].get(Axis::M), 1);
+//! # Ok::<(), zellige_layout::Error>(())
+//! ```
+//!
+//! # What it may not do
+//! Touch bytes, text, threads or files. There is no `unsafe` here.
+
+#![forbid(unsafe_code)]
+
+mod axis;
+mod error;
+mod int;
+mod layout;
+mod proof;
+mod swizzle;
+mod tile;
+mod window;
+
+pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
+pub use error::{Error, Result, Witness};
+pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
+pub use swizzle::Swizzle;
+pub use tile::{Bounds, Iter, TileLayout};
+pub use window::{Extent, Window};

@@ -1,0 +1,147 @@
+//! Valid extents inside padded ones: which part of a layout's domain holds elements.
+
+use crate::error::{Error, Result};
+use crate::int::product;
+
+/// One logical dimension: elements `begin .. begin + valid` of a padded extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// First padded index that holds an element.
+    pub begin: i64,
+    /// How many hold elements.
+    pub valid: i64,
+    /// The padded extent.
+    pub padded: i64,
+}
+
+impl Extent {
+    /// A dimension without padding.
+    pub fn full(extent: i64) -> Extent {
+        Extent { begin: 0, valid: extent, padded: extent }
+    }
+
+    /// The first `valid` of `padded`.
+    pub fn padded(valid: i64, padded: i64) -> Extent {
+        Extent { begin: 0, valid, padded }
+    }
+}
+
+/// The valid box inside a padded shape.
+///
+/// A flat index is split over the valid extents, each coordinate moves up by `begin`, and the
+/// result is flattened again over the padded extents, row-major. That gives the index at which
+/// the tile layout is evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Window {
+    dims: Vec<Extent>,
+    size: i64,
+    padded_size: i64,
+}
+
+impl Window {
+    /// Checks `0 <= begin`, `0 <= valid`, `begin + valid <= padded` in every dimension.
+    pub fn new(dims: Vec<Extent>) -> Result<Window> {
+        for (dim, d) in dims.iter().enumerate() {
+            if d.padded < 0 {
+                return Err(Error::NegativeExtent { what: "dimension", index: dim, extent: d.padded });
+            }
+            let end = d.begin.saturating_add(d.valid);
+            if d.begin < 0 || d.valid < 0 || end > d.padded {
+                return Err(Error::RegionOutOfRange { dim, begin: d.begin, end, extent: d.padded });
+            }
+        }
+        let size = product(dims.iter().map(|d| d.valid), "the number of valid elements")?;
+        let padded_size = product(dims.iter().map(|d| d.padded), "the number of padded elements")?;
+        Ok(Window { dims, size, padded_size })
+    }
+
+    /// The dimensions, slowest first.
+    pub fn dims(&self) -> &[Extent] {
+        &self.dims
+    }
+
+    /// The number of valid elements.
+    pub fn size(&self) -> i64 {
+        self.size
+    }
+
+    /// The number of padded elements.
+    pub fn padded_size(&self) -> i64 {
+        self.padded_size
+    }
+
+    /// The valid extents: the logical shape.
+    pub fn shape(&self) -> Vec<i64> {
+        self.dims.iter().map(|d| d.valid).collect()
+    }
+
+    /// The padded extents.
+    pub fn padded_shape(&self) -> Vec<i64> {
+        self.dims.iter().map(|d| d.padded).collect()
+    }
+
+    /// Whether every padded index is valid.
+    pub fn is_full(&self) -> bool {
+        self.dims.iter().all(|d| d.valid == d.padded)
+    }
+
+    /// The padded flat index of a valid flat index inside `[0, size)`.
+    pub(crate) fn to_padded(&self, flat: i64) -> i64 {
+        let (mut rest, mut weight, mut out) = (flat, 1, 0);
+        for d in self.dims.iter().rev() {
+            out += (rest % d.valid + d.begin) * weight;
+            rest /= d.valid;
+            weight *= d.padded;
+        }
+        out
+    }
+
+    /// The valid flat index of a padded one, or `None` where that is padding.
+    pub(crate) fn to_valid(&self, padded: i64) -> Option<i64> {
+        let (mut rest, mut weight, mut out) = (padded, 1, 0);
+        for d in self.dims.iter().rev() {
+            let c = rest % d.padded - d.begin;
+            if !(0..d.valid).contains(&c) {
+                return None;
+            }
+            out += c * weight;
+            rest /= d.padded;
+            weight *= d.valid;
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_map_valid_to_padded_and_back() {
+        let dims =
+            vec![Extent::padded(2, 3), Extent { begin: 1, valid: 3, padded: 5 }, Extent::full(2)];
+        let w = Window::new(dims).expect("well-formed");
+        let mut flat = 0;
+        for i in 0..2 {
+            for j in 0..3 {
+                for k in 0..2 {
+                    let padded = i * 10 + (j + 1) * 2 + k;
+                    assert_eq!(w.to_padded(flat), padded);
+                    assert_eq!(w.to_valid(padded), Some(flat));
+                    flat += 1;
+                }
+            }
+        }
+        assert_eq!((0..30).filter(|p| w.to_valid(*p).is_some()).count(), 12);
+    }
+
+    #[test]
+    fn windows_are_checked() {
+        for (begin, valid, padded) in [(-1, 1, 4), (0, 5, 4), (2, 3, 4), (0, -1, 4), (1, i64::MAX, 4)]
+        {
+            assert!(Window::new(vec![Extent { begin, valid, padded }]).is_err());
+        }
+        assert!(Window::new(vec![Extent::full(1 << 40), Extent::full(1 << 40)]).is_err());
+        assert_eq!(Window::new(vec![Extent::full(0)]).map(|w| w.size()), Ok(0));
+    }
+}
