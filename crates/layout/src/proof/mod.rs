@@ -1,5 +1,20 @@
 //! What can be proved about a layout without enumerating it.
 
 mod bounds;
+mod complement;
+mod compose;
+mod equal;
+mod image;
+mod inverse;
+mod lookup;
+mod refine;
+mod solve;
 
 pub(crate) use bounds::swizzled_bounds;
+pub(crate) use compose::compose_tiles;
+pub use equal::Difference;
+pub use image::Image;
+pub use inverse::Inverse;
+pub use lookup::Held;
+pub use refine::common_refinement;
+pub(crate) use refine::refine_extents;

@@ -1,0 +1,148 @@
+//! Canonical forms.
+
+use crate::axis::{Axis, AxisKind, AxisTable};
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::tile::{Iter, TileLayout};
+
+impl TileLayout {
+    /// The canonical form: the same function with as few iters as possible.
+    ///
+    /// Unit shard iters go (one stays where all are unit); adjacent shard iters on one axis fuse
+    /// where `s_i = e_(i+1) * s_(i+1)`; zero offsets go; replicas run upwards, lose unit and
+    /// broadcast iters, fuse and are sorted. An empty layout becomes `S[0:1]`.
+    ///
+    /// **Laws**: `canonical(L)` equals `L` as a function; `canonical` is idempotent; the shard of
+    /// the result is unique when the strides are nonzero.
+    pub fn canonical(&self) -> TileLayout {
+        const INVARIANT: &str = "fusing keeps size and bounds, which were checked";
+        if self.size() == 0 {
+            return TileLayout::of(vec![Iter::mem(0, 1)]).expect(INVARIANT);
+        }
+        let mut shard: Vec<Iter> = Vec::with_capacity(self.shard().len());
+        for it in self.shard().iter().rev().filter(|it| it.extent != 1) {
+            match shard.last_mut() {
+                Some(inner) if fuses(inner, it) => inner.extent *= it.extent,
+                _ => shard.push(*it),
+            }
+        }
+        shard.reverse();
+        if shard.is_empty() {
+            shard.extend(self.shard().first());
+        }
+        let mut offset = self.offset().to_vec();
+        let mut replica = Vec::with_capacity(self.replica().len());
+        for it in self.replica().iter().filter(|it| it.extent != 1 && it.stride != 0) {
+            if it.stride < 0 {
+                offset.push((it.axis, (it.extent - 1) * it.stride));
+                replica.push(Iter::new(it.extent, -it.stride, it.axis));
+            } else {
+                replica.push(*it);
+            }
+        }
+        fuse_replicas(&mut replica);
+        let layout = TileLayout::new(shard, replica, offset).expect(INVARIANT);
+        let nonzero: Vec<_> = layout.offset().iter().filter(|(_, v)| *v != 0).copied().collect();
+        if nonzero.len() == layout.offset().len() {
+            return layout;
+        }
+        TileLayout::new(layout.shard().to_vec(), layout.replica().to_vec(), nonzero).expect(INVARIANT)
+    }
+
+    /// The canonical form on CUDA hardware: thread axes fuse by the fixed sizes of a warp (32
+    /// threads) and a warpgroup (4 warps).
+    ///
+    /// An axis that counts scope A in B and one that counts B in C become the axis that counts A
+    /// in C, where each is the only one to do so; offsets and replicas move with them.
+    pub fn canonical_cuda(&self) -> Result<TileLayout> {
+        let mut layout = self.canonical();
+        while let Some((narrow, wide, fused, ratio)) = fusible(layout.axes()) {
+            let moved = |it: &Iter| -> Result<Iter> {
+                Ok(match it.axis {
+                    a if a == narrow => Iter { axis: fused, ..*it },
+                    a if a == wide => Iter { axis: fused, stride: scale(it.stride, ratio)?, ..*it },
+                    _ => *it,
+                })
+            };
+            let shard = layout.shard().iter().map(moved).collect::<Result<_>>()?;
+            let replica = layout.replica().iter().map(moved).collect::<Result<_>>()?;
+            let mut offset = Vec::new();
+            for (axis, v) in layout.offset() {
+                offset.push(match *axis {
+                    a if a == narrow => (fused, *v),
+                    a if a == wide => (fused, scale(*v, ratio)?),
+                    a => (a, *v),
+                });
+            }
+            layout = TileLayout::new(shard, replica, offset)?.canonical();
+        }
+        Ok(layout)
+    }
+}
+
+impl Layout {
+    /// The canonical form of its tile layout, with swizzle and window kept; a swizzle that moves
+    /// nothing goes.
+    pub fn canonical(&self) -> Result<Layout> {
+        self.with_canonical(self.tile().canonical())
+    }
+
+    /// The canonical form on CUDA hardware (see [`TileLayout::canonical_cuda`]).
+    pub fn canonical_cuda(&self) -> Result<Layout> {
+        self.with_canonical(self.tile().canonical_cuda()?)
+    }
+
+    fn with_canonical(&self, tile: TileLayout) -> Result<Layout> {
+        let plain = self.with_tile(tile)?;
+        match self.window() {
+            Some(w) if self.tile().size() > 0 => plain.with_window(w.clone()),
+            _ => Ok(plain),
+        }
+    }
+}
+
+fn scale(value: i64, by: i64) -> Result<i64> {
+    value.checked_mul(by).ok_or_else(|| crate::Error::overflow("a fused thread coordinate"))
+}
+
+/// Whether `outer` continues `inner` (the next faster iter).
+fn fuses(inner: &Iter, outer: &Iter) -> bool {
+    inner.axis == outer.axis
+        && i128::from(inner.extent) * i128::from(inner.stride) == i128::from(outer.stride)
+}
+
+/// Sorts, and fuses wherever one iter continues another: replicas are a set, order is free.
+fn fuse_replicas(replica: &mut Vec<Iter>) {
+    loop {
+        replica.sort_unstable_by_key(|it| (it.axis, it.stride, it.extent));
+        let pair = (0..replica.len()).find_map(|i| {
+            (0..replica.len()).find(|j| *j != i && fuses(&replica[i], &replica[*j])).map(|j| (i, j))
+        });
+        let Some((inner, outer)) = pair else { return };
+        replica[inner].extent *= replica[outer].extent;
+        replica.remove(outer);
+    }
+}
+
+/// A pair of axes that fuse: the narrow one, the wide one, the fused one and the ratio.
+fn fusible(axes: &[Axis]) -> Option<(Axis, Axis, Axis, i64)> {
+    let scopes = |a: &Axis| match a.kind() {
+        AxisKind::Thread { of, within } => Some((of, within)),
+        _ => None,
+    };
+    for narrow in axes {
+        let Some((of, middle)) = scopes(narrow) else { continue };
+        let Some(ratio) = of.count_in(middle) else { continue };
+        let counted_in = axes.iter().filter(|a| scopes(a).is_some_and(|(_, w)| w == middle));
+        let counting: Vec<_> =
+            axes.iter().filter(|a| scopes(a).is_some_and(|(o, _)| o == middle)).collect();
+        let ([wide], 1) = (counting.as_slice(), counted_in.count()) else { continue };
+        let Some((_, outer)) = scopes(wide) else { continue };
+        let kind = AxisKind::Thread { of, within: outer };
+        let fused = AxisTable::new().iter().find(|a| a.kind() == kind)?;
+        if !axes.contains(&fused) {
+            return Some((*narrow, **wide, fused, ratio));
+        }
+    }
+    None
+}

@@ -1,0 +1,163 @@
+//! Direct sums: two layouts interleaved dimension by dimension.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::group::groups;
+use crate::radix::Radix;
+use crate::tile::{Iter, TileLayout};
+
+impl Layout {
+    /// The layout over `[left_0, right_0, left_1, right_1, ..]`: for all `x` of `left` and `y` of
+    /// `self`, `sum(x, y) = left(x) + self(y)`, before the swizzle of `self`.
+    pub fn direct_sum(
+        &self,
+        left: &Layout,
+        left_shape: &[i64],
+        right_shape: &[i64],
+    ) -> Result<Layout> {
+        let left = plain(left, "direct_sum")?;
+        self.with_tile(interleave(left, left_shape, self.unpadded("direct_sum")?.tile(), right_shape)?)
+    }
+
+    /// The `left` with `direct_sum(left, self) = sum`, if there is one. `interleaved` is the shape
+    /// `[left_0, right_0, ..]` of the sum.
+    pub fn is_direct_sum_right(&self, sum: &Layout, interleaved: &[i64]) -> Result<Option<Layout>> {
+        let op = "is_direct_sum_right";
+        if self.unpadded(op)?.swizzle() != sum.unpadded(op)?.swizzle() {
+            return Ok(None);
+        }
+        let Some(parts) = split(sum.tile(), interleaved)? else { return Ok(None) };
+        Ok(parts.left_of(self.tile())?.map(Layout::from))
+    }
+
+    /// The `right` with `direct_sum(self, right) = sum`, if there is one; it carries the swizzle of
+    /// the sum.
+    pub fn is_direct_sum_left(&self, sum: &Layout, interleaved: &[i64]) -> Result<Option<Layout>> {
+        let left = plain(self, "is_direct_sum_left")?;
+        let Some(parts) = split(sum.unpadded("is_direct_sum_left")?.tile(), interleaved)? else {
+            return Ok(None);
+        };
+        let swapped = Parts { left: parts.right, right: parts.left, sum: parts.sum };
+        match swapped.left_of(left)? {
+            Some(tile) => sum.with_tile(tile).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A layout without swizzle or window.
+pub(crate) fn plain<'a>(layout: &'a Layout, op: &'static str) -> Result<&'a TileLayout> {
+    if layout.unpadded(op)?.swizzle().is_some_and(|s| !s.is_identity()) {
+        let help = "this operand takes a tile layout without swizzle";
+        return Err(Error::Swizzled { op, help });
+    }
+    Ok(layout.tile())
+}
+
+/// The iters of two layouts, dimension by dimension, replicas joined and offsets added.
+pub(crate) fn interleave(
+    left: &TileLayout,
+    left_shape: &[i64],
+    right: &TileLayout,
+    right_shape: &[i64],
+) -> Result<TileLayout> {
+    if left_shape.len() != right_shape.len() {
+        return Err(Error::LengthMismatch {
+            what: "the shape of the right layout",
+            expected: left_shape.len(),
+            found: right_shape.len(),
+        });
+    }
+    let (l, r) = (groups(left, left_shape)?, groups(right, right_shape)?);
+    let shard = l.into_iter().zip(r).flat_map(|(a, b)| a.into_iter().chain(b)).collect();
+    let replica = right.replica().iter().chain(left.replica()).copied().collect();
+    let offset = right.offset().iter().chain(left.offset()).copied();
+    Ok(TileLayout::new(shard, replica, offset)?.canonical())
+}
+
+/// The even and the odd dimensions of a sum.
+pub(crate) struct Parts<'a> {
+    pub(crate) left: Vec<Iter>,
+    pub(crate) right: Vec<Iter>,
+    pub(crate) sum: &'a TileLayout,
+}
+
+/// Splits a sum over its interleaved shape; `None` where its iters do not follow that shape.
+pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Option<Parts<'a>>> {
+    if interleaved.len() % 2 != 0 {
+        return Err(Error::LengthMismatch {
+            what: "the interleaved shape [left_0, right_0, ..]",
+            expected: interleaved.len() + 1,
+            found: interleaved.len(),
+        });
+    }
+    let grouped = match groups(sum, interleaved) {
+        Ok(g) => g,
+        Err(Error::NotGroupable { .. }) => match groups(&sum.canonical(), interleaved) {
+            Ok(g) => g,
+            Err(Error::NotGroupable { .. }) => return Ok(None),
+            Err(e) => return Err(e),
+        },
+        Err(e) => return Err(e),
+    };
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for (d, iters) in grouped.into_iter().enumerate() {
+        if d % 2 == 0 { left.extend(iters) } else { right.extend(iters) }
+    }
+    Ok(Some(Parts { left, right, sum }))
+}
+
+impl Parts<'_> {
+    /// The left factor, given that the right one is `right`: its shard must be the odd dimensions,
+    /// its replicas must be among those of the sum, its offset comes off.
+    pub(crate) fn left_of(&self, right: &TileLayout) -> Result<Option<TileLayout>> {
+        let own = TileLayout::of(self.right.clone())?;
+        if own.size() != right.size() {
+            return Ok(None);
+        }
+        if right.size() > 0 {
+            let axes: Vec<Axis> = self.sum.axes().iter().chain(right.axes()).copied().collect();
+            let (f, g) = (Radix::of(own.shard(), &axes), Radix::of(right.shard(), &axes));
+            if f.first_difference(0, &g, 0, right.size().into()).is_some() {
+                return Ok(None);
+            }
+        }
+        let canonical_sum = self.sum.canonical();
+        let canonical_right = right.canonical();
+        let Some(replica) = without(canonical_sum.replica(), canonical_right.replica()) else {
+            return Ok(None);
+        };
+        let mut offset = canonical_sum.offset().to_vec();
+        for (axis, v) in canonical_right.offset() {
+            offset.push((*axis, v.checked_neg().ok_or_else(|| Error::overflow("an offset"))?));
+        }
+        TileLayout::new(self.left.clone(), replica, offset).map(Some)
+    }
+}
+
+/// The multiset `all` without `part`; an iter of `all` may be split to give one of `part`.
+pub(crate) fn without(all: &[Iter], part: &[Iter]) -> Option<Vec<Iter>> {
+    let mut rest = all.to_vec();
+    for p in part {
+        if let Some(i) = rest.iter().position(|r| r == p) {
+            rest.remove(i);
+            continue;
+        }
+        // e:s is (e/c : s*c) together with (c : s).
+        let i = rest.iter().position(|r| {
+            r.axis == p.axis
+                && p.stride % r.stride == 0
+                && p.stride / r.stride > 0
+                && r.extent % (p.stride / r.stride) == 0
+                && (r.extent / (p.stride / r.stride)) % p.extent == 0
+        })?;
+        let r = rest.remove(i);
+        let low = p.stride / r.stride;
+        let high = r.extent / low / p.extent;
+        rest.push(Iter { extent: low, ..r });
+        rest.push(Iter { extent: high, stride: p.stride * p.extent, ..r });
+    }
+    rest.retain(|it| it.extent != 1);
+    Some(rest)
+}

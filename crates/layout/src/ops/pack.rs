@@ -1,0 +1,138 @@
+//! Packing and unpacking: the same memory seen with wider or narrower elements.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::group::{groups, mention};
+use crate::swizzle::Swizzle;
+use crate::tile::{Iter, TileLayout};
+
+impl Layout {
+    /// Elements `num` times wider: `num` neighbours in index and on `m` become one.
+    ///
+    /// **Law**: `L(num * q + j) = num * pack(L)(q) + j` on `m` for all `0 <= j < num`; other axes
+    /// stay as they are. Neighbours that are not aligned and adjacent are
+    /// [`Error::NotPackable`] with their index.
+    pub fn pack(&self, num: i64) -> Result<Layout> {
+        check_factor(num)?;
+        let tile = self.unpadded("pack")?.tile();
+        let swizzle = self.swizzle().map(|sw| narrower(sw, num)).transpose()?;
+        let fail = |index| Err(Error::NotPackable { num, index });
+        if tile.size() % num != 0 {
+            return fail(tile.size() - tile.size() % num);
+        }
+        if tile.size() == 0 {
+            let mut shard = tile.shard().to_vec();
+            if let Some(last) = shard.last_mut() {
+                last.extent /= num;
+            }
+            return rebuild(tile.with_shard(shard)?, swizzle);
+        }
+        let shape = [tile.size() / num, num];
+        let parts = groups(tile, &shape).or_else(|_| groups(&tile.canonical(), &shape));
+        let Ok([mut outer, inner]) = parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
+        else {
+            return fail(0);
+        };
+        let run = TileLayout::of(inner)?;
+        if !run.is_trivial() {
+            return fail(0);
+        }
+        let mut weight = num;
+        for it in outer.iter_mut().rev() {
+            if it.axis == Axis::M {
+                if it.stride % num != 0 && it.extent > 1 {
+                    return fail(weight);
+                }
+                it.stride /= num;
+            }
+            weight *= it.extent;
+        }
+        outer.push(mention(Axis::M));
+        let mut replica = tile.replica().to_vec();
+        for it in replica.iter_mut().filter(|it| it.axis == Axis::M) {
+            if it.stride % num != 0 && it.extent > 1 {
+                return fail(0);
+            }
+            it.stride /= num;
+        }
+        let mut offset = tile.offset().to_vec();
+        for (_, v) in offset.iter_mut().filter(|(a, _)| *a == Axis::M) {
+            if *v % num != 0 {
+                return fail(0);
+            }
+            *v /= num;
+        }
+        rebuild(tidy(TileLayout::new(outer, replica, offset)?)?, swizzle)
+    }
+
+    /// Elements `num` times narrower: each becomes `num` neighbours in index and on `m`.
+    ///
+    /// **Law**: `unpack(L)(num * q + j) = num * L(q) + j` on `m` for all `0 <= j < num`; other axes
+    /// stay as they are.
+    pub fn unpack(&self, num: i64) -> Result<Layout> {
+        check_factor(num)?;
+        let tile = self.unpadded("unpack")?.tile();
+        let swizzle = match self.swizzle() {
+            Some(sw) => Some(sw.unpack(log2(num)?)?),
+            None => None,
+        };
+        let scale = |value: i64, axis: Axis| {
+            if axis != Axis::M {
+                return Ok(value);
+            }
+            value.checked_mul(num).ok_or_else(|| Error::overflow("an unpacked address"))
+        };
+        let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
+            its.iter().map(|it| Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it })).collect()
+        };
+        let mut shard = iters(tile.shard())?;
+        shard.push(Iter::mem(num, 1));
+        let offset =
+            tile.offset().iter().map(|(a, v)| Ok((*a, scale(*v, *a)?))).collect::<Result<Vec<_>>>()?;
+        rebuild(TileLayout::new(shard, iters(tile.replica())?, offset)?, swizzle)
+    }
+}
+
+fn rebuild(tile: TileLayout, swizzle: Option<Swizzle>) -> Result<Layout> {
+    match swizzle {
+        Some(sw) => Layout::swizzled(sw, tile),
+        None => Ok(tile.into()),
+    }
+}
+
+/// Drops the unit iter that mentions `m` where another iter already does.
+fn tidy(tile: TileLayout) -> Result<TileLayout> {
+    let shard = tile.shard();
+    let others = &shard[..shard.len() - 1];
+    if others.iter().any(|it| it.axis == Axis::M) { tile.with_shard(others.to_vec()) } else { Ok(tile) }
+}
+
+fn check_factor(num: i64) -> Result<()> {
+    if num >= 1 {
+        return Ok(());
+    }
+    let accepted = "elements are packed by 1 or more".into();
+    Err(Error::BadParameter { what: "num", value: num, accepted })
+}
+
+fn log2(num: i64) -> Result<u32> {
+    if num.count_ones() == 1 {
+        return Ok(num.trailing_zeros());
+    }
+    let accepted = "through a swizzle, elements are packed by powers of two".into();
+    Err(Error::BadParameter { what: "num", value: num, accepted })
+}
+
+fn narrower(sw: Swizzle, num: i64) -> Result<Swizzle> {
+    let log2 = log2(num)?;
+    if !sw.is_identity() && sw.per_element() < log2 {
+        return Err(Error::BadParameter {
+            what: "num",
+            value: num,
+            accepted: format!("the swizzle moves units of {} elements", 1i64 << sw.per_element()),
+        });
+    }
+    let m = i64::from(sw.per_element().saturating_sub(log2));
+    Swizzle::new(m, sw.swizzle_len().into(), sw.atom_len().into(), sw.is_inner())
+}

@@ -1,0 +1,203 @@
+//! Tiling: a layout repeated by an outer one, and the inverse questions.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::direct_sum::{Parts, interleave, plain, split, without};
+use crate::tile::{Iter, TileLayout};
+
+impl Layout {
+    /// `self` repeated by `outer`: over `[outer_0, inner_0, outer_1, inner_1, ..]`, flattened to
+    /// `[outer_0 * inner_0, ..]`, each stride, replica and offset of `outer` multiplied by the span
+    /// of `self` on its axis.
+    ///
+    /// **Law**: `tile(x, y) = span(self) * outer(x) + self(y)`, before the swizzle of `self`; the
+    /// span is that of the unswizzled layout, so tiles never overlap where `outer` is injective.
+    pub fn tile_by(
+        &self,
+        outer: &Layout,
+        outer_shape: &[i64],
+        inner_shape: &[i64],
+    ) -> Result<Layout> {
+        let scaled = scaled(plain(outer, "tile")?, self.unpadded("tile")?.tile())?;
+        self.with_tile(interleave(&scaled, outer_shape, self.tile(), inner_shape)?)
+    }
+
+    /// `self` of shape `shape` repeated row-major up to `to_shape`; every extent must divide.
+    pub fn tile_to(&self, to_shape: &[i64], shape: &[i64]) -> Result<Layout> {
+        let outer_shape = quotient(to_shape, shape)?.ok_or_else(|| {
+            let dim = to_shape.iter().zip(shape).position(|(t, s)| *s == 0 || t % s != 0);
+            Error::NotExpressible {
+                reason: format!(
+                    "{to_shape:?} is no whole number of tiles {shape:?} in dimension {}",
+                    dim.unwrap_or(0)
+                ),
+                index: 0,
+            }
+        })?;
+        let outer = TileLayout::row_major(&outer_shape)?;
+        self.tile_by(&outer.into(), &outer_shape, shape)
+    }
+
+    /// The `outer` with `self.tile_by(outer) = tiled`, if there is one.
+    pub fn is_tile_inner(
+        &self,
+        tiled: &Layout,
+        tiled_shape: &[i64],
+        inner_shape: &[i64],
+    ) -> Result<Option<Layout>> {
+        let op = "is_tile_inner";
+        if self.unpadded(op)?.swizzle() != tiled.unpadded(op)?.swizzle() {
+            return Ok(None);
+        }
+        let Some(outer_shape) = quotient(tiled_shape, inner_shape)? else { return Ok(None) };
+        let Some(parts) = split(tiled.tile(), &interleaved(&outer_shape, inner_shape))? else {
+            return Ok(None);
+        };
+        let Some(sum) = parts.left_of(self.tile())? else { return Ok(None) };
+        let Some(outer) = divided(&sum, self.tile())? else { return Ok(None) };
+        Ok(Some(outer.into()))
+    }
+
+    /// The `inner` with `inner.tile_by(self) = tiled`, if there is one; it carries the swizzle of
+    /// `tiled`.
+    pub fn is_tile_outer(
+        &self,
+        tiled: &Layout,
+        tiled_shape: &[i64],
+        outer_shape: &[i64],
+    ) -> Result<Option<Layout>> {
+        let outer = plain(self, "is_tile_outer")?;
+        let tiled_tile = tiled.unpadded("is_tile_outer")?.tile();
+        let Some(inner_shape) = quotient(tiled_shape, outer_shape)? else { return Ok(None) };
+        let shape = interleaved(outer_shape, &inner_shape);
+        let Some(parts) = split(tiled_tile, &shape)? else { return Ok(None) };
+        for inner in inner_candidates(&parts, outer)? {
+            let again = interleave(&scaled(outer, &inner)?, outer_shape, &inner, &inner_shape)?;
+            if Layout::from(again).difference(&tiled_tile.clone().into())?.is_none() {
+                return tiled.with_tile(inner).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The outer layout with every stride, replica and offset multiplied by the inner span.
+fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
+    let scale = |value: i64, axis: Axis| {
+        value
+            .checked_mul(inner.span(axis))
+            .ok_or_else(|| Error::overflow(format!("an outer stride on `{axis}`")))
+    };
+    let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
+        its.iter().map(|it| Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it })).collect()
+    };
+    let offset = outer
+        .offset()
+        .iter()
+        .map(|(a, v)| Ok((*a, scale(*v, *a)?)))
+        .collect::<Result<Vec<_>>>()?;
+    TileLayout::new(iters(outer.shard())?, iters(outer.replica())?, offset)
+}
+
+/// The inverse of [`scaled`]; `None` where something does not divide.
+fn divided(sum: &TileLayout, inner: &TileLayout) -> Result<Option<TileLayout>> {
+    let divide = |value: i64, axis: Axis| {
+        let span = inner.span(axis);
+        match span {
+            0 => (value == 0).then_some(0),
+            _ => (value % span == 0).then(|| value / span),
+        }
+    };
+    let iters = |its: &[Iter]| -> Option<Vec<Iter>> {
+        its.iter()
+            .map(|it| {
+                let stride = if it.extent == 1 { Some(1) } else { divide(it.stride, it.axis) };
+                stride.map(|stride| Iter { stride, ..*it })
+            })
+            .collect()
+    };
+    let offset: Option<Vec<(Axis, i64)>> =
+        sum.offset().iter().map(|(a, v)| Some((*a, divide(*v, *a)?))).collect();
+    match (iters(sum.shard()), iters(sum.replica()), offset) {
+        (Some(s), Some(r), Some(o)) => TileLayout::new(s, r, o).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Inner layouts that could have been tiled: the odd dimensions with each way to share out the
+/// replicas, and the offset that solves `O = outer_O * span(inner) + inner_O`.
+fn inner_candidates(parts: &Parts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
+    let tiled = parts.sum.canonical();
+    let mut shares: Vec<Vec<Iter>> = vec![tiled.replica().to_vec()];
+    if !outer.replica().is_empty() {
+        // The outer replicas were scaled by a span that the shard usually tells.
+        let spans = parts.left.iter().zip(outer.shard()).filter_map(|(t, o)| {
+            (o.extent > 1 && o.stride != 0 && t.stride % o.stride == 0)
+                .then(|| (t.axis, t.stride / o.stride))
+        });
+        let spans: Vec<(Axis, i64)> = spans.collect();
+        let inner = TileLayout::of(parts.right.clone())?;
+        let span_on = |axis: Axis| {
+            spans.iter().find(|(a, _)| *a == axis).map_or(inner.span(axis), |(_, s)| *s)
+        };
+        let scaled: Vec<Iter> = outer
+            .canonical()
+            .replica()
+            .iter()
+            .map(|it| Iter { stride: it.stride.saturating_mul(span_on(it.axis)), ..*it })
+            .collect();
+        shares = without(tiled.replica(), &scaled).into_iter().collect();
+    }
+    let mut candidates = Vec::new();
+    for replica in shares {
+        let bare = TileLayout::new(parts.right.clone(), replica, [])?;
+        let offset: Option<Vec<(Axis, i64)>> = tiled
+            .axes()
+            .iter()
+            .chain(outer.axes())
+            .map(|axis| {
+                let (t, o) = (tiled.offset_on(*axis), outer.offset_on(*axis));
+                let rest = t.checked_sub(o.checked_mul(bare.span(*axis))?)?;
+                let by = o.checked_add(1)?;
+                match by {
+                    0 => (rest == 0).then_some((*axis, 0)),
+                    _ => (rest % by == 0).then(|| (*axis, rest / by)),
+                }
+            })
+            .collect();
+        let Some(mut offset) = offset else { continue };
+        offset.sort_unstable();
+        offset.dedup();
+        offset.retain(|(_, v)| *v != 0);
+        let replica = bare.replica().to_vec();
+        candidates.push(TileLayout::new(bare.shard().to_vec(), replica, offset)?);
+    }
+    Ok(candidates)
+}
+
+/// Dimension by dimension `whole / part`, or `None` where it does not divide.
+fn quotient(whole: &[i64], part: &[i64]) -> Result<Option<Vec<i64>>> {
+    if whole.len() != part.len() {
+        return Err(Error::LengthMismatch {
+            what: "the shape of the factor",
+            expected: whole.len(),
+            found: part.len(),
+        });
+    }
+    for (index, extent) in whole.iter().chain(part).enumerate() {
+        if *extent < 0 {
+            let index = index % whole.len();
+            return Err(Error::NegativeExtent { what: "dimension", index, extent: *extent });
+        }
+    }
+    Ok(whole
+        .iter()
+        .zip(part)
+        .map(|(w, p)| if *p == 0 || w % p != 0 { None } else { Some(w / p) })
+        .collect())
+}
+
+fn interleaved(outer: &[i64], inner: &[i64]) -> Vec<i64> {
+    outer.iter().zip(inner).flat_map(|(o, i)| [*o, *i]).collect()
+}

@@ -1,0 +1,162 @@
+//! Equality of layouts as functions, with the first difference as witness.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, Point};
+use crate::radix::Radix;
+use crate::tile::TileLayout;
+use crate::window::Extent;
+
+/// Why two layouts are not the same function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// They have different numbers of elements.
+    Size(i64, i64),
+    /// Element `index` lives at `left` in one and at `right` in the other.
+    At {
+        /// The flat index; the smallest that differs, where both layouts have no padding.
+        index: i64,
+        /// Its places in the first layout.
+        left: Vec<Point>,
+        /// Its places in the second layout.
+        right: Vec<Point>,
+    },
+}
+
+/// Elements compared one by one before an exact answer is refused.
+const LIMIT: i64 = 1 << 24;
+
+impl Layout {
+    /// Whether two layouts put every element in the same set of places; where they do not, an
+    /// element that proves it.
+    ///
+    /// Semantic: strides of unit iters, the order of replicas, zero offsets and the way a shape is
+    /// split never matter. Decided without enumeration unless swizzles differ or padding does not
+    /// follow the iters.
+    pub fn difference(&self, other: &Layout) -> Result<Option<Difference>> {
+        if self.size() != other.size() {
+            return Ok(Some(Difference::Size(self.size(), other.size())));
+        }
+        if self.size() == 0 {
+            return Ok(None);
+        }
+        if self.effective_swizzle()? == other.effective_swizzle()?
+            && let Some(index) = self.tile_difference(other)?
+        {
+            return Ok(index.map(|i| self.differ_at(other, i)));
+        }
+        if self.size() > LIMIT {
+            let limit = LIMIT.cast_unsigned();
+            return Err(Error::TooLarge { what: "comparing the layouts element by element", limit });
+        }
+        Ok((0..self.size()).find(|i| !self.same_places(other, *i)).map(|i| self.differ_at(other, i)))
+    }
+
+    fn same_places(&self, other: &Layout, i: i64) -> bool {
+        normal(&self.places_unchecked(i).points()) == normal(&other.places_unchecked(i).points())
+    }
+
+    fn differ_at(&self, other: &Layout, index: i64) -> Difference {
+        Difference::At {
+            index,
+            left: self.places_unchecked(index).points(),
+            right: other.places_unchecked(index).points(),
+        }
+    }
+
+    /// The swizzle, unless every address it sees lies below the bits that it reads.
+    fn effective_swizzle(&self) -> Result<Option<crate::Swizzle>> {
+        Ok(self.swizzle().filter(|sw| {
+            let reads = if sw.is_inner() { sw.per_element() + sw.atom_len() } else { sw.per_element() };
+            !sw.is_identity() && self.tile().bounds(Axis::M).max >= 1 << reads
+        }))
+    }
+
+    /// The first index at which the tile layouts part, over the valid elements. `None` outside
+    /// where this cannot be decided from the iters.
+    #[allow(clippy::option_option, reason = "undecided, equal and different are three answers")]
+    fn tile_difference(&self, other: &Layout) -> Result<Option<Option<i64>>> {
+        let (a, b) = (self.tile(), other.tile());
+        let Some(shift) = replica_shift(a, b)? else {
+            // One element has different sets of copies, so every element does.
+            return Ok(Some(Some(0)));
+        };
+        let mut axes: Vec<Axis> = a.axes().iter().chain(b.axes()).copied().collect();
+        axes.sort_unstable();
+        axes.dedup();
+        let base = |l: &Layout| l.tile().base(l.window().map_or(0, |w| w.to_padded(0)));
+        let (base_a, base_b) = (base(self), base(other));
+        let at = |t: &TileLayout, v: &[i64], axis| t.slot(axis).map_or(0, |i| i128::from(v[i]));
+        for axis in &axes {
+            let moved = shift.iter().find(|(x, _)| x == axis).map_or(0, |(_, v)| *v);
+            if at(a, &base_a, *axis) + moved != at(b, &base_b, *axis) {
+                return Ok(Some(Some(0)));
+            }
+        }
+        if self.window().is_none() && other.window().is_none() {
+            let (f, g) = (Radix::of(a.shard(), &axes), Radix::of(b.shard(), &axes));
+            let t = f.first_difference(0, &g, 0, a.size().into());
+            return Ok(Some(t.map(|t| i64::try_from(t).expect("inside the layout"))));
+        }
+        self.windowed_difference(other, &axes)
+    }
+
+    /// Dimension by dimension: both layouts are sums of one function per dimension when their
+    /// iters follow the dimensions.
+    #[allow(clippy::option_option, reason = "undecided, equal and different are three answers")]
+    fn windowed_difference(&self, other: &Layout, axes: &[Axis]) -> Result<Option<Option<i64>>> {
+        let shape = self.window().or(other.window()).map(|w| w.shape()).unwrap_or_default();
+        let side = |l: &Layout| -> Option<(Vec<Radix>, Vec<Extent>)> {
+            let dims = l.window_over(&shape);
+            if dims.iter().map(|d| d.valid).ne(shape.iter().copied()) {
+                return None;
+            }
+            let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
+            let (grouped, seps) = l.tile().group(&padded).ok()?;
+            let radices =
+                seps.windows(2).map(|w| Radix::of(&grouped.shard()[w[0]..w[1]], axes)).collect();
+            Some((radices, dims))
+        };
+        let (Some((f, f_dims)), Some((g, g_dims))) = (side(self), side(other)) else {
+            return Ok(None);
+        };
+        let mut weight = 1;
+        for d in (0..shape.len()).rev() {
+            let (b, c) = (f_dims[d].begin.into(), g_dims[d].begin.into());
+            if let Some(t) = f[d].first_difference(b, &g[d], c, shape[d].into()) {
+                return Ok(Some(Some(i64::try_from(t).expect("inside the shape") * weight)));
+            }
+            weight *= shape[d];
+        }
+        Ok(Some(None))
+    }
+}
+
+fn normal(points: &[Point]) -> Vec<Point> {
+    let mut points: Vec<_> = points.iter().map(Point::normal).collect();
+    points.sort_unstable();
+    points
+}
+
+/// The `v` with `R_b + v = R_a` as sets, if there is one: both sets are finite, so only their
+/// lowest corners can match. Answers `lowest(R_a) - lowest(R_b)`, axis by axis.
+fn replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis, i128)>>> {
+    let (ca, cb) = (a.canonical(), b.canonical());
+    let low = |t: &TileLayout, axis: Axis| -> i128 {
+        t.replica()
+            .iter()
+            .filter(|it| it.axis == axis && it.stride < 0)
+            .map(|it| i128::from(it.extent - 1) * i128::from(it.stride))
+            .sum()
+    };
+    let axes = a.axes().iter().chain(b.axes());
+    let shift = axes.map(|axis| (*axis, low(a, *axis) - low(b, *axis))).collect();
+    if ca.replica() == cb.replica() {
+        return Ok(Some(shift));
+    }
+    let set = |t: &TileLayout| -> Result<Vec<Point>> {
+        let only = Layout::from(TileLayout::new(Vec::new(), t.replica().to_vec(), [])?);
+        Ok(normal(&only.places(0)?.points()))
+    };
+    Ok((set(&ca)? == set(&cb)?).then_some(shift))
+}

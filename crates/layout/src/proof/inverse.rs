@@ -1,0 +1,244 @@
+//! Inverses: from places back to indices, as layouts.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::proof::compose_tiles;
+use crate::swizzle::Swizzle;
+use crate::tile::{Iter, TileLayout};
+
+/// A layout from places to flat indices.
+///
+/// Its domain is the box of places, row-major over `shape`, one dimension per axis of `axes`; its
+/// coordinate on `m` is the flat index of the element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inverse {
+    /// The layout.
+    pub layout: Layout,
+    /// The axes of its domain, in the order of its dimensions.
+    pub axes: Vec<Axis>,
+    /// The number of coordinates on each.
+    pub shape: Vec<i64>,
+}
+
+/// A shard iter with its weight in the flat index.
+#[derive(Debug, Clone, Copy)]
+struct Weighted {
+    it: Iter,
+    weight: i64,
+}
+
+impl Layout {
+    /// The exact inverse of a bijective layout: `inverse(L)(L(i)) = i` and `L(inverse(L)(p)) = p`.
+    ///
+    /// Two elements in one place, or a place without an element, are errors with that witness.
+    pub fn inverse(&self) -> Result<Inverse> {
+        self.unpadded("inverse")?;
+        if let Some((a, b, place)) = self.clash()? {
+            return Err(Error::Aliased { a, b, place });
+        }
+        if let Some(place) = self.gap()? {
+            return Err(Error::NotCovered { place });
+        }
+        if self.distinct_copies()? > 1 {
+            return Err(Error::NotExpressible {
+                reason: "each element has several places (take the layout of one replica)".into(),
+                index: 0,
+            });
+        }
+        let inverse = build(self.tile(), Cover::Exact)?;
+        self.unswizzle(inverse)
+    }
+
+    /// A layout `R` on places with `R(L(i)) = i` for every element: gaps between the elements are
+    /// allowed, and map anywhere.
+    pub fn left_inverse(&self) -> Result<Inverse> {
+        self.unpadded("left_inverse")?;
+        if let Some((a, b, place)) = self.clash()? {
+            return Err(Error::Aliased { a, b, place });
+        }
+        let inverse = build(self.tile(), Cover::Left)?;
+        let single = TileLayout::new(
+            self.tile().shard().to_vec(),
+            Vec::new(),
+            self.tile().offset().iter().copied(),
+        )?;
+        if let [_] = inverse.axes.as_slice() {
+            let back = compose_tiles(inverse.layout.tile(), &single)?;
+            let identity = TileLayout::row_major(&[self.size()])?;
+            if let Some(crate::Difference::At { index, .. }) =
+                Layout::from(back).difference(&identity.into())?
+            {
+                return Err(no_chain(index));
+            }
+        }
+        self.unswizzle(inverse)
+    }
+
+    /// A layout `R` on the places `[0, n)` with `L(R(p)) = p`, for the largest `n` that nested
+    /// strides reach: the chain of iters whose strides are 1, then the product of the extents
+    /// before.
+    pub fn right_inverse(&self) -> Result<Inverse> {
+        self.unpadded("right_inverse")?;
+        if self.tile().offset().iter().any(|(_, v)| *v != 0) {
+            let place = crate::Point::new(self.tile().axes().iter().map(|a| (*a, 0)));
+            return Err(Error::NotCovered { place });
+        }
+        let inverse = build(self.tile(), Cover::Right)?;
+        self.unswizzle(inverse)
+    }
+
+    /// `T^-1` becomes `T^-1 after the swizzle` (an involution), written as a swizzle after `T^-1`
+    /// where `T^-1` moves both bit fields whole.
+    fn unswizzle(&self, inverse: Inverse) -> Result<Inverse> {
+        let Some(sw) = self.swizzle().filter(|s| !s.is_identity()) else { return Ok(inverse) };
+        let refuse = || Error::Swizzled {
+            op: "inverse",
+            help: "the inverse of its tile layout must keep both bit fields of the swizzle together",
+        };
+        let back = inverse.layout.tile();
+        let [Axis::M] = inverse.axes.as_slice() else { return Err(refuse()) };
+        if back.size() % (1 << sw.bits()) != 0 {
+            return Err(refuse());
+        }
+        let field = |from: u32| -> Option<u32> {
+            let mut start = None;
+            for k in 0..sw.swizzle_len() {
+                let m = back.slot(Axis::M)?;
+                let moved = back.base(1 << (from + k))[m] - back.base(0)[m];
+                if moved <= 0 || moved.count_ones() != 1 {
+                    return None;
+                }
+                let bit = moved.trailing_zeros();
+                if *start.get_or_insert(bit) + k != bit {
+                    return None;
+                }
+            }
+            start
+        };
+        let low = field(sw.per_element()).ok_or_else(refuse)?;
+        let high = field(sw.per_element() + sw.atom_len()).ok_or_else(refuse)?;
+        // The field that is read is XORed into the one that is written; after `T^-1` either may be
+        // the higher one.
+        let (read, written) = if sw.is_inner() { (high, low) } else { (low, high) };
+        let moved = Swizzle::new(
+            written.min(read).into(),
+            sw.swizzle_len().into(),
+            i64::from(read.abs_diff(written)),
+            read > written,
+        )
+        .map_err(|_| refuse())?;
+        let layout = Layout::swizzled(moved, back.clone())?;
+        // Prove it on every low address; above the bits both sides add the same multiples.
+        let m = back.slot(Axis::M).ok_or_else(refuse)?;
+        let bits = sw.bits().min(22);
+        for p in 0..(1i64 << bits).min(back.size()) {
+            if moved.apply(back.base(p)[m]) != back.base(sw.apply(p))[m] {
+                return Err(refuse());
+            }
+        }
+        if bits < sw.bits() {
+            return Err(refuse());
+        }
+        Ok(Inverse { layout, ..inverse })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cover {
+    Exact,
+    Left,
+    Right,
+}
+
+fn no_chain(index: i64) -> Error {
+    Error::NotExpressible {
+        reason: "the strides on an axis do not nest, so no digits of the place give the index".into(),
+        index,
+    }
+}
+
+/// Per axis, the chain of iters by rising stride becomes the digits of the place.
+fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
+    let mut weight = 1;
+    let mut iters = Vec::new();
+    for it in tile.shard().iter().rev() {
+        iters.push(Weighted { it: *it, weight });
+        weight *= it.extent;
+    }
+    let axes: Vec<Axis> = if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
+    let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
+    for axis in &axes {
+        let mut chain: Vec<Weighted> = iters
+            .iter()
+            .filter(|w| w.it.axis == *axis && w.it.extent > 1)
+            .copied()
+            .collect();
+        chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
+        let (digits, base) = axis_digits(tile, *axis, &chain, cover)?;
+        start += base;
+        let extent: i64 = digits.iter().map(|(e, _)| *e).product();
+        shape.push(extent);
+        shard.extend(digits.into_iter().rev().map(|(e, s)| Iter::mem(e, s)));
+    }
+    let offset = (start != 0).then_some((Axis::M, start));
+    Ok(Inverse { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+}
+
+/// The digits (extent, stride) of a coordinate on one axis, innermost first, and the constant that
+/// its zero contributes.
+fn axis_digits(
+    tile: &TileLayout,
+    axis: Axis,
+    chain: &[Weighted],
+    cover: Cover,
+) -> Result<(Vec<(i64, i64)>, i64)> {
+    let mut digits: Vec<(i64, i64)> = Vec::new();
+    let mut base = 0;
+    let mut reached = 1i64;
+    // The coordinate of the lowest element: with nested strides it is a constant in every digit.
+    let mut rest = if cover == Cover::Right { 0 } else { tile.bounds(axis).min };
+    if rest < 0 {
+        return Err(no_chain(0));
+    }
+    for (i, w) in chain.iter().enumerate() {
+        let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);
+        if cover == Cover::Right {
+            if w.it.stride != reached {
+                continue;
+            }
+            digits.push((w.it.extent, w.weight));
+            reached *= w.it.extent;
+            continue;
+        }
+        if stride == 0 || stride % reached != 0 {
+            return Err(no_chain(w.weight));
+        }
+        if stride > reached {
+            // Places between two elements: a digit that says nothing, or room in the last digit.
+            match digits.last_mut() {
+                Some((extent, _)) => *extent *= stride / reached,
+                None => digits.push((stride / reached, 0)),
+            }
+        }
+        // The offset shifts this digit by a constant, as long as that makes no carry.
+        let top = i + 1 == chain.len();
+        let next = if top { i64::MAX } else { chain[i + 1].it.stride.saturating_abs() };
+        let low = if top { rest / stride } else { rest % next / stride };
+        if !top {
+            rest -= rest % next;
+        }
+        let steps = if w.it.stride < 0 { -w.weight } else { w.weight };
+        let zero = if w.it.stride < 0 { (w.it.extent - 1) * w.weight } else { 0 };
+        base += zero - low * steps;
+        digits.push((w.it.extent + low, steps));
+        reached = stride
+            .checked_mul(w.it.extent + low)
+            .ok_or_else(|| Error::overflow("the domain of the inverse"))?;
+    }
+    if digits.is_empty() {
+        let span = if cover == Cover::Right { 1 } else { tile.bounds(axis).max + 1 };
+        digits.push((span, 0));
+    }
+    Ok((digits, base))
+}

@@ -1,0 +1,113 @@
+//! From a place back to the elements it holds.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::proof::solve::{Solver, Term};
+use crate::tile::Iter;
+
+/// What a place holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// The flat indices of the elements stored there, sorted; more than one where they alias.
+    Elements(Vec<i64>),
+    /// Inside the range of every axis, but no element lives there.
+    Padding,
+    /// Outside the range of coordinates of some axis.
+    Outside,
+}
+
+/// More elements in one place than this are not listed.
+const LIMIT: usize = 1 << 16;
+
+impl Layout {
+    /// The elements at a place. Axes not named count as 0.
+    ///
+    /// **Law**: `i` is in `lookup(p)` exactly when `p` is in `places(i)`.
+    pub fn lookup(&self, place: &[(Axis, i64)]) -> Result<Held> {
+        if self.size() == 0 {
+            return Ok(Held::Outside);
+        }
+        let at = |axis: Axis| place.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
+        for axis in self.tile().axes() {
+            let bounds = self.bounds(*axis)?;
+            if at(*axis) < bounds.min.min(0) || at(*axis) > bounds.max {
+                return Ok(Held::Outside);
+            }
+        }
+        if place.iter().any(|(a, v)| *v != 0 && !self.tile().axes().contains(a)) {
+            return Ok(Held::Outside);
+        }
+        let mut found = self.solve_place(&at, LIMIT + 1)?;
+        found.sort_unstable();
+        found.dedup();
+        if found.len() > LIMIT {
+            let limit = LIMIT as u64;
+            return Err(Error::TooLarge { what: "listing the elements of a place", limit });
+        }
+        Ok(if found.is_empty() { Held::Padding } else { Held::Elements(found) })
+    }
+
+    /// Some element at a place, if there is one.
+    pub(crate) fn lookup_first(&self, place: &[(Axis, i64)]) -> Result<Option<i64>> {
+        let at = |axis: Axis| place.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
+        Ok(self.solve_place(&at, 1)?.first().copied())
+    }
+
+    /// Up to `enough` flat indices (with repetition) of elements at a place.
+    fn solve_place(&self, at: &dyn Fn(Axis) -> i64, enough: usize) -> Result<Vec<i64>> {
+        // Each iter moves on one axis, so the digits of each axis are found on their own, and the
+        // elements are the combinations.
+        let shard = self.tile().shard();
+        let mut weights = vec![1i64; shard.len()];
+        for i in (1..shard.len()).rev() {
+            weights[i - 1] = weights[i] * shard[i].extent;
+        }
+        let mut partial: Vec<i64> = vec![0];
+        let window = self.window();
+        let axes = self.tile().axes();
+        for (i, axis) in axes.iter().enumerate() {
+            let mut target = at(*axis);
+            if let Some(sw) = self.swizzle()
+                && *axis == Axis::M
+                && target >= 0
+            {
+                target = sw.apply(target);
+            }
+            let Some(target) = target.checked_sub(self.tile().offset_on(*axis)) else {
+                return Ok(Vec::new());
+            };
+            let on_axis = |its: &[Iter]| -> Vec<(usize, Iter)> {
+                its.iter().copied().enumerate().filter(|(_, it)| it.axis == *axis).collect()
+            };
+            let mine = on_axis(shard);
+            let copies = on_axis(self.tile().replica());
+            let terms: Vec<Term> = mine
+                .iter()
+                .chain(&copies)
+                .map(|(_, it)| Term { low: 0, high: it.extent - 1, stride: it.stride })
+                .collect();
+            // The last axis may stop as soon as enough is known, unless padding hides some.
+            let cap = if i + 1 == axes.len() && window.is_none() { enough } else { LIMIT + 1 };
+            let mut flats = Vec::new();
+            Solver::new(&terms).for_each(target, "looking up a place", |digits| {
+                flats.push(mine.iter().zip(digits).map(|((k, _), d)| d * weights[*k]).sum::<i64>());
+                flats.len() < cap
+            })?;
+            flats.sort_unstable();
+            flats.dedup();
+            if partial.len().saturating_mul(flats.len()) > 4 * LIMIT {
+                let limit = 4 * LIMIT as u64;
+                return Err(Error::TooLarge { what: "listing the elements of a place", limit });
+            }
+            partial = partial.iter().flat_map(|p| flats.iter().map(move |f| p + f)).collect();
+            if partial.is_empty() {
+                return Ok(partial);
+            }
+        }
+        Ok(match window {
+            Some(w) => partial.into_iter().filter_map(|p| w.to_valid(p)).collect(),
+            None => partial,
+        })
+    }
+}

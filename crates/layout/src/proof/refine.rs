@@ -1,0 +1,55 @@
+//! The common refinement of several layouts over one shape.
+
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::tile::TileLayout;
+
+/// The smallest list of extents that respects every boundary of the shape and of all layouts, and
+/// each layout split over it.
+///
+/// A boundary is a suffix product of extents. Boundaries that do not divide one another have no
+/// common refinement; the error names the two.
+pub fn common_refinement(
+    layouts: &[Layout],
+    shape: &[i64],
+) -> Result<(Vec<i64>, Vec<TileLayout>)> {
+    let mut lists: Vec<Vec<i64>> = vec![shape.to_vec()];
+    for layout in layouts {
+        layout.unpadded("refine")?.admit(shape)?;
+        lists.push(layout.tile().shard().iter().map(|it| it.extent).collect());
+    }
+    let extents = refine_extents(&lists)?;
+    let split = layouts
+        .iter()
+        .map(|l| l.tile().group(&extents).map(|(tile, _)| tile))
+        .collect::<Result<_>>()?;
+    Ok((extents, split))
+}
+
+/// The common refinement of lists of extents with equal products. Unit extents disappear.
+pub(crate) fn refine_extents(lists: &[Vec<i64>]) -> Result<Vec<i64>> {
+    if lists.iter().flatten().any(|e| *e == 0) {
+        return Ok(vec![0]);
+    }
+    let mut boundaries: Vec<i64> = vec![1];
+    for list in lists {
+        let mut weight = 1i64;
+        for extent in list.iter().rev() {
+            weight = weight
+                .checked_mul(*extent)
+                .ok_or_else(|| Error::overflow("the number of elements"))?;
+            boundaries.push(weight);
+        }
+    }
+    boundaries.sort_unstable();
+    boundaries.dedup();
+    let mut extents = Vec::with_capacity(boundaries.len());
+    for pair in boundaries.windows(2) {
+        if pair[1] % pair[0] != 0 {
+            return Err(Error::NoCommonRefinement { a: pair[0], b: pair[1] });
+        }
+        extents.push(pair[1] / pair[0]);
+    }
+    extents.reverse();
+    Ok(extents)
+}

@@ -1,0 +1,136 @@
+//! Which digits reach a coordinate: bounded integer equations, searched with exact pruning.
+
+use crate::error::{Error, Result};
+use crate::int::gcd;
+
+/// `digit * stride` with the digit in `[low, high]`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Term {
+    pub(crate) low: i64,
+    pub(crate) high: i64,
+    pub(crate) stride: i64,
+}
+
+/// Search steps before a question is refused as too large.
+const STEP_LIMIT: u64 = 1 << 22;
+
+/// All digit vectors with `sum digit_k * stride_k == target`.
+///
+/// Terms are tried from the largest stride down. A partial sum is dropped when the rest cannot
+/// reach the target, or when the target is not a multiple of the gcd of the rest: for the nested
+/// strides of real layouts that leaves one path.
+pub(crate) struct Solver {
+    /// Sorted by falling absolute stride, with the place of each in the caller's list.
+    terms: Vec<(usize, Term)>,
+    /// Per position, the smallest and largest sum and the gcd of the terms from there on.
+    rest: Vec<(i128, i128, i128)>,
+}
+
+impl Solver {
+    pub(crate) fn new(terms: &[Term]) -> Solver {
+        let mut terms: Vec<_> = terms.iter().copied().enumerate().collect();
+        terms.sort_by_key(|(_, t)| std::cmp::Reverse(t.stride.unsigned_abs()));
+        let mut rest = vec![(0, 0, 0)];
+        for (_, t) in terms.iter().rev() {
+            let (low, high, g) = rest[rest.len() - 1];
+            let ends = [t.low, t.high].map(|d| i128::from(d) * i128::from(t.stride));
+            rest.push((
+                low + ends[0].min(ends[1]),
+                high + ends[0].max(ends[1]),
+                gcd(g, t.stride.into()),
+            ));
+        }
+        rest.reverse();
+        Solver { terms, rest }
+    }
+
+    /// Calls `found` with each solution, in the caller's order of terms, until it answers false.
+    pub(crate) fn for_each(
+        &self,
+        target: i64,
+        what: &'static str,
+        mut found: impl FnMut(&[i64]) -> bool,
+    ) -> Result<()> {
+        let mut digits = vec![0; self.terms.len()];
+        let mut steps = 0;
+        self.search(0, target.into(), &mut digits, &mut steps, what, &mut found).map(|_| ())
+    }
+
+    fn search(
+        &self,
+        depth: usize,
+        target: i128,
+        digits: &mut [i64],
+        steps: &mut u64,
+        what: &'static str,
+        found: &mut impl FnMut(&[i64]) -> bool,
+    ) -> Result<bool> {
+        *steps += 1;
+        if *steps > STEP_LIMIT {
+            return Err(Error::TooLarge { what, limit: STEP_LIMIT });
+        }
+        let Some((place, term)) = self.terms.get(depth) else {
+            return Ok(target != 0 || found(digits));
+        };
+        let (low, high, g) = self.rest[depth];
+        if target < low || target > high || (g != 0 && target % g != 0) || (g == 0 && target != 0) {
+            return Ok(true);
+        }
+        let (rest_low, rest_high, _) = self.rest[depth + 1];
+        let stride = i128::from(term.stride);
+        let (mut first, mut last) = (i128::from(term.low), i128::from(term.high));
+        if stride != 0 {
+            // rest_low <= target - digit * stride <= rest_high
+            let (a, b) = (target - rest_high, target - rest_low);
+            let (a, b) = if stride > 0 { (a, b) } else { (-b, -a) };
+            let s = stride.abs();
+            first = first.max(-(-a).div_euclid(s));
+            last = last.min(b.div_euclid(s));
+        }
+        for digit in first..=last {
+            digits[*place] = i64::try_from(digit).expect("between two 64-bit digits");
+            if !self.search(depth + 1, target - digit * stride, digits, steps, what, found)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn solutions_are_those_of_enumeration() {
+        for strides in [[1, 2, 4], [3, 0, -2], [5, 5, 1], [-1, -3, 7]] {
+            let terms: Vec<_> = strides
+                .iter()
+                .zip([(0, 2), (-1, 1), (0, 3)])
+                .map(|(s, (low, high))| Term { low, high, stride: *s })
+                .collect();
+            for target in -15..30 {
+                let mut got = Vec::new();
+                Solver::new(&terms)
+                    .for_each(target, "test", |d| {
+                        got.push(d.to_vec());
+                        true
+                    })
+                    .expect("small");
+                got.sort();
+                let mut want = Vec::new();
+                for a in 0..=2 {
+                    for b in -1..=1 {
+                        for c in 0..=3 {
+                            if a * strides[0] + b * strides[1] + c * strides[2] == target {
+                                want.push(vec![a, b, c]);
+                            }
+                        }
+                    }
+                }
+                want.sort();
+                assert_eq!(got, want, "{strides:?} = {target}");
+            }
+        }
+    }
+}

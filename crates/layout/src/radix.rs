@@ -1,0 +1,385 @@
+//! Mixed-radix linear functions of one index, decided without enumeration.
+//!
+//! The shard of a layout is a function `F` of a flat index: split the index over the extents, add
+//! `digit * stride`. Such a function is known by its **jumps**: with `P_j` the product of the `j`
+//! innermost extents, `F(t) - F(t - 1)` depends only on the carry depth of `t`, the largest `j`
+//! with `P_j | t`. Two functions agree on a range exactly when they start equal and their jumps
+//! agree on every pair of depths that some `t` of the range realises; whether a pair is realised
+//! is a question about congruences. That gives exact answers, and the first index where two
+//! functions part, in time that depends on the number of iters and not on the number of elements.
+
+use crate::axis::Axis;
+use crate::int::Congruence;
+use crate::tile::Iter;
+use smallvec::SmallVec;
+
+/// A value on several axes, in the order of a list of axes kept by the caller.
+pub(crate) type Vector = SmallVec<[i128; 4]>;
+
+/// One digit: `extent` steps of `stride`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Digit {
+    pub(crate) extent: i128,
+    pub(crate) stride: Vector,
+}
+
+/// A mixed-radix linear function, digits innermost first, no unit digit, adjacent digits fused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Radix {
+    digits: Vec<Digit>,
+    width: usize,
+}
+
+/// What an exact search may cost before it gives up.
+pub(crate) const SCAN_LIMIT: i128 = 1 << 22;
+
+/// Why a function is not mixed-radix linear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The smallest index known to contradict every candidate.
+    At(i128),
+    /// Deciding would take more than [`SCAN_LIMIT`] steps.
+    TooLarge,
+}
+
+impl Radix {
+    /// The shard iters (slowest first) as a function onto `axes`.
+    pub(crate) fn of(iters: &[Iter], axes: &[Axis]) -> Radix {
+        let digits = iters.iter().rev().map(|it| {
+            let mut stride: Vector = SmallVec::from_elem(0, axes.len());
+            if let Some(slot) = axes.iter().position(|a| *a == it.axis) {
+                stride[slot] = it.stride.into();
+            }
+            Digit { extent: it.extent.into(), stride }
+        });
+        Radix::from_digits(digits, axes.len())
+    }
+
+    /// Digits innermost first; unit digits are dropped and adjacent ones fused.
+    pub(crate) fn from_digits(digits: impl IntoIterator<Item = Digit>, width: usize) -> Radix {
+        let mut fused: Vec<Digit> = Vec::new();
+        for digit in digits {
+            if digit.extent == 1 {
+                continue;
+            }
+            match fused.last_mut() {
+                Some(last)
+                    if last.stride.iter().zip(&digit.stride).all(|(s, t)| s * last.extent == *t) =>
+                {
+                    last.extent *= digit.extent;
+                }
+                _ => fused.push(digit),
+            }
+        }
+        Radix { digits: fused, width }
+    }
+
+    pub(crate) fn digits(&self) -> &[Digit] {
+        &self.digits
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn size(&self) -> i128 {
+        self.digits.iter().map(|d| d.extent).product()
+    }
+
+    /// The value at an index; past the size the outermost digit goes on counting.
+    pub(crate) fn eval(&self, index: i128) -> Vector {
+        let mut rest = index;
+        let mut value: Vector = SmallVec::from_elem(0, self.width);
+        for (i, d) in self.digits.iter().enumerate() {
+            let last = i + 1 == self.digits.len();
+            let digit = if last { rest } else { rest.rem_euclid(d.extent) };
+            rest = if last { 0 } else { rest.div_euclid(d.extent) };
+            for (v, s) in value.iter_mut().zip(&d.stride) {
+                *v += digit * s;
+            }
+        }
+        value
+    }
+
+    fn steps(&self) -> Steps {
+        let mut weights = Vec::with_capacity(self.digits.len());
+        let mut jumps: Vec<Vector> = Vec::with_capacity(self.digits.len());
+        let mut weight = 1i128;
+        let mut below: Vector = SmallVec::from_elem(0, self.width);
+        for d in &self.digits {
+            weights.push(weight);
+            jumps.push(d.stride.iter().zip(&below).map(|(s, b)| s - b).collect());
+            for (b, s) in below.iter_mut().zip(&d.stride) {
+                *b += (d.extent - 1) * s;
+            }
+            weight = weight.saturating_mul(d.extent);
+        }
+        if weights.is_empty() {
+            weights.push(1);
+            jumps.push(SmallVec::from_elem(0, self.width));
+        }
+        Steps { weights, jumps }
+    }
+
+    /// The smallest `t` in `[1, n)` with `F(b + t) - F(b) != G(c + t) - G(c)`, if there is one.
+    pub(crate) fn first_difference(
+        &self,
+        b: i128,
+        other: &Radix,
+        c: i128,
+        n: i128,
+    ) -> Option<i128> {
+        let (f, g) = (self.steps(), other.steps());
+        let mut first: Option<i128> = None;
+        for (j, jump_f) in f.jumps.iter().enumerate() {
+            for (l, jump_g) in g.jumps.iter().enumerate() {
+                if jump_f == jump_g {
+                    continue;
+                }
+                let to = first.map_or(n - 1, |t| t - 1);
+                let (in_f, out_f) = f.class(j, b);
+                let (in_g, out_g) = g.class(l, c);
+                if let Some(t) = first_member(&[in_f, in_g], &[out_f, out_g], 1, to) {
+                    first = Some(t);
+                }
+            }
+        }
+        first
+    }
+
+    /// `i -> F(b + i) - F(b)` for `i` in `[0, n)` as digits (innermost first), where that is again
+    /// a mixed-radix linear function.
+    ///
+    /// Its canonical boundaries are forced: the innermost run ends at the first jump that differs
+    /// from the jump at 1, the next at the first multiple of that boundary whose jump differs, and
+    /// so on. One pass finds them, a comparison with `F` proves or refutes the result.
+    pub(crate) fn restrict(&self, b: i128, n: i128) -> Result<Vec<Digit>, Refusal> {
+        let steps = self.steps();
+        let base = self.eval(b);
+        let mut digits = Vec::new();
+        let mut weight = 1i128;
+        while weight < n {
+            let value = self.eval(b + weight);
+            let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
+            let jump = steps.jump_at(b + weight);
+            let mut boundary = n;
+            for (j, other) in steps.jumps.iter().enumerate() {
+                if other != jump {
+                    let (inside, outside) = steps.class(j, b);
+                    let multiples = Congruence::new(0, weight);
+                    let found =
+                        first_member(&[inside, multiples], &[outside], weight + 1, boundary - 1);
+                    boundary = found.unwrap_or(boundary);
+                }
+            }
+            if boundary % weight != 0 || n % boundary != 0 {
+                return Err(Refusal::At(boundary.min(n - 1)));
+            }
+            digits.push(Digit { extent: boundary / weight, stride });
+            weight = boundary;
+        }
+        let result = Radix { digits, width: self.width };
+        match result.first_difference(0, self, b, n) {
+            Some(t) => Err(Refusal::At(t)),
+            None => Ok(result.digits),
+        }
+    }
+
+    /// `i -> F(o + i s) - F(o)` for `i` in `[0, e)` as digits, innermost first.
+    ///
+    /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
+    /// constant and are dropped; a stride that divides the innermost extent turns the question
+    /// into [`Radix::restrict`]; what is left is scanned.
+    pub(crate) fn progression(&self, o: i128, s: i128, e: i128) -> Result<Vec<Digit>, Refusal> {
+        if e <= 1 {
+            return Ok(Vec::new());
+        }
+        if s == 0 {
+            return Ok(vec![Digit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
+        }
+        if s < 0 {
+            // The same progression from its other end: every digit runs backwards.
+            let mut digits = self.progression(o + (e - 1) * s, -s, e)?;
+            for v in digits.iter_mut().flat_map(|d| d.stride.iter_mut()) {
+                *v = -*v;
+            }
+            return Ok(digits);
+        }
+        let (mut o, mut s, mut skip) = (o, s, 0);
+        while skip + 1 < self.digits.len() && s % self.digits[skip].extent == 0 {
+            o /= self.digits[skip].extent;
+            s /= self.digits[skip].extent;
+            skip += 1;
+        }
+        let rest = Radix { digits: self.digits[skip..].to_vec(), width: self.width };
+        let Some(first) = rest.digits.first() else {
+            return Ok(vec![Digit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
+        };
+        let scaled: Vector = first.stride.iter().map(|t| t * s).collect();
+        if rest.digits.len() == 1 || o % first.extent + (e - 1) * s < first.extent {
+            return Ok(vec![Digit { extent: e, stride: scaled }]);
+        }
+        if first.extent % s == 0 {
+            let mut digits = rest.digits.clone();
+            digits[0] = Digit { extent: first.extent / s, stride: scaled };
+            return Radix::from_digits(digits, self.width).restrict(o / s, e);
+        }
+        scan(e, self.width, |i| rest.eval(o + i * s))
+    }
+}
+
+/// The jumps of a [`Radix`], by carry depth.
+struct Steps {
+    weights: Vec<i128>,
+    jumps: Vec<Vector>,
+}
+
+impl Steps {
+    /// The `t` whose `b + t` has carry depth `j`: members of the first class outside the second.
+    fn class(&self, j: usize, b: i128) -> (Congruence, Option<Congruence>) {
+        let inside = Congruence::new(-b, self.weights[j]);
+        let outside = self.weights.get(j + 1).map(|w| Congruence::new(-b, *w));
+        (inside, outside)
+    }
+
+    fn jump_at(&self, t: i128) -> &Vector {
+        let depth = self.weights.iter().rposition(|w| t % w == 0).unwrap_or(0);
+        &self.jumps[depth]
+    }
+}
+
+/// The smallest `t` in `[from, to]` inside all of `inside` and none of `outside` (at most two).
+fn first_member(
+    inside: &[Congruence],
+    outside: &[Option<Congruence>],
+    from: i128,
+    to: i128,
+) -> Option<i128> {
+    let all = inside.iter().copied().try_fold(Congruence::new(0, 1), Congruence::and)?;
+    let mut t = all.first_at_least(from);
+    // Two excluded classes either cover every member or leave one among four in a row: a class of
+    // index 2 leaves every second member, and of two such members another class excludes at most
+    // one unless it is the complementary class of index 2.
+    for _ in 0..4 {
+        if t > to {
+            return None;
+        }
+        if !outside.iter().flatten().any(|c| c.contains(t)) {
+            return Some(t);
+        }
+        t = t.saturating_add(all.modulus);
+    }
+    None
+}
+
+/// Any function of `[0, n)` as digits, by looking at every value.
+pub(crate) fn scan(
+    n: i128,
+    width: usize,
+    f: impl Fn(i128) -> Vector,
+) -> Result<Vec<Digit>, Refusal> {
+    if n > SCAN_LIMIT {
+        return Err(Refusal::TooLarge);
+    }
+    let base = f(0);
+    let minus = |a: &Vector, b: &Vector| -> Vector { a.iter().zip(b).map(|(x, y)| x - y).collect() };
+    let mut digits = Vec::new();
+    let mut weight = 1;
+    while weight < n {
+        let mut previous = f(weight);
+        let stride = minus(&previous, &base);
+        let mut boundary = 2 * weight;
+        while boundary < n {
+            let value = f(boundary);
+            if minus(&value, &previous) != stride {
+                break;
+            }
+            previous = value;
+            boundary += weight;
+        }
+        let boundary = boundary.min(n);
+        if n % boundary != 0 {
+            return Err(Refusal::At(boundary));
+        }
+        digits.push(Digit { extent: boundary / weight, stride });
+        weight = boundary;
+    }
+    let result = Radix { digits, width };
+    match (0..n).find(|i| minus(&f(*i), &base) != result.eval(*i)) {
+        Some(i) => Err(Refusal::At(i)),
+        None => Ok(result.digits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn radix(digits: &[(i128, i128)]) -> Radix {
+        let digits = digits
+            .iter()
+            .map(|(e, s)| Digit { extent: *e, stride: SmallVec::from_slice(&[*s]) });
+        Radix::from_digits(digits, 1)
+    }
+
+    fn functions() -> Vec<Radix> {
+        let mut all = Vec::new();
+        for e0 in 1..5 {
+            for e1 in 1..4 {
+                for e2 in 1..4 {
+                    for (s0, s1, s2) in [(1, 5, 2), (0, 1, 3), (2, 1, 1), (1, e0, 7), (-1, 4, 0)] {
+                        all.push(radix(&[(e0, s0), (e1, s1), (e2, s2)]));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn first_difference_is_the_smallest_one() {
+        let all = functions();
+        for (i, f) in all.iter().enumerate() {
+            for g in all.iter().skip(i % 7).step_by(7) {
+                for (b, c) in [(0, 0), (1, 0), (2, 1)] {
+                    let n = (f.size() - b).min(g.size() - c);
+                    let brute = (1..n).find(|t| {
+                        f.eval(b + t)[0] - f.eval(b)[0] != g.eval(c + t)[0] - g.eval(c)[0]
+                    });
+                    assert_eq!(f.first_difference(b, g, c, n), brute, "{f:?} {g:?} {b} {c}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn restrict_and_progression_agree_with_a_scan() {
+        for f in functions() {
+            let size = f.size();
+            for b in 0..size {
+                for n in 1..=size - b {
+                    let brute = scan(n, 1, |i| f.eval(b + i));
+                    let exact = f.restrict(b, n);
+                    assert_eq!(exact.is_ok(), brute.is_ok(), "{f:?} [{b}, {b}+{n})");
+                    if let (Ok(e), Ok(s)) = (exact, brute) {
+                        assert_eq!(e, s, "{f:?} [{b}, {b}+{n})");
+                    }
+                }
+                for s in 1..size {
+                    for (o, s) in [(b, s), (b, -s)] {
+                        let e = if s > 0 { (size - o + s - 1) / s } else { o / -s + 1 };
+                        let brute = scan(e, 1, |i| f.eval(o + i * s));
+                        match (f.progression(o, s, e), brute) {
+                            (Ok(d), Ok(want)) => {
+                                let got = Radix::from_digits(d, 1);
+                                let want = Radix::from_digits(want, 1);
+                                assert_eq!(got, want, "{f:?} {o} {s} {e}");
+                            }
+                            (got, want) => assert_eq!(got.is_ok(), want.is_ok(), "{f:?} {o} {s} {e}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
