@@ -81,8 +81,7 @@ impl TileLayout {
 }
 
 impl Layout {
-    /// The canonical form of its tile layout, with swizzle and window kept; a swizzle that moves
-    /// nothing goes.
+    /// The canonical form of its tile layout, with swizzle and window kept.
     pub fn canonical(&self) -> Result<Layout> {
         self.with_canonical(self.tile().canonical())
     }
@@ -93,7 +92,8 @@ impl Layout {
     }
 
     fn with_canonical(&self, tile: TileLayout) -> Result<Layout> {
-        let plain = self.with_tile(tile)?;
+        // Without a coordinate on `m` every address is 0, which no swizzle moves.
+        let plain = if tile.axes().contains(&Axis::M) { self.with_tile(tile)? } else { tile.into() };
         match self.window() {
             Some(w) if self.tile().size() > 0 => plain.with_window(w.clone()),
             _ => Ok(plain),

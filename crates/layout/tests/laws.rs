@@ -1,0 +1,545 @@
+//! Every operator against its brute-force law: enumerate small layouts, compare with the definition.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use zellige_layout::{
+    Axis, AxisTable, Difference, Error, Extent, Held, Iter, Layout, Point, Swizzle, TileLayout, Window,
+    common_refinement, flatten, unflatten,
+};
+
+/// Two thousand cases of each law; `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
+    let cases = asked.unwrap_or(2000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn axis(i: usize) -> Axis {
+    let names = ["m", "laneid", "pid"];
+    AxisTable::new().get(names[i]).expect("built in")
+}
+
+fn iter_on(axes: usize) -> impl Strategy<Value = Iter> {
+    (1i64..5, -3i64..9, 0..axes).prop_map(|(e, s, a)| Iter::new(e, s, axis(a)))
+}
+
+fn tile_on(axes: usize) -> impl Strategy<Value = TileLayout> {
+    let shard = prop::collection::vec(iter_on(axes), 0..4);
+    let replica = prop::collection::vec(iter_on(axes), 0..2);
+    (shard, replica, prop::collection::vec((0..axes, -5i64..9), 0..2)).prop_map(|(s, r, o)| {
+        TileLayout::new(s, r, o.into_iter().map(|(a, v)| (axis(a), v))).expect("small")
+    })
+}
+
+fn nested() -> impl Strategy<Value = TileLayout> {
+    // A permuted, possibly gappy, possibly reversed product: most of what people write.
+    let iters = prop::collection::vec((1i64..5, 1i64..3, any::<bool>()), 1..4);
+    (iters, any::<u64>()).prop_map(|(iters, seed)| {
+        let mut stride = 1;
+        let mut offset = 0;
+        let mut shard: Vec<Iter> = Vec::new();
+        for (e, gap, back) in iters {
+            stride *= gap;
+            if back {
+                offset += (e - 1) * stride;
+            }
+            shard.push(Iter::mem(e, if back { -stride } else { stride }));
+            stride *= e;
+        }
+        let n = shard.len() as u64;
+        shard.rotate_left(usize::try_from(seed % n).expect("small"));
+        TileLayout::new(shard, vec![], [(Axis::M, offset)]).expect("small")
+    })
+}
+
+fn swizzle() -> impl Strategy<Value = Swizzle> {
+    (0i64..3, 0i64..3, 0i64..2, any::<bool>())
+        .prop_map(|(m, b, extra, inner)| Swizzle::new(m, b, b + extra, inner).expect("well-formed"))
+}
+
+fn any_layout() -> impl Strategy<Value = Layout> {
+    (tile_on(3), swizzle(), any::<bool>()).prop_map(|(tile, sw, swizzled)| {
+        if swizzled && let Ok(l) = Layout::swizzled(sw, tile.clone()) {
+            return l;
+        }
+        tile.into()
+    })
+}
+
+/// The definition of a layout, written again without the crate's evaluation.
+fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
+    let inside = match l.window() {
+        None => flat,
+        Some(w) => {
+            let dims = w.dims();
+            let shape: Vec<i64> = dims.iter().map(|d| d.valid).collect();
+            let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
+            let c: Vec<i64> =
+                unflatten(&shape, flat).iter().zip(dims).map(|(c, d)| c + d.begin).collect();
+            flatten(&padded, &c).expect("inside")
+        }
+    };
+    let mut weight: i64 = l.tile().shard().iter().map(|it| it.extent).product();
+    let mut base: BTreeMap<Axis, i64> = BTreeMap::new();
+    for it in l.tile().shard() {
+        weight /= it.extent;
+        *base.entry(it.axis).or_default() += inside / weight % it.extent * it.stride;
+    }
+    for (a, v) in l.tile().offset() {
+        *base.entry(*a).or_default() += v;
+    }
+    let mut all = vec![base];
+    for it in l.tile().replica() {
+        let copy = |p: &BTreeMap<Axis, i64>, c: i64| {
+            let mut p = p.clone();
+            *p.entry(it.axis).or_default() += c * it.stride;
+            p
+        };
+        all = all.iter().flat_map(|p| (0..it.extent).map(move |c| copy(p, c))).collect();
+    }
+    for p in &mut all {
+        if let (Some(sw), Some(m)) = (l.swizzle(), p.get_mut(&Axis::M)) {
+            *m = sw.apply(*m);
+        }
+        p.retain(|_, v| *v != 0);
+    }
+    all.into_iter().collect()
+}
+
+fn got(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
+    let points = l.places(flat).expect("inside").points();
+    points.iter().map(|p| p.normal().entries().iter().copied().collect()).collect()
+}
+
+fn same(a: &Layout, b: &Layout) -> Option<i64> {
+    assert_eq!(a.size(), b.size());
+    (0..a.size()).find(|i| define(a, *i) != define(b, *i))
+}
+
+/// Whether any tile layout at all is this function: digits are forced from the inside out.
+fn expressible(f: &[BTreeMap<Axis, i64>]) -> bool {
+    let n = f.len();
+    let minus = |a: &BTreeMap<Axis, i64>, b: &BTreeMap<Axis, i64>| -> BTreeMap<Axis, i64> {
+        let keys: BTreeSet<Axis> = a.keys().chain(b.keys()).copied().collect();
+        let at = |m: &BTreeMap<Axis, i64>, k: &Axis| m.get(k).copied().unwrap_or(0);
+        keys.into_iter().map(|k| (k, at(a, &k) - at(b, &k))).filter(|(_, v)| *v != 0).collect()
+    };
+    // Try every factorisation of n into extents, fastest first.
+    fn go(
+        f: &[BTreeMap<Axis, i64>],
+        weight: usize,
+        known: &dyn Fn(usize) -> Option<BTreeMap<Axis, i64>>,
+        minus: &dyn Fn(&BTreeMap<Axis, i64>, &BTreeMap<Axis, i64>) -> BTreeMap<Axis, i64>,
+    ) -> bool {
+        let n = f.len();
+        if weight == n {
+            return true;
+        }
+        let stride = minus(&f[weight], &f[0]);
+        if stride.len() > 1 {
+            return false;
+        }
+        (2..=n / weight).filter(|e| n % (weight * e) == 0).any(|e| {
+            let fits = (0..weight * e).all(|i| {
+                let low = known(i % weight).expect("already fixed");
+                let digit = i64::try_from(i / weight).expect("small");
+                let mut want = low;
+                for (a, s) in &stride {
+                    *want.entry(*a).or_default() += digit * s;
+                }
+                want.retain(|_, v| *v != 0);
+                minus(&f[i], &f[0]) == want
+            });
+            fits && go(f, weight * e, &|i| Some(minus(&f[i], &f[0])), minus)
+        })
+    }
+    n == 0 || go(f, 1, &|_| Some(BTreeMap::new()), &minus)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn places_are_the_definition(l in any_layout()) {
+        for i in 0..l.size() {
+            prop_assert_eq!(got(&l, i), define(&l, i));
+        }
+        prop_assert!(l.places(-1).is_err());
+        prop_assert!(l.places(l.size()).is_err());
+    }
+
+    #[test]
+    fn spans_are_the_largest_coordinate(l in any_layout()) {
+        for a in l.tile().axes() {
+            let values: Vec<i64> = (0..l.size())
+                .flat_map(|i| l.places(i).expect("inside").points())
+                .map(|p| p.get(*a))
+                .collect();
+            let b = l.bounds(*a).expect("small");
+            prop_assert_eq!(Some(b.min), values.iter().copied().min());
+            prop_assert_eq!(Some(b.max), values.iter().copied().max());
+        }
+    }
+
+    #[test]
+    fn canonical_is_the_same_function(l in any_layout()) {
+        let c = l.canonical().expect("canonical");
+        prop_assert_eq!(same(&l, &c), None);
+        prop_assert_eq!(c.canonical().expect("again"), c);
+    }
+
+    #[test]
+    fn difference_finds_the_first_witness(a in any_layout(), b in any_layout()) {
+        match a.difference(&b).expect("small") {
+            None => prop_assert_eq!(same(&a, &b), None),
+            Some(Difference::Size(x, y)) => prop_assert_ne!(x, y),
+            Some(Difference::At { index, left, right }) => {
+                prop_assert_eq!(same(&a, &b), Some(index));
+                prop_assert_ne!(left, right);
+            }
+        }
+        // Splitting iters never makes a difference.
+        if let Ok((g, _)) = a.group(&[a.size()]) {
+            prop_assert_eq!(a.difference(&g), Ok(None));
+        }
+    }
+
+    #[test]
+    fn group_meets_every_boundary(tile in tile_on(2), cut in 1i64..9) {
+        let n = tile.size();
+        let shape = if n % cut == 0 { [n / cut, cut] } else { [n, 1] };
+        match tile.group(&shape) {
+            Ok((g, seps)) => {
+                prop_assert_eq!(same(&tile.clone().into(), &g.clone().into()), None);
+                for (d, w) in seps.windows(2).enumerate() {
+                    let p: i64 = g.shard()[w[0]..w[1]].iter().map(|it| it.extent).product();
+                    prop_assert_eq!(p, shape[d]);
+                }
+            }
+            Err(e) => prop_assert_eq!(e.kind(), "not_groupable"),
+        }
+    }
+
+    #[test]
+    fn slices_are_exact_or_truly_inexpressible(tile in tile_on(2), cut in 1i64..7, r in (0i64..9, 0i64..9, 0i64..9, 0i64..9)) {
+        let n = tile.size();
+        let shape = if n % cut == 0 { vec![n / cut, cut] } else { vec![n] };
+        let ends = [(r.0, r.1), (r.2, r.3)];
+        let region: Vec<(i64, i64)> = shape
+            .iter()
+            .zip(ends)
+            .map(|(e, (b, len))| (b % (e + 1), (b % (e + 1) + len).min(*e)))
+            .collect();
+        let l = Layout::from(tile);
+        let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
+        let at = |i: i64| {
+            let x: Vec<i64> =
+                unflatten(&size, i).iter().zip(&region).map(|(y, (b, _))| y + b).collect();
+            flatten(&shape, &x).expect("inside")
+        };
+        let count: i64 = size.iter().product();
+        let general = l.slice_window(&shape, &region).expect("always");
+        prop_assert_eq!(general.size(), count);
+        for i in 0..count {
+            prop_assert_eq!(got(&general, i), define(&l, at(i)));
+        }
+        match l.slice(&shape, &region) {
+            Ok(s) => {
+                prop_assert_eq!(s.size(), count);
+                for i in 0..count {
+                    prop_assert_eq!(got(&s, i), define(&l, at(i)));
+                }
+                prop_assert_eq!(s.difference(&general), Ok(None));
+            }
+            Err(Error::NotExpressible { index, .. }) => {
+                prop_assert!((0..count).contains(&index));
+                let one = Layout::from(TileLayout::of(l.tile().shard().to_vec()).expect("small"));
+                let f: Vec<_> = (0..count)
+                    .map(|i| define(&one, at(i)).into_iter().next().expect("one place"))
+                    .collect();
+                prop_assert!(!expressible(&f), "{l:?} {shape:?} {region:?} is {f:?}");
+            }
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    #[test]
+    fn compositions_are_exact_or_truly_inexpressible(a in tile_on(2), b in tile_on(1)) {
+        let (a, b) = (Layout::from(a), Layout::from(b));
+        let single = b.tile().copies() == 1;
+        match a.compose(&b) {
+            Ok(c) => for i in 0..b.size() {
+                let want: BTreeSet<_> = b.places(i).expect("inside").points().iter()
+                    .flat_map(|p| define(&a, p.get(Axis::M))).collect();
+                prop_assert_eq!(got(&c, i), want);
+            },
+            Err(Error::OutsideDomain { index, value, size }) => {
+                prop_assert!(!(0..size).contains(&value));
+                let reach: Vec<_> = b.places(index).expect("inside").points();
+                prop_assert!(reach.iter().any(|p| !(0..size).contains(&p.get(Axis::M))));
+            }
+            Err(Error::NotExpressible { index, .. }) if single => {
+                prop_assert!((0..b.size()).contains(&index));
+                let bare = Layout::from(TileLayout::of(a.tile().shard().to_vec()).expect("small"));
+                let f: Vec<_> = (0..b.size())
+                    .map(|i| {
+                        let x = b.places(i).expect("inside").points()[0].get(Axis::M);
+                        define(&bare, x).into_iter().next().expect("one place")
+                    })
+                    .collect();
+                prop_assert!(!expressible(&f), "{a:?} o {b:?} is {f:?}");
+            }
+            Err(Error::NotExpressible { .. }) => {}
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    #[test]
+    fn lookup_is_the_inverse_relation(l in any_layout()) {
+        let mut held: HashMap<Point, BTreeSet<i64>> = HashMap::new();
+        for i in 0..l.size() {
+            for p in l.places(i).expect("inside").points() {
+                held.entry(p).or_default().insert(i);
+            }
+        }
+        for (p, elements) in &held {
+            let want = Held::Elements(elements.iter().copied().collect());
+            prop_assert_eq!(l.lookup(p.entries()).expect("small"), want, "{:?}", p);
+        }
+        for m in -3..60 {
+            let at: Vec<_> = l.tile().axes().iter()
+                .map(|a| (*a, if *a == Axis::M { m } else { l.tile().bounds(*a).min })).collect();
+            if !held.contains_key(&Point::new(at.clone())) {
+                let inside = l.tile().axes().iter().all(|a| {
+                    let b = l.bounds(*a).expect("small");
+                    let v = at.iter().find(|(x, _)| x == a).map_or(0, |(_, v)| *v);
+                    (b.min.min(0)..=b.max).contains(&v)
+                });
+                if l.tile().axes().contains(&Axis::M) {
+                    let want = if inside { Held::Padding } else { Held::Outside };
+                    prop_assert_eq!(l.lookup(&at).expect("small"), want);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn images_agree_with_counting(l in any_layout()) {
+        let mut owner: HashMap<BTreeMap<Axis, i64>, i64> = HashMap::new();
+        let mut clash = false;
+        for i in 0..l.size() {
+            for p in define(&l, i) {
+                clash |= owner.insert(p, i).is_some_and(|j| j != i);
+            }
+        }
+        let image = l.image().expect("small");
+        prop_assert_eq!(image.injective(), !clash);
+        if let Some((a, b, place)) = &image.clash {
+            prop_assert_ne!(a, b);
+            let p: BTreeMap<_, _> = place.normal().entries().iter().copied().collect();
+            prop_assert!(define(&l, *a).contains(&p) && define(&l, *b).contains(&p));
+        }
+        let mut volume = 1;
+        for a in l.tile().axes() {
+            let b = l.bounds(*a).expect("small");
+            volume *= b.max - b.min.min(0) + 1;
+        }
+        prop_assert_eq!(image.surjective(), i64::try_from(owner.len()).expect("small") == volume);
+        if let Some(gap) = &image.gap {
+            let p: BTreeMap<_, _> = gap.normal().entries().iter().copied().collect();
+            prop_assert!(!owner.contains_key(&p));
+        }
+    }
+
+    #[test]
+    fn inverses_undo(tile in nested(), sw in swizzle(), swizzled in any::<bool>()) {
+        let l = if swizzled { Layout::swizzled(sw, tile.clone()).expect("0 or more") } else { tile.clone().into() };
+        let bijective = l.image().expect("small").bijective();
+        match l.inverse() {
+            Ok(inv) => {
+                prop_assert!(bijective);
+                for i in 0..l.size() {
+                    let p = l.places(i).expect("inside").points()[0].get(Axis::M);
+                    prop_assert_eq!(inv.layout.places(p).expect("inside").points()[0].get(Axis::M), i);
+                }
+            }
+            Err(Error::Swizzled { .. }) => prop_assert!(swizzled),
+            Err(e) => prop_assert!(!bijective, "{e}"),
+        }
+        if !swizzled {
+            let inv = l.left_inverse().expect("nested strides");
+            for i in 0..l.size() {
+                let p = l.places(i).expect("inside").points()[0].get(Axis::M);
+                prop_assert_eq!(inv.layout.places(p).expect("inside").points()[0].get(Axis::M), i);
+            }
+        }
+        let plain = Layout::from(TileLayout::of(tile.shard().to_vec()).expect("small"));
+        let inv = plain.right_inverse().expect("no offset");
+        for p in 0..inv.layout.size() {
+            let i = inv.layout.places(p).expect("inside").points()[0].get(Axis::M);
+            prop_assert_eq!(plain.places(i).expect("inside").points()[0].get(Axis::M), p);
+        }
+    }
+
+    #[test]
+    fn left_inverse_is_never_wrong(tile in tile_on(1)) {
+        let l = Layout::from(TileLayout::new(tile.shard().to_vec(), vec![], tile.offset().to_vec()).expect("small"));
+        if let Ok(inv) = l.left_inverse() {
+            for i in 0..l.size() {
+                let p = l.places(i).expect("inside").points()[0].get(Axis::M);
+                prop_assert_eq!(inv.layout.places(p).expect("inside").points()[0].get(Axis::M), i);
+            }
+        }
+    }
+
+    #[test]
+    fn complements_fill(tile in nested(), cosize in 0i64..200) {
+        let shard: Vec<Iter> = tile.shard().iter().map(|it| Iter::mem(it.extent, it.stride.abs())).collect();
+        let l = Layout::from(TileLayout::of(shard).expect("small"));
+        let c = l.complement(cosize).expect("nested strides");
+        prop_assert!(l.size() * c.size() >= cosize);
+        let mut seen = BTreeSet::new();
+        for i in 0..l.size() {
+            for j in 0..c.size() {
+                let a = l.places(i).expect("inside").points()[0].get(Axis::M);
+                let b = Layout::from(c.clone()).places(j).expect("inside").points()[0].get(Axis::M);
+                prop_assert!(seen.insert(a + b), "{l:?} and {c:?} overlap");
+            }
+        }
+        prop_assert!(c.shard().windows(2).all(|w| w[0].stride > w[1].stride));
+    }
+
+    #[test]
+    fn windows_compare_as_functions(tile in nested(), pad in (0i64..3, 0i64..3)) {
+        let n = tile.size();
+        prop_assume!(pad.0 + pad.1 <= n);
+        let dims = vec![Extent { begin: pad.0, valid: n - pad.0 - pad.1, padded: n }];
+        let l = Layout::from(tile).with_window(Window::new(dims).expect("inside")).expect("fits");
+        for i in 0..l.size() {
+            prop_assert_eq!(got(&l, i), define(&l, i));
+        }
+        if let Ok(s) = l.padded().slice(&[n], &[(pad.0, n - pad.1)]) {
+            prop_assert_eq!(s.difference(&l), Ok(None));
+            prop_assert_eq!(same(&s, &l), None);
+        }
+        let image = l.image().expect("small");
+        prop_assert!(image.injective());
+    }
+}
+
+#[test]
+fn refinements_split_every_layout_alike() {
+    let l = |e: &[i64]| Layout::from(TileLayout::row_major(e).expect("small"));
+    let (extents, split) = common_refinement(&[l(&[6, 5]), l(&[2, 15])], &[30]).expect("nests");
+    assert_eq!(extents, [2, 3, 5]);
+    for s in split {
+        assert_eq!(s.shard().iter().map(|it| it.extent).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(same(&s.into(), &l(&[30])), None);
+    }
+    let clash = common_refinement(&[l(&[2, 3]), l(&[3, 2])], &[6]);
+    assert_eq!(clash.map_err(|e| e.kind()), Err("no_common_refinement"));
+}
+
+/// The compositions that existing implementations get wrong or refuse, in our order of digits
+/// (last fastest, so CuTe's modes are reversed).
+#[test]
+fn compositions_that_others_get_wrong() {
+    let l = |iters: &[(i64, i64)]| {
+        let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+        Layout::from(TileLayout::of(shard).expect("small"))
+    };
+    // (6,2):(1,7) o (3,2):(2,3) is 0 2 4 3 5 8, no layout at all; index 5 proves it.
+    let wrong = l(&[(2, 7), (6, 1)]).compose(&l(&[(2, 3), (3, 2)]));
+    assert!(matches!(wrong, Err(Error::NotExpressible { index: 5, .. })), "{wrong:?}");
+    // (4,6,8):(2,3,5) o 6:3 is 0 6 7 8 9 15.
+    let wrong = l(&[(8, 5), (6, 3), (4, 2)]).compose(&l(&[(6, 3)]));
+    assert_eq!(wrong.map_err(|e| e.kind()), Err("not_expressible"));
+    // (4,2):(2,1) o 6:1 is 0 2 4 6 1 3; truncating it to 4:2 would lose elements.
+    let wrong = l(&[(2, 1), (4, 2)]).compose(&l(&[(6, 1)]));
+    assert!(matches!(wrong, Err(Error::NotExpressible { index: 4, .. })), "{wrong:?}");
+    // (8,2,4):(0,8,16) o (12,4):(12,1) leaves the domain at 135. Where the outermost mode goes on
+    // that far it is exactly ((2,6),4):((8,24),0).
+    let outside = l(&[(4, 16), (2, 8), (8, 0)]).compose(&l(&[(4, 1), (12, 12)]));
+    assert!(matches!(outside, Err(Error::OutsideDomain { index: 47, value: 135, size: 64 })));
+    let right = l(&[(9, 16), (2, 8), (8, 0)]).compose(&l(&[(4, 1), (12, 12)])).expect("exact");
+    assert_eq!(right.difference(&l(&[(4, 0), (6, 24), (2, 8)])), Ok(None));
+    // Two elements in one place have no complement.
+    let aliased = l(&[(2, 1), (2, 1)]).complement(8);
+    assert_eq!(aliased.map_err(|e| e.kind()), Err("aliased"));
+}
+
+/// What the documents ask for one day is expressible today.
+#[test]
+fn gaps_spaces_and_half_rotation_are_layouts() {
+    // A gap in a dimension: 8 rows, the last 4 of them 100 elements later.
+    let gap = Layout::from(TileLayout::strided(&[2, 4, 16], &[100 + 64, 16, 1], 0).expect("small"));
+    assert_eq!(gap.lookup(&[(Axis::M, 100)]), Ok(Held::Padding));
+    assert_eq!(gap.apply(&[8, 16], &[4, 0]).expect("inside").points()[0].get(Axis::M), 164);
+    assert_eq!(gap.is_injective(), Ok(true));
+
+    // Several stick dimensions: QFP8WT weights [K, N] keep two rows of K inside one stick.
+    let (k, n) = (8, 128);
+    let tile = TileLayout::of(vec![
+        Iter::mem(k / 2, 128),
+        Iter::mem(2, 1),
+        Iter::mem(n / 64, 64 * k),
+        Iter::mem(64, 2),
+    ]);
+    let wt = Layout::from(tile.expect("small"));
+    for row in 0..k {
+        for col in 0..n {
+            let want = row % 2 + col % 64 * 2 + row / 2 * 128 + col / 64 * 64 * k;
+            let got = wt.apply(&[k, n], &[row, col]).expect("inside").points()[0].get(Axis::M);
+            assert_eq!(got, want);
+        }
+    }
+    assert!(wt.image().expect("small").bijective());
+
+    // Several memory spaces: the first half of the rows in scratchpad, the rest in device memory.
+    let mut axes = AxisTable::new();
+    let lx = axes.declare("lx", zellige_layout::AxisKind::Memory).expect("a fine name");
+    let space = axes.declare("space", zellige_layout::AxisKind::Device).expect("a fine name");
+    let tile = TileLayout::of(vec![Iter::new(2, 1, space), Iter::new(4, 16, lx), Iter::new(16, 1, lx)]);
+    let split = Layout::from(tile.expect("small"));
+    let p = split.apply(&[8, 16], &[5, 3]).expect("inside").points()[0].clone();
+    assert_eq!((p.get(space), p.get(lx)), (1, 19));
+
+    // RoPE's half rotation x -> (x2, x1): the outer of two halves runs backwards.
+    let d = 64;
+    let rotated = TileLayout::new(vec![Iter::mem(2, -d / 2), Iter::mem(d / 2, 1)], vec![], [(Axis::M, d / 2)]);
+    let rotated = Layout::from(rotated.expect("small"));
+    for i in 0..d {
+        let at = rotated.places(i).expect("inside").points()[0].get(Axis::M);
+        assert_eq!(at, (i + d / 2) % d);
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_its_place() {
+    let kind = |r: Result<TileLayout, Error>| r.map_err(|e| e.kind()).err();
+    assert_eq!(kind(TileLayout::of(vec![Iter::mem(-1, 1)])), Some("negative_extent"));
+    assert_eq!(kind(TileLayout::of(vec![Iter::mem(1 << 40, 1), Iter::mem(1 << 40, 1)])), Some("overflow"));
+    assert_eq!(kind(TileLayout::of(vec![Iter::mem(2, i64::MAX)])), Some("overflow"));
+    assert_eq!(kind(TileLayout::of(vec![Iter::mem(2, i64::MIN)])), Some("overflow"));
+    let offset = [(Axis::M, i64::MAX), (Axis::M, 1)];
+    assert_eq!(kind(TileLayout::new(vec![], vec![], offset)), Some("overflow"));
+    assert_eq!(kind(TileLayout::new(vec![], vec![Iter::mem(0, 1)], [])), Some("bad_parameter"));
+    // Zero wins over overflow, and an empty layout has no coordinates to overflow.
+    let empty = TileLayout::of(vec![Iter::mem(0, 1), Iter::mem(1 << 62, 1 << 62)]);
+    assert_eq!(kind(empty), Some("overflow"));
+    let empty = Layout::from(TileLayout::row_major(&[4, 0]).expect("legal"));
+    assert_eq!((empty.size(), empty.image().map(|i| i.bijective())), (0, Ok(true)));
+    assert!(empty.slice(&[4, 0], &[(1, 3), (0, 0)]).is_ok());
+    let l = Layout::from(TileLayout::row_major(&[4, 4]).expect("small"));
+    for (region, kind) in [
+        (vec![(0, 5), (0, 4)], "region_out_of_range"),
+        (vec![(-1, 2), (0, 4)], "region_out_of_range"),
+        (vec![(3, 2), (0, 4)], "region_out_of_range"),
+        (vec![(0, 4)], "length_mismatch"),
+    ] {
+        assert_eq!(l.slice(&[4, 4], &region).map_err(|e| e.kind()).err(), Some(kind));
+    }
+    assert_eq!(l.apply(&[4, 4], &[4, 0]).map_err(|e| e.kind()).err(), Some("out_of_range"));
+    assert_eq!(l.apply(&[4, 5], &[0, 0]).map_err(|e| e.kind()).err(), Some("size_mismatch"));
+    assert_eq!(l.apply(&[i64::MAX, 2], &[0, 0]).map_err(|e| e.kind()).err(), Some("overflow"));
+}
