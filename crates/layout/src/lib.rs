@@ -46,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod axis;
 mod error;
 mod int;
@@ -54,9 +55,14 @@ mod ops;
 mod proof;
 mod radix;
 mod swizzle;
+mod table;
 mod tile;
 mod window;
 
+pub use analysis::{
+    Access, BANK_BYTES, BANKS, Conflicts, Lint, Phase, Remedy, Severity, SwizzleChoice, VectorWidth, WARP,
+    bank_and_line,
+};
 pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};

@@ -28,6 +28,12 @@ impl Iter {
     pub fn mem(extent: i64, stride: i64) -> Iter {
         Iter::new(extent, stride, Axis::M)
     }
+
+    /// Whether it is on an axis and has more than one step: a unit iter says nothing, and a text
+    /// may hold any number of them.
+    pub(crate) fn moves_on(&self, axis: Axis) -> bool {
+        self.axis == axis && self.extent != 1
+    }
 }
 
 impl fmt::Debug for Iter {

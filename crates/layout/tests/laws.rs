@@ -412,7 +412,7 @@ proptest! {
     #[test]
     fn windows_compare_as_functions(tile in nested(), pad in (0i64..3, 0i64..3)) {
         let n = tile.size();
-        prop_assume!(pad.0 + pad.1 <= n);
+        let pad = (pad.0.min(n), pad.1.min(n - pad.0.min(n)));
         let dims = vec![Extent { begin: pad.0, valid: n - pad.0 - pad.1, padded: n }];
         let l = Layout::from(tile).with_window(Window::new(dims).expect("inside")).expect("fits");
         for i in 0..l.size() {

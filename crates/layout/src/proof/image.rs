@@ -81,8 +81,8 @@ impl Layout {
         }
         for axis in self.tile().axes() {
             let mine: Vec<(usize, Iter)> =
-                shard.iter().copied().enumerate().filter(|(_, it)| it.axis == *axis).collect();
-            let copies = self.tile().replica().iter().filter(|it| it.axis == *axis);
+                shard.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect();
+            let copies = self.tile().replica().iter().filter(|it| it.moves_on(*axis));
             let terms: Vec<Term> = mine
                 .iter()
                 .map(|(_, it)| it)

@@ -78,7 +78,7 @@ impl Layout {
                 return Ok(Vec::new());
             };
             let on_axis = |its: &[Iter]| -> Vec<(usize, Iter)> {
-                its.iter().copied().enumerate().filter(|(_, it)| it.axis == *axis).collect()
+                its.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect()
             };
             let mine = on_axis(shard);
             let copies = on_axis(self.tile().replica());

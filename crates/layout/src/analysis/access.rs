@@ -1,0 +1,125 @@
+//! Which lane touches which element.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, flatten};
+
+/// Lanes that run together.
+pub const WARP: usize = 32;
+
+/// One memory instruction: what each lane reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Lane `l` takes the vector at `[.., l, index]`: down a column of the last two dimensions,
+    /// other dimensions at 0.
+    Column {
+        /// First element of every lane's vector, in the last dimension.
+        index: i64,
+    },
+    /// Lane `l` takes the vector at `[.., index, l * vector]`: along a row.
+    Row {
+        /// The row, in the dimension before the last.
+        index: i64,
+    },
+    /// Eight rows of 16 bytes at `(row, column)`, as `ldmatrix` reads one 8x8 matrix.
+    Ldmatrix {
+        /// First row.
+        row: i64,
+        /// First element of each row.
+        column: i64,
+    },
+    /// The coordinate of each lane's vector, lane by lane.
+    Lanes(Vec<Vec<i64>>),
+}
+
+impl Access {
+    /// The flat indices of each lane's vector of `vector` elements along the last dimension.
+    pub fn lanes(&self, shape: &[i64], vector: i64, bits: i64) -> Result<Vec<Vec<i64>>> {
+        if vector < 1 {
+            let accepted = "a lane touches 1 or more elements".into();
+            return Err(Error::BadParameter { what: "vector", value: vector, accepted });
+        }
+        let (rows, columns) = match shape {
+            [] => (1, 1),
+            [n] => (1, *n),
+            [.., r, c] => (*r, *c),
+        };
+        let coordinate = |row: i64, column: i64| {
+            let mut c = vec![0; shape.len()];
+            match c.as_mut_slice() {
+                [] => {}
+                [only] => *only = column,
+                [.., r, last] => (*r, *last) = (row, column),
+            }
+            c
+        };
+        let (starts, vector): (Vec<Vec<i64>>, i64) = match self {
+            Access::Column { index } => {
+                limit(rows)?;
+                ((0..rows).map(|r| coordinate(r, *index)).collect(), vector)
+            }
+            Access::Row { index } => {
+                limit(columns / vector)?;
+                ((0..columns / vector).map(|l| coordinate(*index, l * vector)).collect(), vector)
+            }
+            Access::Ldmatrix { row, column } => {
+                let per_row = (128 / bits).max(1);
+                let at = |r: i64| row.checked_add(r).ok_or_else(|| Error::overflow("the row"));
+                let starts = (0..8)
+                    .map(|r| Ok(coordinate(at(r)?, *column)))
+                    .collect::<Result<_>>()?;
+                (starts, per_row)
+            }
+            Access::Lanes(list) => (list.clone(), vector),
+        };
+        starts
+            .into_iter()
+            .map(|start| {
+                let first = flatten(shape, &start)?;
+                if let (Some(c), Some(extent)) = (start.last(), shape.last())
+                    && vector > extent - c
+                {
+                    let dim = shape.len() - 1;
+                    let value = c.saturating_add(vector - 1);
+                    return Err(Error::CoordinateOutOfRange { dim, value, extent: *extent });
+                }
+                Ok((first..first + vector).collect())
+            })
+            .collect()
+    }
+}
+
+fn limit(lanes: i64) -> Result<()> {
+    if lanes <= 1 << 20 {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "listing the lanes of the access", limit: 1 << 20 })
+}
+
+impl Layout {
+    /// The bit address on `m` of an element (of its first replica).
+    pub(crate) fn bit_address(&self, flat: i64, bits: i64) -> Result<i128> {
+        let Some(slot) = self.tile().slot(Axis::M) else {
+            return Err(Error::not_one_axis("memory analysis", Axis::M, self.tile().axes()));
+        };
+        let places = self.places(flat)?;
+        let address = places.rows().next().map_or(0, |row| row[slot]);
+        if address < 0 {
+            return Err(Error::BadParameter {
+                what: "an address",
+                value: address,
+                accepted: "banks and sectors are counted from address 0".into(),
+            });
+        }
+        Ok(i128::from(address) * i128::from(bits))
+    }
+
+    /// Checks an element width in bits.
+    pub(crate) fn check_bits(bits: i64) -> Result<()> {
+        if (1..=1024).contains(&bits) {
+            return Ok(());
+        }
+        let accepted = "an element has 1 to 1024 bits".into();
+        Err(Error::BadParameter { what: "the element width in bits", value: bits, accepted })
+    }
+}

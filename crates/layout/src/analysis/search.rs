@@ -1,0 +1,144 @@
+//! The swizzle, or the padding, with the fewest conflicts.
+
+use crate::analysis::access::Access;
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::swizzle::Swizzle;
+use crate::tile::{Iter, TileLayout};
+
+/// What was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing helps, or nothing is needed.
+    None,
+    /// An XOR swizzle.
+    Swizzle(Swizzle),
+    /// This many unused elements after each run of the given stride.
+    Padding {
+        /// The stride that grew.
+        stride: i64,
+        /// By how many elements.
+        by: i64,
+    },
+}
+
+/// The outcome of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwizzleChoice {
+    /// The layout to use.
+    pub layout: Layout,
+    /// What was changed.
+    pub remedy: Remedy,
+    /// The worst conflict of each access.
+    pub ways: Vec<usize>,
+    /// The worst conflict of each access before.
+    pub before: Vec<usize>,
+}
+
+/// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
+type Score = (usize, usize, i64, u32);
+
+impl Layout {
+    /// The swizzle, or else the padding, with the fewest bank conflicts for a set of accesses with
+    /// their vector widths.
+    ///
+    /// Exhaustive over every swizzle that keeps the given vectors whole and reads bits that the
+    /// addresses have, and over growing one stride by up to 128 bytes in steps of the vector.
+    /// Among equals, less memory wins, then the smaller swizzle; where any swizzle is as good,
+    /// padding is not used.
+    pub fn swizzle_for(
+        &self,
+        shape: &[i64],
+        bits: i64,
+        accesses: &[(Access, i64)],
+    ) -> Result<SwizzleChoice> {
+        Layout::check_bits(bits)?;
+        self.admit(shape)?;
+        let tile = self.unpadded("swizzle_for")?.tile();
+        if tile.axes() != [Axis::M] {
+            return Err(Error::not_one_axis("swizzle_for", Axis::M, tile.axes()));
+        }
+        let mut vector = 1;
+        for (access, v) in accesses {
+            let lanes = access.lanes(shape, *v, bits)?;
+            vector = vector.max(lanes.first().map_or(1, |l| i64::try_from(l.len()).unwrap_or(1)));
+        }
+        let plain = Layout::from(tile.clone());
+        let ways = |l: &Layout| -> Result<Vec<usize>> {
+            accesses.iter().map(|(a, v)| Ok(l.conflicts(shape, bits, a, *v)?.ways)).collect()
+        };
+        let before = ways(self)?;
+        let mut best = SwizzleChoice {
+            ways: ways(&plain)?,
+            layout: plain,
+            remedy: Remedy::None,
+            before,
+        };
+        let mut best_score = score(&best.layout, &best.ways, 0)?;
+        let mut worst = best_score.1;
+        let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {
+            let found = ways(&layout)?;
+            let score = score(&layout, &found, complexity)?;
+            if score < best_score {
+                best_score = score;
+                (best.layout, best.remedy, best.ways) = (layout, remedy, found);
+            }
+            Ok(best_score.1)
+        };
+        let top = i64::from(64 - tile.bounds(Axis::M).max.leading_zeros());
+        // Low bits inside one vector must stay; bits above the addresses read as 0.
+        let low = i64::from(64 - (vector - 1).max(0).leading_zeros());
+        for m in low..top {
+            for b in 1..=5 {
+                for s in b..top - m {
+                    let sw = Swizzle::new(m, b, s, true)?;
+                    let complexity = u32::try_from(b * 64 + (s - 3).abs() * 8 + m).unwrap_or(0);
+                    let layout = Layout::swizzled(sw, tile.clone())?;
+                    worst = consider(layout, Remedy::Swizzle(sw), complexity)?;
+                }
+            }
+        }
+        if worst > 1 {
+            for (layout, stride, by) in padded_candidates(tile, vector, bits)? {
+                consider(layout.into(), Remedy::Padding { stride, by }, 1024)?;
+            }
+        }
+        Ok(best)
+    }
+}
+
+fn score(layout: &Layout, ways: &[usize], complexity: u32) -> Result<Score> {
+    let worst = ways.iter().copied().max().unwrap_or(0);
+    Ok((ways.iter().sum(), worst, layout.span(Axis::M)?, complexity))
+}
+
+/// The layout with each of its strides grown, larger strides following where they are multiples.
+fn padded_candidates(
+    tile: &TileLayout,
+    vector: i64,
+    bits: i64,
+) -> Result<Vec<(TileLayout, i64, i64)>> {
+    let mut strides: Vec<i64> = tile.shard().iter().map(|it| it.stride).collect();
+    strides.sort_unstable();
+    strides.dedup();
+    let mut all = Vec::new();
+    for stride in strides.into_iter().filter(|s| *s > 1) {
+        for by in (1..=(1024 / bits / vector).max(1)).map(|k| k * vector) {
+            let grown = |it: &Iter| -> Option<Iter> {
+                if it.stride < stride {
+                    return Some(*it);
+                }
+                (it.stride % stride == 0)
+                    .then(|| (it.stride / stride).checked_mul(stride + by))
+                    .flatten()
+                    .map(|s| Iter { stride: s, ..*it })
+            };
+            let shard: Option<Vec<Iter>> = tile.shard().iter().map(grown).collect();
+            if let Some(shard) = shard {
+                all.push((tile.with_shard(shard)?, stride, by));
+            }
+        }
+    }
+    Ok(all)
+}
