@@ -1,6 +1,6 @@
 //! The short texts inside cells.
 
-use zellige_layout::Axis;
+use zellige_layout::{Axis, Iter, Layout};
 
 /// The letters that stand for an axis in labels: `T` for a thread, `r` for its register, `D` for
 /// a device. Other axes keep their name; two axes never share letters.
@@ -92,6 +92,43 @@ pub(crate) fn elements(coordinates: &[Vec<i64>]) -> String {
         [one] => coordinate(one),
         [first, rest @ ..] => format!("{} +{}", coordinate(first), rest.len()),
     }
+}
+
+/// The layout in one line, for a caption: `S[(2,4):(4@laneid,1)] + R[2:1@warpid], valid 3/4`.
+pub(crate) fn layout(layout: &Layout) -> String {
+    let on = |value: i64, axis: Axis| match axis {
+        Axis::M => value.to_string(),
+        axis => format!("{value}@{axis}"),
+    };
+    let list = |items: Vec<String>| match &items[..] {
+        [one] => one.clone(),
+        _ => format!("({})", items.join(",")),
+    };
+    let iters = |iters: &[Iter]| {
+        if iters.is_empty() {
+            return "[]".to_string();
+        }
+        let extents = iters.iter().map(|it| it.extent.to_string()).collect();
+        let strides = iters.iter().map(|it| on(it.stride, it.axis)).collect();
+        format!("[{}:{}]", list(extents), list(strides))
+    };
+    let tile = layout.tile();
+    let mut text = layout.swizzle().map_or(String::new(), |s| format!("{s:?} ∘ "));
+    text.push_str(&format!("S{}", iters(tile.shard())));
+    if !tile.replica().is_empty() {
+        text.push_str(&format!(" + R{}", iters(tile.replica())));
+    }
+    for (axis, value) in tile.offset().iter().filter(|(_, v)| *v != 0) {
+        text.push_str(&format!(" + {}", on(*value, *axis)));
+    }
+    if let Some(window) = layout.window() {
+        let dims = window.dims().iter().map(|d| match d.begin {
+            0 => format!("{}/{}", d.valid, d.padded),
+            begin => format!("{begin}+{}/{}", d.valid, d.padded),
+        });
+        text.push_str(&format!(", valid {}", list(dims.collect())));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ mod query;
 mod scene;
 pub mod svg;
 pub mod terminal;
+mod text;
 mod ticks;
 
 pub use model::{AxisRange, Cell, CellKind, Panel, Scene, Swatch};

@@ -23,7 +23,7 @@ impl Scene {
         let stage = Stage::new(layout, shape, options)?;
         let mut scene = Scene {
             title: options.title.clone(),
-            caption: options.caption.clone().unwrap_or_else(|| format!("{layout:?}")),
+            caption: options.caption.clone().unwrap_or_else(|| label::layout(layout)),
             facts: String::new(),
             label_key: label::key(stage.axes()),
             shape: shape.to_vec(),

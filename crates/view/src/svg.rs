@@ -40,10 +40,16 @@ const SOFT: &str = "#59636e";
 const WARN: &str = "#9a3412";
 
 pub(crate) fn document(scene: &Scene, text: Text) -> Document {
-    let views = [
-        View::new("Logical tensor", &scene.logical),
-        View::new(&scene.physical_title, &scene.physical),
-    ];
+    let logical = View::new("Logical tensor", &scene.logical, FLOW);
+    // The places flow into the room that the tensor leaves beside it, if they can.
+    let room = SIDE_BY_SIDE - logical.width - 3.0 * GAP;
+    let beside = View::new(&scene.physical_title, &scene.physical, room);
+    let physical = if beside.width <= room {
+        beside
+    } else {
+        View::new(&scene.physical_title, &scene.physical, FLOW)
+    };
+    let views = [logical, physical];
     let drawn: Vec<&View<'_>> = views.iter().filter(|v| !v.slots.is_empty()).collect();
     let total: f64 = drawn.iter().map(|v| v.width + GAP * 1.5).sum();
     let beside = total <= SIDE_BY_SIDE;
@@ -88,7 +94,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(title: &'a str, panels: &'a [Panel]) -> View<'a> {
+    fn new(title: &'a str, panels: &'a [Panel], flow: f64) -> View<'a> {
         let sized: Vec<_> = panels.iter().map(|p| (p, Geometry::of(p))).collect();
         let (mut x, mut y, mut row_height, mut row) = (0.0f64, 0.0f64, 0.0f64, None);
         let mut order: Vec<usize> = (0..sized.len()).collect();
@@ -99,7 +105,7 @@ impl<'a> View<'a> {
         for i in order {
             let (panel, geometry) = &sized[i];
             let next = panel.at.map(|(r, _)| r);
-            if x > 0.0 && (next != row || (next.is_none() && x + geometry.width > FLOW)) {
+            if x > 0.0 && (next != row || (next.is_none() && x + geometry.width > flow)) {
                 (x, y, row_height) = (0.0, y + row_height + GAP, 0.0);
             }
             row = next;

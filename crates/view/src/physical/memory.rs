@@ -20,7 +20,7 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
         view.title = "Host memory and device sticks".into();
         view.panels.push(host(stage, &grid)?);
     } else {
-        view.title = "Memory: 128-byte lines x 32 banks of 4 bytes".into();
+        view.title = "Memory: 128-byte lines × 32 banks of 4 bytes".into();
     }
     let (panel, note) = device(stage, &grid)?;
     view.panels.push(panel);
@@ -134,6 +134,7 @@ fn device(stage: &Stage<'_>, grid: &Grid) -> Result<(Panel, Option<String>)> {
         grid.place(&cell, *address, &lines, &mut panel);
     }
     panel.cells.sort_by_key(|c| (c.row, c.col));
+    trim(&mut panel);
     Ok((panel, tenants.note()))
 }
 
@@ -164,7 +165,22 @@ fn host(stage: &Stage<'_>, grid: &Grid) -> Result<Panel> {
         };
         grid.place(&cell, flat, &lines, &mut panel);
     }
+    trim(&mut panel);
     Ok(panel)
+}
+
+/// Leaves out the columns past everything, when the memory is shorter than a line, and says so.
+fn trim(panel: &mut Panel) {
+    let end = panel.cells.iter().map(|c| c.col + c.span).max().unwrap_or(0);
+    let (all, used) = (panel.col_labels.len(), end.div_ceil(panel.col_group.max(1)));
+    if used < all {
+        panel.col_labels.truncate(used);
+        let text = format!("{}s {used}..{all} of the line lie past the end", panel.col_title);
+        panel.clip = Some(match panel.clip.take() {
+            Some(clip) => format!("{clip}; {text}"),
+            None => text,
+        });
+    }
 }
 
 fn gcd(a: i64, b: i64) -> i64 {

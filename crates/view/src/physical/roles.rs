@@ -44,7 +44,7 @@ impl Roles {
         let last = axes.get(col);
         let title = order.last().map_or_else(
             || last.map_or(String::new(), |a| format!("Places on {a}")),
-            |row| format!("{} x {}", axes[*row], last.map_or("", |a| a.name())),
+            |row| format!("{} × {}", axes[*row], last.map_or("", |a| a.name())),
         );
         let owner = order.last().map(|i| axes[*i]);
         let device = axes.iter().any(|a| a.kind().name() == "device");
@@ -53,7 +53,7 @@ impl Roles {
             (Some(owner), Some(last)) if last.is_memory() && owner.kind().name() != "device" => {
                 let row = order.pop();
                 let title = if owner.is_thread() && *last == Axis::M {
-                    format!("{owner} x register")
+                    format!("{owner} × register")
                 } else {
                     title
                 };

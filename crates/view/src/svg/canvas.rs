@@ -2,6 +2,7 @@
 
 use crate::font;
 use crate::model::CellKind;
+use crate::text::wrap;
 use std::fmt::Write;
 
 /// How text gets onto the page.
@@ -56,7 +57,7 @@ impl Canvas {
         let (x, y, w, h) = (num(x), num(y), num(w), num(h));
         let style = match kind {
             CellKind::Padding => r##"fill="url(#padding)" stroke="#8c959f" stroke-width="0.6""##,
-            _ => r##"fill="#f6f8fa" stroke="#b6bec7" stroke-width="0.6" stroke-dasharray="2 2""##,
+            _ => r##"fill="#f6f8fa" stroke="#8c959f" stroke-width="0.6" stroke-dasharray="2 2""##,
         };
         self.push(format_args!(r#"<rect x="{x}" y="{y}" width="{w}" height="{h}" {style}/>"#));
     }
@@ -208,42 +209,13 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Breaks a text at blanks, and inside words that are longer than a line.
-pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
-    let mut lines: Vec<String> = Vec::new();
-    let (mut line, mut length) = (String::new(), 0);
-    for word in text.split_whitespace() {
-        let mut rest: Vec<char> = word.chars().collect();
-        if length > 0 && length + 1 + rest.len() > columns {
-            lines.push(std::mem::take(&mut line));
-            length = 0;
-        }
-        if length > 0 {
-            line.push(' ');
-            length += 1;
-        }
-        while rest.len() > columns {
-            lines.push(rest.drain(..columns).collect());
-        }
-        length += rest.len();
-        line.extend(rest);
-    }
-    if length > 0 {
-        lines.push(line);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn text_is_escaped_and_wrapped() {
+    fn text_is_escaped() {
         assert_eq!(escape("a<b & \"c\"\u{1}"), "a&lt;b &amp; &quot;c&quot;\u{fffd}");
-        assert_eq!(wrap("aa bb ccccccc d", 5), ["aa bb", "ccccc", "cc d"]);
-        assert!(wrap("  ", 5).is_empty());
         assert_eq!([num(1.0), num(-0.001), num(2.345)], ["1", "0", "2.35"]);
     }
 }

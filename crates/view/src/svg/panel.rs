@@ -1,12 +1,13 @@
 //! The geometry of one grid, and its drawing.
 
-use super::canvas::{Anchor, Canvas, text_width, wrap};
+use super::canvas::{Anchor, Canvas, text_width};
 use super::{INK, SOFT, WARN};
 use crate::font::ADVANCE;
 use crate::model::{Cell, CellKind, Panel, Scene};
+use crate::text::{shorten, wrap};
 
 /// A grid at most this wide keeps the words of a label on one line.
-const ONE_LINE: f64 = 760.0;
+const ONE_LINE: f64 = 1100.0;
 /// Characters in a cell before its text shrinks.
 const FULL_SIZE: usize = 14;
 /// Characters in a cell before its text is cut; the tooltip has it all.
@@ -103,15 +104,25 @@ impl Geometry {
             self.draw_cell(canvas, scene, cell, left, top);
         }
         if panel.col_group > 1 {
-            let bottom = top + self.cell.1 * as_f64(panel.rows());
-            for i in 0..=panel.col_labels.len() {
-                let at = left + group * as_f64(i);
-                canvas.line((at, top), (at, bottom), 1.1, "#3d444d");
-            }
+            self.draw_words(canvas, panel, left, top);
         }
         let below = top + self.cell.1 * as_f64(panel.rows()) + 16.0;
         for (i, line) in self.clip.iter().enumerate() {
             canvas.text(line, x, below + 15.0 * as_f64(i), 11.0, Anchor::Start, WARN, false);
+        }
+    }
+
+    /// Heavier lines between bank words, along the part of each row that has cells.
+    fn draw_words(&self, canvas: &mut Canvas, panel: &Panel, left: f64, top: f64) {
+        for row in 0..panel.rows() {
+            let cells = || panel.cells.iter().filter(|c| c.row == row);
+            let first = cells().map(|c| c.col).min().unwrap_or(0);
+            let last = cells().map(|c| c.col + c.span).max().unwrap_or(0);
+            let y = top + self.cell.1 * as_f64(row);
+            for col in (0..=last).step_by(panel.col_group).filter(|c| *c >= first) {
+                let x = left + self.cell.0 * as_f64(col);
+                canvas.line((x, y), (x, y + self.cell.1), 1.1, "#3d444d");
+            }
         }
     }
 
@@ -171,13 +182,6 @@ fn tooltip(scene: &Scene, cell: &Cell) -> String {
         CellKind::Unused => "unused".into(),
     };
     format!("{who} → {}", places.join(" "))
-}
-
-fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of cells are small")]
