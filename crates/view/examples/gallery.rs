@@ -1,5 +1,7 @@
 //! Draws a gallery of layouts into a folder: `cargo run -p zellige-view --example gallery -- OUT`.
 
+#![allow(clippy::result_large_err)]
+
 use std::error::Error;
 use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
 use zellige_view::{Options, Scene, png, svg, terminal};

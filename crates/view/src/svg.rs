@@ -17,7 +17,8 @@ pub fn render(scene: &Scene) -> String {
     document(scene, Text::Font).text
 }
 
-/// A drawing and its size.
+/// A drawing and its size, which only a bitmap asks for.
+#[cfg_attr(not(feature = "png"), allow(dead_code))]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) width: f64,

@@ -3,7 +3,6 @@
 mod common;
 
 use common::{mma, sticks, zoo};
-use zellige_layout::Layout;
 use zellige_view::{Options, Scene, svg, terminal};
 
 fn scenes() -> Vec<(String, Scene)> {
@@ -201,7 +200,7 @@ mod bitmap {
     #[test]
     fn text_is_drawn_without_fonts() {
         let dark = |title: &str| {
-            let layout: Layout = common::layout(&[(1, 1, "m")], &[], &[]);
+            let layout = common::layout(&[(1, 1, "m")], &[], &[]);
             let options = Options { title: title.into(), ..Options::default() };
             let scene = Scene::new(&layout, &[1], &options).expect("drawable");
             let map = decode(&png::render(&scene, 1.0).expect("small"));

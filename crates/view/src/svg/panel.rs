@@ -40,7 +40,10 @@ impl Geometry {
         let longest = |measure: &dyn Fn(&Cell) -> usize| {
             panel.cells.iter().map(|c| measure(c).div_ceil(c.span.max(1))).max().unwrap_or(0)
         };
-        let fit = |chars: usize| (as_f64(chars.min(FULL_SIZE)) * char_width + 7.0).max(15.0);
+        // A column that is only part of every element needs no room of its own.
+        let parts = panel.cells.iter().map(|c| c.span.max(1)).min().unwrap_or(1);
+        let narrow = 15.0 / as_f64(parts.min(4));
+        let fit = |chars: usize| (as_f64(chars.min(FULL_SIZE)) * char_width + 7.0).max(narrow);
         let whole = fit(longest(&|c| c.label.chars().count()));
         let joined = whole * as_f64(cols) <= ONE_LINE;
         let word = |c: &Cell| c.label.split(' ').map(|w| w.chars().count()).max().unwrap_or(0);

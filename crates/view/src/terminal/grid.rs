@@ -49,11 +49,13 @@ pub(super) fn blocks(
             row.push(c);
         }
     }
-    let grid = Grid { scene, panel, style, row_labels, rows, row_width, cell, group };
+    let grid =
+        Grid { scene, panel, style, row_labels, rows, row_width, cell, group, cut: false.into() };
     let mut blocks: Vec<Block> = (0..cols)
         .step_by(per_block)
         .map(|first| grid.block(first, (first + per_block).min(cols), per_block < cols, most))
         .collect();
+    *cut |= grid.cut.get();
     if let (Some(clip), Some(last)) = (clip, blocks.last_mut()) {
         for line in wrap(&plain(clip), most) {
             last.push(style.paint(&line, "33"));
@@ -71,6 +73,8 @@ struct Grid<'a> {
     row_width: usize,
     cell: usize,
     group: usize,
+    /// Whether a label had to be cut.
+    cut: std::cell::Cell<bool>,
 }
 
 impl Grid<'_> {
@@ -109,6 +113,12 @@ impl Grid<'_> {
         (to - from) * (self.cell + 1) - 1
     }
 
+    fn shorten(&self, label: &str, room: usize) -> String {
+        let label = plain(label);
+        self.cut.set(self.cut.get() || width(&label) > room);
+        shorten(&label, room)
+    }
+
     fn header(&self, first: usize, last: usize) -> Line {
         let mut line = Line::default();
         line.push(&" ".repeat(self.row_width + 2));
@@ -117,7 +127,7 @@ impl Grid<'_> {
             let next = ((at / self.group + 1) * self.group).min(last);
             let label = self.panel.col_labels.get(at / self.group).map_or("", String::as_str);
             let room = self.span(at, next);
-            let label = shorten(&plain(label), room);
+            let label = self.shorten(label, room);
             line.push(&if self.group > 1 { center(&label, room) } else { align(&label, room) });
             line.push(" ");
             at = next;
@@ -170,7 +180,7 @@ impl Grid<'_> {
             CellKind::Padding => self.style.write(line, &"░".repeat(room), "2"),
             CellKind::Unused => self.style.write(line, &format!("{:>room$}", '·'), "2"),
             CellKind::Element => {
-                let text = align(&shorten(&plain(&cell.label), room), room);
+                let text = align(&self.shorten(&cell.label, room), room);
                 let owners = cell.colors.len().max(1);
                 // Copies at several owners share the cell between their colours.
                 let chars: Vec<char> = text.chars().collect();

@@ -4,10 +4,10 @@
 
 use zellige_layout::{AxisKind, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
 
-pub type Iters<'a> = &'a [(i64, i64, &'a str)];
+pub(crate) type Iters<'a> = &'a [(i64, i64, &'a str)];
 
 /// A layout from shard, replica and offset, on built-in axes and two declared ones.
-pub fn layout(shard: Iters<'_>, replica: Iters<'_>, offset: &[(i64, &str)]) -> Layout {
+pub(crate) fn layout(shard: Iters<'_>, replica: Iters<'_>, offset: &[(i64, &str)]) -> Layout {
     let mut table = AxisTable::new();
     table.declare("lx", AxisKind::Memory).expect("a fine name");
     table.declare("core", AxisKind::Device).expect("a fine name");
@@ -17,17 +17,17 @@ pub fn layout(shard: Iters<'_>, replica: Iters<'_>, offset: &[(i64, &str)]) -> L
     TileLayout::new(iters(shard), iters(replica), offset).expect("well-formed").into()
 }
 
-pub fn mma() -> Layout {
+pub(crate) fn mma() -> Layout {
     layout(&[(2, 2, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m")], &[], &[])
 }
 
-pub fn smem(swizzled: bool) -> Layout {
+pub(crate) fn smem(swizzled: bool) -> Layout {
     let tile = TileLayout::row_major(&[8, 64]).expect("fits");
     let swizzle = Swizzle::new(3, if swizzled { 3 } else { 0 }, 3, true).expect("fine");
     Layout::swizzled(swizzle, tile).expect("fine")
 }
 
-pub fn sticks() -> Layout {
+pub(crate) fn sticks() -> Layout {
     let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)]).expect("fine");
     layout(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[], &[])
         .with_window(window)
@@ -35,7 +35,7 @@ pub fn sticks() -> Layout {
 }
 
 /// Layouts of every kind, with a shape each: presets, odd ones and huge ones.
-pub fn zoo() -> Vec<(&'static str, Layout, Vec<i64>)> {
+pub(crate) fn zoo() -> Vec<(&'static str, Layout, Vec<i64>)> {
     let l = layout;
     let big = 1i64 << 20;
     let shifted = Window::new(vec![Extent { begin: 1, valid: 2, padded: 4 }, Extent::full(3)]);
