@@ -219,13 +219,13 @@ pub enum Error {
         /// Another flat index.
         b: i64,
         /// The place both map to.
-        place: Point,
+        place: Box<Point>,
     },
     /// A place that holds nothing where every place must hold something.
     #[error("nothing maps to the place {place}")]
     NotCovered {
         /// The place left out.
-        place: Point,
+        place: Box<Point>,
     },
     /// A grouping of packed elements that are not neighbours in memory.
     #[error(
@@ -368,7 +368,7 @@ impl Error {
             | Error::NotPackable { index, .. }
             | Error::HostNotCovered { index, .. } => Witness::Index(*index),
             Error::Aliased { a, b, .. } => Witness::Pair(*a, *b),
-            Error::NotCovered { place } => Witness::Place(place.clone()),
+            Error::NotCovered { place } => Witness::Place((**place).clone()),
             Error::NoCommonRefinement { a, b } => Witness::Pair(*a, *b),
             _ => return None,
         })

@@ -30,7 +30,7 @@ impl Layout {
             return Err(Error::not_one_axis("complement", Axis::M, tile.axes()));
         }
         if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place });
+            return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
         if tile.offset_on(Axis::M) != 0 {
             return Err(Error::NotExpressible {

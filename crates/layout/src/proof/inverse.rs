@@ -35,10 +35,10 @@ impl Layout {
     pub fn inverse(&self) -> Result<Inverse> {
         self.unpadded("inverse")?;
         if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place });
+            return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
         if let Some(place) = self.gap()? {
-            return Err(Error::NotCovered { place });
+            return Err(Error::NotCovered { place: Box::new(place) });
         }
         if self.distinct_copies()? > 1 {
             return Err(Error::NotExpressible {
@@ -55,7 +55,7 @@ impl Layout {
     pub fn left_inverse(&self) -> Result<Inverse> {
         self.unpadded("left_inverse")?;
         if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place });
+            return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
         let inverse = build(self.tile(), Cover::Left)?;
         let single = TileLayout::new(
@@ -82,7 +82,7 @@ impl Layout {
         self.unpadded("right_inverse")?;
         if self.tile().offset().iter().any(|(_, v)| *v != 0) {
             let place = crate::Point::new(self.tile().axes().iter().map(|a| (*a, 0)));
-            return Err(Error::NotCovered { place });
+            return Err(Error::NotCovered { place: Box::new(place) });
         }
         let inverse = build(self.tile(), Cover::Right)?;
         self.unswizzle(inverse)

@@ -1,0 +1,73 @@
+//! How much of a big thing is drawn, and the sentence that says so.
+
+/// Widest grid that is drawn whole.
+const WIDE: usize = 128;
+/// Columns of a grid that is clipped.
+const CLIPPED: usize = 64;
+/// Most rows of a grid.
+const TALL: usize = 256;
+/// Most grids side by side.
+const PANELS: usize = 64;
+
+/// The extents that are drawn of `panels` grids of `rows` x `cols`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) panels: usize,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+}
+
+/// Fits the extents into a budget of cells; every extent that is not 0 keeps at least 1.
+pub(crate) fn fit(panels: i128, rows: i128, cols: i128, budget: usize) -> Shown {
+    let most =
+        |value: i128, limit: usize| usize::try_from(value.clamp(0, limit as i128)).unwrap_or(limit);
+    let whole = rows.saturating_mul(cols) <= budget as i128;
+    let cols = most(cols, if whole { WIDE } else { CLIPPED }.min(budget));
+    let rows = most(rows, (budget / cols.max(1)).min(TALL));
+    let panels = most(panels, (budget / (rows * cols).max(1)).clamp(1, PANELS));
+    Shown { panels, rows, cols }
+}
+
+/// `laneid 0..16 of 32`, or nothing when all are shown.
+pub(crate) fn part(what: &str, first: i64, shown: usize, total: i128) -> Option<String> {
+    let end = i128::from(first) + shown as i128;
+    (total > shown as i128).then(|| format!("{what} {first}..{end} of {total}"))
+}
+
+/// Joins the parts of a clip into one sentence.
+pub(crate) fn sentence(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{} shown", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_hold_and_never_reach_zero() {
+        for panels in [0, 1, 3, 1 << 40] {
+            for rows in [0, 1, 8, 300, 1 << 40] {
+                for cols in [0, 1, 64, 128, 4096, 1 << 40] {
+                    for budget in [1, 7, 64, 4096] {
+                        let s = fit(panels, rows, cols, budget);
+                        assert!(s.panels * s.rows * s.cols <= budget, "{s:?} in {budget}");
+                        assert_eq!(
+                            [s.panels, s.rows, s.cols].map(|v| v > 0),
+                            [panels, rows, cols].map(|v| v > 0)
+                        );
+                    }
+                }
+            }
+        }
+        assert_eq!(fit(1, 8, 128, 4096), Shown { panels: 1, rows: 8, cols: 128 });
+        assert_eq!(fit(1, 4096, 4096, 4096), Shown { panels: 1, rows: 64, cols: 64 });
+    }
+
+    #[test]
+    fn sentences_name_every_cut() {
+        assert_eq!(sentence([part("rows", 0, 4, 4), None]), None);
+        let text = sentence([part("rows", 0, 64, 4096), part("columns", 2, 3, 9)]);
+        assert_eq!(text.as_deref(), Some("rows 0..64 of 4096, columns 2..5 of 9 shown"));
+    }
+}

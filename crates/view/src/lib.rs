@@ -1,0 +1,51 @@
+//! Drawings of tensor layouts.
+//!
+//! A [`Scene`] is what there is to see of a layout, as plain data: the logical tensor cut into
+//! grids, and the places its elements live in (a lane x register table, memory lines x banks,
+//! sticks, a device mesh, tensor memory). Renderers turn the same scene into text for a terminal
+//! ([`terminal`]), a standalone SVG ([`svg`]) or a bitmap ([`png`], feature `png`); a web page
+//! reads it as JSON.
+//!
+//! ```
+//! use zellige_layout::{Axis, Iter, Layout, TileLayout};
+//! use zellige_view::{Options, Scene, terminal};
+//! // The accumulator fragment of an mma: 16 x 8 over 32 lanes and 4 registers.
+//! let lane = Axis::LANEID;
+//! let shard = [(2, 2, Axis::M), (8, 4, lane), (4, 1, lane), (2, 1, Axis::M)];
+//! let shard = shard.map(|(extent, stride, axis)| Iter::new(extent, stride, axis)).to_vec();
+//! let layout = Layout::from(TileLayout::of(shard)?);
+//! let scene = Scene::new(&layout, &[16, 8], &Options::default())?;
+//! assert_eq!(scene.logical[0].cells[9].label, "T4 r1");
+//! assert!(terminal::render(&scene, 80, false).contains("T31 r3"));
+//! # Ok::<(), zellige_layout::Error>(())
+//! ```
+//!
+//! # Rules
+//! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
+//! * A scene never grows with the tensor: past [`Options::max_cells`] it is clipped, and the panel
+//!   or the scene says by how much. Nothing is left out silently.
+//! * No drawing needs a font on the machine: the bitmap brings its own strokes.
+
+#![forbid(unsafe_code)]
+// Errors are those of the layout crate, witness and all; a drawing is not a hot path.
+#![allow(clippy::result_large_err)]
+
+mod clip;
+mod color;
+mod font;
+mod label;
+mod logical;
+mod model;
+mod options;
+mod physical;
+#[cfg(feature = "png")]
+pub mod png;
+mod query;
+mod scene;
+pub mod svg;
+pub mod terminal;
+mod text;
+mod ticks;
+
+pub use model::{AxisRange, Cell, CellKind, Panel, Scene, Swatch};
+pub use options::{MAX_CELLS, Options};

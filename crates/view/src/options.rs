@@ -1,0 +1,72 @@
+//! What a drawing may be asked for.
+
+use serde::{Deserialize, Serialize};
+use zellige_layout::{Error, Result};
+
+/// The largest [`Options::max_cells`].
+pub const MAX_CELLS: usize = 1 << 18;
+
+/// How to draw a layout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The heading; none when empty.
+    pub title: String,
+    /// The line under the heading; by default the layout itself.
+    pub caption: Option<String>,
+    /// The width of an element in bits, 1 to 1024.
+    pub dtype_bits: i64,
+    /// What gives a cell its colour: an axis of the layout, or `line`, `bank` or `stick` for a
+    /// layout that uses `m`. By default the owner (thread, else device), else the place in memory.
+    pub color_by: Option<String>,
+    /// Draws memory as 128-byte sticks, beside the row-major memory of the host.
+    pub sticks: bool,
+    /// Most cells in the logical view and in each physical view, 1 to [`MAX_CELLS`].
+    pub max_cells: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            title: String::new(),
+            caption: None,
+            dtype_bits: 16,
+            color_by: None,
+            sticks: false,
+            max_cells: 4096,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses values that no drawing can honour.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !(1..=LINE_BITS).contains(&self.dtype_bits) {
+            return Err(Error::BadParameter {
+                what: "the element width in bits",
+                value: self.dtype_bits,
+                accepted: format!("drawings take 1 to {LINE_BITS}"),
+            });
+        }
+        if !(1..=MAX_CELLS).contains(&self.max_cells) {
+            return Err(Error::BadParameter {
+                what: "the number of cells to draw at most",
+                value: i64::try_from(self.max_cells).unwrap_or(i64::MAX),
+                accepted: format!("drawings take 1 to {MAX_CELLS}"),
+            });
+        }
+        if self.sticks && LINE_BITS % self.dtype_bits != 0 {
+            return Err(Error::BadParameter {
+                what: "the element width in bits",
+                value: self.dtype_bits,
+                accepted: format!("a stick of {LINE_BITS} bits holds whole elements"),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Bits in a memory line, and in a stick: 128 bytes.
+pub(crate) const LINE_BITS: i64 = 1024;
+/// Bits in the word of one memory bank.
+pub(crate) const BANK_BITS: i64 = 32;

@@ -1,0 +1,188 @@
+//! Linear memory: 128-byte lines x banks, or sticks beside the memory of the host.
+
+use super::{Tenants, View, limit};
+use crate::clip;
+use crate::label;
+use crate::model::{Cell, CellKind, Panel};
+use crate::options::{BANK_BITS, LINE_BITS};
+use crate::query;
+use crate::scene::Stage;
+use crate::ticks::Ticks;
+use std::collections::BTreeSet;
+use zellige_layout::{Axis, Result, unflatten};
+
+/// The memory view of a layout on `m` alone.
+pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
+    let bits = stage.options.dtype_bits;
+    let grid = if stage.options.sticks { Grid::sticks(bits) } else { Grid::banks(bits) };
+    let mut view = View::default();
+    if stage.options.sticks {
+        view.title = "Host memory and device sticks".into();
+        view.panels.push(host(stage, &grid)?);
+    } else {
+        view.title = "Memory: 128-byte lines × 32 banks of 4 bytes".into();
+    }
+    let (panel, note) = device(stage, &grid)?;
+    view.panels.push(panel);
+    view.notes.extend(note);
+    Ok(view)
+}
+
+/// How bits of memory fall into rows and columns.
+struct Grid {
+    bits: i64,
+    /// Bits in one column.
+    unit: i64,
+    group: usize,
+    row_name: &'static str,
+    col_name: &'static str,
+}
+
+impl Grid {
+    /// Columns are parts of a bank word, as fine as an element needs.
+    fn banks(bits: i64) -> Grid {
+        let unit = gcd(bits, BANK_BITS);
+        let group = usize::try_from(BANK_BITS / unit).unwrap_or(1);
+        Grid { bits, unit, group, row_name: "line", col_name: "bank" }
+    }
+
+    /// Columns are the elements of a stick.
+    fn sticks(bits: i64) -> Grid {
+        Grid { bits, unit: bits, group: 1, row_name: "stick", col_name: "element" }
+    }
+
+    fn line_of(&self, address: i64) -> i64 {
+        let bit = i128::from(address) * i128::from(self.bits);
+        // An element has at most LINE_BITS bits, so there are no more lines than addresses.
+        i64::try_from(bit.div_euclid(LINE_BITS.into())).unwrap_or(address)
+    }
+
+    /// The line that holds the last bit of an address.
+    fn last_line_of(&self, address: i64) -> i64 {
+        let bit = i128::from(address) * i128::from(self.bits) + i128::from(self.bits) - 1;
+        i64::try_from(bit.div_euclid(LINE_BITS.into())).unwrap_or(address)
+    }
+
+    /// The addresses that have a bit in a line.
+    fn addresses(&self, line: i64) -> std::ops::RangeInclusive<i64> {
+        let first = i128::from(line) * i128::from(LINE_BITS);
+        let last = first + i128::from(LINE_BITS) - 1;
+        let address = |bit: i128| i64::try_from(bit.div_euclid(self.bits.into())).unwrap_or(line);
+        address(first)..=address(last)
+    }
+
+    fn panel(&self, lines: &[i64]) -> Panel {
+        let groups = usize::try_from(LINE_BITS / self.unit).unwrap_or(1) / self.group;
+        Panel {
+            row_title: self.row_name.into(),
+            col_title: self.col_name.into(),
+            row_labels: lines.iter().map(i64::to_string).collect(),
+            col_labels: (0..groups).map(|c| c.to_string()).collect(),
+            col_group: self.group,
+            ..Panel::default()
+        }
+    }
+
+    /// Puts a cell at an address: one piece per drawn line that it touches.
+    fn place(&self, cell: &Cell, address: i64, lines: &[i64], panel: &mut Panel) {
+        let (bits, unit) = (i128::from(self.bits), i128::from(self.unit));
+        let start = i128::from(address) * bits;
+        for line in self.line_of(address)..=self.last_line_of(address) {
+            let Ok(row) = lines.binary_search(&line) else { continue };
+            let base = i128::from(line) * i128::from(LINE_BITS);
+            let (from, to) = (start.max(base), (start + bits).min(base + i128::from(LINE_BITS)));
+            let columns = |bits: i128| usize::try_from(bits / unit).unwrap_or(0);
+            let (col, span) = (columns(from - base), columns(to - from));
+            panel.cells.push(Cell { row, col, span, ..cell.clone() });
+        }
+    }
+
+    /// Lines that the budget of cells allows.
+    fn budget(&self, stage: &Stage<'_>) -> usize {
+        let per_line = usize::try_from(LINE_BITS / self.bits).unwrap_or(1).max(1);
+        (stage.options.max_cells / per_line).clamp(1, 128)
+    }
+}
+
+/// The memory that the layout fills.
+fn device(stage: &Stage<'_>, grid: &Grid) -> Result<(Panel, Option<String>)> {
+    let bounds = stage.layout.bounds(Axis::M)?;
+    let ticks = Ticks::mapped(stage.layout, Axis::M, |a| grid.line_of(a))?;
+    // A range ends with the line of the last bit, not of the last address.
+    let ticks = match ticks {
+        Ticks::Range { min, .. } => Ticks::Range { min, max: grid.last_line_of(bounds.max) },
+        used @ Ticks::Used { .. } => used,
+    };
+    let lines = ticks.take(grid.budget(stage));
+    let addresses: BTreeSet<i64> = lines
+        .iter()
+        .flat_map(|line| grid.addresses(*line))
+        .filter(|a| (bounds.min..=bounds.max).contains(a))
+        .collect();
+    let addresses: Vec<i64> = addresses.into_iter().collect();
+    let wanted = if stage.axes().is_empty() { Vec::new() } else { vec![addresses.clone()] };
+    let tenants = Tenants::new(query::inhabitants(stage.layout, &wanted, limit(stage)));
+    let mut panel = grid.panel(&lines);
+    if stage.options.sticks {
+        panel.caption = "device sticks".into();
+    }
+    panel.clip = clip::sentence([ticks.clip(&format!("{}s", grid.row_name), lines.len())]);
+    for (i, address) in addresses.iter().enumerate() {
+        let (at, place) =
+            if stage.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
+        let cell = tenants.cell(stage, &at, place);
+        grid.place(&cell, *address, &lines, &mut panel);
+    }
+    panel.cells.sort_by_key(|c| (c.row, c.col));
+    trim(&mut panel);
+    Ok((panel, tenants.note()))
+}
+
+/// The row-major memory of the host, coloured by where each element goes.
+fn host(stage: &Stage<'_>, grid: &Grid) -> Result<Panel> {
+    let size = stage.layout.size();
+    let total = grid.last_line_of(size - 1) + 1;
+    let shown = total.min(i64::try_from(grid.budget(stage)).unwrap_or(total));
+    let lines: Vec<i64> = (0..shown).collect();
+    let mut panel = Panel {
+        caption: "host memory, row-major".into(),
+        row_title: "128-byte line".into(),
+        clip: clip::sentence([clip::part("lines", 0, lines.len(), total.into())]),
+        ..grid.panel(&lines)
+    };
+    for flat in 0..=(*grid.addresses(shown - 1).end()).min(size - 1) {
+        let places = stage.places(flat)?;
+        let element = unflatten(stage.shape, flat);
+        let cell = Cell {
+            row: 0,
+            col: 0,
+            span: 1,
+            kind: CellKind::Element,
+            label: label::coordinate(&element),
+            colors: stage.colors(&places),
+            elements: vec![element],
+            places,
+        };
+        grid.place(&cell, flat, &lines, &mut panel);
+    }
+    trim(&mut panel);
+    Ok(panel)
+}
+
+/// Leaves out the columns past everything, when the memory is shorter than a line, and says so.
+fn trim(panel: &mut Panel) {
+    let end = panel.cells.iter().map(|c| c.col + c.span).max().unwrap_or(0);
+    let (all, used) = (panel.col_labels.len(), end.div_ceil(panel.col_group.max(1)));
+    if used < all {
+        panel.col_labels.truncate(used);
+        let text = format!("{}s {used}..{all} of the line lie past the end", panel.col_title);
+        panel.clip = Some(match panel.clip.take() {
+            Some(clip) => format!("{clip}; {text}"),
+            None => text,
+        });
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

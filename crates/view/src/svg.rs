@@ -1,0 +1,178 @@
+//! Scenes as standalone SVG documents.
+
+mod canvas;
+mod panel;
+
+use crate::model::{CellKind, Panel, Scene};
+pub(crate) use canvas::Text;
+use canvas::{Anchor, Canvas};
+use panel::Geometry;
+
+/// The scene as an SVG document: the logical tensor on the left, its places on the right (below,
+/// where both are wide), then the legend and the notes.
+///
+/// Text is real text in the reader's monospace font; each cell carries a tooltip with its
+/// coordinate and all its places.
+pub fn render(scene: &Scene) -> String {
+    document(scene, Text::Font).text
+}
+
+/// A drawing and its size, which only a bitmap asks for.
+#[cfg_attr(not(feature = "png"), allow(dead_code))]
+pub(crate) struct Document {
+    pub(crate) text: String,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+const MARGIN: f64 = 24.0;
+const GAP: f64 = 28.0;
+/// Narrowest text block, so that captions of small scenes do not wrap at every word.
+const NARROW: f64 = 520.0;
+/// Two views wider than this together are stacked.
+const SIDE_BY_SIDE: f64 = 1900.0;
+/// Panels of one view flow into rows of about this width.
+const FLOW: f64 = 1500.0;
+/// Colours named in the legend.
+const LEGEND: usize = 48;
+
+const INK: &str = "#1f2328";
+const SOFT: &str = "#59636e";
+const WARN: &str = "#9a3412";
+
+pub(crate) fn document(scene: &Scene, text: Text) -> Document {
+    let logical = View::new("Logical tensor", &scene.logical, FLOW);
+    // The places flow into the room that the tensor leaves beside it, if they can.
+    let room = SIDE_BY_SIDE - logical.width - 3.0 * GAP;
+    let beside = View::new(&scene.physical_title, &scene.physical, room);
+    let physical = if beside.width <= room {
+        beside
+    } else {
+        View::new(&scene.physical_title, &scene.physical, FLOW)
+    };
+    let views = [logical, physical];
+    let drawn: Vec<&View<'_>> = views.iter().filter(|v| !v.slots.is_empty()).collect();
+    let total: f64 = drawn.iter().map(|v| v.width + GAP * 1.5).sum();
+    let beside = total <= SIDE_BY_SIDE;
+    let widest = drawn.iter().fold(0.0, |w: f64, v| w.max(v.width));
+    let body = if beside { (total - GAP * 1.5).max(0.0) } else { widest };
+    let width = body.max(NARROW);
+
+    let mut canvas = Canvas::new(text);
+    let mut y = MARGIN;
+    if !scene.title.is_empty() {
+        y = canvas.paragraph(&scene.title, MARGIN, y, width, 20.0, INK, true) + 4.0;
+    }
+    y = canvas.paragraph(&scene.caption, MARGIN, y, width, 13.0, INK, false) + 2.0;
+    y = canvas.paragraph(&scene.facts, MARGIN, y, width, 12.0, SOFT, false);
+    if !scene.label_key.is_empty() {
+        y = canvas.paragraph(&scene.label_key, MARGIN, y, width, 12.0, SOFT, false);
+    }
+    y += GAP * 0.6;
+    let (top, mut x) = (y, MARGIN);
+    for view in &drawn {
+        let bottom = view.draw(&mut canvas, scene, x, if beside { top } else { y });
+        y = y.max(bottom);
+        if beside {
+            x += view.width + GAP * 1.5;
+        } else {
+            y += GAP;
+        }
+    }
+    y = legend(&mut canvas, scene, y + GAP * 0.6, width);
+    for note in &scene.notes {
+        y = canvas.paragraph(note, MARGIN, y + 4.0, width, 12.0, WARN, false);
+    }
+    let (width, height) = (width + 2.0 * MARGIN, y + MARGIN);
+    Document { text: canvas.finish(width, height, &scene.title), width, height }
+}
+
+/// One half of the drawing: panels and where they stand.
+struct View<'a> {
+    title: &'a str,
+    slots: Vec<(f64, f64, &'a Panel, Geometry)>,
+    width: f64,
+}
+
+impl<'a> View<'a> {
+    fn new(title: &'a str, panels: &'a [Panel], flow: f64) -> View<'a> {
+        let sized: Vec<_> = panels.iter().map(|p| (p, Geometry::of(p))).collect();
+        let (mut x, mut y, mut row_height, mut row) = (0.0f64, 0.0f64, 0.0f64, None);
+        let mut order: Vec<usize> = (0..sized.len()).collect();
+        order.sort_by_key(|i| sized[*i].0.at);
+        let cell = sized.iter().fold(0.0, |w: f64, (_, g)| w.max(g.width));
+        let mut slots = Vec::new();
+        let mut width = canvas::text_width(title, 14.0);
+        for i in order {
+            let (panel, geometry) = &sized[i];
+            let next = panel.at.map(|(r, _)| r);
+            if x > 0.0 && (next != row || (next.is_none() && x + geometry.width > flow)) {
+                (x, y, row_height) = (0.0, y + row_height + GAP, 0.0);
+            }
+            row = next;
+            width = width.max(x + geometry.width);
+            row_height = row_height.max(geometry.height);
+            slots.push((x, y, *panel, geometry.clone()));
+            // Siblings of a mesh line up in columns.
+            x += if panel.at.is_some() { cell } else { geometry.width } + GAP;
+        }
+        View { title, slots, width }
+    }
+
+    /// Draws it and returns the lowest point.
+    fn draw(&self, canvas: &mut Canvas, scene: &Scene, x: f64, y: f64) -> f64 {
+        canvas.text(self.title, x, y + 12.0, 14.0, Anchor::Start, INK, true);
+        let top = y + 26.0;
+        let mut bottom = top;
+        for (dx, dy, panel, geometry) in &self.slots {
+            geometry.draw(canvas, scene, panel, x + dx, top + dy);
+            bottom = bottom.max(top + dy + geometry.height);
+        }
+        bottom
+    }
+}
+
+fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
+    let cells = || scene.logical.iter().chain(&scene.physical).flat_map(|p| &p.cells);
+    let mut entries: Vec<(Fill<'_>, String)> = Vec::new();
+    let named = if scene.palette.len() > LEGEND { LEGEND - 8 } else { scene.palette.len() };
+    for swatch in scene.palette.iter().take(named) {
+        entries.push((Fill::Color(&swatch.fill), swatch.label.clone()));
+    }
+    if named < scene.palette.len() {
+        let rest = scene.palette.len() - named;
+        entries.push((Fill::None, format!("and {rest} more, around the colour wheel")));
+    }
+    for (kind, name) in [(CellKind::Padding, "padding"), (CellKind::Unused, "unused")] {
+        if cells().any(|c| c.kind == kind) {
+            entries.push((Fill::Kind(kind), name.into()));
+        }
+    }
+    if entries.is_empty() {
+        return y;
+    }
+    let heading = format!("Colour: {}", scene.color_by);
+    canvas.text(&heading, MARGIN, y + 11.0, 12.0, Anchor::Start, INK, true);
+    let (mut x, mut y) = (MARGIN, y + 20.0);
+    for (fill, name) in entries {
+        let length = 18.0 + canvas::text_width(&name, 11.0) + 12.0;
+        if x > MARGIN && x + length > MARGIN + width {
+            (x, y) = (MARGIN, y + 18.0);
+        }
+        match fill {
+            Fill::Color(color) => canvas.rect(x, y, 13.0, 13.0, color),
+            Fill::Kind(kind) => canvas.hatch(x, y, 13.0, 13.0, kind),
+            Fill::None => {}
+        }
+        let indent = if matches!(fill, Fill::None) { 0.0 } else { 18.0 };
+        canvas.text(&name, x + indent, y + 10.5, 11.0, Anchor::Start, INK, false);
+        x += length;
+    }
+    y + 24.0
+}
+
+enum Fill<'a> {
+    Color(&'a str),
+    Kind(CellKind),
+    None,
+}

@@ -1,0 +1,163 @@
+//! Scenes as text for a terminal.
+
+mod block;
+mod grid;
+
+use crate::color::parse_hex;
+use crate::model::{CellKind, Panel, Scene};
+use crate::text::{plain, wrap};
+use block::{Block, Line};
+
+/// The narrowest page; smaller widths are treated as this one.
+pub const MIN_WIDTH: usize = 40;
+/// Colours named in the legend.
+const LEGEND: usize = 48;
+/// Columns between blocks that stand side by side.
+const GAP: usize = 3;
+
+/// The scene as lines of at most `width` columns (at least [`MIN_WIDTH`]).
+///
+/// With `color`, cells have the colour of their owner (24-bit ANSI); without it the labels carry
+/// everything. Grids that are too wide continue below, under the columns that they show.
+pub fn render(scene: &Scene, width: usize, color: bool) -> String {
+    let width = width.max(MIN_WIDTH);
+    let style = Style { color };
+    let mut page = Block::default();
+    let mut paragraph = |text: &str, codes: &str| {
+        for line in wrap(&plain(text), width) {
+            page.push(style.paint(&line, codes));
+        }
+    };
+    paragraph(&scene.title, "1");
+    paragraph(&scene.caption, "");
+    paragraph(&scene.facts, "2");
+    paragraph(&scene.label_key, "2");
+
+    let mut cut = false;
+    let mut views = Vec::new();
+    for (title, panels) in
+        [("Logical tensor", &scene.logical), (scene.physical_title.as_str(), &scene.physical)]
+    {
+        if !panels.is_empty() {
+            views.push(view(scene, title, panels, width, style, &mut cut));
+        }
+    }
+    page.push(Line::default());
+    for row in block::flow(views.into_iter().map(|v| (None, v)), width, GAP) {
+        page.extend(row);
+        page.push(Line::default());
+    }
+    legend(scene, width, style, &mut page);
+    let mut notes: Vec<String> = scene.notes.iter().map(|n| plain(n)).collect();
+    if cut {
+        notes
+            .push("… marks labels cut to fit; a wider terminal or an SVG shows them whole.".into());
+    }
+    for note in notes {
+        for line in wrap(&format!("note: {note}"), width) {
+            page.push(style.paint(&line, "33"));
+        }
+    }
+    page.finish()
+}
+
+/// Whether and how to use escape sequences.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    color: bool,
+}
+
+impl Style {
+    /// A line in one style, given as ANSI codes.
+    fn paint(self, text: &str, codes: &str) -> Line {
+        let mut line = Line::default();
+        self.write(&mut line, text, codes);
+        line
+    }
+
+    /// Appends text in one style.
+    fn write(self, line: &mut Line, text: &str, codes: &str) {
+        if self.color && !codes.is_empty() {
+            line.invisible(&format!("\u{1b}[{codes}m"));
+            line.push(text);
+            line.invisible("\u{1b}[0m");
+        } else {
+            line.push(text);
+        }
+    }
+
+    /// The ANSI codes of a colour of the palette; none without colour.
+    fn swatch(self, scene: &Scene, index: usize) -> String {
+        let Some(swatch) = scene.palette.get(index) else { return String::new() };
+        let ([r, g, b], [x, y, z]) = (parse_hex(&swatch.fill), parse_hex(&swatch.ink));
+        format!("48;2;{r};{g};{b};38;2;{x};{y};{z}")
+    }
+}
+
+fn view(
+    scene: &Scene,
+    title: &str,
+    panels: &[Panel],
+    width: usize,
+    style: Style,
+    cut: &mut bool,
+) -> Block {
+    let mut out = Block::default();
+    for line in wrap(&plain(title), width) {
+        out.push(style.paint(&line, "1;4"));
+    }
+    let mut order: Vec<&Panel> = panels.iter().collect();
+    order.sort_by_key(|p| p.at);
+    // Siblings often share their clip: it is said once.
+    let shared = panels.iter().all(|p| p.clip == panels[0].clip).then(|| panels[0].clip.clone());
+    let mut blocks = Vec::new();
+    for panel in order {
+        let clip = if shared.is_some() { None } else { panel.clip.as_deref() };
+        for block in grid::blocks(scene, panel, clip, width, style, cut) {
+            blocks.push((panel.at.map(|(row, _)| row), block));
+        }
+    }
+    for row in block::flow(blocks, width, GAP) {
+        out.extend(row);
+    }
+    if let Some(Some(clip)) = shared {
+        for line in wrap(&plain(&clip), width) {
+            out.push(style.paint(&line, "33"));
+        }
+    }
+    out
+}
+
+fn legend(scene: &Scene, width: usize, style: Style, page: &mut Block) {
+    let mut entries: Vec<(String, String)> = Vec::new();
+    if style.color {
+        entries.push((format!("colour = {}:", scene.color_by), String::new()));
+        let named = if scene.palette.len() > LEGEND { LEGEND - 8 } else { scene.palette.len() };
+        for (i, swatch) in scene.palette.iter().take(named).enumerate() {
+            entries.push((format!(" {} ", swatch.label), style.swatch(scene, i)));
+        }
+        if named < scene.palette.len() {
+            entries.push((format!("and {} more", scene.palette.len() - named), String::new()));
+        }
+    }
+    let cells = || scene.logical.iter().chain(&scene.physical).flat_map(|p| &p.cells);
+    for (kind, text) in [(CellKind::Padding, "░ padding"), (CellKind::Unused, "· unused")] {
+        if cells().any(|c| c.kind == kind) {
+            entries.push((text.into(), String::new()));
+        }
+    }
+    let mut line = Line::default();
+    for (text, codes) in entries {
+        let text = crate::text::shorten(&plain(&text), width);
+        if line.width() > 0 && line.width() + 1 + crate::text::width(&text) > width {
+            page.push(std::mem::take(&mut line));
+        }
+        if line.width() > 0 {
+            line.push(" ");
+        }
+        style.write(&mut line, &text, &codes);
+    }
+    if line.width() > 0 {
+        page.push(line);
+    }
+}

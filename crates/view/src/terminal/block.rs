@@ -1,0 +1,95 @@
+//! Blocks of lines, and setting them side by side.
+
+use crate::text;
+
+/// A line and the columns it takes; escape sequences take none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Line {
+    text: String,
+    width: usize,
+}
+
+impl Line {
+    /// Appends visible text.
+    pub(super) fn push(&mut self, text: &str) {
+        self.width += text::width(text);
+        self.text.push_str(text);
+    }
+
+    /// Appends an escape sequence.
+    pub(super) fn invisible(&mut self, sequence: &str) {
+        self.text.push_str(sequence);
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    fn pad(&mut self, width: usize) {
+        self.push(&" ".repeat(width.saturating_sub(self.width)));
+    }
+}
+
+/// Lines that belong together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Block {
+    lines: Vec<Line>,
+}
+
+impl Block {
+    pub(super) fn push(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    pub(super) fn extend(&mut self, other: Block) {
+        self.lines.extend(other.lines);
+    }
+
+    fn width(&self) -> usize {
+        self.lines.iter().map(|l| l.width).max().unwrap_or(0)
+    }
+
+    /// Puts another block to the right.
+    fn beside(&mut self, other: Block, gap: usize) {
+        let left = self.width() + gap;
+        for (i, line) in other.lines.into_iter().enumerate() {
+            if self.lines.len() == i {
+                self.lines.push(Line::default());
+            }
+            self.lines[i].pad(left);
+            self.lines[i].width += line.width;
+            self.lines[i].text.push_str(&line.text);
+        }
+    }
+
+    /// The text, without blanks at line ends.
+    pub(super) fn finish(self) -> String {
+        let mut out = String::new();
+        for line in self.lines {
+            out.push_str(line.text.trim_end_matches(' '));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Rows of blocks that fit a width, in order; a change of the row given with a block starts a
+/// new row.
+pub(super) fn flow(
+    blocks: impl IntoIterator<Item = (Option<usize>, Block)>,
+    width: usize,
+    gap: usize,
+) -> Vec<Block> {
+    let mut rows: Vec<Block> = Vec::new();
+    let mut last = None;
+    for (row, block) in blocks {
+        match rows.last_mut() {
+            Some(open) if row == last && open.width() + gap + block.width() <= width => {
+                open.beside(block, gap);
+            }
+            _ => rows.push(block),
+        }
+        last = row;
+    }
+    rows
+}

@@ -1,0 +1,209 @@
+//! One grid of a scene in box-drawing characters.
+
+use super::Style;
+use super::block::{Block, Line};
+use crate::model::{Cell, CellKind, Panel, Scene};
+use crate::text::{plain, shorten, width, wrap};
+
+/// Longest row label before it is cut.
+const ROW_LABEL: usize = 16;
+
+/// The grid, cut into as many blocks as it takes to fit `most` columns.
+pub(super) fn blocks(
+    scene: &Scene,
+    panel: &Panel,
+    clip: Option<&str>,
+    most: usize,
+    style: Style,
+    cut: &mut bool,
+) -> Vec<Block> {
+    let group = panel.col_group.max(1);
+    let cols = panel.cols();
+    let row_labels: Vec<String> = panel.row_labels.iter().map(|l| plain(l)).collect();
+    let longest = row_labels.iter().map(|l| width(l)).max().unwrap_or(0);
+    *cut |= longest > ROW_LABEL;
+    let row_width = longest.min(ROW_LABEL);
+    // The row label, a blank, and the two sides of the frame.
+    let room = most - row_width - 3;
+    let need = panel.cells.iter().map(|c| {
+        let span = c.span.max(1);
+        (width(&plain(&c.label)) + 1).saturating_sub(span).div_ceil(span)
+    });
+    let label = panel.col_labels.iter().map(|l| (width(&plain(l)) + 1).saturating_sub(group));
+    let wanted = need.chain(label.map(|l| l.div_ceil(group))).max().unwrap_or(1).max(1);
+    let cell = wanted.min(room);
+    *cut |= wanted > room;
+
+    let fitting = ((room + 1) / (cell + 1)).max(1);
+    // Whole bank words, or whole elements, where at least one fits.
+    let span = panel.cells.iter().map(|c| c.span).max().unwrap_or(1);
+    let unit = if group.max(span) <= fitting { group.max(span) } else { 1 };
+    let units = fitting / unit;
+    // A round number of them, so that blocks begin where a reader expects it.
+    let round = [16, 8, 4, 2].into_iter().find(|r| units >= *r && units * unit < cols);
+    let per_block = unit * round.map_or(units, |r| units / r * r);
+
+    let mut rows: Vec<Vec<&Cell>> = vec![Vec::new(); row_labels.len()];
+    for c in &panel.cells {
+        if let Some(row) = rows.get_mut(c.row) {
+            row.push(c);
+        }
+    }
+    let grid =
+        Grid { scene, panel, style, row_labels, rows, row_width, cell, group, cut: false.into() };
+    let mut blocks: Vec<Block> = (0..cols)
+        .step_by(per_block)
+        .map(|first| grid.block(first, (first + per_block).min(cols), per_block < cols, most))
+        .collect();
+    *cut |= grid.cut.get();
+    if let (Some(clip), Some(last)) = (clip, blocks.last_mut()) {
+        for line in wrap(&plain(clip), most) {
+            last.push(style.paint(&line, "33"));
+        }
+    }
+    blocks
+}
+
+struct Grid<'a> {
+    scene: &'a Scene,
+    panel: &'a Panel,
+    style: Style,
+    row_labels: Vec<String>,
+    rows: Vec<Vec<&'a Cell>>,
+    row_width: usize,
+    cell: usize,
+    group: usize,
+    /// Whether a label had to be cut.
+    cut: std::cell::Cell<bool>,
+}
+
+impl Grid<'_> {
+    /// Columns `first..last` of the grid.
+    fn block(&self, first: usize, last: usize, part: bool, most: usize) -> Block {
+        let mut out = Block::default();
+        let title = |text: &str, arrow: &str| match text {
+            "" => String::new(),
+            text => format!("{} {arrow}", plain(text)),
+        };
+        let mut words = vec![plain(&self.panel.caption)];
+        words.push(title(&self.panel.row_title, "↓"));
+        words.push(title(&self.panel.col_title, "→"));
+        if part {
+            let at = |col: usize| {
+                let label = self.panel.col_labels.get(col / self.group);
+                label.map_or(String::new(), |l| plain(l))
+            };
+            words.push(format!("({} to {})", at(first), at(last.saturating_sub(1))));
+        }
+        words.retain(|w| !w.is_empty());
+        for line in wrap(&words.join(" · "), most) {
+            out.push(self.style.paint(&line, "2"));
+        }
+        out.push(self.header(first, last));
+        out.push(self.rule(first, last, '┌', '┬', '┐'));
+        for (label, cells) in self.row_labels.iter().zip(&self.rows) {
+            out.push(self.row(label, cells, first, last));
+        }
+        out.push(self.rule(first, last, '└', '┴', '┘'));
+        out
+    }
+
+    /// Columns of text for grid columns `from..to`, separators between them included.
+    fn span(&self, from: usize, to: usize) -> usize {
+        (to - from) * (self.cell + 1) - 1
+    }
+
+    fn shorten(&self, label: &str, room: usize) -> String {
+        let label = plain(label);
+        self.cut.set(self.cut.get() || width(&label) > room);
+        shorten(&label, room)
+    }
+
+    fn header(&self, first: usize, last: usize) -> Line {
+        let mut line = Line::default();
+        line.push(&" ".repeat(self.row_width + 2));
+        let mut at = first;
+        while at < last {
+            let next = ((at / self.group + 1) * self.group).min(last);
+            let label = self.panel.col_labels.get(at / self.group).map_or("", String::as_str);
+            let room = self.span(at, next);
+            let label = self.shorten(label, room);
+            line.push(&if self.group > 1 { center(&label, room) } else { align(&label, room) });
+            line.push(" ");
+            at = next;
+        }
+        line
+    }
+
+    fn rule(&self, first: usize, last: usize, left: char, middle: char, right: char) -> Line {
+        let mut text = " ".repeat(self.row_width + 1);
+        text.push(left);
+        for col in first..last {
+            text.extend(std::iter::repeat_n('─', self.cell));
+            if col + 1 < last {
+                let boundary = self.group > 1 && (col + 1).is_multiple_of(self.group);
+                text.push(if boundary { middle } else { '─' });
+            }
+        }
+        text.push(right);
+        self.style.paint(&text, "2")
+    }
+
+    fn row(&self, label: &str, cells: &[&Cell], first: usize, last: usize) -> Line {
+        let label = shorten(label, self.row_width);
+        let mut line = Line::default();
+        line.push(&" ".repeat(self.row_width - width(&label)));
+        self.style.write(&mut line, &label, "2");
+        line.push(" ");
+        self.style.write(&mut line, "│", "2");
+        let mut at = first;
+        while at < last {
+            let found = cells.iter().find(|c| c.col <= at && at < c.col + c.span.max(1));
+            let next = found.map_or(at + 1, |c| (c.col + c.span.max(1)).min(last));
+            self.write_cell(&mut line, found.copied(), self.span(at, next));
+            at = next;
+            let boundary = self.group > 1 && at.is_multiple_of(self.group);
+            if at < last {
+                self.style.write(&mut line, if boundary { "│" } else { " " }, "2");
+            }
+        }
+        self.style.write(&mut line, "│", "2");
+        line
+    }
+
+    fn write_cell(&self, line: &mut Line, cell: Option<&Cell>, room: usize) {
+        let Some(cell) = cell else {
+            line.push(&" ".repeat(room));
+            return;
+        };
+        match cell.kind {
+            CellKind::Padding => self.style.write(line, &"░".repeat(room), "2"),
+            CellKind::Unused => self.style.write(line, &format!("{:>room$}", '·'), "2"),
+            CellKind::Element => {
+                let text = align(&self.shorten(&cell.label, room), room);
+                let owners = cell.colors.len().max(1);
+                // Copies at several owners share the cell between their colours.
+                let chars: Vec<char> = text.chars().collect();
+                for (i, part) in chars.chunks(chars.len().div_ceil(owners).max(1)).enumerate() {
+                    let codes = cell
+                        .colors
+                        .get(i)
+                        .map_or(String::new(), |c| self.style.swatch(self.scene, *c));
+                    self.style.write(line, &part.iter().collect::<String>(), &codes);
+                }
+            }
+        }
+    }
+}
+
+fn center(text: &str, room: usize) -> String {
+    let spare = room.saturating_sub(width(text));
+    format!("{}{text}{}", " ".repeat(spare / 2), " ".repeat(spare - spare / 2))
+}
+
+/// Numbers to the right, names to the left.
+fn align(text: &str, room: usize) -> String {
+    let blank = " ".repeat(room.saturating_sub(width(text)));
+    let number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '('));
+    if number { format!("{blank}{text}") } else { format!("{text}{blank}") }
+}

@@ -1,0 +1,143 @@
+//! Which coordinates of an axis a view draws.
+
+use std::collections::BTreeSet;
+use zellige_layout::{Axis, Layout, Result};
+
+/// Distinct coordinates looked at before an axis is called dense or sparse.
+const SAMPLE: usize = 4096;
+/// An axis at most this wide is drawn with its holes, however many.
+const NARROW: i128 = 64;
+
+/// Coordinates to draw, ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ticks {
+    /// Every coordinate of `[min, max]`.
+    Range { min: i64, max: i64 },
+    /// Those that hold something, because most do not; `complete` when these are all of them.
+    Used { values: Vec<i64>, complete: bool },
+}
+
+impl Ticks {
+    /// The ticks of one axis of a non-empty layout.
+    pub(crate) fn of(layout: &Layout, axis: Axis) -> Result<Ticks> {
+        Ticks::mapped(layout, axis, |v| v)
+    }
+
+    /// The ticks of a quantity that never falls as the coordinate rises, such as the line of an
+    /// address.
+    pub(crate) fn mapped(layout: &Layout, axis: Axis, map: impl Fn(i64) -> i64) -> Result<Ticks> {
+        let bounds = layout.bounds(axis)?;
+        let (min, max) = (map(bounds.min), map(bounds.max));
+        let all = Ticks::Range { min, max };
+        let moved = axis == Axis::M && layout.swizzle().is_some_and(|s| !s.is_identity());
+        if width(min, max) <= NARROW || moved {
+            return Ok(all);
+        }
+        let sample = smallest(layout, axis);
+        let complete = sample.len() < SAMPLE;
+        let mut values: Vec<i64> = sample.into_iter().map(map).collect();
+        values.dedup();
+        let reach = values.first().zip(values.last()).map_or(0, |(a, b)| width(*a, *b));
+        if reach <= 4 * values.len() as i128 && (complete || values.len() > 1) {
+            return Ok(all);
+        }
+        if !complete {
+            // The quantity of the last sampled coordinate may go on past the sample.
+            values.pop();
+        }
+        Ok(if values.is_empty() { all } else { Ticks::Used { values, complete } })
+    }
+
+    /// How many there are; of an incomplete list, how many are known.
+    pub(crate) fn total(&self) -> i128 {
+        match self {
+            Ticks::Range { min, max } => width(*min, *max),
+            Ticks::Used { values, .. } => values.len() as i128,
+        }
+    }
+
+    /// The first `count` of them.
+    pub(crate) fn take(&self, count: usize) -> Vec<i64> {
+        match self {
+            Ticks::Range { min, max } => (*min..=*max).take(count).collect(),
+            Ticks::Used { values, .. } => values.iter().take(count).copied().collect(),
+        }
+    }
+
+    /// What is left out when `shown` of them are drawn.
+    pub(crate) fn clip(&self, what: &str, shown: usize) -> Option<String> {
+        match self {
+            Ticks::Range { min, .. } => crate::clip::part(what, *min, shown, self.total()),
+            Ticks::Used { values, complete } => {
+                let more = if *complete { "" } else { "more than " };
+                let total = values.len();
+                Some(format!("{shown} of {more}{total} used {what} (empty ones between left out)"))
+            }
+        }
+    }
+}
+
+fn width(min: i64, max: i64) -> i128 {
+    i128::from(max) - i128::from(min) + 1
+}
+
+/// The smallest coordinates on an axis, before a swizzle; all of them when fewer than [`SAMPLE`].
+///
+/// Of each iter only the first `SAMPLE` digits can matter: they alone give as many sums.
+fn smallest(layout: &Layout, axis: Axis) -> BTreeSet<i64> {
+    let tile = layout.tile();
+    let mut sums = BTreeSet::from([tile.bounds(axis).min]);
+    for it in tile.shard().iter().chain(tile.replica()) {
+        if it.axis != axis || it.stride == 0 || it.extent < 2 {
+            continue;
+        }
+        let step = it.stride.unsigned_abs();
+        let mut next = BTreeSet::new();
+        for sum in &sums {
+            for digit in 0..it.extent.cast_unsigned() {
+                // Inside the bounds of the axis, which fit.
+                let value = sum.wrapping_add_unsigned(digit * step);
+                if next.len() >= SAMPLE && next.last().is_some_and(|l| value >= *l) {
+                    break;
+                }
+                next.insert(value);
+                if next.len() > SAMPLE {
+                    next.pop_last();
+                }
+            }
+        }
+        sums = next;
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zellige_layout::{Iter, TileLayout};
+
+    fn layout(iters: &[(i64, i64)]) -> Layout {
+        let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+        TileLayout::of(shard).expect("well-formed").into()
+    }
+
+    #[test]
+    fn samples_are_the_smallest_sums() {
+        let all = smallest(&layout(&[(3, -10), (4, 7), (2, 0)]), Axis::M);
+        let mut expected: Vec<i64> =
+            (0..3).flat_map(|a| (0..4).map(move |b| -10 * a + 7 * b)).collect();
+        expected.sort_unstable();
+        assert_eq!(all.into_iter().collect::<Vec<_>>(), expected);
+        let big = smallest(&layout(&[(1 << 20, 1 << 20), (1 << 20, 1)]), Axis::M);
+        assert_eq!(big.into_iter().collect::<Vec<_>>(), (0..4096).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sparse_axes_list_what_is_used() {
+        let far = Ticks::of(&layout(&[(5, 1 << 40)]), Axis::M).expect("fits");
+        assert_eq!(far.take(2), [0, 1 << 40]);
+        assert!(far.clip("m", 2).is_some_and(|t| t.contains("2 of 5 used m")));
+        let dense = Ticks::of(&layout(&[(1000, 2)]), Axis::M).expect("fits");
+        assert_eq!(dense, Ticks::Range { min: 0, max: 1998 });
+    }
+}
