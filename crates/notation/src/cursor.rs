@@ -1,0 +1,158 @@
+//! A cursor over a text: the one lexer of every notation.
+
+use crate::Diagnostic;
+use std::ops::Range;
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// A number with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spanned<T> {
+    pub(crate) value: T,
+    pub(crate) span: Range<usize>,
+}
+
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { text, at: 0 }
+    }
+
+    pub(crate) fn at(&mut self) -> usize {
+        self.skip_space();
+        self.at
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// The next character that is not white space.
+    pub(crate) fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest().chars().next()
+    }
+
+    pub(crate) fn eat(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+
+    /// The span and the look of what comes next, for messages.
+    pub(crate) fn next_token(&mut self) -> (Range<usize>, String) {
+        self.skip_space();
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return (self.at..self.at, "the end".into()) };
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        let len = if word(first) {
+            rest.find(|c| !word(c)).unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
+        };
+        let shown: String = rest[..len].chars().take(40).collect();
+        (self.at..self.at + len, format!("`{shown}`"))
+    }
+
+    /// A refusal at what comes next.
+    pub(crate) fn expected(&mut self, what: &str) -> Diagnostic {
+        let (span, found) = self.next_token();
+        Diagnostic::syntax(span, format!("expected {what}, found {found}"), format!("expected {what}"))
+    }
+
+    pub(crate) fn expect(&mut self, c: char, what: &str) -> Result<()> {
+        if self.eat(c) { Ok(()) } else { Err(self.expected(&format!("`{c}` {what}"))) }
+    }
+
+    /// A signed 64-bit integer.
+    pub(crate) fn int(&mut self, what: &str) -> Result<Spanned<i64>> {
+        self.skip_space();
+        let start = self.at;
+        let rest = self.rest();
+        let sign = usize::from(rest.starts_with('-') || rest.starts_with('+'));
+        let digits = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            return Err(self.expected(what));
+        }
+        let span = start..start + sign + digits;
+        let text = &self.text[span.clone()];
+        let Ok(value) = text.parse::<i64>() else {
+            let message = format!("{what} does not fit in 64 bits");
+            let label = "integers are from -2^63 to 2^63 - 1";
+            return Err(Diagnostic::syntax(span, message, label).id("Z003"));
+        };
+        self.at = span.end;
+        Ok(Spanned { value, span })
+    }
+
+    /// An identifier.
+    pub(crate) fn word(&mut self) -> Option<Spanned<&'a str>> {
+        self.skip_space();
+        let rest = self.rest();
+        let first = rest.chars().next().filter(|c| c.is_alphabetic() || *c == '_')?;
+        let len = rest
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| !(c.is_alphanumeric() || *c == '_'))
+            .map_or(rest.len(), |(i, _)| i)
+            .max(first.len_utf8());
+        let span = self.at..self.at + len;
+        self.at = span.end;
+        Some(Spanned { value: &self.text[span.clone()], span })
+    }
+
+    /// Eats a word if it is the one given.
+    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+        let before = self.at;
+        if self.word().is_some_and(|w| w.value == word) {
+            return true;
+        }
+        self.at = before;
+        false
+    }
+
+    /// `[1, 2, 3]` or `(1, 2, 3)`, possibly empty.
+    pub(crate) fn int_list(&mut self, what: &str) -> Result<Spanned<Vec<i64>>> {
+        let start = self.at();
+        let close = if self.eat('[') {
+            ']'
+        } else if self.eat('(') {
+            ')'
+        } else {
+            return Err(self.expected(&format!("a list of {what}, such as [4, 6]")));
+        };
+        let mut list = Vec::new();
+        while !self.eat(close) {
+            if !list.is_empty() {
+                if !self.eat(',') {
+                    return Err(self.expected(&format!("`,` or `{close}`")));
+                }
+                if self.eat(close) {
+                    break;
+                }
+            }
+            list.push(self.int(what)?.value);
+        }
+        Ok(Spanned { value: list, span: start..self.at })
+    }
+
+    /// Refuses anything left over.
+    pub(crate) fn finish(&mut self, what: &str) -> Result<()> {
+        if self.peek().is_none() {
+            return Ok(());
+        }
+        let (span, found) = self.next_token();
+        Err(Diagnostic::syntax(span, format!("unexpected {found} after {what}"), "nothing more fits here"))
+    }
+}

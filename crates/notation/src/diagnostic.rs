@@ -1,0 +1,139 @@
+//! Errors in texts: what was expected, and where.
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use zellige_layout::Error;
+
+/// A refused text: an identifier, a message, the place in the text, and what would be accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// A stable identifier: `Z001`.
+    pub id: &'static str,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// The bytes of the text that it is about.
+    pub span: Range<usize>,
+    /// What to write under the span.
+    pub label: String,
+    /// What would be accepted.
+    pub help: Option<String>,
+    /// The refusal of the algebra behind it, where the text itself is fine.
+    pub cause: Option<Box<Error>>,
+}
+
+impl Diagnostic {
+    /// A text that does not follow the grammar.
+    pub(crate) fn syntax(
+        span: Range<usize>,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Diagnostic {
+        Diagnostic {
+            id: "Z001",
+            message: message.into(),
+            span,
+            label: label.into(),
+            help: None,
+            cause: None,
+        }
+    }
+
+    /// A text that says something impossible.
+    pub(crate) fn meaning(span: Range<usize>, cause: Error) -> Diagnostic {
+        Diagnostic {
+            id: "Z002",
+            message: cause.to_string(),
+            span,
+            label: "here".into(),
+            help: None,
+            cause: Some(Box::new(cause)),
+        }
+    }
+
+    pub(crate) fn id(self, id: &'static str) -> Diagnostic {
+        Diagnostic { id, ..self }
+    }
+
+    pub(crate) fn help(self, help: impl Into<String>) -> Diagnostic {
+        Diagnostic { help: Some(help.into()), ..self }
+    }
+
+    /// The kind for programs: that of the cause, or `syntax`.
+    pub fn kind(&self) -> &'static str {
+        self.cause.as_ref().map_or("syntax", |c| c.kind())
+    }
+
+    /// The message with the text and the place underlined.
+    ///
+    /// Of a long text only the surroundings of the place are shown, with `…` for the rest.
+    pub fn render(&self, text: &str, color: bool) -> String {
+        let (shown, span) = excerpt(text, &self.span);
+        let mut group = Level::ERROR.primary_title(self.message.as_str()).id(self.id).element(
+            Snippet::source(shown.as_str())
+                .annotation(AnnotationKind::Primary.span(span).label(self.label.as_str())),
+        );
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if color {
+            Renderer::styled().decor_style(DecorStyle::Unicode)
+        } else {
+            Renderer::plain().decor_style(DecorStyle::Ascii)
+        };
+        renderer.render(&[group])
+    }
+}
+
+/// Bytes of context on each side of the place.
+const CONTEXT: usize = 100;
+
+/// The surroundings of a span, on one line, and the span in them.
+fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
+    let floor = |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k)).unwrap_or(0);
+    let start = floor(span.start);
+    let end = floor(span.end).max(start).min(floor(start + 2 * CONTEXT));
+    let from = floor(start.saturating_sub(CONTEXT));
+    let to = floor(end + CONTEXT);
+    let mut shown = String::new();
+    if from > 0 {
+        shown.push('…');
+    }
+    let clean = |s: &str| -> String {
+        s.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    };
+    shown += &clean(&text[from..start]);
+    let at = shown.len();
+    shown += &clean(&text[start..end]);
+    let until = shown.len().max(at);
+    shown += &clean(&text[end..to]);
+    if to < text.len() {
+        shown.push('…');
+    }
+    if until == at {
+        // Something is missing here: point at the gap.
+        shown.insert(at, ' ');
+        return (shown, at..at + 1);
+    }
+    (shown, at..until)
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at byte {}: {})", self.message, self.span.start, self.label)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+/// A refusal about the whole text.
+impl From<Error> for Diagnostic {
+    fn from(cause: Error) -> Diagnostic {
+        Diagnostic::meaning(0..0, cause)
+    }
+}

@@ -1,0 +1,170 @@
+//! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes,
+//! scratchpads and device tensors.
+
+use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Result, TileLayout};
+
+/// A named layout with the shape it is meant for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preset {
+    /// Its name, for command lines and requests.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// The logical shape.
+    pub shape: Vec<i64>,
+    /// The dtype it is usually used with.
+    pub dtype: &'static str,
+    /// The layout, in a notation that [`crate::parse`] reads.
+    pub text: String,
+}
+
+/// A family of presets: `{N}` in its name stands for a size.
+struct Family {
+    name: &'static str,
+    title: &'static str,
+    dtype: &'static str,
+    /// The size that listings show, and what sizes must be a multiple of.
+    size: i64,
+    multiple: i64,
+    build: fn(i64) -> (Vec<i64>, String),
+}
+
+macro_rules! fixed {
+    ($name:literal, $title:literal, $dtype:literal, [$($dim:literal),*], $text:literal) => {
+        Family { name: $name, title: $title, dtype: $dtype, size: 0, multiple: 1, build: |_| (vec![$($dim),*], $text.into()) }
+    };
+}
+
+macro_rules! sized {
+    ($name:literal, $title:literal, $dtype:literal, $size:literal / $multiple:literal, |$n:ident| [$($dim:expr),*], $text:literal $(, $arg:expr)*) => {
+        Family { name: $name, title: $title, dtype: $dtype, size: $size, multiple: $multiple, build: |$n| (vec![$($dim),*], format!($text $(, $arg)*)) }
+    };
+}
+
+const FAMILIES: &[Family] = &[
+    fixed!("two-warps", "(8,16) on two warps with a replica, five warps in", "float16", [8, 16],
+        "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"),
+    fixed!("mma-m16n8-cd", "mma m16n8 accumulator C/D", "float32", [16, 8], "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"),
+    fixed!("mma-m16n8k8-a", "mma m16n8k8 operand A [M,K]", "float16", [16, 8], "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"),
+    fixed!("mma-m16n8k8-b", "mma m16n8k8 operand B [K,N]", "float16", [8, 8], "S[(4,2,8):(1@laneid,1,4@laneid)]"),
+    fixed!("mma-m16n8k16-a", "mma m16n8k16 operand A [M,K]", "float16", [16, 16], "S[(2,8,2,4,2):(2,4@laneid,4,1@laneid,1)]"),
+    fixed!("mma-m16n8k16-b", "mma m16n8k16 operand B [K,N]", "float16", [16, 8], "S[(2,4,2,8):(2,1@laneid,1,4@laneid)]"),
+    sized!("wgmma-64x{N}", "wgmma accumulator 64xN, N a multiple of 8", "float32", 64 / 8, |n| [64, n],
+        "S[(4,2,8,{},4,2):(1@wid_in_wg,2,4@laneid,4,1@laneid,1)]", n / 8),
+    sized!("tcgen05-16x64b-{N}", "tcgen05.ld 16x64b, N repetitions", "float32", 8 / 1, |n| [64, 2 * n],
+        "S[(4,2,8,{},2):(1@wid_in_wg,1@laneid,4@laneid,1,2@laneid)]", n),
+    sized!("tcgen05-16x128b-{N}", "tcgen05.ld 16x128b, N repetitions", "float32", 8 / 1, |n| [64, 4 * n],
+        "S[(4,2,8,{},4):(1@wid_in_wg,1,4@laneid,2,1@laneid)]", n),
+    sized!("tcgen05-32x32b-{N}", "tcgen05.ld 32x32b, N columns", "float32", 32 / 1, |n| [128, n],
+        "S[(128,{}):(1@tid_in_wg,1)]", n),
+    sized!("tmem-128x{N}", "tensor memory, one row a lane", "float32", 64 / 1, |n| [128, n],
+        "S[(128,{}):(1@TLane,1@TCol)]", n),
+    sized!("tmem-64x{N}-halves", "tensor memory, 64 rows, column halves side by side in lanes", "float32", 64 / 2, |n| [64, n],
+        "S[(64,2,{}):(1@TLane,64@TLane,1@TCol)]", n / 2),
+    sized!("tmem-64x{N}-slabs", "tensor memory, 64 rows as 16 lanes in each of 4 slabs", "float32", 64 / 1, |n| [64, n],
+        "S[(4,16,{}):(32@TLane,1@TLane,1@TCol)]", n),
+    sized!("tmem-32x{N}-quarters", "tensor memory, 32 rows, column quarters side by side in lanes", "float32", 64 / 4, |n| [32, n],
+        "S[(32,4,{}):(1@TLane,32@TLane,1@TCol)]", n / 4),
+    fixed!("tmem-224-columns", "two accumulators in 224 columns, not a power of two", "float32", [2, 128, 112],
+        "S[(2,128,112):(112@TCol,1@TLane,1@TCol)]"),
+    fixed!("sf-tmem-nvfp4", "nvfp4 scale factors in tensor memory, 128x16", "float8_e4m3fn", [128, 16],
+        "S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]"),
+    sized!("sf-tmem-32x{N}", "scale factors, one copy for each quarter of the lanes", "float8_e4m3fn", 4 / 1, |n| [32, n],
+        "S[(32,{}):(1@TLane,1@TCol)] + R[4:32@TLane]", n),
+    fixed!("smem-f16-128b", "shared memory (64,256), 128-byte swizzle", "float16", [64, 256],
+        "Swizzle(3,3,3) o S[(64,4,64):(64,4096,1)]"),
+    fixed!("smem-8x64", "shared memory (8,64) without a swizzle", "float16", [8, 64], "S[(8,64):(64,1)]"),
+    fixed!("smem-8x64-128b", "shared memory (8,64), 128-byte swizzle", "float16", [8, 64], "Swizzle(3,3,3) o S[(8,64):(64,1)]"),
+    fixed!("trainium-psum", "Trainium PSUM (128,2048): partitions, banks, free dimension", "float32", [128, 2048],
+        "S[(128,4,512):(1@P,1@Bank,1@F)]"),
+    fixed!("mesh-2x2", "(4,4) sharded over a 2x2 mesh", "float32", [4, 4], "S[(2,2,2,2):(1@pid,2,2@pid,1)]"),
+    fixed!("mesh-2x2-replica", "rows sharded, each shard on two devices", "float32", [4, 4], "S[(2,2,4):(1@pid,4,1)] + R[2:2@pid]"),
+    fixed!("mesh-aliasing", "the same with stride 2: aliasing, on purpose, to show the lint", "float32", [4, 4],
+        "S[(2,2,4):(1@pid,2,1)] + R[2:2@pid]"),
+    fixed!("demo-lanes", "(4,8) over 32 lanes", "float32", [4, 8], "S[(4,8):(8@laneid,1@laneid)]"),
+    fixed!("demo-lanes-registers", "(4,8) over lanes and two registers", "float32", [4, 8], "S[(4,2,4):(8@laneid,1@m,1@laneid)]"),
+    fixed!("demo-replica", "(4,8) over 32 lanes, in two warps", "float32", [4, 8], "S[(4,8):(8@laneid,1@laneid)] + R[2:1@warpid]"),
+    fixed!("demo-scratchpad", "(4,8) in partitions and free dimension", "float32", [4, 8], "S[(2,4,4):(4@F,1@P,1@F)]"),
+    fixed!("demo-tmem", "(4,8) in tensor memory", "float32", [4, 8], "S[(2,4,4):(4@TCol,1@TLane,1@TCol)]"),
+    fixed!("demo-1d", "eight elements on every fourth lane", "float32", [8], "S[8:4@laneid]"),
+    fixed!("demo-row-major", "(8,4) in memory", "float32", [8, 4], "S[(8,4)]"),
+    fixed!("spyre-2d", "a (40,100) float16 tensor in sticks, padded", "float16", [40, 100],
+        "SpyreTensorLayout(device_size=[2, 40, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[40, 100])"),
+    fixed!("spyre-3d", "a (5,100,150) float16 tensor in sticks", "float16", [5, 100, 150],
+        "SpyreTensorLayout(device_size=[100, 3, 5, 64], stride_map =[150, 64, 15000, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100, 150])"),
+    fixed!("spyre-sparse", "a (4,6) float16 tensor, one element per stick", "float16", [4, 6],
+        "SpyreTensorLayout(device_size=[6, 1, 4, 64], stride_map =[1, -1, 6, -1], device_dtype=DataFormats.SEN169_FP16, host_size=[4, 6])"),
+];
+
+/// Every preset; families of sizes with the size that is usual.
+pub fn all() -> Vec<Preset> {
+    FAMILIES.iter().map(|f| f.preset(f.size)).collect()
+}
+
+impl Family {
+    fn preset(&self, size: i64) -> Preset {
+        let (shape, text) = (self.build)(size);
+        Preset {
+            name: self.name.replace("{N}", &size.to_string()),
+            title: self.title.into(),
+            shape,
+            dtype: self.dtype,
+            text,
+        }
+    }
+}
+
+/// The preset of that name; where a name holds a size, any size that fits (`wgmma-64x128`).
+pub fn find(name: &str) -> Option<Preset> {
+    FAMILIES.iter().find_map(|f| {
+        let Some((before, after)) = f.name.split_once("{N}") else {
+            return (f.name == name).then(|| f.preset(0));
+        };
+        let size: i64 = name.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
+        (size > 0 && size <= 1 << 20 && size % f.multiple == 0).then(|| f.preset(size))
+    })
+}
+
+/// Scale factors of block-scaled matrix instructions in tensor memory.
+///
+/// `rows` rows of `groups` factors of `bits` bits; `32 / bits` factors share a 32-bit cell of
+/// `TCol`, which counts factors. Rows take 32 lanes at a time, repeated for the four quarters of
+/// the lanes. Each factor serves `reuse` neighbouring columns (a stride of 0), and `pipe_depth`
+/// stages lie one after the other. No two factors share a place.
+pub fn scale_factors(
+    rows: i64,
+    groups: i64,
+    bits: i64,
+    reuse: i64,
+    pipe_depth: i64,
+) -> Result<Layout> {
+    let check = |what: &'static str, value: i64, fits: bool, accepted: &str| {
+        if fits { Ok(()) } else { Err(Error::BadParameter { what, value, accepted: accepted.into() }) }
+    };
+    check("bits", bits, bits > 0 && 32 % bits == 0, "a factor has 1, 2, 4, 8, 16 or 32 bits")?;
+    let per_cell = 32 / bits;
+    check("rows", rows, rows > 0 && rows % 32 == 0, "rows come in multiples of 32")?;
+    let fits = groups > 0 && groups % per_cell == 0;
+    check("groups", groups, fits, "groups fill whole 32-bit cells: a multiple of 32 / bits")?;
+    check("reuse", reuse, reuse > 0, "a factor serves 1 or more columns")?;
+    check("pipe_depth", pipe_depth, pipe_depth > 0, "there are 1 or more stages")?;
+    let axes = AxisTable::new();
+    let (lane, col): (Axis, Axis) = (axes.get("TLane")?, axes.get("TCol")?);
+    let overflow = || Error::Overflow { what: "the number of columns".into() };
+    let blocks = rows / 32;
+    let slab = per_cell.checked_mul(blocks).ok_or_else(overflow)?;
+    let stage = slab.checked_mul(groups / per_cell).ok_or_else(overflow)?;
+    let mut shard = vec![
+        Iter::new(blocks, per_cell, col),
+        Iter::new(32, 1, lane),
+        Iter::new(groups / per_cell, slab, col),
+        Iter::new(per_cell, 1, col),
+    ];
+    if reuse > 1 {
+        shard.push(Iter::new(reuse, 0, col));
+    }
+    if pipe_depth > 1 {
+        shard.insert(0, Iter::new(pipe_depth, stage, col));
+    }
+    Ok(TileLayout::new(shard, vec![Iter::new(4, 32, lane)], [])?.into())
+}

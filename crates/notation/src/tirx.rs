@@ -1,0 +1,333 @@
+//! TIRx text: `Swizzle(M,B,S) o S[..] + R[..] + n@axis`, and `valid[..]` for padding.
+//!
+//! ```text
+//! layout  := [ swizzle ("o" | "∘") ] term { ("+" | "-") term } [ valid ]
+//! swizzle := "Swizzle" "(" M "," B "," S [ "," ("inner" | "outer") ] ")"
+//! term    := "S" "[" iters "]" | "R" "[" iters "]" | offset
+//! iters   := [ extents [ ":" strides ] ]
+//! extents := int | int { "," int } | "(" int { "," int } ")"
+//! strides := stride | "(" stride { "," stride } ")"
+//! stride  := int [ "@" axis ]
+//! offset  := int [ "@" axis ]
+//! valid   := "valid" "[" dim { "," dim } "]"
+//! dim     := extent | valid "/" padded | begin ".." end "/" padded
+//! ```
+//!
+//! `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
+//! the logical shape: of each padded extent, the part that holds elements.
+//!
+//! **Law**: `parse(print(layout)) == layout`.
+
+use crate::Diagnostic;
+use crate::cursor::{Cursor, Spanned};
+use std::fmt::Write;
+use std::ops::Range;
+use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Reads a layout; axis names are looked up in `axes`.
+pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
+    let mut c = Cursor::new(text);
+    let layout = layout(&mut c, axes)?;
+    c.finish("the layout")?;
+    Ok(layout)
+}
+
+/// The text of a layout.
+pub fn print(layout: &Layout) -> String {
+    let mut out = String::new();
+    if let Some(sw) = layout.swizzle() {
+        let _ = write!(out, "{sw:?} o ");
+    }
+    out += &print_tile(layout.tile());
+    if let Some(w) = layout.window() {
+        let dims: Vec<String> = w.dims().iter().map(print_dim).collect();
+        let _ = write!(out, " valid[{}]", dims.join(","));
+    }
+    out
+}
+
+/// The text of a tile layout.
+pub fn print_tile(tile: &TileLayout) -> String {
+    let mut out = print_iters('S', tile.shard());
+    if !tile.replica().is_empty() {
+        out += " + ";
+        out += &print_iters('R', tile.replica());
+    }
+    for (axis, value) in tile.offset() {
+        let _ = write!(out, " + {}", print_on(*value, *axis));
+    }
+    out
+}
+
+fn print_on(value: i64, axis: Axis) -> String {
+    if axis == Axis::M { value.to_string() } else { format!("{value}@{axis}") }
+}
+
+fn print_iters(letter: char, iters: &[Iter]) -> String {
+    match iters {
+        [] => format!("{letter}[]"),
+        [it] => format!("{letter}[{}:{}]", it.extent, print_on(it.stride, it.axis)),
+        many => {
+            let extents: Vec<_> = many.iter().map(|it| it.extent.to_string()).collect();
+            let strides: Vec<_> = many.iter().map(|it| print_on(it.stride, it.axis)).collect();
+            format!("{letter}[({}):({})]", extents.join(","), strides.join(","))
+        }
+    }
+}
+
+fn print_dim(d: &Extent) -> String {
+    match d {
+        d if d.begin == 0 && d.valid == d.padded => d.valid.to_string(),
+        d if d.begin == 0 => format!("{}/{}", d.valid, d.padded),
+        d => format!("{}..{}/{}", d.begin, d.begin + d.valid, d.padded),
+    }
+}
+
+fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
+    let start = c.at();
+    let swizzle = swizzle(c)?;
+    let body = c.at();
+    let tile = terms(c, axes)?;
+    let end = c.at();
+    let layout = match swizzle {
+        Some(sw) => Layout::swizzled(sw, tile).map_err(|e| Diagnostic::meaning(start..end, e))?,
+        None => tile.into(),
+    };
+    let at = c.at();
+    if !c.eat_word("valid") {
+        return Ok(layout);
+    }
+    let window = valid(c)?;
+    let span = at..c.at();
+    let window = Window::new(window).map_err(|e| Diagnostic::meaning(span.clone(), e))?;
+    layout.with_window(window).map_err(|e| {
+        let help = format!("the layout before it (byte {body}) says how many positions there are");
+        Diagnostic::meaning(span, e).help(help)
+    })
+}
+
+fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
+    let start = c.at();
+    if !c.eat_word("Swizzle") {
+        return Ok(None);
+    }
+    c.expect('(', "after `Swizzle`")?;
+    let m = c.int("M, the number of low bits that stay")?.value;
+    c.expect(',', "after M")?;
+    let b = c.int("B, the number of bits that are XORed")?.value;
+    c.expect(',', "after B")?;
+    let s = c.int("S, the distance between the two bit fields")?.value;
+    let mut inner = true;
+    if c.eat(',') {
+        match c.word() {
+            Some(w) if w.value == "inner" => {}
+            Some(w) if w.value == "outer" => inner = false,
+            Some(w) => {
+                let message = format!("unknown swizzle variant `{}`", w.value);
+                return Err(Diagnostic::syntax(w.span, message, "expected `inner` or `outer`"));
+            }
+            None => return Err(c.expected("`inner` or `outer`")),
+        }
+    }
+    c.expect(')', "at the end of the swizzle")?;
+    let span = start..c.at();
+    if !c.eat('∘') && !c.eat_word("o") {
+        return Err(c.expected("`o` and the layout that is swizzled"));
+    }
+    Swizzle::new(m, b, s, inner).map(Some).map_err(|e| Diagnostic::meaning(span, e))
+}
+
+/// What the terms add up to, before the algebra looks at it.
+#[derive(Default)]
+struct Parts {
+    shard: Option<(Vec<Iter>, Vec<Range<usize>>)>,
+    replica: Option<(Vec<Iter>, Vec<Range<usize>>)>,
+    offset: Vec<(Axis, i64)>,
+}
+
+fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
+    let start = c.at();
+    let mut parts = Parts::default();
+    let mut negative = false;
+    loop {
+        term(c, axes, negative, &mut parts)?;
+        if c.eat('+') {
+            negative = false;
+        } else if c.eat('-') {
+            negative = true;
+        } else {
+            break;
+        }
+    }
+    let span = start..c.at();
+    let Some((shard, shard_spans)) = parts.shard else {
+        let message = "the layout has no shard `S[..]`";
+        return Err(Diagnostic::syntax(span, message, "expected `S[..]` among these terms"));
+    };
+    let (replica, replica_spans) = parts.replica.unwrap_or_default();
+    TileLayout::new(shard, replica, parts.offset).map_err(|e| {
+        // Point at the iter where the algebra names one.
+        let place = match &e {
+            zellige_layout::Error::NegativeExtent { what, index, .. } => {
+                if what.starts_with('s') { shard_spans.get(*index) } else { replica_spans.get(*index) }
+            }
+            _ => None,
+        };
+        Diagnostic::meaning(place.cloned().unwrap_or(span), e)
+    })
+}
+
+fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut Parts) -> Result<()> {
+    let start = c.at();
+    if c.peek().is_some_and(|ch| ch.is_ascii_digit() || ch == '-' || ch == '+') {
+        let value = c.int("an offset")?;
+        let axis = on_axis(c, axes)?;
+        let signed = if negative { value.value.checked_neg() } else { Some(value.value) };
+        let signed = signed.ok_or_else(|| {
+            Diagnostic::syntax(value.span, "the offset does not fit in 64 bits", "too large").id("Z003")
+        })?;
+        parts.offset.push((axis, signed));
+        return Ok(());
+    }
+    let word = c.word();
+    let letter = match &word {
+        Some(w) if w.value == "S" || w.value == "R" => w.value,
+        Some(w) => {
+            let message = format!("unexpected name `{}`", shorten(w.value));
+            let label = "expected `S[..]`, `R[..]` or an offset such as 5@warpid";
+            return Err(Diagnostic::syntax(w.span.clone(), message, label));
+        }
+        None => return Err(c.expected("`S[..]`, `R[..]` or an offset")),
+    };
+    c.expect('[', &format!("after `{letter}`"))?;
+    let iters = iters(c, axes)?;
+    c.expect(']', &format!("at the end of `{letter}[..]`"))?;
+    let span = start..c.at();
+    if negative {
+        let message = format!("`{letter}[..]` cannot be subtracted");
+        return Err(Diagnostic::syntax(span, message, "write + before it"));
+    }
+    let slot = if letter == "S" { &mut parts.shard } else { &mut parts.replica };
+    if slot.is_some() {
+        let message = format!("a second `{letter}[..]`");
+        let help = format!("write all iters in one: {letter}[(4,2):(8,1)]");
+        return Err(Diagnostic::syntax(span, message, "one is already given").help(help));
+    }
+    *slot = Some(iters);
+    Ok(())
+}
+
+fn shorten(name: &str) -> String {
+    name.chars().take(40).collect()
+}
+
+fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<usize>>)> {
+    let start = c.at();
+    let mut extents: Vec<Spanned<i64>> = Vec::new();
+    let bracketed = c.eat('(');
+    let close = if bracketed { ')' } else { ']' };
+    while c.peek() != Some(close) && c.peek() != Some(':') {
+        if !extents.is_empty() {
+            if !c.eat(',') {
+                return Err(c.expected(&format!("`,`, `:` or `{close}`")));
+            }
+            if c.peek() == Some(close) {
+                break;
+            }
+        }
+        extents.push(c.int("an extent")?);
+    }
+    if bracketed {
+        c.expect(')', "after the extents")?;
+    }
+    let spans = extents.iter().map(|e| e.span.clone()).collect();
+    if !c.eat(':') {
+        let values: Vec<i64> = extents.iter().map(|e| e.value).collect();
+        let span = start..c.at();
+        let tile = TileLayout::row_major(&values).map_err(|e| match e {
+            zellige_layout::Error::NegativeExtent { index, .. } => {
+                Diagnostic::meaning(extents[index].span.clone(), e)
+            }
+            e => Diagnostic::meaning(span, e),
+        })?;
+        return Ok((tile.shard().to_vec(), spans));
+    }
+    if !bracketed && extents.len() > 1 {
+        let message = "several extents with strides need brackets";
+        let label = "write S[(8,4):(4,1)]";
+        return Err(Diagnostic::syntax(start..c.at(), message, label));
+    }
+    let strides_start = c.at();
+    let mut strides: Vec<(i64, Axis)> = Vec::new();
+    let many = c.eat('(');
+    loop {
+        if many && c.peek() == Some(')') {
+            break;
+        }
+        let value = c.int("a stride")?.value;
+        strides.push((value, on_axis(c, axes)?));
+        if !(many && c.eat(',')) {
+            break;
+        }
+    }
+    if many {
+        c.expect(')', "after the strides")?;
+    }
+    if strides.len() != extents.len() {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let message = format!(
+            "{} but {}",
+            count(extents.len(), "extent"),
+            count(strides.len(), "stride")
+        );
+        let label = format!("expected {}", count(extents.len(), "stride"));
+        return Err(Diagnostic::syntax(strides_start..c.at(), message, label).id("Z004"));
+    }
+    let iters = extents.iter().zip(strides).map(|(e, (s, a))| Iter::new(e.value, s, a)).collect();
+    Ok((iters, spans))
+}
+
+/// `@axis`, or `m` where it is left out.
+fn on_axis(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Axis> {
+    if !c.eat('@') {
+        return Ok(Axis::M);
+    }
+    let Some(name) = c.word() else { return Err(c.expected("the name of an axis")) };
+    axes.get(name.value).map_err(|e| {
+        let known: Vec<String> = axes.iter().map(|a| a.name().to_string()).collect();
+        let message = format!("unknown axis `{}`", shorten(name.value));
+        Diagnostic { message, ..Diagnostic::meaning(name.span, e) }
+            .help(format!("known axes: {}, and the aliases tid (tx) and reg (m)", known.join(", ")))
+    })
+}
+
+fn valid(c: &mut Cursor<'_>) -> Result<Vec<Extent>> {
+    c.expect('[', "after `valid`")?;
+    let mut dims = Vec::new();
+    while !c.eat(']') {
+        if !dims.is_empty() {
+            if !c.eat(',') {
+                return Err(c.expected("`,` or `]`"));
+            }
+            if c.eat(']') {
+                break;
+            }
+        }
+        let first = c.int("a valid extent")?;
+        let (begin, valid) = if c.eat('.') {
+            c.expect('.', "in `begin..end`")?;
+            let end = c.int("the end of the valid part")?;
+            let valid = end.value.checked_sub(first.value).ok_or_else(|| {
+                Diagnostic::syntax(end.span, "the valid part does not fit in 64 bits", "here").id("Z003")
+            })?;
+            (first.value, valid)
+        } else {
+            (0, first.value)
+        };
+        let padded = if c.eat('/') { c.int("a padded extent")?.value } else { begin.saturating_add(valid) };
+        dims.push(Extent { begin, valid, padded });
+    }
+    Ok(dims)
+}
