@@ -51,13 +51,20 @@ mod error;
 mod int;
 mod layout;
 mod proof;
+mod stick;
+mod strided;
 mod swizzle;
 mod tile;
+mod view;
 mod window;
 
 pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
+pub use stick::{
+    Arrangement, DataFormat, DeviceAccess, Dtype, Expr, Loop, PaddingMap, STICK_BYTES, StickLayout, Term,
+};
+pub use strided::Strided;
 pub use swizzle::Swizzle;
 pub use tile::{Bounds, Iter, TileLayout};
 pub use window::{Extent, Window};
