@@ -28,7 +28,9 @@ impl Strided {
             return Err(Error::LengthMismatch { what: "the permutation", expected: rank, found });
         }
         let order = dims.iter().map(|d| self.wrap(*d)).collect::<Result<Vec<_>>>()?;
-        if let Some(d) = (0..rank).find(|d| !order.contains(d)) {
+        let mut named = vec![false; rank];
+        order.iter().for_each(|d| named[*d] = true);
+        if let Some(d) = named.iter().position(|n| !n) {
             let reason = format!("{d} is missing");
             return Err(Error::BadPermutation { perm: order, len: rank, reason });
         }

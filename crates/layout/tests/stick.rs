@@ -1,5 +1,8 @@
 //! Stick layouts against the vectors of the device and against their own definitions.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use zellige_layout::{
@@ -669,4 +672,63 @@ fn device_coordinates_of_accesses() {
     assert!(l.device_access(&[Loop { range: i64::MAX, step: i64::MAX }], 0).is_err());
     assert!(l.device_access(&[], -1).is_err());
     assert_eq!(l.device_access(&[Loop { range: 0, step: 5 }], 0).unwrap().overrun(), None);
+}
+
+/// Numbers of every magnitude, small ones often.
+fn number() -> impl Strategy<Value = i64> {
+    prop_oneof![-2i64..9, -2i64..9, (0u32..63).prop_map(|b| 1 << b), any::<i64>()]
+}
+
+proptest! {
+    /// Whatever the numbers, every function answers or refuses.
+    #[test]
+    fn nothing_panics(
+        size in prop::collection::vec(number(), 0..4),
+        stride in prop::collection::vec(number(), 0..4),
+        mut device in prop::collection::vec(number(), 0..5),
+        map in prop::collection::vec(number(), 0..6),
+        order in prop::collection::vec(-2i64..4, 0..5),
+        (a, b, which) in (number(), number(), 0usize..19),
+    ) {
+        let format = DataFormat::ALL[which];
+        device.extend(format.elems_per_stick());
+        let mut map = map;
+        map.resize(device.len(), 1);
+        let built = [
+            StickLayout::default_in(&size, None, format),
+            StickLayout::default_in(&size, Some(&stride), format),
+            StickLayout::with_dim_order_in(&size, None, format, &order),
+            StickLayout::from_dim_map(&size, None, &device, &map, format),
+            StickLayout::explicit(&device, &map, format).and_then(|l| l.with_host(&size, None)),
+            StickLayout::explicit(&device, &map, format)
+                .and_then(|l| l.with_own_strides(&size, &stride)),
+            StickLayout::qfp8_weights(a, b),
+        ];
+        for l in built.into_iter().flatten() {
+            let _ = (l.bytes(), l.to_string(), l.dim_map(), l.restickified(0), l.restickified(-1));
+            let _ = (l.with_dtype(DataFormat::SEN143_FP8, None), l.with_dtype(format, Some(a)));
+            for arrangement in Arrangement::ALL {
+                let _ = l.with_arrangement(arrangement).and_then(|l| l.lower());
+            }
+            if let Ok(m) = l.padding_map() {
+                let _ = (m.element_at(a), m.element_at(0), m.padding());
+            }
+            let loops = [Loop { range: a, step: b }, Loop { range: 3, step: a }];
+            if let Ok(access) = l.device_access(&loops, b) {
+                let _ = (access.overrun(), access.coordinates()[0].eval(&[a, b]));
+            }
+        }
+    }
+}
+
+#[test]
+fn there_is_no_rank_limit() {
+    let size = [vec![1; 2000], vec![3, 70]].concat();
+    let order: Vec<i64> = (0..2002).collect();
+    let l = StickLayout::with_dim_order(&size, None, Dtype::Float16, &order).unwrap();
+    check_laws(&l);
+    assert_eq!(l.dim_map().unwrap().len(), 2003);
+    let l = StickLayout::default(&[2, 3, 4, 5, 2, 3, 2, 70], Dtype::Float16).unwrap();
+    assert_eq!(l.device_size(), [3, 4, 5, 2, 3, 2, 2, 2, 64]);
+    check_laws(&l);
 }

@@ -1,5 +1,7 @@
 //! Host tensors and their views, against enumeration of the elements.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use zellige_layout::{Axis, Iter, Layout, Strided, TileLayout, unflatten};
 

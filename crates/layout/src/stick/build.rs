@@ -137,9 +137,10 @@ impl StickLayout {
 pub(super) fn host_of(size: &[i64], stride: Option<&[i64]>) -> Result<Strided> {
     check_sizes(size)?;
     let Some(stride) = stride else {
-        let mut plain = vec![1; size.len()];
+        let mut plain = vec![1i64; size.len()];
         for d in (1..size.len()).rev() {
-            plain[d - 1] = product(size[d..].iter().copied(), "a host stride")?;
+            plain[d - 1] =
+                plain[d].checked_mul(size[d]).ok_or_else(|| Error::overflow("a host stride"))?;
         }
         return Strided::new(size, &plain, 0);
     };

@@ -12,6 +12,7 @@ impl StickLayout {
     /// takes the size and stride of the old one, and the stick takes the new stride. A layout
     /// whose stick is there already is returned as it is.
     pub fn restickified(&self, to_dim: i64) -> Result<StickLayout> {
+        self.standard()?;
         let host = self.bound("restickifying")?;
         let to = wrap(to_dim, host.rank())?;
         let last = self.device_rank() - 1;

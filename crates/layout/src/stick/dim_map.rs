@@ -64,19 +64,22 @@ impl StickLayout {
     /// from, so they get the host dimension that the constructors would give them.
     pub fn dim_map(&self) -> Result<Vec<i64>> {
         let host = self.bound("the dim_map")?;
+        let rank = self.device_rank();
+        let order = (0..rank).rev().filter(|j| self.device_size[*j] > 1);
         let mut search = Search {
             layout: self,
             host,
-            count: self.count_slot(),
-            map: vec![None; self.device_rank()],
+            order: order.filter(|j| self.stride_map[*j] != -1).collect(),
+            map: vec![None; rank],
             found: Vec::new(),
             stuck: None,
             steps: 0,
         };
-        search.go(self.device_rank())?;
-        let Search { found, stuck, .. } = search;
+        search.go(0)?;
+        let found = std::mem::take(&mut search.found);
         let Some(first) = found.first() else {
-            return Err(stuck.unwrap_or(Error::BadStick { dim: 0, reason: "no map".into() }));
+            let none = Error::BadStick { dim: 0, reason: "no map exists".into() };
+            return Err(search.stuck.unwrap_or(none));
         };
         for other in &found[1..] {
             for j in 0..self.device_rank() {
@@ -92,8 +95,10 @@ impl StickLayout {
                 }
             }
         }
-        let mut map: Vec<i64> =
-            first.iter().map(|d| d.map_or(-1, |d| i64::try_from(d).unwrap_or(i64::MAX))).collect();
+        search.map.clone_from(first);
+        search.name_short();
+        let number = |d: &Option<usize>| d.map_or(-1, |d| i64::try_from(d).unwrap_or(i64::MAX));
+        let mut map: Vec<i64> = search.map.iter().map(number).collect();
         self.name_units(host, &mut map);
         Ok(map)
     }
@@ -122,11 +127,13 @@ impl StickLayout {
     }
 }
 
-/// Right-to-left assignment of device dimensions to host dimensions.
+/// Assignment of device dimensions to host dimensions.
 struct Search<'a> {
     layout: &'a StickLayout,
     host: &'a Strided,
-    count: Option<usize>,
+    /// The device dimensions of extent 2 or more, right to left. Their extents multiply to a
+    /// number that fits in 64 bits, so the search is never deep; shorter ones decide nothing.
+    order: Vec<usize>,
     map: Vec<Option<usize>>,
     found: Vec<Vec<Option<usize>>>,
     stuck: Option<Error>,
@@ -134,13 +141,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Assigns the device dimensions `0..end`; those from `end` on are done.
-    fn go(&mut self, end: usize) -> Result<()> {
+    /// Assigns the device dimensions from place `at` of the order on, in every way; it stops at
+    /// two answers, which show an ambiguity.
+    fn go(&mut self, at: usize) -> Result<()> {
         self.steps += 1;
         if self.steps > LIMIT {
             return Err(Error::TooLarge { what: "finding the dim_map", limit: LIMIT });
         }
-        let Some(j) = end.checked_sub(1) else {
+        let Some(j) = self.order.get(at).copied() else {
             match self.complete() {
                 Ok(()) => self.found.push(self.map.clone()),
                 Err(e) => {
@@ -149,40 +157,39 @@ impl Search<'_> {
             }
             return Ok(());
         };
-        let step = self.layout.stride_map[j];
-        if step == -1 {
-            return self.go(j);
-        }
-        let dims = 0..self.host.rank();
-        let mut candidates: Vec<usize> = dims
-            .filter(|d| self.host.size()[*d] != 1 && self.next_step(*d, end) == Some(step))
-            .collect();
-        if Some(j) == self.count
-            && let Some(stick) = self.map[self.map.len() - 1]
-        {
-            // Where nothing else decides, the count belongs to the stick.
-            candidates.sort_by_key(|d| *d != stick);
-        }
-        let unit = self.layout.device_size[j] == 1;
-        if candidates.is_empty() && !unit {
+        let candidates = self.candidates(j);
+        if candidates.is_empty() {
             let e = self.unmatched(j);
             self.stuck.get_or_insert(e);
-            return Ok(());
         }
-        let known = self.found.len();
         for d in candidates {
             self.map[j] = Some(d);
-            self.go(j)?;
+            self.go(at + 1)?;
             self.map[j] = None;
-            if unit && self.found.len() > known || self.found.len() > known + 1 {
-                // Two answers show an ambiguity; extent 1 cannot.
-                return Ok(());
+            if self.found.len() > 1 {
+                break;
             }
         }
-        if unit && self.found.len() == known {
-            self.go(j)?;
-        }
         Ok(())
+    }
+
+    /// The host dimensions whose next device dimension, from the right, may be `j`.
+    fn candidates(&self, j: usize) -> Vec<usize> {
+        let step = Some(self.layout.stride_map[j]);
+        let dims = (0..self.host.rank()).filter(|d| self.host.size()[*d] != 1);
+        dims.filter(|d| self.next_step(*d, j + 1) == step).collect()
+    }
+
+    /// Gives device dimensions of extent 0 or 1 a host dimension whose stride they continue; a
+    /// stick count goes with its stick.
+    fn name_short(&mut self) {
+        let count = self.layout.count_slot();
+        for j in (0..self.map.len()).rev() {
+            if self.layout.device_size[j] < 2 && self.layout.stride_map[j] != -1 {
+                let stick = self.map[self.map.len() - 1].filter(|_| Some(j) == count);
+                self.map[j] = stick.or_else(|| self.candidates(j).first().copied());
+            }
+        }
     }
 
     /// The stride that the next device dimension of host dimension `d` must have.
@@ -199,7 +206,8 @@ impl Search<'_> {
             let n = self.host.size()[d];
             let own = || (0..self.map.len()).filter(|j| self.map[*j] == Some(d));
             let room = own().fold(1i64, |r, j| r.saturating_mul(self.layout.device_size[j]));
-            if own().next().is_none() || room < n {
+            // Dimensions of extent 0 are named later: they have room for nothing.
+            if n > 0 && room < n {
                 let (stride, faster) = (self.host.stride()[d], self.longest_below(d));
                 let reason = format!(
                     "fused: it runs past its host dimension into dimension {d} (size {n}, stride \

@@ -48,6 +48,19 @@ use std::hash::{Hash, Hasher};
 /// Equality and hash look at the four fields that describe the device side. The binding is
 /// knowledge about one tensor, not part of the layout: an explicit layout equals a derived one
 /// with the same fields.
+///
+/// ```
+/// use zellige_layout::{Axis, Dtype, StickLayout};
+/// let l = StickLayout::default(&[5, 100, 150], Dtype::Float16)?;
+/// assert_eq!(l.device_size(), [100, 3, 5, 64]);
+/// assert_eq!(l.stride_map(), [150, 64, 15000, 1]);
+/// let place = l.lower()?.apply(&[5, 100, 150], &[4, 7, 130])?.points()[0].get(Axis::M);
+/// assert_eq!(place, ((7 * 3 + 2) * 5 + 4) * 64 + 2);
+/// let map = l.padding_map()?;
+/// assert_eq!(map.element_at(place)?, Some((4 * 100 + 7) * 150 + 130));
+/// assert_eq!(map.padding(), 100 * 3 * 5 * 64 - 5 * 100 * 150);
+/// # Ok::<(), zellige_layout::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct StickLayout {
     device_size: Vec<i64>,
