@@ -330,6 +330,8 @@ fn own_strides_may_have_gaps() {
     let overlap = l.with_own_strides(&[4, 4], &[2, 1]).unwrap();
     assert_eq!(overlap.lower().unwrap_err().kind(), "bad_parameter");
     assert!(l.with_own_strides(&[4, 4], &[-4, 1]).is_err());
+    // A reversed host is not dense in the forward sense, so it is read row-major.
+    check_laws(&f16(&[1, 40, 64], &[64, 60, 1]).with_host(&[40, 60], Some(&[-60, 1])).unwrap());
 }
 
 #[test]
@@ -660,6 +662,16 @@ fn device_coordinates_of_accesses() {
             }
         }
     }
+    // Views of a (9, 15, 384) tensor: a permuted slice is fine, every second column is not.
+    let base = Strided::contiguous(&[9, 15, 384]).unwrap();
+    let l = StickLayout::default(base.size(), Dtype::Float16).unwrap();
+    let view = base.slice(1, Some(5), None, 1).and_then(|v| v.permute(&[2, 0, 1])).unwrap();
+    let printed: Vec<String> =
+        l.view_access(&view).unwrap().coordinates().iter().map(ToString::to_string).collect();
+    assert_eq!(printed, ["p2+5", "p0//64", "p1", "p0%64"]);
+    let columns = base.slice(2, None, None, 2).unwrap();
+    assert_eq!(l.view_access(&columns).unwrap_err().kind(), "bad_stick");
+
     let l = f16(&[256, 64, 2, 64], &[4096, 64, 1_048_576, 1]);
     let kind = |loops: &[Loop], offset| l.device_access(loops, offset).unwrap_err().to_string();
     let every_other = kind(&[Loop { range: 32, step: 2 }], 0);

@@ -180,21 +180,37 @@ fn tensor() -> impl Strategy<Value = Strided> {
     })
 }
 
+/// Whether some strides give the elements of `t` the shape: those that the first step of each
+/// dimension has are the only candidates.
+fn steps_fit(t: &Strided, shape: &[i64]) -> bool {
+    let all = addresses(t);
+    let mut weight = 1;
+    let mut stride = vec![0; shape.len()];
+    for (s, n) in stride.iter_mut().zip(shape).rev() {
+        if *n > 1 {
+            *s = all[usize::try_from(weight).unwrap()] - all[0];
+        }
+        weight *= n;
+    }
+    let view = Strided::new(shape, &stride, all[0]).unwrap();
+    addresses(&view) == all
+}
+
 proptest! {
-    /// A view has the elements of its tensor, in the same order.
+    /// A view has the elements of its tensor, in the same order; it is refused only where no
+    /// strides can say that.
     #[test]
     fn views_keep_the_row_major_order(t in tensor(), cut in 1i64..7) {
         let n = t.numel();
         for shape in [vec![n], vec![n, 1], vec![cut, n / cut], vec![n / cut, 1, cut]] {
             match t.view(&shape) {
                 Ok(v) => prop_assert_eq!(addresses(&v), addresses(&t)),
-                Err(e) => prop_assert!(matches!(e.kind(), "needs_copy" | "size_mismatch")),
+                Err(e) if e.kind() == "size_mismatch" => {}
+                Err(e) => {
+                    prop_assert_eq!(e.kind(), "needs_copy");
+                    prop_assert!(!steps_fit(&t, &shape), "{:?} as {:?}", t, shape);
+                }
             }
-        }
-        // Where all elements are evenly spaced no copy is ever needed.
-        let a = addresses(&t);
-        if a.windows(3).all(|w| w[1] - w[0] == w[2] - w[1]) {
-            prop_assert!(t.view(&[n]).is_ok());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::StickLayout;
 use crate::error::{Error, Result};
+use crate::strided::Strided;
 use std::fmt;
 
 /// A loop variable: it runs over `0..range`, and each step moves `step` elements on the host.
@@ -175,6 +176,15 @@ impl StickLayout {
         self.check_stick(&coordinates)?;
         let device_size = self.device_size.clone();
         Ok(DeviceAccess { loops: loops.to_vec(), coordinates, device_size })
+    }
+
+    /// The access to every element of a view of the tensor: one loop per dimension of the view.
+    ///
+    /// The view is described in the tensor's own strides, as the functions of [`Strided`] make it
+    /// from a base with those strides.
+    pub fn view_access(&self, view: &Strided) -> Result<DeviceAccess> {
+        let loops: Vec<Loop> = view.dims().map(|(range, step)| Loop { range, step }).collect();
+        self.device_access(&loops, view.offset())
     }
 
     /// Spreads one loop over the device dimensions, largest stride first.

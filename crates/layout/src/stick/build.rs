@@ -108,7 +108,10 @@ impl StickLayout {
     /// `stride_map` is read in the host's own strides. A host that is broadcast (stride 0) keeps
     /// its strides when the layout has a broadcast dimension for it.
     pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
-        let host = host_of(size, stride)?;
+        let host = match stride {
+            Some(stride) => Strided::new(size, stride, 0)?,
+            None => host_of(size, None)?,
+        };
         let own = if self.stride_map.contains(&0) && host.stride().contains(&0) {
             let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
             let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();

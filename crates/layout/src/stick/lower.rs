@@ -320,8 +320,8 @@ impl Plan {
         for (j, digit) in self.digits.iter().enumerate() {
             if self.used[j] >= i128::from(digit.extent) {
                 let reason = format!(
-                    "device dimension {} has {} steps of stride {}, and the host of size {:?} \
-                     needs {}",
+                    "taking the largest strides first, device dimension {} has {} steps of stride \
+                     {}, and the host of size {:?} needs {}",
                     digit.dim,
                     digit.extent,
                     digit.step,
