@@ -7,8 +7,8 @@ use crate::strided::{Strided, check_sizes};
 
 impl StickLayout {
     /// The default layout of a contiguous host tensor: its last dimension is cut into sticks and
-    /// its first one sits right above them. Dimensions of size 1 do not contribute, so [512, 1]
-    /// has the layout of [512].
+    /// its first one sits right above them. Dimensions of size 1 do not contribute, so `[512, 1]`
+    /// has the layout of `[512]`.
     pub fn default(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
         StickLayout::default_in(size, None, dtype.device_format()?)
     }
