@@ -286,6 +286,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A device dimension of a size below zero.
+    #[error("device dimension {dim} has negative size {size}; sizes are 0 or more")]
+    NegativeDeviceSize {
+        /// The device dimension.
+        dim: usize,
+        /// Its size.
+        size: i64,
+    },
     /// A host element that no device position holds.
     #[error("host element {index} has no place on the device: {reason}")]
     HostNotCovered {
@@ -346,6 +354,7 @@ impl Error {
             Error::NeedsCopy { .. } => "needs_copy",
             Error::UnsupportedDtype { .. } => "unsupported_dtype",
             Error::BadStick { .. } => "bad_stick",
+            Error::NegativeDeviceSize { .. } => "negative_extent",
             Error::HostNotCovered { .. } => "host_not_covered",
         }
     }
@@ -361,7 +370,8 @@ impl Error {
             Error::CoordinateOutOfRange { dim, .. }
             | Error::RegionOutOfRange { dim, .. }
             | Error::NotGroupable { dim, .. }
-            | Error::BadStick { dim, .. } => Witness::Dim(*dim),
+            | Error::BadStick { dim, .. }
+            | Error::NegativeDeviceSize { dim, .. } => Witness::Dim(*dim),
             Error::IndexOutOfRange { index, .. }
             | Error::NotExpressible { index, .. }
             | Error::OutsideDomain { index, .. }

@@ -54,9 +54,12 @@ mod layout;
 mod ops;
 mod proof;
 mod radix;
+mod stick;
+mod strided;
 mod swizzle;
 mod table;
 mod tile;
+mod view;
 mod window;
 
 pub use analysis::{
@@ -67,6 +70,10 @@ pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
 pub use proof::{Difference, Held, Image, Inverse, common_refinement};
+pub use stick::{
+    Arrangement, DataFormat, DeviceAccess, Dtype, Expr, Loop, PaddingMap, STICK_BYTES, StickLayout, Term,
+};
+pub use strided::Strided;
 pub use swizzle::Swizzle;
 pub use tile::{Bounds, Iter, TileLayout};
 pub use window::{Extent, Window};
