@@ -1,0 +1,110 @@
+//! A layout in words.
+
+use crate::Fault;
+use std::fmt::Write;
+use zellige_layout::{Access, Axis, Dtype, Layout, Lint};
+use zellige_notation::{Parsed, tirx};
+
+/// A layout in words, with its cost and what looks wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Several lines.
+    pub text: String,
+    /// Bytes that hold no element, where the element width is known.
+    pub padding_bytes: Option<i64>,
+    /// What looks wrong, most serious first.
+    pub lints: Vec<Lint>,
+}
+
+/// Explains a layout over a shape.
+pub fn explain(
+    parsed: &Parsed,
+    layout: &Layout,
+    shape: &[i64],
+    dtype: Option<Dtype>,
+) -> Result<Explanation, Fault> {
+    let mut text = String::new();
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "{label:<12} {value}");
+    };
+    let tile = layout.tile();
+    // On the device an element is as wide as its device format.
+    let bits = match parsed {
+        Parsed::Spyre(stick) => stick.device_dtype().bits(),
+        _ => dtype.map(Dtype::bits),
+    };
+    line("layout", tirx::print(layout));
+    line("shape", format!("{shape:?}, {} elements{}", layout.size(), dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()));
+    if let Parsed::Spyre(stick) = parsed {
+        line("device", stick.to_string());
+        line("sticks", format!("{} sticks of {} elements, {} bytes", stick.sticks(), stick.elems_per_stick(), stick.bytes()?));
+    }
+    for axis in tile.axes() {
+        let b = layout.bounds(*axis)?;
+        line(&format!("axis {axis}"), format!("{}, coordinates {} to {}", axis.kind().name(), b.min, b.max));
+    }
+    if let Ok(Some((of, within))) = tile.scope() {
+        line("scope", format!("{of}s of a {within}"));
+    }
+    if let Some(sw) = layout.swizzle() {
+        line("swizzle", format!("{sw:?}: bits {}..{} ^= bits {}..{}",
+            field(sw.per_element(), sw.atom_len(), !sw.is_inner()), field(sw.per_element(), sw.atom_len(), !sw.is_inner()) + sw.swizzle_len(),
+            field(sw.per_element(), sw.atom_len(), sw.is_inner()), field(sw.per_element(), sw.atom_len(), sw.is_inner()) + sw.swizzle_len()));
+    }
+    let positions = match parsed {
+        Parsed::Spyre(stick) => stick.positions(),
+        _ if tile.axes() == [Axis::M] && layout.size() > 0 => layout.padded().bounds(Axis::M).map(|b| b.max - b.min + 1)?,
+        _ => tile.size(),
+    };
+    let image = layout.image();
+    let mut padding_bytes = None;
+    match &image {
+        Err(e) => line("places", format!("not decided: {e}")),
+        Ok(image) => {
+            let mut facts = vec![if image.injective() { "no two elements share a place" } else { "elements share places" }];
+            if image.surjective() && layout.size() > 0 {
+                facts.push("every place is used");
+            }
+            if image.copies > 1 {
+                facts.push("each element is replicated");
+            }
+            line("places", facts.join(", "));
+            if image.copies > 1 {
+                line("replicas", format!("{} places for each element", image.copies));
+            }
+            if image.injective() && image.copies == 1 {
+                let padding = positions.saturating_sub(layout.size());
+                padding_bytes = bits.map(|b| i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX));
+                if padding > 0 {
+                    let share = 100.0 * padding as f64 / positions as f64;
+                    let bytes = padding_bytes.map(|b| format!(", {b} bytes")).unwrap_or_default();
+                    line("padding", format!("{padding} of {positions} positions ({share:.1}%){bytes}"));
+                }
+            }
+        }
+    }
+    if let Some(bits) = bits.filter(|_| layout.size() > 0) {
+        let v = layout.vector_width(shape, bits)?;
+        line("vector", format!("{} elements, {} bytes, adjacent and aligned everywhere", v.elements, v.bits as f64 / 8.0));
+        if tile.axes() == [Axis::M] && shape.len() >= 2 {
+            let accesses = [("row", Access::Row { index: 0 }), ("column", Access::Column { index: 0 })];
+            for (name, access) in accesses {
+                if let (Ok(c), Ok(s)) = (layout.conflicts(shape, bits, &access, 1), layout.sectors(shape, bits, &access, 1)) {
+                    let ways = if c.conflict_free() { "no bank conflict".into() } else { format!("{}-way bank conflict", c.ways) };
+                    let sectors = s.iter().max().copied().unwrap_or(0);
+                    line(name, format!("{ways} in shared memory, {sectors} sectors of 32 bytes per warp"));
+                }
+            }
+        }
+    }
+    let lints = layout.lints(shape, bits)?;
+    for l in &lints {
+        line(l.severity.name(), format!("{} [{}]", l.message, l.id));
+    }
+    Ok(Explanation { text, padding_bytes, lints })
+}
+
+/// The first bit of the low or the high field of a swizzle.
+fn field(per_element: u32, atom_len: u32, high: bool) -> u32 {
+    if high { per_element + atom_len } else { per_element }
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a request, as data.
+
+use crate::json::place;
+use serde_json::{Value, json};
+use zellige_layout::{Error, Witness};
+use zellige_notation::Diagnostic;
+use zellige_notation::json::JsonError;
+
+/// A refused request: a kind for programs, a message for people, a witness where there is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// A stable identifier in snake case.
+    pub kind: &'static str,
+    /// One line.
+    pub message: String,
+    /// The place it points at; null where there is none.
+    pub witness: Value,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Fault {
+        Fault { kind, message: message.into(), witness: Value::Null }
+    }
+
+    pub(crate) fn json(e: &serde_json::Error) -> Fault {
+        Fault {
+            kind: "json",
+            message: format!("the line is not JSON: {e}"),
+            witness: json!({"column": e.column()}),
+        }
+    }
+
+    /// A field of the wrong type.
+    pub(crate) fn expected(what: &str, expected: &str, found: &Value) -> Fault {
+        let mut shown = found.to_string();
+        if shown.len() > 80 {
+            let cut = (0..=80).rev().find(|i| shown.is_char_boundary(*i)).unwrap_or(0);
+            shown.truncate(cut);
+            shown.push('…');
+        }
+        Fault {
+            kind: "bad_request",
+            message: format!("{what} must be {expected}, found {shown}"),
+            witness: json!({"field": what.trim_matches('`')}),
+        }
+    }
+
+    /// A text that could not be read: the place in it is the witness.
+    pub(crate) fn text(field: &str, text: &str, d: &Diagnostic) -> Fault {
+        Fault {
+            kind: d.kind(),
+            message: format!("`{field}`: {d}"),
+            witness: json!({
+                "field": field,
+                "span": [d.span.start, d.span.end],
+                "rendered": d.render(text, false),
+            }),
+        }
+    }
+
+    /// A JSON layout that could not be read.
+    pub(crate) fn layout_json(field: &str, e: &JsonError) -> Fault {
+        Fault {
+            kind: e.cause.as_ref().map_or("bad_request", |c| c.kind()),
+            message: format!("`{field}`: {e}"),
+            witness: json!({"field": field, "path": e.path}),
+        }
+    }
+
+    /// Its JSON.
+    pub fn to_json(&self) -> Value {
+        json!({"kind": self.kind, "message": self.message, "witness": self.witness})
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(e: Error) -> Fault {
+        let witness = match e.witness() {
+            None => Value::Null,
+            Some(Witness::Index(i)) => json!({"index": i}),
+            Some(Witness::Coordinate(c)) => json!({"coord": c}),
+            Some(Witness::Pair(a, b)) => json!({"pair": [a, b]}),
+            Some(Witness::Dim(d)) => json!({"dim": d}),
+            Some(Witness::Place(p)) => json!({"place": place(&p)}),
+            Some(Witness::Name(n)) => json!({"name": n}),
+        };
+        Fault { kind: e.kind(), message: e.to_string(), witness }
+    }
+}

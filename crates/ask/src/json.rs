@@ -1,0 +1,71 @@
+//! Values of the algebra as JSON.
+
+use serde_json::{Map, Value, json};
+use zellige_layout::{Axis, Conflicts, Layout, Lint, Places, Point, VectorWidth};
+
+use crate::Fault;
+
+/// A place as `{"m": 12, "laneid": 3}`.
+pub(crate) fn place(p: &Point) -> Value {
+    Value::Object(p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect())
+}
+
+/// A set of places, sorted.
+pub(crate) fn places(p: &Places<'_>) -> Value {
+    if p.len() == 1 {
+        let row = p.rows().next().unwrap_or(&[]);
+        let object: Map<String, Value> = p
+            .axes()
+            .iter()
+            .zip(row)
+            .map(|(a, v)| (a.name().to_string(), Value::from(*v)))
+            .collect();
+        return Value::Array(vec![Value::Object(object)]);
+    }
+    points(&p.points())
+}
+
+/// A list of places.
+pub(crate) fn points(list: &[Point]) -> Value {
+    list.iter().map(place).collect()
+}
+
+/// One value per axis of a layout.
+pub(crate) fn per_axis(
+    layout: &Layout,
+    f: impl Fn(Axis) -> Result<i64, zellige_layout::Error>,
+) -> Result<Value, Fault> {
+    let mut map = Map::new();
+    for axis in layout.tile().axes() {
+        map.insert(axis.name().to_string(), json!(f(*axis)?));
+    }
+    Ok(Value::Object(map))
+}
+
+pub(crate) fn axes(layout: &Layout) -> Value {
+    let list = layout.tile().axes().iter();
+    list.map(|a| json!({"name": a.name(), "kind": a.kind().name()})).collect()
+}
+
+pub(crate) fn lints(list: &[Lint]) -> Value {
+    list.iter()
+        .map(|l| json!({"id": l.id, "severity": l.severity.name(), "message": l.message}))
+        .collect()
+}
+
+pub(crate) fn vector(v: VectorWidth) -> Value {
+    json!({"elements": v.elements, "bits": v.bits, "bytes": v.bits as f64 / 8.0})
+}
+
+pub(crate) fn conflicts(c: &Conflicts) -> Value {
+    let phases: Vec<Value> = c
+        .phases
+        .iter()
+        .map(|p| {
+            let banks: Vec<Value> =
+                p.banks.iter().map(|(bank, words)| json!({"bank": bank, "words": words})).collect();
+            json!({"lanes": p.lanes, "banks": banks, "ways": p.ways})
+        })
+        .collect();
+    json!({"ways": c.ways, "conflict_free": c.conflict_free(), "phases": phases})
+}

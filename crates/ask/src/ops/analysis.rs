@@ -1,0 +1,136 @@
+//! Costs, explanations and conversions.
+
+use super::Answer;
+use crate::Fault;
+use crate::json::{conflicts as conflicts_json, lints, vector};
+use crate::request::{Request, refused, unsupported_notation};
+use serde_json::{Value, json};
+use zellige_layout::{Access, Axis, Remedy};
+use zellige_notation::convert::Refusal;
+use zellige_notation::{Notation, Parsed, preset};
+
+/// The access of a request, or a row where none is named, with its vector width.
+fn access(r: &Request) -> Result<(Access, i64), Fault> {
+    let vector = r.opt_int("vector")?.unwrap_or(1);
+    match r.get("access") {
+        Some(v) => r.access(v, vector),
+        None => Ok((Access::Row { index: 0 }, vector)),
+    }
+}
+
+pub(super) fn analyze(r: &Request) -> Answer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let bits = r.dtype()?.bits();
+    let (access, width) = access(r)?;
+    let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
+    let (mut sectors, mut banks) = (Value::Null, Value::Null);
+    if in_memory {
+        sectors = json!(layout.sectors(&shape, bits, &access, width)?);
+        banks = conflicts_json(&layout.conflicts(&shape, bits, &access, width)?);
+    }
+    Ok(json!({
+        "vector": vector(layout.vector_width(&shape, bits)?),
+        "sectors": sectors,
+        "banks": banks,
+        "owners": layout.image()?.copies,
+        "lints": lints(&layout.lints(&shape, Some(bits))?),
+    }))
+}
+
+pub(super) fn conflicts(r: &Request) -> Answer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let bits = r.dtype()?.bits();
+    r.need("access")?;
+    let (access, width) = access(r)?;
+    Ok(conflicts_json(&layout.conflicts(&shape, bits, &access, width)?))
+}
+
+pub(super) fn swizzle_for(r: &Request) -> Answer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let bits = r.dtype()?.bits();
+    let width = r.opt_int("vector")?.unwrap_or(1);
+    let accesses =
+        r.list("accesses")?.iter().map(|v| r.access(v, width)).collect::<Result<Vec<_>, _>>()?;
+    let choice = layout.swizzle_for(&shape, bits, &accesses)?;
+    let remedy = match choice.remedy {
+        Remedy::None => json!({"kind": "none"}),
+        Remedy::Swizzle(sw) => json!({"kind": "swizzle", "swizzle": format!("{sw:?}")}),
+        Remedy::Padding { stride, by } => json!({"kind": "padding", "stride": stride, "by": by}),
+    };
+    Ok(json!({
+        "layout": r.print(&choice.layout)?,
+        "ways": choice.ways,
+        "before": choice.before,
+        "remedy": remedy,
+    }))
+}
+
+pub(super) fn explain(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let explanation = crate::explain(&parsed, &layout, &shape, r.opt_dtype()?)?;
+    Ok(json!({
+        "text": explanation.text,
+        "padding_bytes": explanation.padding_bytes,
+        "lints": lints(&explanation.lints),
+    }))
+}
+
+pub(super) fn physical_order(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
+    let (layout, _) = r.layout_and_shape("layout")?;
+    let _ = r.opt_dtype()?;
+    if let Some(other) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
+        let message = format!("a physical order is a position on `m`; the layout also uses `{other}`");
+        return Err(Fault { kind: "not_one_axis", message, witness: json!({"name": other.name()}) });
+    }
+    if layout.size() > 1 << 24 {
+        let message = "listing more than 2^24 positions in one answer";
+        return Err(Fault::new("too_large", message));
+    }
+    let padded = match &parsed {
+        Parsed::Spyre(stick) => stick.positions(),
+        _ => layout.padded().span(Axis::M)?,
+    };
+    Ok(json!({"order": layout.offsets(Axis::M)?, "padded_elements": padded}))
+}
+
+pub(super) fn convert(r: &Request) -> Answer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let name = r.str("to")?;
+    let Some(to) = Notation::from_name(name) else {
+        let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
+        let message = format!("unknown notation `{name}`; known: {}", names.join(", "));
+        return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
+    };
+    let format = r.opt_dtype()?.map(zellige_layout::Dtype::device_format).transpose()?;
+    match zellige_notation::convert::convert(&layout, &shape, format, to) {
+        Ok(text) => Ok(json!({"text": text, "notation": to.name()})),
+        Err(Refusal::NotExpressible(n)) => Ok(json!({
+            "not_expressible": {"reason": n.reason, "witness": n.witness.map(|i| json!({
+                "index": i,
+                "coord": zellige_layout::unflatten(&shape, i),
+            }))},
+        })),
+        Err(Refusal::Unsupported(n)) => Err(unsupported_notation(n)),
+        Err(e) => Err(refused(e)),
+    }
+}
+
+pub(super) fn presets(r: &Request) -> Answer {
+    let list = match r.opt_str("name")? {
+        None => preset::all(),
+        Some(name) => vec![preset::find(name).ok_or_else(|| {
+            let shown: String = name.chars().take(60).collect();
+            let message = format!("no preset `{shown}`; the request without `name` lists them");
+            Fault { kind: "unknown_preset", message, witness: json!({"name": shown}) }
+        })?],
+    };
+    let list: Vec<_> = list
+        .iter()
+        .map(|p| {
+            json!({"name": p.name, "title": p.title, "shape": p.shape, "dtype": p.dtype, "layout": p.text})
+        })
+        .collect();
+    Ok(json!({"presets": list}))
+}

@@ -1,0 +1,119 @@
+//! Every request, by name.
+
+mod algebra;
+mod analysis;
+mod proof;
+mod spyre;
+mod view;
+
+use crate::{Fault, request::Request};
+use serde_json::{Value, json};
+
+type Answer = Result<Value, Fault>;
+
+/// A request: its name, its fields, and what it answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// The name in `op`.
+    pub name: &'static str,
+    /// Its fields; `?` marks those that may be left out.
+    pub fields: &'static str,
+    /// What it answers.
+    pub answers: &'static str,
+    run: fn(&Request) -> Answer,
+}
+
+macro_rules! operations {
+    ($($name:literal, $fields:literal, $answers:literal, $run:path;)*) => {
+        &[$(Operation { name: $name, fields: $fields, answers: $answers, run: $run }),*]
+    };
+}
+
+/// Every request that is answered, in the order of the documentation.
+pub const OPERATIONS: &[Operation] = operations! {
+    "parse", "layout", "layout, notation, size, axes, span", algebra::parse;
+    "apply", "layout, shape?, coords", "points: the set of places of each coordinate", algebra::apply;
+    "canonicalize", "layout, target?", "layout", algebra::canonicalize;
+    "coalesce", "layout", "layout", algebra::canonicalize;
+    "group", "layout, shape", "layout, seps", algebra::group;
+    "group_many", "layout, shapes", "layout, seps", algebra::group_many;
+    "tile", "inner, outer, outer_shape, inner_shape", "layout", algebra::tile;
+    "is_tile_inner", "layout, tiled, tiled_shape, inner_shape", "layout or null", algebra::is_tile_inner;
+    "is_tile_outer", "layout, tiled, tiled_shape, outer_shape", "layout or null", algebra::is_tile_outer;
+    "direct_sum", "right, left, left_shape, right_shape", "layout", algebra::direct_sum;
+    "is_direct_sum_right", "layout, sum, shape, other_shape?", "layout or null", algebra::is_direct_sum_right;
+    "is_direct_sum_left", "layout, sum, shape, other_shape?", "layout or null", algebra::is_direct_sum_left;
+    "slice", "layout, shape, region", "layout, or null with reason and the general form", algebra::slice;
+    "permute_dims", "layout, perm", "layout", algebra::permute_dims;
+    "permute_by_groups", "layout, seps, perm", "layout", algebra::permute_by_groups;
+    "storage", "layout", "layout", algebra::storage;
+    "pack", "layout, num", "layout", algebra::pack;
+    "unpack", "layout, num", "layout", algebra::unpack;
+    "broadcast", "layout, num, pos, axis?", "layout", algebra::broadcast;
+    "tile_to", "layout, to_shape, shape", "layout", algebra::tile_to;
+    "compose", "a, b", "layout", proof::compose;
+    "inverse", "layout", "layout, axes, shape", proof::inverse;
+    "right_inverse", "layout", "layout, axes, shape", proof::right_inverse;
+    "left_inverse", "layout", "layout, axes, shape", proof::left_inverse;
+    "complement", "layout, cosize", "layout", proof::complement;
+    "equal", "a, b, shape?", "equal, witness", proof::equal;
+    "refine", "layouts, shape", "extents, layouts", proof::refine;
+    "lookup", "layout, shape?, place", "coords, or padding, or outside", proof::lookup;
+    "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, contiguous, replicas, scope", proof::facts;
+    "span", "layout, axis?", "span, extent", proof::span;
+    "scope", "layout", "scope: [inner, outer] or null", proof::scope;
+    "analyze", "layout, shape?, dtype, access?, vector?", "vector, sectors, banks, owners, lints", analysis::analyze;
+    "conflicts", "layout, shape?, dtype, access, vector?", "ways, conflict_free, phases", analysis::conflicts;
+    "swizzle_for", "layout, shape?, dtype, accesses, vector?", "layout, ways, before, remedy", analysis::swizzle_for;
+    "explain", "layout, shape?, dtype?", "text, padding_bytes, lints", analysis::explain;
+    "physical_order", "layout, shape?, dtype?", "order, padded_elements", analysis::physical_order;
+    "convert", "layout, shape?, dtype?, to", "text, or not_expressible", analysis::convert;
+    "presets", "name?", "presets: name, title, shape, dtype, layout", analysis::presets;
+    "view", "size, stride?, offset?, call, args?", "size, stride, offset, or needs_copy", view::view;
+    "spyre_layout", "size, stride?, dtype, dim_order?", "device_size, stride_map, device_dtype, bytes, text", spyre::layout;
+    "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
+    "restickify_layout", "size, stride?, dtype, device_size, stride_map, to_dim", "device_size, stride_map", spyre::restickify;
+};
+
+/// Requests that the protocol names and that are not answered yet.
+const UNSUPPORTED: &[&str] = &[
+    "composition",
+    "logical_divide",
+    "zipped_divide",
+    "tiled_divide",
+    "flat_divide",
+    "logical_product",
+    "zipped_product",
+    "tiled_product",
+    "blocked_product",
+    "raked_product",
+    "linear",
+    "dma",
+    "move",
+    "work_division",
+    "lx_plan",
+    "compile",
+];
+
+pub(crate) fn run(request: &Request) -> Answer {
+    let op = request.op()?;
+    if let Some(operation) = OPERATIONS.iter().find(|o| o.name == op) {
+        let answer = (operation.run)(request);
+        // An unknown field is the likelier mistake than whatever followed from ignoring it.
+        if answer.is_ok() {
+            request.finish()?;
+        }
+        return answer;
+    }
+    if UNSUPPORTED.contains(&op) {
+        let message = format!("`{op}` is not supported yet");
+        return Err(Fault { kind: "unsupported", message, witness: json!({"op": op}) });
+    }
+    let names: Vec<_> = OPERATIONS.iter().map(|o| o.name).collect();
+    let shown: String = op.chars().take(60).collect();
+    Err(Fault {
+        kind: "unknown_op",
+        message: format!("unknown request `{shown}`; known: {}", names.join(", ")),
+        witness: json!({"op": shown}),
+    })
+}

@@ -1,0 +1,160 @@
+//! What is proved about layouts.
+
+use super::Answer;
+use crate::Fault;
+use crate::json::{per_axis, points};
+use crate::request::{Request, int};
+use serde_json::{Value, json};
+use zellige_layout::{Axis, Difference, Held, Inverse, Layout, common_refinement, unflatten};
+
+pub(super) fn compose(r: &Request) -> Answer {
+    let (a, b) = (r.operand("a")?, r.operand("b")?);
+    Ok(json!({"layout": r.print(&a.compose(&b)?)?}))
+}
+
+fn inverted(r: &Request, found: &Inverse) -> Answer {
+    let axes: Vec<&str> = found.axes.iter().map(Axis::name).collect();
+    Ok(json!({"layout": r.print(&found.layout)?, "axes": axes, "shape": found.shape}))
+}
+
+pub(super) fn inverse(r: &Request) -> Answer {
+    inverted(r, &r.layout("layout")?.inverse()?)
+}
+
+pub(super) fn right_inverse(r: &Request) -> Answer {
+    inverted(r, &r.layout("layout")?.right_inverse()?)
+}
+
+pub(super) fn left_inverse(r: &Request) -> Answer {
+    inverted(r, &r.layout("layout")?.left_inverse()?)
+}
+
+pub(super) fn complement(r: &Request) -> Answer {
+    let found = r.operand("layout")?.complement(r.int("cosize")?)?;
+    Ok(json!({"layout": r.print(&found.into())?}))
+}
+
+pub(super) fn equal(r: &Request) -> Answer {
+    let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
+    let given = r.opt_ints("shape")?;
+    let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
+    let (a, b) = (r.lower("a", &pa, own.as_deref())?, r.lower("b", &pb, own.as_deref())?);
+    if let Some(shape) = &given {
+        a.admit(shape)?;
+        b.admit(shape)?;
+    }
+    let shape = own.unwrap_or_else(|| vec![a.size()]);
+    Ok(match a.difference(&b)? {
+        None => json!({"equal": true, "witness": null}),
+        Some(Difference::Size(x, y)) => json!({"equal": false, "witness": {"sizes": [x, y]}}),
+        Some(Difference::At { index, left, right }) => json!({
+            "equal": false,
+            "witness": {
+                "index": index,
+                "coord": unflatten(&shape, index),
+                "a": points(&left),
+                "b": points(&right),
+            },
+        }),
+    })
+}
+
+pub(super) fn refine(r: &Request) -> Answer {
+    let layouts = r
+        .list("layouts")?
+        .iter()
+        .map(|v| r.lower("layouts", &r.parsed_value("layouts", v)?, None))
+        .collect::<Result<Vec<Layout>, Fault>>()?;
+    let (extents, split) = common_refinement(&layouts, &r.ints("shape")?)?;
+    let texts = split.into_iter().map(|t| r.print(&t.into())).collect::<Result<Vec<_>, Fault>>()?;
+    Ok(json!({"extents": extents, "layouts": texts}))
+}
+
+pub(super) fn lookup(r: &Request) -> Answer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let v = r.need("place")?;
+    let object = v.as_object().ok_or_else(|| Fault::expected("`place`", "an object axis -> coordinate", v))?;
+    let axes = r.axes()?;
+    let mut place = Vec::new();
+    for (name, value) in object {
+        place.push((axes.get(name)?, int("`place`", value)?));
+    }
+    Ok(match layout.lookup(&place)? {
+        Held::Elements(found) => {
+            let coords: Vec<_> = found.iter().map(|i| unflatten(&shape, *i)).collect();
+            json!({"state": "element", "coords": coords})
+        }
+        Held::Padding => json!({"state": "padding", "padding": true, "coords": []}),
+        Held::Outside => json!({"state": "outside", "outside": true, "coords": []}),
+    })
+}
+
+pub(super) fn facts(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
+    let shape = r.opt_ints("shape")?;
+    let layout = r.lower("layout", &parsed, shape.as_deref())?;
+    if let Some(shape) = &shape {
+        layout.admit(shape)?;
+    }
+    let image = layout.image()?;
+    let positions = match &parsed {
+        zellige_notation::Parsed::Spyre(stick) => stick.positions(),
+        _ => layout.tile().size(),
+    };
+    let mut clash = Value::Null;
+    if let Some((a, b, place)) = &image.clash {
+        clash = json!({"pair": [a, b], "place": crate::json::place(place)});
+    }
+    Ok(json!({
+        "injective": image.injective(),
+        "surjective": image.surjective(),
+        "bijective": image.bijective(),
+        "size": layout.size(),
+        "span": per_axis(&layout, |a| layout.span(a))?,
+        "extent": per_axis(&layout, |a| layout.bounds(a).map(|b| b.max - b.min + 1))?,
+        "padding": {"valid": layout.size(), "padded": positions, "count": positions - layout.size()},
+        "contiguous": contiguous(&layout)?,
+        "replicas": image.copies,
+        "scope": scope_of(&layout),
+        "clash": clash,
+        "gap": image.gap.as_ref().map(crate::json::place),
+    }))
+}
+
+/// Element `i` at address `i`, from some first address on.
+fn contiguous(layout: &Layout) -> Result<bool, Fault> {
+    if layout.size() == 0 {
+        return Ok(true);
+    }
+    if layout.tile().axes().iter().any(|a| *a != Axis::M) {
+        return Ok(false);
+    }
+    let first = layout.places(0)?.points().first().map_or(0, |p| p.get(Axis::M));
+    let line = zellige_layout::TileLayout::strided(&[layout.size()], &[1], first)?;
+    Ok(layout.difference(&line.into())?.is_none())
+}
+
+/// The scope pair, or the reason why there is none.
+fn scope_of(layout: &Layout) -> Value {
+    match layout.tile().scope() {
+        Ok(None) => Value::Null,
+        Ok(Some((of, within))) => json!([of.name(), within.name()]),
+        Err(e) => json!({"error": e.to_string()}),
+    }
+}
+
+pub(super) fn span(r: &Request) -> Answer {
+    let layout = r.layout("layout")?;
+    let extent = |a: Axis| layout.bounds(a).map(|b| b.max - b.min + 1);
+    if r.get("axis").is_some() {
+        let axis = r.axis("axis")?;
+        return Ok(json!({"span": layout.span(axis)?, "extent": extent(axis)?}));
+    }
+    Ok(json!({"span": per_axis(&layout, |a| layout.span(a))?, "extent": per_axis(&layout, extent)?}))
+}
+
+pub(super) fn scope(r: &Request) -> Answer {
+    let layout = r.layout("layout")?;
+    let pair = layout.tile().scope()?;
+    Ok(json!({"scope": pair.map(|(of, within)| [of.name(), within.name()])}))
+}

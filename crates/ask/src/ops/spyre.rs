@@ -1,0 +1,69 @@
+//! Device layouts.
+
+use super::Answer;
+use crate::Fault;
+use crate::request::Request;
+use serde_json::json;
+use zellige_layout::{DataFormat, StickLayout};
+
+fn described(layout: &StickLayout) -> Answer {
+    Ok(json!({
+        "device_size": layout.device_size(),
+        "stride_map": layout.stride_map(),
+        "device_dtype": layout.device_dtype().name(),
+        "bytes": layout.bytes()?,
+        "text": layout.to_string(),
+    }))
+}
+
+pub(super) fn layout(r: &Request) -> Answer {
+    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
+    let dtype = r.dtype()?;
+    let found = match r.opt_ints("dim_order")? {
+        Some(order) => StickLayout::with_dim_order(&size, stride.as_deref(), dtype, &order)?,
+        None => StickLayout::default_in(&size, stride.as_deref(), dtype.device_format()?)?,
+    };
+    described(&found)
+}
+
+/// The device format: that of `dtype`, or the usual one with sticks as long as the last dimension.
+fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
+    if let Some(dtype) = r.opt_dtype()? {
+        return Ok(dtype.device_format()?);
+    }
+    let eps = device_size.last().copied().unwrap_or(0);
+    DataFormat::ALL
+        .into_iter()
+        .find(|f| f.elems_per_stick() == Some(eps) && eps > 0)
+        .ok_or_else(|| {
+            let message = format!("no format has sticks of {eps} elements; give `dtype`");
+            Fault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
+        })
+}
+
+pub(super) fn dim_map(r: &Request) -> Answer {
+    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
+    let device_size = r.ints("device_size")?;
+    let format = format_of(r, &device_size)?;
+    match (r.opt_ints("stride_map")?, r.opt_ints("dim_map")?) {
+        (Some(stride_map), None) => {
+            let layout = StickLayout::explicit(&device_size, &stride_map, format)?
+                .with_host(&size, stride.as_deref())?;
+            Ok(json!({"dim_map": layout.dim_map()?}))
+        }
+        (None, Some(dim_map)) => {
+            let layout =
+                StickLayout::from_dim_map(&size, stride.as_deref(), &device_size, &dim_map, format)?;
+            Ok(json!({"stride_map": layout.stride_map()}))
+        }
+        _ => Err(Fault::new("bad_request", "give either `stride_map` or `dim_map`; the answer is the other")),
+    }
+}
+
+pub(super) fn restickify(r: &Request) -> Answer {
+    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
+    let format = r.dtype()?.device_format()?;
+    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, format)?
+        .with_host(&size, stride.as_deref())?;
+    described(&layout.restickified(r.int("to_dim")?)?)
+}

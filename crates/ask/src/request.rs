@@ -1,0 +1,307 @@
+//! Typed access to the fields of a request.
+
+use crate::Fault;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use zellige_layout::{Access, Axis, AxisKind, AxisTable, Dtype, Layout, Scope};
+use zellige_notation::convert::{Refusal, convert};
+use zellige_notation::{Notation, Parsed, parse, parse_as};
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// A request: its fields, and which of them were looked at. What was not is unknown.
+pub(crate) struct Request {
+    fields: Map<String, Value>,
+    used: RefCell<Vec<&'static str>>,
+}
+
+impl Request {
+    pub(crate) fn new(fields: Map<String, Value>) -> Request {
+        Request { fields, used: RefCell::new(vec!["op", "notation", "as", "axes"]) }
+    }
+
+    pub(crate) fn op(&self) -> Result<&str> {
+        match self.fields.get("op") {
+            Some(Value::String(op)) => Ok(op),
+            Some(other) => Err(Fault::expected("`op`", "the name of a request", other)),
+            None => Err(Fault::new("bad_request", "the request has no `op`; `op` names what is asked")),
+        }
+    }
+
+    /// The field, where it is given and not null.
+    pub(crate) fn get(&self, field: &'static str) -> Option<&Value> {
+        self.used.borrow_mut().push(field);
+        self.fields.get(field).filter(|v| !v.is_null())
+    }
+
+    pub(crate) fn need(&self, field: &'static str) -> Result<&Value> {
+        self.get(field).ok_or_else(|| Fault {
+            kind: "bad_request",
+            message: format!("`{field}` is missing"),
+            witness: json!({"field": field}),
+        })
+    }
+
+    /// Refuses fields that the request does not know.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let used = self.used.borrow();
+        match self.fields.keys().find(|k| !used.contains(&k.as_str())) {
+            None => Ok(()),
+            Some(unknown) => {
+                let mut known: Vec<&str> = used.clone();
+                known.sort_unstable();
+                known.dedup();
+                let shown: String = unknown.chars().take(60).collect();
+                Err(Fault {
+                    kind: "unknown_field",
+                    message: format!("unknown field `{shown}`; this request knows {}", known.join(", ")),
+                    witness: json!({"field": shown}),
+                })
+            }
+        }
+    }
+
+    pub(crate) fn str(&self, field: &'static str) -> Result<&str> {
+        let v = self.need(field)?;
+        v.as_str().ok_or_else(|| Fault::expected(&tick(field), "a text", v))
+    }
+
+    pub(crate) fn opt_str(&self, field: &'static str) -> Result<Option<&str>> {
+        if self.get(field).is_some() { self.str(field).map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) fn int(&self, field: &'static str) -> Result<i64> {
+        int(&tick(field), self.need(field)?)
+    }
+
+    pub(crate) fn opt_int(&self, field: &'static str) -> Result<Option<i64>> {
+        self.get(field).map(|v| int(&tick(field), v)).transpose()
+    }
+
+    pub(crate) fn ints(&self, field: &'static str) -> Result<Vec<i64>> {
+        ints(&tick(field), self.need(field)?)
+    }
+
+    pub(crate) fn opt_ints(&self, field: &'static str) -> Result<Option<Vec<i64>>> {
+        self.get(field).map(|v| ints(&tick(field), v)).transpose()
+    }
+
+    pub(crate) fn indices(&self, field: &'static str) -> Result<Vec<usize>> {
+        let v = self.need(field)?;
+        let list = ints(&tick(field), v)?;
+        list.into_iter()
+            .map(|i| {
+                usize::try_from(i).map_err(|_| Fault::expected(&tick(field), "a list of indices, 0 or more", v))
+            })
+            .collect()
+    }
+
+    pub(crate) fn list(&self, field: &'static str) -> Result<&Vec<Value>> {
+        let v = self.need(field)?;
+        v.as_array().ok_or_else(|| Fault::expected(&tick(field), "a list", v))
+    }
+
+    pub(crate) fn int_lists(&self, field: &'static str) -> Result<Vec<Vec<i64>>> {
+        self.list(field)?.iter().map(|v| ints(&tick(field), v)).collect()
+    }
+
+    pub(crate) fn region(&self, field: &'static str) -> Result<Vec<(i64, i64)>> {
+        let pair = |v: &Value| match ints(&tick(field), v)?.as_slice() {
+            [b, e] => Ok((*b, *e)),
+            _ => Err(Fault::expected(&tick(field), "a list of [begin, end]", v)),
+        };
+        self.list(field)?.iter().map(pair).collect()
+    }
+
+    pub(crate) fn dtype(&self) -> Result<Dtype> {
+        Ok(Dtype::from_name(self.str("dtype")?)?)
+    }
+
+    pub(crate) fn opt_dtype(&self) -> Result<Option<Dtype>> {
+        Ok(self.opt_str("dtype")?.map(Dtype::from_name).transpose()?)
+    }
+
+    /// The axes a text may name: built-in, and those of the field `axes`
+    /// (`{"lx": "memory", "core": "device", "lane2": ["thread", "warp"]}`).
+    pub(crate) fn axes(&self) -> Result<AxisTable> {
+        let mut table = AxisTable::new();
+        let Some(v) = self.get("axes") else { return Ok(table) };
+        let object = v.as_object().ok_or_else(|| Fault::expected("`axes`", "an object name -> kind", v))?;
+        for (name, kind) in object {
+            table.declare(name, axis_kind(kind)?)?;
+        }
+        Ok(table)
+    }
+
+    pub(crate) fn axis(&self, field: &'static str) -> Result<Axis> {
+        Ok(self.axes()?.get(self.str(field)?)?)
+    }
+
+    fn notation_field(&self, field: &'static str) -> Result<Option<Notation>> {
+        let Some(name) = self.opt_str(field)? else { return Ok(None) };
+        let Some(notation) = Notation::from_name(name) else {
+            let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
+            return Err(Fault {
+                kind: "bad_request",
+                message: format!("unknown notation `{name}`; known: {}", names.join(", ")),
+                witness: json!({"field": field}),
+            });
+        };
+        if !notation.is_supported() {
+            return Err(unsupported_notation(notation));
+        }
+        Ok(Some(notation))
+    }
+
+    /// The layout in a field, as it was written.
+    pub(crate) fn parsed(&self, field: &'static str) -> Result<Parsed> {
+        self.parsed_value(field, self.need(field)?)
+    }
+
+    pub(crate) fn parsed_value(&self, field: &'static str, v: &Value) -> Result<Parsed> {
+        let axes = self.axes()?;
+        let notation = self.notation_field("notation")?;
+        match v {
+            Value::String(text) => {
+                let parsed = match notation {
+                    Some(n) => parse_as(text, n, &axes),
+                    None => parse(text, &axes),
+                };
+                parsed.map_err(|d| Fault::text(field, text, &d))
+            }
+            Value::Object(_) => zellige_notation::json::parse(v, &axes)
+                .map(Parsed::Tirx)
+                .map_err(|e| Fault::layout_json(field, &e)),
+            other => Err(Fault::expected(&tick(field), "a layout (text, or an object)", other)),
+        }
+    }
+
+    /// The layout in a field, lowered; a Spyre text takes its host size from `shape`.
+    pub(crate) fn layout(&self, field: &'static str) -> Result<Layout> {
+        let shape = self.opt_ints("shape")?;
+        self.lower(field, &self.parsed(field)?, shape.as_deref())
+    }
+
+    /// A layout in an operand, for requests whose `shape` is not the host size of it.
+    pub(crate) fn operand(&self, field: &'static str) -> Result<Layout> {
+        self.lower(field, &self.parsed(field)?, None)
+    }
+
+    pub(crate) fn lower(&self, field: &'static str, p: &Parsed, shape: Option<&[i64]>) -> Result<Layout> {
+        p.layout(shape).map_err(|d| match &d.cause {
+            Some(cause) => Fault::from((**cause).clone()),
+            None => Fault {
+                kind: "bad_request",
+                message: format!("`{field}`: {}; {}", d.message, d.help.clone().unwrap_or_default()),
+                witness: json!({"field": field}),
+            },
+        })
+    }
+
+    /// The layout and the shape of its coordinates: `shape`, or what the layout itself says.
+    pub(crate) fn layout_and_shape(&self, field: &'static str) -> Result<(Layout, Vec<i64>)> {
+        let parsed = self.parsed(field)?;
+        let given = self.opt_ints("shape")?;
+        let layout = self.lower(field, &parsed, given.as_deref())?;
+        let shape = given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+        layout.admit(&shape)?;
+        Ok((layout, shape))
+    }
+
+    /// The text of a result: in the notation of `as`, of `notation`, or TIRx.
+    pub(crate) fn print(&self, layout: &Layout) -> Result<Value> {
+        let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
+        let format = match self.opt_dtype()? {
+            Some(d) => Some(d.device_format()?),
+            None => None,
+        };
+        match notation.unwrap_or(Notation::Tirx) {
+            Notation::Tirx => Ok(json!(zellige_notation::tirx::print(layout))),
+            other => convert(layout, &layout.default_shape(), format, other)
+                .map(Value::String)
+                .map_err(refused),
+        }
+    }
+
+    /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
+    pub(crate) fn access(&self, v: &Value, vector: i64) -> Result<(Access, i64)> {
+        let what = "`access`";
+        if let Value::Array(lanes) = v {
+            let lanes = lanes.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
+            return Ok((Access::Lanes(lanes), vector));
+        }
+        let accepted = "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
+        let o = v.as_object().ok_or_else(|| Fault::expected(what, accepted, v))?;
+        let number = |k: &str| o.get(k).map_or(Ok(0), |v| int(what, v));
+        let (access, fields): (Access, &[&str]) = match o.get("kind").and_then(Value::as_str) {
+            Some("column") => (Access::Column { index: number("index")? }, &["index"]),
+            Some("row") => (Access::Row { index: number("index")? }, &["index"]),
+            Some("ldmatrix") => {
+                (Access::Ldmatrix { row: number("row")?, column: number("column")? }, &["row", "column"])
+            }
+            Some("lanes") => {
+                let list = o.get("coords").and_then(Value::as_array);
+                let list = list.ok_or_else(|| Fault::expected(what, "a list `coords` of coordinates", v))?;
+                let lanes = list.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
+                (Access::Lanes(lanes), &["coords"])
+            }
+            _ => return Err(Fault::expected(what, accepted, v)),
+        };
+        if let Some(k) = o.keys().find(|k| !fields.contains(&k.as_str()) && *k != "kind" && *k != "vector") {
+            let shown: String = k.chars().take(60).collect();
+            let known = fields.join(", ");
+            let message = format!("unknown field `{shown}` of an access; known: kind, vector, {known}");
+            return Err(Fault::new("unknown_field", message));
+        }
+        let vector = o.get("vector").map_or(Ok(vector), |v| int(what, v))?;
+        Ok((access, vector))
+    }
+}
+
+fn tick(field: &str) -> String {
+    format!("`{field}`")
+}
+
+pub(crate) fn unsupported_notation(notation: Notation) -> Fault {
+    Fault {
+        kind: "unsupported",
+        message: format!("the notation `{}` is not supported yet; supported: tirx, spyre, torch", notation.name()),
+        witness: json!({"notation": notation.name()}),
+    }
+}
+
+pub(crate) fn refused(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::NotExpressible(n) => Fault {
+            kind: "not_expressible",
+            message: n.reason,
+            witness: n.witness.map_or(Value::Null, |i| json!({"index": i})),
+        },
+        Refusal::Unsupported(n) => unsupported_notation(n),
+        Refusal::Error(e) => e.into(),
+    }
+}
+
+fn axis_kind(v: &Value) -> Result<AxisKind> {
+    let scope = |v: &Value| v.as_str().and_then(Scope::from_name);
+    let found = match v {
+        Value::String(s) if s == "memory" => Some(AxisKind::Memory),
+        Value::String(s) if s == "device" => Some(AxisKind::Device),
+        Value::Array(pair) => match pair.as_slice() {
+            [of, within] => scope(of).zip(scope(within)).map(|(of, within)| AxisKind::Thread { of, within }),
+            _ => None,
+        },
+        _ => None,
+    };
+    let accepted = "\"memory\", \"device\" or [scope counted, scope counted in] such as [\"thread\", \"warp\"]";
+    found.ok_or_else(|| Fault::expected("the kind of an axis", accepted, v))
+}
+
+pub(crate) fn int(what: &str, v: &Value) -> Result<i64> {
+    v.as_i64().ok_or_else(|| Fault::expected(what, "a 64-bit integer", v))
+}
+
+pub(crate) fn ints(what: &str, v: &Value) -> Result<Vec<i64>> {
+    let list = v.as_array().ok_or_else(|| Fault::expected(what, "a list of integers", v))?;
+    list.iter().map(|x| int(what, x)).collect()
+}

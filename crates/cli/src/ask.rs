@@ -1,0 +1,119 @@
+//! `zellige ask`
+
+use crate::common::print;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+One request per line, one answer per line; a bad line answers with an error and the next is read.
+
+Examples:
+  echo '{\"id\":1,\"op\":\"apply\",\"layout\":\"S[(8,64)]\",\"shape\":[8,64],\"coords\":[[1,2]]}' | zellige ask
+  zellige ask requests.jsonl > answers.jsonl
+  zellige ask --list")]
+pub(crate) struct Args {
+    /// Requests (default: standard input)
+    file: Option<PathBuf>,
+    /// List the requests with their fields
+    #[arg(long)]
+    list: bool,
+    /// With --list: write JSON instead of text (answers are always JSON)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest line that is read; a longer one answers with an error.
+const MAX_LINE: usize = 64 << 20;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        return list(args.json);
+    }
+    let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    match &args.file {
+        Some(path) => {
+            let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+            serve(BufReader::with_capacity(1 << 16, file), out)?;
+        }
+        None => serve(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Answers every line. Output is flushed whenever the next line has not arrived yet, so that a
+/// program on the other end of a pipe gets its answer before it asks again.
+fn serve(mut input: BufReader<impl Read>, mut out: impl Write) -> Result<()> {
+    let mut line = Vec::new();
+    loop {
+        if !input.buffer().contains(&b'\n') {
+            out.flush()?;
+        }
+        line.clear();
+        let read = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            out.flush()?;
+            return Ok(());
+        }
+        let complete = line.last() == Some(&b'\n');
+        if !complete && line.len() > MAX_LINE {
+            skip_line(&mut input)?;
+            fault(&mut out, "line_too_long", &format!("a line has at most {MAX_LINE} bytes"))?;
+            continue;
+        }
+        match std::str::from_utf8(&line) {
+            Ok(text) if text.trim().is_empty() => {}
+            Ok(text) => {
+                out.write_all(zellige_ask::answer(text).as_bytes())?;
+                out.write_all(b"\n")?;
+            }
+            Err(e) => {
+                let message = format!("the line is not UTF-8 (byte {})", e.valid_up_to());
+                fault(&mut out, "json", &message)?;
+            }
+        }
+    }
+}
+
+fn skip_line(input: &mut impl BufRead) -> Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let (used, done) = match buffer.iter().position(|b| *b == b'\n') {
+            Some(i) => (i + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        input.consume(used);
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+fn fault(out: &mut impl Write, kind: &str, message: &str) -> Result<()> {
+    let answer = json!({"id": null, "error": {"kind": kind, "message": message, "witness": null}});
+    writeln!(out, "{answer}")?;
+    Ok(())
+}
+
+fn list(as_json: bool) -> Result<ExitCode> {
+    let operations = zellige_ask::OPERATIONS;
+    if as_json {
+        let list: Vec<_> = operations
+            .iter()
+            .map(|o| json!({"op": o.name, "fields": o.fields, "answers": o.answers}))
+            .collect();
+        print(&json!({"requests": list}).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for o in operations {
+        let _ = writeln!(text, "{:<20} {}\n{:<20} -> {}", o.name, o.fields, "", o.answers);
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,42 @@
+//! `zellige check`
+
+use crate::common::{LayoutArgs, print};
+use anyhow::{Result, anyhow};
+use serde_json::json;
+use std::process::ExitCode;
+use zellige_layout::Severity;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige check 'S[(8,64):(64,1)]' --dtype float16
+  zellige check mesh-aliasing          exits with 1: two elements share a place
+  zellige check spyre-3d --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    layout: LayoutArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let loaded = args.layout.load()?;
+    let report = zellige_ask::explain(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
+        .map_err(|fault| anyhow!("{}", fault.message))?;
+    let warned = report.lints.iter().any(|l| l.severity == Severity::Warning);
+    if args.layout.json {
+        let lints: Vec<_> = report
+            .lints
+            .iter()
+            .map(|l| json!({"id": l.id, "severity": l.severity.name(), "message": l.message}))
+            .collect();
+        let value = json!({
+            "ok": !warned,
+            "text": report.text,
+            "padding_bytes": report.padding_bytes,
+            "lints": lints,
+        });
+        print(&value.to_string())?;
+    } else {
+        print(&report.text)?;
+    }
+    Ok(ExitCode::from(u8::from(warned)))
+}

@@ -1,0 +1,210 @@
+//! What every subcommand reads: a layout, a shape, a dtype.
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use std::io::{IsTerminal, Write};
+use zellige_layout::{AxisKind, AxisTable, Dtype, Layout, Scope, Swizzle};
+use zellige_notation::{Diagnostic, Parsed, parse, preset};
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    pub(crate) fn on(self, stream: &impl IsTerminal) -> bool {
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+}
+
+/// A layout and how to read it.
+#[derive(clap::Args)]
+pub(crate) struct LayoutArgs {
+    /// A preset, or a layout such as 'S[(8,64):(64,1)]' or 'size=[4, 6] stride=[6, 1]'
+    pub(crate) layout: String,
+    /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
+    #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
+    pub(crate) shape: Option<List>,
+    /// The element type, by its PyTorch name
+    #[arg(long)]
+    pub(crate) dtype: Option<String>,
+    /// Swizzle shared memory: none, 32B, 64B or 128B
+    #[arg(long, value_name = "MODE")]
+    pub(crate) swizzle: Option<String>,
+    /// Declare an axis: NAME=memory, NAME=device or NAME=SCOPE/SCOPE (counted/counted in)
+    #[arg(long = "axis", value_name = "NAME=KIND")]
+    pub(crate) axes: Vec<String>,
+    /// Write JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A list of integers from the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct List(pub(crate) Vec<i64>);
+
+/// `8,64`, `8x64`, `(8, 64)` or `[]`.
+pub(crate) fn parse_list(text: &str) -> Result<List, String> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix(['(', '[']).unwrap_or(inner);
+    let inner = inner.strip_suffix([')', ']']).unwrap_or(inner).trim();
+    if inner.is_empty() {
+        return Ok(List(Vec::new()));
+    }
+    inner
+        .split([',', 'x'])
+        .map(|part| {
+            let part = part.trim();
+            part.parse::<i64>().map_err(|_| {
+                let shown: String = part.chars().take(40).collect();
+                format!("`{shown}` is not a 64-bit integer; write a list such as 8,64")
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map(List)
+}
+
+/// A layout that was read, with everything that is known about it.
+pub(crate) struct Loaded {
+    pub(crate) title: String,
+    pub(crate) parsed: Parsed,
+    pub(crate) layout: Layout,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) dtype: Option<Dtype>,
+}
+
+impl Loaded {
+    /// Bits of an element: on the device as wide as its format, else as its dtype.
+    pub(crate) fn bits(&self) -> Option<i64> {
+        match &self.parsed {
+            Parsed::Spyre(stick) => stick.device_dtype().bits(),
+            _ => self.dtype.map(Dtype::bits),
+        }
+    }
+}
+
+impl LayoutArgs {
+    pub(crate) fn axis_table(&self) -> Result<AxisTable> {
+        let mut table = AxisTable::new();
+        for declaration in &self.axes {
+            let bad = || {
+                anyhow!(
+                    "--axis {declaration}: write NAME=memory, NAME=device or NAME=thread/warp \
+                     (scopes: kernel, cluster, cta, warpgroup, warp, thread)"
+                )
+            };
+            let (name, kind) = declaration.split_once('=').ok_or_else(bad)?;
+            let kind = match kind {
+                "memory" => AxisKind::Memory,
+                "device" => AxisKind::Device,
+                scopes => {
+                    let (of, within) = scopes.split_once('/').ok_or_else(bad)?;
+                    let scope = |s: &str| Scope::from_name(s).ok_or_else(bad);
+                    AxisKind::Thread { of: scope(of)?, within: scope(within)? }
+                }
+            };
+            table.declare(name, kind)?;
+        }
+        Ok(table)
+    }
+
+    /// Reads the layout and settles shape, dtype and swizzle.
+    pub(crate) fn load(&self) -> Result<Loaded> {
+        let axes = self.axis_table()?;
+        let preset = preset::find(&self.layout);
+        let text = preset.as_ref().map_or(self.layout.as_str(), |p| p.text.as_str());
+        let dtype = self.dtype.as_deref().or(preset.as_ref().map(|p| p.dtype));
+        let dtype = dtype.map(Dtype::from_name).transpose()?;
+        let parsed = parse(text, &axes).map_err(|d| self.explain_error(text, &d))?;
+        let given = self.shape.as_ref().map(|l| l.0.clone()).or(preset.as_ref().map(|p| p.shape.clone()));
+        let mut layout =
+            parsed.layout(given.as_deref()).map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
+        if let Some(mode) = &self.swizzle {
+            layout = swizzled(&layout, mode, dtype)?;
+        }
+        let shape = given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+        layout.admit(&shape)?;
+        let title = preset.map_or_else(String::new, |p| format!("{}: {}", p.name, p.title));
+        Ok(Loaded { title, parsed, layout, shape, dtype })
+    }
+
+    /// The underlined text; a lone word is more likely a misspelt preset.
+    fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !text.is_empty() && text.len() < 60 && text.chars().all(word) {
+            let near = nearest(text);
+            let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+            return anyhow!(
+                "`{text}` is neither a preset nor a layout{hint}\n`zellige presets` lists the presets"
+            );
+        }
+        anyhow!("{}", d.render(text, stderr_color()))
+    }
+}
+
+fn stderr_color() -> bool {
+    Color::Auto.on(&std::io::stderr())
+}
+
+/// The preset whose name shares the most with a word.
+fn nearest(word: &str) -> Option<String> {
+    let distance = |a: &str, b: &str| -> usize {
+        let b: Vec<char> = b.chars().collect();
+        let mut row: Vec<usize> = (0..=b.len()).collect();
+        for (i, x) in a.chars().enumerate() {
+            let mut diagonal = row[0];
+            row[0] = i + 1;
+            for (j, y) in b.iter().enumerate() {
+                let up = row[j + 1];
+                let replace = diagonal + usize::from(x != *y);
+                row[j + 1] = replace.min(up + 1).min(row[j] + 1);
+                diagonal = up;
+            }
+        }
+        row[b.len()]
+    };
+    let best = preset::all().into_iter().map(|p| (distance(word, &p.name), p.name)).min()?;
+    (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
+}
+
+fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout> {
+    let bytes = match mode.to_ascii_lowercase().as_str() {
+        "none" | "0" => 0,
+        "32b" | "32" => 32,
+        "64b" | "64" => 64,
+        "128b" | "128" => 128,
+        _ => return Err(anyhow!("--swizzle {mode}: modes are none, 32B, 64B and 128B")),
+    };
+    let dtype = dtype.ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
+    if layout.swizzle().is_some() {
+        return Err(anyhow!("--swizzle: the layout already has a swizzle"));
+    }
+    if layout.window().is_some() {
+        return Err(anyhow!("--swizzle: a layout with padding is not swizzled here"));
+    }
+    if bytes == 0 {
+        return Ok(layout.clone());
+    }
+    Ok(Layout::swizzled(Swizzle::mode(bytes, dtype.bits())?, layout.tile().clone())?)
+}
+
+/// Writes to standard output; the caller sees a closed pipe as an error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The `zellige` program: one file per subcommand, no logic of its own.
+
+#![forbid(unsafe_code)]
+
+mod ask;
+mod check;
+mod common;
+mod map;
+mod presets;
+mod show;
+
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Tensor layouts: where every element lives, proved, drawn and explained.
+#[derive(Parser)]
+#[command(name = "zellige", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  zellige show mma-m16n8-cd                     a fragment over lanes and registers
+  zellige show 'S[(8,64):(64,1)]' --dtype float16 --swizzle 128B
+  zellige check 'S[(8,64):(64,1)]' --dtype float16
+  zellige map two-warps 7,15                    one element to all its places
+  zellige presets                               every layout with a name
+
+A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
+Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Draw a layout: the logical tensor coloured by owner, and where it lives
+    Show(show::Args),
+    /// Map coordinates to places, and places back to coordinates
+    Map(map::Args),
+    /// Report what can be proved: well-formed, injective, padding, conflicts, vector width
+    Check(check::Args),
+    /// List the layouts that have names
+    Presets(presets::Args),
+    /// Answer JSON requests, one per line, from standard input
+    Ask(ask::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Show(args) => show::run(args),
+        Command::Map(args) => map::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Presets(args) => presets::run(args),
+        Command::Ask(args) => ask::run(args),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(e) if is_closed_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            let text = format!("{e:#}");
+            // A rendered diagnostic already begins with its level.
+            let prefix = if text.starts_with("error") { "" } else { "error: " };
+            let _ = writeln!(std::io::stderr(), "{prefix}{text}");
+            let io = e.downcast_ref::<std::io::Error>().is_some();
+            ExitCode::from(if io { 3 } else { 2 })
+        }
+    }
+}
+
+/// The reader went away (`zellige .. | head`): nothing is wrong.
+fn is_closed_pipe(e: &anyhow::Error) -> bool {
+    e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,92 @@
+//! `zellige map`
+
+use crate::common::{LayoutArgs, List, parse_list, print};
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_layout::{Axis, AxisTable, Held, unflatten};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige map two-warps 0,0 7,15
+  zellige map 'S[(8,64):(64,1)]' --place m=66
+  zellige map spyre-2d --place m=100
+  zellige map demo-lanes --all")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    layout: LayoutArgs,
+    /// Coordinates, such as 7,15
+    #[arg(value_parser = parse_list, allow_hyphen_values = true)]
+    coords: Vec<List>,
+    /// A place to look up, such as laneid=3,m=1 (axes left out are 0); may be repeated
+    #[arg(long, value_name = "PLACE")]
+    place: Vec<String>,
+    /// Every element, in row-major order
+    #[arg(long)]
+    all: bool,
+}
+
+/// More elements than this are not listed by --all.
+const LIMIT: i64 = 1 << 20;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let loaded = args.layout.load()?;
+    let axes = args.layout.axis_table()?;
+    let mut coords: Vec<Vec<i64>> = args.coords.iter().map(|l| l.0.clone()).collect();
+    if args.all {
+        let size = loaded.layout.size();
+        if size > LIMIT {
+            bail!("--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead");
+        }
+        coords.extend((0..size).map(|i| unflatten(&loaded.shape, i)));
+    }
+    if coords.is_empty() && args.place.is_empty() && !args.all {
+        bail!("name coordinates (7,15), a place (--place m=66), or --all");
+    }
+    let (mut text, mut points, mut lookups) = (String::new(), Vec::new(), Vec::new());
+    for c in &coords {
+        let places = loaded.layout.apply(&loaded.shape, c)?.points();
+        let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "{} -> {}", tuple(c), shown.join(" "));
+        let entries = |p: &zellige_layout::Point| -> Value {
+            p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+        };
+        points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
+    }
+    for place in &args.place {
+        let at = parse_place(place, &axes)?;
+        let (state, found) = match loaded.layout.lookup(&at)? {
+            Held::Elements(list) => {
+                ("element", list.iter().map(|i| unflatten(&loaded.shape, *i)).collect())
+            }
+            Held::Padding => ("padding", Vec::new()),
+            Held::Outside => ("outside", Vec::new()),
+        };
+        let shown: Vec<String> = found.iter().map(|c| tuple(c)).collect();
+        let answer = if found.is_empty() { state.to_string() } else { shown.join(" ") };
+        let _ = writeln!(text, "{place} <- {answer}");
+        lookups.push(json!({"place": place, "state": state, "coords": found}));
+    }
+    if args.layout.json {
+        text = json!({"points": points, "lookups": lookups}).to_string();
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tuple(c: &[i64]) -> String {
+    let parts: Vec<String> = c.iter().map(ToString::to_string).collect();
+    format!("({})", parts.join(", "))
+}
+
+/// `laneid=3,m=1`
+fn parse_place(text: &str, axes: &AxisTable) -> Result<Vec<(Axis, i64)>> {
+    let part = |p: &str| {
+        let bad = || anyhow!("--place {text}: write AXIS=NUMBER, such as laneid=3,m=1");
+        let (name, value) = p.split_once('=').ok_or_else(bad)?;
+        Ok((axes.get(name.trim())?, value.trim().parse::<i64>().map_err(|_| bad())?))
+    };
+    text.split(',').map(part).collect()
+}

@@ -1,0 +1,52 @@
+//! `zellige presets`
+
+use crate::common::print;
+use anyhow::Result;
+use serde_json::json;
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_notation::preset;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Sizes in a name may be changed: wgmma-64x64 is one of wgmma-64x8, wgmma-64x16, ...
+
+Examples:
+  zellige presets
+  zellige presets mma
+  zellige show wgmma-64x128")]
+pub(crate) struct Args {
+    /// Only those whose name contains this
+    filter: Option<String>,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut list = preset::all();
+    if let Some(filter) = &args.filter {
+        // A size that is not the usual one is named in full.
+        let exact = preset::find(filter);
+        list.retain(|p| p.name.contains(filter.as_str()));
+        if list.is_empty() {
+            list.extend(exact);
+        }
+        anyhow::ensure!(!list.is_empty(), "no preset has `{filter}` in its name");
+    }
+    if args.json {
+        let list: Vec<_> = list
+            .iter()
+            .map(|p| json!({"name": p.name, "title": p.title, "shape": p.shape, "dtype": p.dtype, "layout": p.text}))
+            .collect();
+        print(&json!({"presets": list}).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = list.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for p in &list {
+        let _ = writeln!(text, "{:<width$}  {} {:?}\n{:<width$}  {}", p.name, p.title, p.shape, "", p.text);
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,74 @@
+//! `zellige show`
+
+use crate::common::{Color, LayoutArgs, print};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use zellige_notation::{Parsed, tirx};
+use zellige_view::{Options, Scene, png, svg, terminal};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige show mma-m16n8-cd
+  zellige show 'S[(8,64):(64,1)]' --dtype float16 --swizzle 128B --color-by bank
+  zellige show spyre-2d --svg sticks.svg --png sticks.png
+  zellige show 'S[(2,4):(1@lx,2@lx)]' --axis lx=memory")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    layout: LayoutArgs,
+    /// Also write a drawing as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Also write a drawing as PNG
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Pixels per unit of the SVG, for --png
+    #[arg(long, default_value_t = 2.0)]
+    scale: f32,
+    /// Colour by an axis, or by line, bank or stick
+    #[arg(long, value_name = "WHAT")]
+    color_by: Option<String>,
+    /// Draw memory as 128-byte sticks (default for Spyre layouts)
+    #[arg(long)]
+    sticks: bool,
+    /// Columns of the terminal drawing (default: $COLUMNS, else 100)
+    #[arg(long)]
+    width: Option<usize>,
+    /// Colour on the terminal
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    color: Color,
+    /// Cells drawn at most in each view; what is cut is said
+    #[arg(long, default_value_t = 4096)]
+    max_cells: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let loaded = args.layout.load()?;
+    let options = Options {
+        title: loaded.title.clone(),
+        caption: Some(tirx::print(&loaded.layout)),
+        dtype_bits: loaded.bits().unwrap_or(16),
+        color_by: args.color_by.clone(),
+        sticks: args.sticks || matches!(loaded.parsed, Parsed::Spyre(_)),
+        max_cells: args.max_cells,
+    };
+    let scene = Scene::new(&loaded.layout, &loaded.shape, &options)?;
+    let write = |path: &Path, bytes: &[u8]| {
+        std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if let Some(path) = &args.svg {
+        write(path, svg::render(&scene).as_bytes())?;
+    }
+    if let Some(path) = &args.png {
+        write(path, &png::render(&scene, args.scale)?)?;
+    }
+    if args.layout.json {
+        print(&serde_json::to_string(&scene)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let width = args.width.or(columns).unwrap_or(100);
+    print(&terminal::render(&scene, width, args.color.on(&std::io::stdout())))?;
+    Ok(ExitCode::SUCCESS)
+}
