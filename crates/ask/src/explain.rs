@@ -33,6 +33,8 @@ pub fn explain(
         Parsed::Spyre(stick) => stick.device_dtype().bits(),
         _ => dtype.map(Dtype::bits),
     };
+    // Device memory has sticks, not banks.
+    let on_device = matches!(parsed, Parsed::Spyre(_));
     line("layout", tirx::print(layout));
     line("shape", format!("{shape:?}, {} elements{}", layout.size(), dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()));
     if let Parsed::Spyre(stick) = parsed {
@@ -86,18 +88,18 @@ pub fn explain(
     if let Some(bits) = bits.filter(|_| layout.size() > 0) {
         let v = layout.vector_width(shape, bits)?;
         line("vector", format!("{} elements, {} bytes, adjacent and aligned everywhere", v.elements, v.bits as f64 / 8.0));
-        if tile.axes() == [Axis::M] && shape.len() >= 2 {
+        if tile.axes() == [Axis::M] && shape.len() >= 2 && !on_device {
             let accesses = [("row", Access::Row { index: 0 }), ("column", Access::Column { index: 0 })];
             for (name, access) in accesses {
                 if let (Ok(c), Ok(s)) = (layout.conflicts(shape, bits, &access, 1), layout.sectors(shape, bits, &access, 1)) {
-                    let ways = if c.conflict_free() { "no bank conflict".into() } else { format!("{}-way bank conflict", c.ways) };
+                    let ways = if c.conflict_free() { "no bank conflict".into() } else { format!("bank conflict, {} ways,", c.ways) };
                     let sectors = s.iter().max().copied().unwrap_or(0);
                     line(name, format!("{ways} in shared memory, {sectors} sectors of 32 bytes per warp"));
                 }
             }
         }
     }
-    let lints = layout.lints(shape, bits)?;
+    let lints = layout.lints(shape, bits.filter(|_| !on_device))?;
     for l in &lints {
         line(l.severity.name(), format!("{} [{}]", l.message, l.id));
     }

@@ -103,7 +103,7 @@ impl Layout {
             && let Ok(c) = self.conflicts(shape, bits, &Access::Column { index: 0 }, 1)
             && c.ways > 1
         {
-            let message = format!("a column is a {}-way bank conflict in shared memory", c.ways);
+            let message = format!("in shared memory a column is a bank conflict of {} ways", c.ways);
             say("bank-conflict", Severity::Note, message);
         }
         found.sort_by_key(|l| std::cmp::Reverse(l.severity));
