@@ -39,8 +39,10 @@ const EXAMPLES: &str = include_str!("examples.jsonl");
 
 #[test]
 fn every_request_answers_its_example() {
-    let lines: Vec<Value> =
-        EXAMPLES.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"))).collect();
+    let lines: Vec<Value> = EXAMPLES
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}")))
+        .collect();
     for pair in lines.chunks(2) {
         let got = ok(&pair[0]);
         for (field, value) in pair[1].as_object().expect("an object") {
@@ -71,7 +73,8 @@ fn upstream_mistakes_are_right_here() {
         match op {
             "get_scope" => {
                 request["op"] = json!("scope");
-                let got = ok(&request)["scope"].to_string().replace('"', "'").replace(['[', ']'], "");
+                let got =
+                    ok(&request)["scope"].to_string().replace('"', "'").replace(['[', ']'], "");
                 assert_eq!(format!("({got})"), expected, "{title}");
             }
             "span" => assert_eq!(ok(&request)["span"]["m"], 8, "{title}: {expected}"),
@@ -84,7 +87,8 @@ fn upstream_mistakes_are_right_here() {
             }
             _ => {
                 let got = ok(&request)["layout"].clone();
-                let want = if expected == "itself" { call["layout"].clone() } else { json!(expected) };
+                let want =
+                    if expected == "itself" { call["layout"].clone() } else { json!(expected) };
                 assert_eq!(got, want, "{title}");
             }
         }
@@ -112,7 +116,8 @@ fn wrong_answers_of_others_are_refused_with_a_witness() {
 
 #[test]
 fn bad_lines_are_answered_and_the_stream_goes_on() {
-    let long = format!("{{\"id\":1,\"op\":\"parse\",\"layout\":\"S[({})]\"}}", "9,".repeat(500_000));
+    let long =
+        format!("{{\"id\":1,\"op\":\"parse\",\"layout\":\"S[({})]\"}}", "9,".repeat(500_000));
     let deep = "[".repeat(100_000);
     for (line, kind) in [
         ("", "json"),
@@ -154,7 +159,8 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
 
 #[test]
 fn slices_without_iters_come_with_the_reason_and_the_general_form() {
-    let got = ok(&json!({"op": "slice", "layout": "S[(2,3):(10,1)]", "shape": [6], "region": [[2, 5]]}));
+    let got =
+        ok(&json!({"op": "slice", "layout": "S[(2,3):(10,1)]", "shape": [6], "region": [[2, 5]]}));
     assert_eq!(got["layout"], Value::Null);
     assert!(got["reason"].as_str().is_some_and(|r| r.contains("not expressible")), "{got}");
     let general = &got["general"];
@@ -176,7 +182,8 @@ fn device_layouts_are_layouts_like_any_other() {
     assert_eq!(ok(&back)["text"], text);
     let facts = ok(&json!({"op": "facts", "layout": text, "shape": [40, 100]}));
     assert_eq!(facts["padding"], json!({"valid": 4000, "padded": 5120, "count": 1120}));
-    let pad = ok(&json!({"op": "lookup", "layout": text, "shape": [40, 100], "place": {"m": 2560 + 40}}));
+    let pad =
+        ok(&json!({"op": "lookup", "layout": text, "shape": [40, 100], "place": {"m": 2560 + 40}}));
     assert_eq!(pad["state"], "padding");
     let not = ok(&json!({"op": "convert", "layout": text, "shape": [40, 100], "to": "torch"}));
     assert_eq!(not["not_expressible"]["witness"]["coord"], json!([0, 64]), "{not}");

@@ -38,7 +38,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.all {
         let size = loaded.layout.size();
         if size > LIMIT {
-            bail!("--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead");
+            bail!(
+                "--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead"
+            );
         }
         coords.extend((0..size).map(|i| unflatten(&loaded.shape, i)));
     }
@@ -51,7 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{} -> {}", tuple(c), shown.join(" "));
         let entries = |p: &zellige_layout::Point| -> Value {
-            p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+            p.entries()
+                .iter()
+                .map(|(a, v)| (a.name().to_string(), json!(v)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
         };
         points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
     }

@@ -64,7 +64,11 @@ impl Radix {
             }
             match fused.last_mut() {
                 Some(last)
-                    if last.stride.iter().zip(&digit.stride).all(|(s, t)| s * last.extent == *t) =>
+                    if last
+                        .stride
+                        .iter()
+                        .zip(&digit.stride)
+                        .all(|(s, t)| s * last.extent == *t) =>
                 {
                     last.extent *= digit.extent;
                 }
@@ -287,7 +291,8 @@ pub(crate) fn scan(
         return Err(Refusal::TooLarge);
     }
     let base = f(0);
-    let minus = |a: &Vector, b: &Vector| -> Vector { a.iter().zip(b).map(|(x, y)| x - y).collect() };
+    let minus =
+        |a: &Vector, b: &Vector| -> Vector { a.iter().zip(b).map(|(x, y)| x - y).collect() };
     let mut digits = Vec::new();
     let mut weight = 1;
     while weight < n {
@@ -322,9 +327,8 @@ mod tests {
     use super::*;
 
     fn radix(digits: &[(i128, i128)]) -> Radix {
-        let digits = digits
-            .iter()
-            .map(|(e, s)| Digit { extent: *e, stride: SmallVec::from_slice(&[*s]) });
+        let digits =
+            digits.iter().map(|(e, s)| Digit { extent: *e, stride: SmallVec::from_slice(&[*s]) });
         Radix::from_digits(digits, 1)
     }
 
@@ -379,7 +383,9 @@ mod tests {
                                 let want = Radix::from_digits(want, 1);
                                 assert_eq!(got, want, "{f:?} {o} {s} {e}");
                             }
-                            (got, want) => assert_eq!(got.is_ok(), want.is_ok(), "{f:?} {o} {s} {e}"),
+                            (got, want) => {
+                                assert_eq!(got.is_ok(), want.is_ok(), "{f:?} {o} {s} {e}");
+                            }
                         }
                     }
                 }

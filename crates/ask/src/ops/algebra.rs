@@ -1,9 +1,9 @@
 //! Parsing, applying, and the operators.
 
 use super::Answer;
+use crate::Fault;
 use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
-use crate::Fault;
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Error, Layout};
 use zellige_notation::{Parsed, spyre, torch};
@@ -72,7 +72,11 @@ pub(super) fn canonicalize(r: &Request) -> Answer {
         Some("cuda") => layout.canonical_cuda()?,
         Some(other) => {
             let message = format!("unknown target `{other}`; known: cuda");
-            return Err(Fault { kind: "bad_request", message, witness: json!({"field": "target"}) });
+            return Err(Fault {
+                kind: "bad_request",
+                message,
+                witness: json!({"field": "target"}),
+            });
         }
     };
     Ok(json!({"layout": r.print(&canonical)?}))
@@ -125,8 +129,13 @@ fn interleaved(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, Fault>
     if let Some(other) = r.opt_ints("other_shape")? {
         let found: Vec<i64> = given.iter().skip(usize::from(odd)).step_by(2).copied().collect();
         if found != other {
-            let message = format!("`other_shape` is {other:?}, but the interleaved shape says {found:?}");
-            return Err(Fault { kind: "size_mismatch", message, witness: json!({"field": "other_shape"}) });
+            let message =
+                format!("`other_shape` is {other:?}, but the interleaved shape says {found:?}");
+            return Err(Fault {
+                kind: "size_mismatch",
+                message,
+                witness: json!({"field": "other_shape"}),
+            });
         }
     }
     Ok(given.to_vec())
@@ -172,7 +181,8 @@ pub(super) fn permute_dims(r: &Request) -> Answer {
 }
 
 pub(super) fn permute_by_groups(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.permute_by_groups(&r.indices("seps")?, &r.indices("perm")?)?;
+    let layout =
+        r.operand("layout")?.permute_by_groups(&r.indices("seps")?, &r.indices("perm")?)?;
     Ok(json!({"layout": r.print(&layout)?}))
 }
 

@@ -69,12 +69,8 @@ impl Layout {
             accesses.iter().map(|(a, v)| Ok(l.conflicts(shape, bits, a, *v)?.ways)).collect()
         };
         let before = ways(self)?;
-        let mut best = SwizzleChoice {
-            ways: ways(&plain)?,
-            layout: plain,
-            remedy: Remedy::None,
-            before,
-        };
+        let mut best =
+            SwizzleChoice { ways: ways(&plain)?, layout: plain, remedy: Remedy::None, before };
         let mut best_score = score(&best.layout, &best.ways, 0)?;
         let mut worst = best_score.1;
         let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {

@@ -70,12 +70,8 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     let function = Radix::of(a.shard(), a.axes());
     let inner = Radix::of(b.shard(), &[axis]);
     let copies = Radix::of(b.replica(), &[axis]);
-    let digits: Vec<(i128, i128)> = inner
-        .digits()
-        .iter()
-        .chain(copies.digits())
-        .map(|d| (d.extent, d.stride[0]))
-        .collect();
+    let digits: Vec<(i128, i128)> =
+        inner.digits().iter().chain(copies.digits()).map(|d| (d.extent, d.stride[0])).collect();
     let start = i128::from(b.offset_on(axis));
 
     let mut shard = Vec::new();
@@ -84,9 +80,9 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
         let mut weight = 1i128;
         for (k, (extent, stride)) in digits.iter().enumerate() {
             let is_shard = k < inner.digits().len();
-            let found = function.progression(start, *stride, *extent).and_then(|found| {
-                on_one_axis(&found, a.axes())
-            });
+            let found = function
+                .progression(start, *stride, *extent)
+                .and_then(|found| on_one_axis(&found, a.axes()));
             let iters = found.map_err(|r| refusal(r, weight, is_shard))?;
             if is_shard {
                 shard.extend(iters);
@@ -173,11 +169,8 @@ fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
     let mut weight = 1i128;
     for d in &a.digits()[..a.digits().len().saturating_sub(1)] {
         weight *= d.extent;
-        let mut loose: Vec<(i128, i128)> = digits
-            .iter()
-            .map(|(e, s)| (*e, s.abs()))
-            .filter(|(_, s)| s % weight != 0)
-            .collect();
+        let mut loose: Vec<(i128, i128)> =
+            digits.iter().map(|(e, s)| (*e, s.abs())).filter(|(_, s)| s % weight != 0).collect();
         if loose.len() <= 1 {
             continue;
         }

@@ -153,7 +153,8 @@ enum Cover {
 
 fn no_chain(index: i64) -> Error {
     Error::NotExpressible {
-        reason: "the strides on an axis do not nest, so no digits of the place give the index".into(),
+        reason: "the strides on an axis do not nest, so no digits of the place give the index"
+            .into(),
         index,
     }
 }
@@ -169,11 +170,8 @@ fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
     let axes: Vec<Axis> = if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
     let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
     for axis in &axes {
-        let mut chain: Vec<Weighted> = iters
-            .iter()
-            .filter(|w| w.it.axis == *axis && w.it.extent > 1)
-            .copied()
-            .collect();
+        let mut chain: Vec<Weighted> =
+            iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
         chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
         let (digits, base) = axis_digits(tile, *axis, &chain, cover)?;
         start += base;
