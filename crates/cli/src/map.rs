@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     layout: LayoutArgs,
     /// Coordinates, such as 7,15
-    #[arg(value_parser = parse_list, allow_hyphen_values = true)]
+    #[arg(value_parser = parse_list, allow_negative_numbers = true)]
     coords: Vec<List>,
     /// A place to look up, such as laneid=3,m=1 (axes left out are 0); may be repeated
     #[arg(long, value_name = "PLACE")]
