@@ -12,7 +12,7 @@ use zellige_layout::{Axis, AxisTable, Held, unflatten};
 Examples:
   zellige map two-warps 0,0 7,15
   zellige map 'S[(8,64):(64,1)]' --place m=66
-  zellige map spyre-2d --place m=100
+  zellige map spyre-2d --place m=360
   zellige map demo-lanes --all")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -85,7 +85,7 @@ fn map_goes_both_ways() {
     );
     let back = stdout(&["map", "two-warps", "--place", "laneid=31,warpid=10,m=1"]);
     assert!(back.contains("<- (7, 15)"), "{back}");
-    assert!(stdout(&["map", "spyre-2d", "--place", "m=2600"]).contains("padding"));
+    assert!(stdout(&["map", "spyre-2d", "--place", "m=360"]).contains("padding"));
     assert_eq!(stdout(&["map", "S[(2,3)]", "--all"]).lines().count(), 6);
     let json: Value =
         serde_json::from_str(&stdout(&["map", "S[4:2]", "3", "--json"])).expect("JSON");

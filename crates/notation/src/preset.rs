@@ -261,10 +261,10 @@ const FAMILIES: &[Family] = &[
     fixed!("demo-row-major", "(8,4) in memory", "float32", [8, 4], "S[(8,4)]"),
     fixed!(
         "spyre-2d",
-        "a (40,100) float16 tensor in sticks, padded",
+        "a (5,100) float16 tensor in sticks, padded",
         "float16",
-        [40, 100],
-        "SpyreTensorLayout(device_size=[2, 40, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[40, 100])"
+        [5, 100],
+        "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])"
     ),
     fixed!(
         "spyre-3d",
