@@ -36,8 +36,10 @@ pub(crate) const SCAN_LIMIT: i128 = 1 << 22;
 /// Why a function is not mixed-radix linear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The smallest index known to contradict every candidate.
+    /// The smallest index that contradicts what the indices before it force.
     At(i128),
+    /// The step to this index moves on several axes at once.
+    TwoAxes(i128),
     /// Deciding would take more than [`SCAN_LIMIT`] steps.
     TooLarge,
 }

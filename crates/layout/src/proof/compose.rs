@@ -119,16 +119,24 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     TileLayout::new(shard, replica, offset)
 }
 
+/// `weight` is what one step of the refused digit counts in the flat index.
 fn refusal(refusal: Refusal, weight: i128, is_shard: bool) -> Error {
+    let not_expressible = |reason: &str, i: i128| {
+        let index = if is_shard { i64::try_from(i * weight).unwrap_or(i64::MAX) } else { 0 };
+        Error::NotExpressible { reason: format!("no iters reach element {index}: {reason}"), index }
+    };
     match refusal {
         Refusal::TooLarge => Error::TooLarge {
             what: "the composition",
             limit: u64::try_from(SCAN_LIMIT).unwrap_or(u64::MAX),
         },
-        Refusal::At(i) => Error::NotExpressible {
-            reason: "no iters give this sequence of places".into(),
-            index: if is_shard { i64::try_from(i * weight).unwrap_or(i64::MAX) } else { 0 },
-        },
+        Refusal::At(i) => {
+            not_expressible("its place breaks the pattern that the places before force", i)
+        }
+        Refusal::TwoAxes(i) => not_expressible(
+            "the step to it moves on several axes at once, and an iter moves on one",
+            i,
+        ),
     }
 }
 
@@ -197,7 +205,7 @@ fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, Refusal> {
         let slot = match moving.as_slice() {
             [] => 0,
             [one] => *one,
-            _ => return Err(Refusal::At(weight)),
+            _ => return Err(Refusal::TwoAxes(weight)),
         };
         let axis = axes.get(slot).copied().unwrap_or(Axis::M);
         let stride: &Vector = &d.stride;
