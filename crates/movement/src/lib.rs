@@ -20,9 +20,11 @@
 
 mod between;
 mod cover;
+mod engine;
 mod plan;
 pub mod reference;
 mod side;
 
 pub use between::Fill;
+pub use engine::{MoveError, Mover};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};
