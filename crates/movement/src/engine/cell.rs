@@ -53,8 +53,13 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
         if STREAM {
             let off = d.addr() & (L::BYTES - 1);
             if off != 0 {
+                if L::BYTES > 16 && d.addr() % 16 == 0 {
+                    // Between two lines: narrower registers still go around the caches.
+                    copy::<Plain, true>(s, d, bytes);
+                    return;
+                }
                 at = (L::BYTES - off).min(bytes);
-                ptr::copy_nonoverlapping(s, d, at);
+                small(s, d, at);
             }
             while at + 2 * L::BYTES <= bytes {
                 let (x, y) = (L::load(s.add(at)), L::load(s.add(at + L::BYTES)));
@@ -67,7 +72,7 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
                 at += L::BYTES;
             }
             if at < bytes {
-                ptr::copy_nonoverlapping(s.add(at), d.add(at), bytes - at);
+                small(s.add(at), d.add(at), bytes - at);
             }
             return;
         }

@@ -2,9 +2,10 @@
 
 use super::cell;
 use super::elements::{self, Elements};
-use super::rows::{self, Rows};
+use super::rows::{self, Rows, Table};
 use super::transpose::{self, ROW, Tile, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// A loop in bytes.
@@ -27,7 +28,7 @@ const PATTERN: usize = 4096;
 
 /// The fill element, repeated.
 pub(super) fn pattern(element: &[u8]) -> Pattern {
-    element.iter().copied().cycle().take(PATTERN).collect()
+    element.repeat(PATTERN / element.len().max(1))
 }
 
 /// What is done at every position of the odometer.
@@ -35,6 +36,8 @@ pub(super) fn pattern(element: &[u8]) -> Pattern {
 enum Kernel {
     /// Runs of adjacent bytes.
     Rows { run: Rows, bytes: usize },
+    /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
+    Table { run: Table, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
     Transpose { run: Transpose },
     /// Single elements.
@@ -53,8 +56,6 @@ pub(super) struct Job {
     outer: Vec<Axis>,
     /// Offsets in bytes, sorted by destination.
     starts: Vec<(isize, isize)>,
-    /// Whether the starts are the innermost loop: small tables, such as those of a swizzle.
-    table: bool,
 }
 
 /// Bytes of a chunk of a long run.
@@ -114,7 +115,6 @@ impl Job {
                 tile: (1, 1),
                 outer: Vec::new(),
                 starts,
-                table: false,
             };
         }
         if !matches!(bytes, 1 | 2 | 4 | 8 | 16) {
@@ -131,15 +131,14 @@ impl Job {
         {
             let (x, y) = (loops[a], loops[b]);
             let outer = without(&loops, &[a, b]);
-            let rows = (ROW / bytes).cast_signed();
+            let rows = (ROW / bytes).min(transpose::rows_that_fit(x.src)).cast_signed();
             return Job {
                 kernel: Kernel::Transpose { run: transpose::select(bytes, stream) },
-                tile: (even(x.n, rows), even(y.n, 2 * rows)),
+                tile: (even(x.n, rows), even(y.n, 4096 / e)),
                 x,
                 y,
                 outer,
                 starts,
-                table: false,
             };
         }
         if bytes == 16 || starts.len() > 1 {
@@ -155,7 +154,7 @@ impl Job {
             x = loops.remove(i);
         }
         let kernel = Kernel::Elements { run: elements::select(bytes) };
-        Job { kernel, tile: (64, 4096), x, y, outer: loops, starts, table: false }
+        Job { kernel, tile: (64, 4096), x, y, outer: loops, starts }
     }
 
     /// Rows of `bytes`: the two loops that are nearest in source and destination are tiled, so that
@@ -170,7 +169,11 @@ impl Job {
         if table {
             starts.sort_unstable_by_key(|(_, b)| *b);
         }
-        let kernel = Kernel::Rows { run: rows::select(stream), bytes };
+        let kernel = if table {
+            Kernel::Table { run: rows::select_table(bytes, stream), bytes }
+        } else {
+            Kernel::Rows { run: rows::select(stream), bytes }
+        };
         let near_dst = smallest(&loops, |l| l.dst);
         let near_src = smallest(&loops, |l| l.src);
         let (mut x, mut y) = (Axis::UNIT, Axis::UNIT);
@@ -188,12 +191,12 @@ impl Job {
             (None, _) => {}
         }
         let side = (TILE / bytes.max(1)).max(1).cast_signed();
-        Job { kernel, tile: (even(x.n, side), even(y.n, side)), x, y, outer: loops, starts, table }
+        Job { kernel, tile: (even(x.n, side), even(y.n, side)), x, y, outer: loops, starts }
     }
 
     /// Tiles of the job: what threads share.
     pub(super) fn items(&self) -> usize {
-        let starts = if self.table { 1 } else { self.starts.len() };
+        let starts = if self.is_table() { 1 } else { self.starts.len() };
         let outer: usize = self.outer.iter().map(|a| a.n.unsigned_abs()).product();
         let (tx, ty) = self.tiles();
         starts * outer * tx * ty
@@ -210,6 +213,7 @@ impl Job {
     /// Everything that the nest reads from `src` is readable, everything it writes to `dst` is
     /// writable, and the two do not overlap.
     pub(super) unsafe fn run(&self, items: Range<usize>, src: *const u8, dst: *mut u8) {
+        let table = self.is_table();
         let (tx, ty) = self.tiles();
         let mut rest = items.start;
         let mut split = |n: usize| {
@@ -218,12 +222,12 @@ impl Job {
             digit
         };
         let (mut j, mut i) = (split(ty), split(tx));
-        let mut digits: Vec<isize> =
+        let mut digits: SmallVec<[isize; 8]> =
             self.outer.iter().rev().map(|a| split(a.n.unsigned_abs()).cast_signed()).collect();
         digits.reverse();
         let mut start = split(self.starts.len());
         for _ in items {
-            let (mut a, mut b) = if self.table { (0, 0) } else { self.starts[start] };
+            let (mut a, mut b) = if table { (0, 0) } else { self.starts[start] };
             for (axis, digit) in self.outer.iter().zip(&digits) {
                 a += axis.src * digit;
                 b += axis.dst * digit;
@@ -279,15 +283,8 @@ impl Job {
         // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match self.kernel {
-                Kernel::Rows { run, bytes } if self.table => {
-                    let width = bytes;
-                    for p in 0..x_part.n {
-                        for q in 0..y_part.n {
-                            let s = src.offset(a + p * x.src + q * y.src);
-                            let d = dst.offset(b + p * x.dst + q * y.dst);
-                            self.table_rows(run, s, d, width);
-                        }
-                    }
+                Kernel::Table { run, bytes } => {
+                    run(src.offset(a), dst.offset(b), bytes, x_part, y_part, &self.starts);
                 }
                 Kernel::Rows { run, bytes } => {
                     run(src.offset(a), dst.offset(b), bytes, x_part, y_part)
@@ -311,16 +308,9 @@ impl Job {
         }
     }
 
-    /// One run at every start of the table.
-    ///
-    /// # Safety
-    /// As [`Job::run`].
-    #[inline]
-    unsafe fn table_rows(&self, run: Rows, src: *const u8, dst: *mut u8, bytes: usize) {
-        for (a, b) in &self.starts {
-            // SAFETY: by the contract of this function.
-            unsafe { run(src.offset(*a), dst.offset(*b), bytes, Axis::UNIT, Axis::UNIT) };
-        }
+    /// Whether the starts are the innermost loop.
+    fn is_table(&self) -> bool {
+        matches!(self.kernel, Kernel::Table { .. })
     }
 }
 

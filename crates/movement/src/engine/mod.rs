@@ -115,7 +115,7 @@ impl Mover {
         {
             return Err(MoveError::FillWidth { needed: self.width, found: value.len() });
         }
-        let pattern = fill.map(job::pattern);
+        let pattern = fill.filter(|_| !self.fills.is_empty()).map(job::pattern);
         // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
@@ -133,19 +133,18 @@ impl Mover {
         threads: usize,
     ) {
         let threads = if self.total < THREAD_BYTES { 1 } else { threads.max(1) };
-        let work: Vec<(&Job, *const u8)> = self
-            .jobs
-            .iter()
-            .map(|j| (j, src))
-            .chain(fill.into_iter().flat_map(|p| self.fills.iter().map(|j| (j, p.as_ptr()))))
-            .collect();
+        let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
+        let parts = [(src, self.jobs.as_slice()), fills];
         if threads == 1 {
-            for (job, from) in work {
-                // SAFETY: by the contract of this function; a fill reads only its pattern.
-                unsafe { job.run(0..job.items(), from, dst) };
+            for (from, jobs) in parts {
+                for job in jobs {
+                    // SAFETY: by the contract of this function; a fill reads only its pattern.
+                    unsafe { job.run(0..job.items(), from, dst) };
+                }
             }
             return;
         }
+        let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
         let shared = Shared { work, dst };
         std::thread::scope(|scope| {
             for t in 0..threads {

@@ -6,6 +6,71 @@ use super::job::Axis;
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
 pub(super) type Rows = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
 
+/// Copies `bytes` at every start of a table, at every step of `x` and `y`.
+pub(super) type Table = unsafe fn(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: Axis,
+    y: Axis,
+    starts: &[(isize, isize)],
+);
+
+/// The fastest version for tables.
+pub(super) fn select_table(bytes: usize, stream: bool) -> Table {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.is_multiple_of(64) && is_x86_feature_detected!("avx512f") {
+        return if stream { table_avx512::<true> } else { table_avx512::<false> };
+    }
+    // Shorter runs: registers no wider than the run.
+    let _ = bytes;
+    if stream { table_body::<Plain, true> } else { table_body::<Plain, false> }
+}
+
+/// # Safety
+/// As [`body`], at every start.
+#[inline(always)]
+unsafe fn table_body<L: Lane, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: Axis,
+    y: Axis,
+    starts: &[(isize, isize)],
+) {
+    // SAFETY: offsets are those of the loops and starts, which the caller vouches for.
+    unsafe {
+        for i in 0..x.n {
+            for j in 0..y.n {
+                let (s, d) = (src.offset(i * x.src + j * y.src), dst.offset(i * x.dst + j * y.dst));
+                if bytes == 16 {
+                    for (a, b) in starts {
+                        copy::<L, STREAM>(s.offset(*a), d.offset(*b), 16);
+                    }
+                } else {
+                    for (a, b) in starts {
+                        copy::<L, STREAM>(s.offset(*a), d.offset(*b), bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn table_avx512<const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: Axis,
+    y: Axis,
+    starts: &[(isize, isize)],
+) {
+    // SAFETY: the caller's contract is that of `table_body`; the feature is enabled here.
+    unsafe { table_body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
+}
+
 /// The fastest version for this machine.
 pub(super) fn select(stream: bool) -> Rows {
     #[cfg(target_arch = "x86_64")]

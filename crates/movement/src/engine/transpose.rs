@@ -1,11 +1,16 @@
 //! Tiles in which the source is adjacent along one loop and the destination along the other.
 //!
-//! A block of `16 / E` rows and columns is transposed in registers by rounds of interleaving: each
-//! round interleaves the first half of the rows with the second, and after `log2` of their number
-//! the matrix is transposed. Wider registers hold several such blocks side by side, one per 16-byte
-//! lane, so that a row of the result is 32 or 64 adjacent bytes.
+//! A register holds a stretch of one source row, 16 bytes in each lane. `16 / E` such registers, from
+//! as many rows, are transposed lane by lane with rounds of interleaving: each round interleaves the
+//! first half of the registers with the second, and after `log2` of their number every lane holds
+//! columns. So each cache line of the source is read once, whole, however far apart the rows are
+//! (rows a power of two apart fall into few sets of the caches).
+//!
+//! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
+//! level cache, and leave it as rows of up to [`ROW`] bytes.
 
 use super::cell::{Lane, Plain, copy, prefetch};
+use std::mem::MaybeUninit;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
 /// adjacent elements in the source, `db` bytes apart in the destination.
@@ -23,8 +28,24 @@ pub(super) type Transpose = unsafe fn(src: *const u8, dst: *mut u8, tile: Tile);
 /// Bytes of a destination row that one tile writes, at most.
 pub(super) const ROW: usize = 512;
 
+/// Distance between rows of the buffer: not a power of two, so that columns spread over the sets.
+const PITCH: usize = ROW + 64;
+
 /// Most rows in one register block: 16 of one byte.
 const BLOCK: usize = 16;
+
+/// Steps of `sa` bytes whose lines stay in a second-level cache together.
+///
+/// Caches of 2048 sets of 64-byte lines and 8 ways are the smallest among the machines this is built
+/// for; half of what fits is left to the lines that are fetched ahead.
+pub(super) fn rows_that_fit(sa: isize) -> usize {
+    const PERIOD: usize = 2048 * 64;
+    let (mut a, mut b) = (sa.unsigned_abs().max(1), PERIOD);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    (PERIOD / a.max(64) * 4).max(16)
+}
 
 /// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
 pub(super) fn select(width: usize, stream: bool) -> Transpose {
@@ -62,33 +83,32 @@ pub(super) fn select(width: usize, stream: bool) -> Transpose {
 trait Lanes: Copy {
     /// Lanes in a register.
     const COUNT: usize;
-    /// 16 bytes from `p + lane * step` for every lane.
     /// # Safety
-    /// All of them are readable, and the machine has the instructions.
-    unsafe fn gather(p: *const u8, step: isize) -> Self;
+    /// `p` is readable for `16 * COUNT` bytes, and the machine has the instructions.
+    unsafe fn load(p: *const u8) -> Self;
     /// Interleaves elements of `E` bytes of the low and of the high half of each lane.
     /// # Safety
     /// The machine has the instructions.
     unsafe fn interleave<const E: usize>(a: Self, b: Self) -> (Self, Self);
+    /// Stores lane `k` at `p + k * step`.
     /// # Safety
-    /// `p` is writable for `16 * COUNT` bytes, and the machine has the instructions.
-    unsafe fn store(self, p: *mut u8);
+    /// All of them are writable for 16 bytes, and the machine has the instructions.
+    unsafe fn scatter(self, p: *mut u8, step: isize);
 }
 
-/// One register block: `16 / E` rows in every lane.
+/// One register block: `16 / E` rows of `16 / E` elements in every lane.
 ///
 /// # Safety
-/// `16 / E * COUNT` rows of 16 bytes, `sa` apart, are readable at `src`; `16 / E` rows of
-/// `16 * COUNT` bytes, `pitch` apart, are writable at `out`.
+/// `16 / E` rows of `16 * COUNT` bytes, `sa` apart, are readable at `src`; `16 / E * COUNT` rows of
+/// 16 bytes, `pitch` apart, are writable at `out`.
 #[inline(always)]
 unsafe fn block<V: Lanes, const E: usize>(src: *const u8, sa: isize, out: *mut u8, pitch: isize) {
     let rows = BLOCK / E;
     // SAFETY: by the contract of this function.
     unsafe {
-        let first = V::gather(src, rows.cast_signed() * sa);
-        let mut v = [first; BLOCK];
+        let mut v = [V::load(src); BLOCK];
         for (k, r) in v.iter_mut().enumerate().take(rows).skip(1) {
-            *r = V::gather(src.offset(k.cast_signed() * sa), rows.cast_signed() * sa);
+            *r = V::load(src.offset(k.cast_signed() * sa));
         }
         let mut round = 1;
         while round < rows {
@@ -99,14 +119,14 @@ unsafe fn block<V: Lanes, const E: usize>(src: *const u8, sa: isize, out: *mut u
             round *= 2;
         }
         for (k, r) in v.iter().enumerate().take(rows) {
-            r.store(out.offset(k.cast_signed() * pitch));
+            r.scatter(out.offset(k.cast_signed() * pitch), rows.cast_signed() * pitch);
         }
     }
 }
 
-/// A row buffer that streamed stores are written from.
+/// A row buffer that streamed stores are written from: the columns of one stretch, 64 at most.
 #[repr(align(64))]
-struct Buffer([u8; BLOCK * ROW]);
+struct Buffer(MaybeUninit<[u8; 64 * PITCH]>);
 
 /// # Safety
 /// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap, and
@@ -119,44 +139,53 @@ unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
 ) {
     let rows = BLOCK / E;
     let wide = rows * V::COUNT;
-    if t.na < wide || t.nb < rows {
+    if t.na < rows || t.nb < wide {
         // SAFETY: by the contract of this function.
         unsafe { by_element::<E>(src, dst, t) };
         return;
     }
-    let mut buffer = Buffer([0; BLOCK * ROW]);
-    // SAFETY: rows `a .. a + wide` and columns `b .. b + rows` stay inside the tile: the last block
-    // of each direction is moved back to end with it, and writes the same bytes again.
+    let mut buffer = Buffer(MaybeUninit::uninit());
+    // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile: the last block
+    // of each direction is moved back to end with it, and writes the same bytes again. `wide` is at
+    // most 64 and `na * E` at most `ROW`, so the buffer holds a stretch; what is copied out of it was
+    // written before, by the blocks of the same stretch.
     unsafe {
         let mut b = 0usize;
         loop {
             let from = src.add(b * E);
             let to = dst.offset(b.cast_signed() * t.db);
-            let (out, pitch) =
-                if STREAM { (buffer.0.as_mut_ptr(), ROW.cast_signed()) } else { (to, t.db) };
+            let (out, pitch) = if STREAM {
+                (buffer.0.as_mut_ptr().cast::<u8>(), PITCH.cast_signed())
+            } else {
+                (to, t.db)
+            };
             let mut a = 0usize;
             loop {
                 let at = from.offset(a.cast_signed() * t.sa);
-                if STREAM && (b * E) % 64 == 0 {
-                    for k in 0..wide {
-                        prefetch(at.wrapping_offset(k.cast_signed() * t.sa).wrapping_add(64));
+                if STREAM {
+                    for k in 0..rows {
+                        prefetch(at.wrapping_offset(k.cast_signed() * t.sa).wrapping_add(64 * 2));
                     }
                 }
                 block::<V, E>(at, t.sa, out.add(a * E), pitch);
-                if a + wide >= t.na {
+                if a + rows >= t.na {
                     break;
                 }
-                a = (a + wide).min(t.na - wide);
+                a = (a + rows).min(t.na - rows);
             }
             if STREAM {
-                for k in 0..rows {
-                    copy::<L, true>(out.add(k * ROW), to.offset(k.cast_signed() * t.db), t.na * E);
+                for k in 0..wide {
+                    copy::<L, true>(
+                        out.add(k * PITCH),
+                        to.offset(k.cast_signed() * t.db),
+                        t.na * E,
+                    );
                 }
             }
-            if b + rows >= t.nb {
+            if b + wide >= t.nb {
                 return;
             }
-            b = (b + rows).min(t.nb - rows);
+            b = (b + wide).min(t.nb - wide);
         }
     }
 }
@@ -208,7 +237,7 @@ mod x86 {
     impl Lanes for __m128i {
         const COUNT: usize = 1;
         #[inline(always)]
-        unsafe fn gather(p: *const u8, _: isize) -> __m128i {
+        unsafe fn load(p: *const u8) -> __m128i {
             // SAFETY: by the contract of `Lanes`.
             unsafe { _mm_loadu_si128(p.cast()) }
         }
@@ -232,7 +261,7 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn store(self, p: *mut u8) {
+        unsafe fn scatter(self, p: *mut u8, _: isize) {
             // SAFETY: by the contract of `Lanes`.
             unsafe { _mm_storeu_si128(p.cast(), self) };
         }
@@ -241,12 +270,9 @@ mod x86 {
     impl Lanes for __m256i {
         const COUNT: usize = 2;
         #[inline(always)]
-        unsafe fn gather(p: *const u8, step: isize) -> __m256i {
+        unsafe fn load(p: *const u8) -> __m256i {
             // SAFETY: by the contract of `Lanes`.
-            unsafe {
-                let low = _mm256_castsi128_si256(_mm_loadu_si128(p.cast()));
-                _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(p.offset(step).cast()))
-            }
+            unsafe { _mm256_loadu_si256(p.cast()) }
         }
         #[inline(always)]
         unsafe fn interleave<const E: usize>(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
@@ -268,23 +294,21 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn store(self, p: *mut u8) {
+        unsafe fn scatter(self, p: *mut u8, step: isize) {
             // SAFETY: by the contract of `Lanes`.
-            unsafe { _mm256_storeu_si256(p.cast(), self) };
+            unsafe {
+                _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(self));
+                _mm_storeu_si128(p.offset(step).cast(), _mm256_extracti128_si256::<1>(self));
+            }
         }
     }
 
     impl Lanes for __m512i {
         const COUNT: usize = 4;
         #[inline(always)]
-        unsafe fn gather(p: *const u8, step: isize) -> __m512i {
+        unsafe fn load(p: *const u8) -> __m512i {
             // SAFETY: by the contract of `Lanes`.
-            unsafe {
-                let lane = |k: isize| _mm_loadu_si128(p.offset(k * step).cast());
-                let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(lane(0)), lane(1));
-                let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(lane(2)), lane(3));
-                _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
-            }
+            unsafe { _mm512_loadu_si512(p.cast()) }
         }
         #[inline(always)]
         unsafe fn interleave<const E: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
@@ -306,9 +330,14 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn store(self, p: *mut u8) {
+        unsafe fn scatter(self, p: *mut u8, step: isize) {
             // SAFETY: by the contract of `Lanes`.
-            unsafe { _mm512_storeu_si512(p.cast(), self) };
+            unsafe {
+                _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(self));
+                _mm_storeu_si128(p.offset(step).cast(), _mm512_extracti32x4_epi32::<1>(self));
+                _mm_storeu_si128(p.offset(2 * step).cast(), _mm512_extracti32x4_epi32::<2>(self));
+                _mm_storeu_si128(p.offset(3 * step).cast(), _mm512_extracti32x4_epi32::<3>(self));
+            }
         }
     }
 
@@ -321,12 +350,12 @@ mod x86 {
     ) {
         // SAFETY: the caller's contract is that of `body`; the features are enabled here.
         unsafe {
-            if t.na >= 4 * (16 / E) {
+            if t.nb >= 4 * (16 / E) {
                 body::<__m512i, Avx512, E, STREAM>(src, dst, t);
-            } else if t.na >= 2 * (16 / E) {
-                body::<__m256i, Avx, E, STREAM>(src, dst, t);
+            } else if t.nb >= 2 * (16 / E) {
+                body::<__m256i, Avx512, E, STREAM>(src, dst, t);
             } else {
-                body::<__m128i, Plain, E, STREAM>(src, dst, t);
+                body::<__m128i, Avx512, E, STREAM>(src, dst, t);
             }
         }
     }
@@ -339,7 +368,7 @@ mod x86 {
     ) {
         // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
         unsafe {
-            if t.na >= 2 * (16 / E) {
+            if t.nb >= 2 * (16 / E) {
                 body::<__m256i, Avx, E, STREAM>(src, dst, t);
             } else {
                 body::<__m128i, Plain, E, STREAM>(src, dst, t);
