@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 use zellige_layout::{Dtype, Iter, Layout, StickLayout, Swizzle, TileLayout};
-use zellige_movement::{Fill, Mover, Plan};
+use zellige_movement::{Buffer, Fill, Mover, Plan};
 
 fn strided(size: &[i64], stride: &[i64]) -> Layout {
     TileLayout::strided(size, stride, 0).expect("a layout").into()
@@ -109,8 +109,12 @@ fn main() {
         let line = row_major(&[n]);
         let copy_plan = Plan::between(&line, &line, &[n], Fill::Leave).expect("a plan");
         let copier = Mover::new(&copy_plan, 2).expect("a mover");
-        let from: Vec<u8> = (0..mover.src_bytes()).map(|i| (i * 31) as u8).collect();
-        let mut to = vec![1u8; mover.dst_bytes()];
+        let mut from = Buffer::zeroed(mover.src_bytes());
+        for (i, b) in from.iter_mut().enumerate() {
+            *b = (i * 31) as u8;
+        }
+        let mut to = Buffer::zeroed(mover.dst_bytes());
+        to.fill(1);
         let fill = vec![0u8; c.width];
         let reps = (100_000_000 / bytes.max(1)).clamp(1, 20_000);
         let (mut t1, mut t2, mut tc, mut tm) = (vec![], vec![], vec![], vec![]);

@@ -19,6 +19,7 @@
 //! ```
 
 mod between;
+mod buffer;
 mod cover;
 mod engine;
 mod plan;
@@ -26,5 +27,6 @@ pub mod reference;
 mod side;
 
 pub use between::Fill;
+pub use buffer::Buffer;
 pub use engine::{MoveError, Mover};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};
