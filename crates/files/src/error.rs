@@ -1,0 +1,281 @@
+//! What can go wrong with a file, one variant per violated expectation.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A refused file or request.
+///
+/// Every variant names the file; [`Error::at`] is the byte of it where the trouble is, and the
+/// message says what would have been accepted. [`Error::kind`] is a stable identifier.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried, with its place where there is one.
+        action: String,
+        /// The reason given.
+        source: Arc<io::Error>,
+    },
+    /// A folder, a pipe, a device: something without bytes at positions.
+    #[error("{}: not a regular file; tensors are read from and written to regular files", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Neither the first bytes nor the name tell what the file is.
+    #[error(
+        "{}: {found}; accepted are .npy (first bytes \\x93NUMPY), .npz (PK\\x03\\x04) and \
+         .safetensors (a length of 8 bytes, then {{)", path.display()
+    )]
+    UnknownKind {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead.
+        found: String,
+    },
+    /// The file ends before something that its header announces.
+    #[error(
+        "{}: byte {at}: {what} takes {need} bytes and {have} are there: {} missing, \
+         the file is truncated or its header is wrong", path.display(), count(need.saturating_sub(*have))
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Where the thing begins.
+        at: u64,
+        /// The thing.
+        what: String,
+        /// Bytes it takes.
+        need: u64,
+        /// Bytes from its beginning to the end of what holds it; fewer than `need`.
+        have: u64,
+    },
+    /// Bytes that the format does not allow here.
+    #[error("{}: byte {at}: {what}; accepted: {accepted}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+        /// What was found.
+        what: String,
+        /// What would be accepted.
+        accepted: String,
+    },
+    /// An element type that is not a dtype of Zellige, or that the container cannot name.
+    #[error("{}: byte {at}: dtype {dtype}: {help}", path.display())]
+    Dtype {
+        /// The file.
+        path: PathBuf,
+        /// Where the dtype is written, or 0 for a file that was to be written.
+        at: u64,
+        /// The dtype as written.
+        dtype: String,
+        /// Why it is refused and what to do.
+        help: String,
+    },
+    /// One name for two tensors or texts.
+    #[error("{}: byte {at}: the name `{name}` occurs twice; each tensor or text needs its own", path.display())]
+    DuplicateName {
+        /// The file.
+        path: PathBuf,
+        /// Where the second one is.
+        at: u64,
+        /// The name.
+        name: String,
+    },
+    /// Two tensors share bytes.
+    #[error(
+        "{}: byte {at}: `{second}` begins before the end of `{first}`; tensors may not overlap",
+        path.display()
+    )]
+    Overlap {
+        /// The file.
+        path: PathBuf,
+        /// Where the second one begins.
+        at: u64,
+        /// The one in front.
+        first: String,
+        /// The one that begins inside it.
+        second: String,
+    },
+    /// A name that the file does not have.
+    #[error("{}: no tensor `{name}`; the file has {known}", path.display())]
+    NoSuchTensor {
+        /// The file.
+        path: PathBuf,
+        /// The name asked for.
+        name: String,
+        /// The names that would be accepted.
+        known: String,
+    },
+    /// A tensor must be chosen by name.
+    #[error("{}: holds {count} tensors where one is expected; choose one of {known}", path.display())]
+    NotOne {
+        /// The file.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// Their names.
+        known: String,
+    },
+    /// Compressed bytes have no positions.
+    #[error(
+        "{}: byte {at}: `{name}` is compressed and can only be read from start to end; write it \
+         with np.savez instead of np.savez_compressed, or read it whole", path.display()
+    )]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+        /// Where its compressed bytes begin.
+        at: u64,
+        /// The tensor.
+        name: String,
+    },
+    /// The checksum of an archive entry is not that of its bytes.
+    #[error(
+        "{}: byte {at}: the bytes of `{name}` have CRC-32 {computed:08x} and the archive says \
+         {stored:08x}; the file is damaged", path.display()
+    )]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// Where the entry begins.
+        at: u64,
+        /// The tensor.
+        name: String,
+        /// The checksum in the archive.
+        stored: u32,
+        /// The checksum of the bytes.
+        computed: u32,
+    },
+    /// Bytes outside of a tensor.
+    #[error(
+        "{}: bytes {offset}..{} of `{name}`, which has {bytes}; a range inside it is accepted",
+        path.display(), offset.saturating_add(*len)
+    )]
+    OutOfRange {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// First byte asked for, counted from the start of the tensor.
+        offset: u64,
+        /// Bytes asked for.
+        len: u64,
+        /// Bytes the tensor has.
+        bytes: u64,
+    },
+    /// A file that cannot be written as asked.
+    #[error("{}: {what}; accepted: {accepted}", path.display())]
+    Request {
+        /// The file.
+        path: PathBuf,
+        /// What was asked.
+        what: String,
+        /// What would be accepted.
+        accepted: String,
+    },
+}
+
+impl Error {
+    /// A stable identifier of the variant, for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Io { .. } => "io",
+            Error::NotAFile { .. } => "not_a_file",
+            Error::UnknownKind { .. } => "unknown_kind",
+            Error::Truncated { .. } => "truncated",
+            Error::Malformed { .. } => "malformed",
+            Error::Dtype { .. } => "dtype",
+            Error::DuplicateName { .. } => "duplicate_name",
+            Error::Overlap { .. } => "overlap",
+            Error::NoSuchTensor { .. } => "no_such_tensor",
+            Error::NotOne { .. } => "not_one",
+            Error::Compressed { .. } => "compressed",
+            Error::Checksum { .. } => "checksum",
+            Error::OutOfRange { .. } => "out_of_range",
+            Error::Request { .. } => "request",
+        }
+    }
+
+    /// The file the error is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Error::Io { path, .. }
+            | Error::NotAFile { path }
+            | Error::UnknownKind { path, .. }
+            | Error::Truncated { path, .. }
+            | Error::Malformed { path, .. }
+            | Error::Dtype { path, .. }
+            | Error::DuplicateName { path, .. }
+            | Error::Overlap { path, .. }
+            | Error::NoSuchTensor { path, .. }
+            | Error::NotOne { path, .. }
+            | Error::Compressed { path, .. }
+            | Error::Checksum { path, .. }
+            | Error::OutOfRange { path, .. }
+            | Error::Request { path, .. } => path,
+        }
+    }
+
+    /// The byte of the file where the trouble is, where it has a place.
+    pub fn at(&self) -> Option<u64> {
+        match self {
+            Error::Truncated { at, .. }
+            | Error::Malformed { at, .. }
+            | Error::Dtype { at, .. }
+            | Error::DuplicateName { at, .. }
+            | Error::Overlap { at, .. }
+            | Error::Compressed { at, .. }
+            | Error::Checksum { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn io(path: &Path, action: impl Into<String>, source: io::Error) -> Error {
+        Error::Io { path: path.to_path_buf(), action: action.into(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn request(
+        path: &Path,
+        what: impl Into<String>,
+        accepted: impl Into<String>,
+    ) -> Error {
+        Error::Request { path: path.to_path_buf(), what: what.into(), accepted: accepted.into() }
+    }
+}
+
+fn count(bytes: u64) -> String {
+    if bytes == 1 { "1 is".to_string() } else { format!("{bytes} are") }
+}
+
+/// The start of a text of any length, enough to recognise it in a message.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out: String = text.chars().take(64).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(64).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+/// Names for a message: the first few, and how many more there are.
+pub(crate) fn listing<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let total = names.len();
+    if total == 0 {
+        return "no tensors".to_string();
+    }
+    let mut out = names.take(8).map(|n| format!("`{}`", quote(n))).collect::<Vec<_>>().join(", ");
+    if total > 8 {
+        out.push_str(&format!(" and {} more", total - 8));
+    }
+    out
+}

@@ -1,0 +1,196 @@
+//! What a file says about one tensor, and what is asked of a file to be written.
+
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use zellige_layout::Dtype;
+
+/// The three containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One array of NumPy.
+    Npy,
+    /// A zip archive of `.npy` entries.
+    Npz,
+    /// Tensors behind one JSON header.
+    Safetensors,
+}
+
+impl Kind {
+    /// Every container.
+    pub const ALL: [Kind; 3] = [Kind::Npy, Kind::Npz, Kind::Safetensors];
+
+    /// The extension of its files, without the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Kind::Npy => "npy",
+            Kind::Npz => "npz",
+            Kind::Safetensors => "safetensors",
+        }
+    }
+
+    /// The container that a name announces, for files that do not exist yet.
+    pub fn from_path(path: &Path) -> Result<Kind> {
+        Kind::announced(path).ok_or_else(|| {
+            Error::request(
+                path,
+                "the name does not say which container to write",
+                "names that end in .npy, .npz or .safetensors",
+            )
+        })
+    }
+
+    pub(crate) fn announced(path: &Path) -> Option<Kind> {
+        let extension = path.extension()?.to_str()?;
+        Kind::ALL.into_iter().find(|k| k.extension().eq_ignore_ascii_case(extension))
+    }
+}
+
+/// Which dimension of the stored elements is the fastest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The last one, as in C.
+    RowMajor,
+    /// The first one, as in Fortran.
+    ColumnMajor,
+}
+
+/// Which byte of a stored number comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endian {
+    /// The lowest.
+    Little,
+    /// The highest.
+    Big,
+}
+
+impl Endian {
+    /// That of the machine this runs on.
+    pub const NATIVE: Endian =
+        if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+}
+
+/// A tensor in a file: everything needed to find and read its elements.
+///
+/// Only [`Container`](crate::Container) and [`Writer`](crate::Writer) make one, after checking
+/// that its bytes lie inside the file and that they are what dtype and shape ask for. Extents are
+/// 0 or more, there are at most [`MAX_RANK`](crate::MAX_RANK) of them, and the product of those
+/// that are not 0, in bytes, fits in an `i64`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorInfo {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) order: Order,
+    pub(crate) endian: Endian,
+    pub(crate) bytes: u64,
+    pub(crate) extent: Extent,
+}
+
+/// The part of a file that holds a tensor, perhaps compressed, perhaps behind a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First byte of the part.
+    pub(crate) start: u64,
+    /// Bytes of the part, as they lie in the file.
+    pub(crate) length: u64,
+    /// Bytes in front of the first element, once decompressed.
+    pub(crate) head: u64,
+    /// Whether the part is a deflate stream.
+    pub(crate) deflated: bool,
+    /// The checksum of head and elements, where the container has one.
+    pub(crate) crc: Option<u32>,
+}
+
+impl Extent {
+    /// A tensor whose bytes lie as they are.
+    pub(crate) fn plain(start: u64, length: u64) -> Extent {
+        Extent { start, length, head: 0, deflated: false, crc: None }
+    }
+}
+
+impl TensorInfo {
+    /// Its name: that of the entry without `.npy`; for a `.npy` file that of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Its extents, as the file lists them whatever the order.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// Which dimension is the fastest.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// The byte order of its elements; little for elements of one byte.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The byte of the file at which the first element lies; `None` where it is compressed.
+    pub fn data_offset(&self) -> Option<u64> {
+        (!self.extent.deflated).then_some(self.extent.start + self.extent.head)
+    }
+
+    /// Bytes that are reversed together where the order is not that of this machine: an element,
+    /// or one of the two halves of a complex one. `None` where nothing needs to be reversed.
+    pub fn swap_unit(&self) -> Option<usize> {
+        let unit = match self.dtype {
+            Dtype::Complex32 => 2,
+            Dtype::Complex64 => 4,
+            Dtype::Complex128 => 8,
+            other => usize::try_from(other.bits() / 8).unwrap_or(0),
+        };
+        (self.endian != Endian::NATIVE && unit > 1).then_some(unit)
+    }
+
+    /// Turns whole elements, as read from the file, into those of this machine (and back).
+    pub fn swap(&self, elements: &mut [u8]) {
+        if let Some(unit) = self.swap_unit() {
+            elements.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+        }
+    }
+}
+
+/// Texts that belong to a file as a whole.
+pub type Metadata = BTreeMap<String, String>;
+
+/// What the headers of a file say.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) tensors: Vec<TensorInfo>,
+    /// What is not a tensor of Zellige, and why.
+    pub(crate) refused: Vec<(String, Error)>,
+    pub(crate) metadata: Metadata,
+}
+
+/// A tensor that a file shall hold: row-major, little-endian.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTensor {
+    /// Its name; not written into a `.npy` file, which has no place for it.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Its extents.
+    pub shape: Vec<i64>,
+}
+
+impl NewTensor {
+    /// A request; [`Writer::create`](crate::Writer::create) checks it.
+    pub fn new(name: impl Into<String>, dtype: Dtype, shape: impl Into<Vec<i64>>) -> NewTensor {
+        NewTensor { name: name.into(), dtype, shape: shape.into() }
+    }
+}

@@ -1,0 +1,62 @@
+//! Tensors in files: `.npy`, `.npz` and `.safetensors`.
+//!
+//! Reading is strict and happens before use: [`Container::open`] reads the headers and accepts a
+//! file only where every tensor lies inside it, with as many bytes as its dtype and shape take.
+//! Writing is atomic: a [`Writer`] fills a temporary file beside the final name and takes that
+//! name at the end, so whatever interrupts it, nobody sees half a file.
+//!
+//! Tensors larger than memory are read and written in parts at positions ([`Source::read_at`],
+//! [`Writer::write_at`]), or mapped by whoever may: both sides give the file and the byte at
+//! which each tensor begins.
+//!
+//! ```
+//! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
+//! use zellige_layout::Dtype;
+//! # let folder = std::env::temp_dir().join(format!("zellige-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! let path = folder.join("x.npy");
+//! let writer = Writer::create(&path, &[NewTensor::new("x", Dtype::Int16, [2, 3])], Kind::Npy)?;
+//! writer.write_at(0, 0, &[1, 0, 2, 0, 3, 0])?;
+//! writer.write_at(0, 6, &[4, 0, 5, 0, 6, 0])?;
+//! assert!(!path.exists());
+//! writer.finish()?;
+//!
+//! let file = Container::open(&path)?;
+//! let x = file.tensor("x")?;
+//! assert_eq!((x.dtype(), x.shape()), (Dtype::Int16, &[2, 3][..]));
+//! let mut last = [0; 2];
+//! file.source(x)?.read_at(&mut last, x.bytes() - 2)?;
+//! assert_eq!(last, [6, 0]);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), zellige_files::Error>(())
+//! ```
+//!
+//! # What it may not do
+//! Know layouts beyond row- and column-major, convert elements, map memory. There is no `unsafe`
+//! here.
+
+#![forbid(unsafe_code)]
+
+mod container;
+mod dtype;
+mod error;
+mod info;
+mod input;
+mod literal;
+mod npy;
+mod npz;
+mod safetensors;
+mod source;
+mod temporary;
+mod whole;
+mod writer;
+mod zip;
+mod zip_writer;
+
+pub use container::Container;
+pub use dtype::MAX_RANK;
+pub use error::{Error, Result};
+pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};
+pub use source::{Reader, Source};
+pub use whole::{read_all, write_all};
+pub use writer::Writer;

@@ -1,0 +1,291 @@
+//! The part of Python's literal syntax that headers of `.npy` files are written in.
+//!
+//! NumPy evaluates the header as Python; here it is parsed: strings, integers, `True`, `False`,
+//! `None`, tuples, lists and dictionaries with string keys. Nothing is ever evaluated.
+
+/// Brackets inside brackets; deeper is refused rather than recursed into.
+const MAX_DEPTH: usize = 16;
+
+/// A value and the byte at which it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Literal {
+    pub(crate) at: usize,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Int(i128),
+    Bool(bool),
+    None,
+    Tuple(Vec<Literal>),
+    List(Vec<Literal>),
+    Dict(Vec<(Literal, Literal)>),
+}
+
+impl Literal {
+    /// What it is, for a message.
+    pub(crate) fn describe(&self) -> &'static str {
+        match &self.value {
+            Value::Text(_) => "a string",
+            Value::Int(_) => "an integer",
+            Value::Bool(_) => "a boolean",
+            Value::None => "None",
+            Value::Tuple(_) => "a tuple",
+            Value::List(_) => "a list",
+            Value::Dict(_) => "a dictionary",
+        }
+    }
+}
+
+/// A refused text: the byte, what is there, what would be accepted.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refused {
+    pub(crate) at: usize,
+    pub(crate) what: String,
+    pub(crate) accepted: &'static str,
+}
+
+/// The one literal of `text`; only blanks may surround it.
+pub(crate) fn parse(text: &[u8]) -> Result<Literal, Refused> {
+    let mut parser = Parser { text, at: 0 };
+    let literal = parser.literal(0)?;
+    parser.blanks();
+    if parser.at < text.len() {
+        return Err(parser.refuse("blanks up to the end of the header"));
+    }
+    Ok(literal)
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn literal(&mut self, depth: usize) -> Result<Literal, Refused> {
+        self.blanks();
+        let at = self.at;
+        if depth > MAX_DEPTH {
+            return Err(self.refuse("at most 16 brackets inside each other"));
+        }
+        let value = match self.peek() {
+            Some(b'\'' | b'"') => Value::Text(self.text()?),
+            Some(b'-' | b'+' | b'0'..=b'9') => Value::Int(self.int()?),
+            Some(b'(') => self.tuple(depth)?,
+            Some(b'[') => Value::List(self.items(b']', depth)?.0),
+            Some(b'{') => Value::Dict(self.pairs(depth)?),
+            Some(b'A'..=b'Z' | b'a'..=b'z' | b'_') => self.word()?,
+            _ => return Err(self.refuse("a string, number, True, False, None, (, [ or {")),
+        };
+        Ok(Literal { at, value })
+    }
+
+    /// A tuple, or a value in parentheses: `(3)` is 3 and `(3,)` is a tuple.
+    fn tuple(&mut self, depth: usize) -> Result<Value, Refused> {
+        let (mut items, comma) = self.items(b')', depth)?;
+        match items.pop() {
+            Some(only) if items.is_empty() && !comma => Ok(only.value),
+            Some(last) => {
+                items.push(last);
+                Ok(Value::Tuple(items))
+            }
+            None => Ok(Value::Tuple(items)),
+        }
+    }
+
+    /// Values between brackets, and whether a comma follows the last one.
+    fn items(&mut self, close: u8, depth: usize) -> Result<(Vec<Literal>, bool), Refused> {
+        self.at += 1;
+        let mut items = Vec::new();
+        let mut comma = false;
+        loop {
+            self.blanks();
+            if self.take(close) {
+                return Ok((items, comma));
+            }
+            if !items.is_empty() && !comma {
+                return Err(self.refuse("a comma or the closing bracket"));
+            }
+            items.push(self.literal(depth + 1)?);
+            self.blanks();
+            comma = self.take(b',');
+        }
+    }
+
+    fn pairs(&mut self, depth: usize) -> Result<Vec<(Literal, Literal)>, Refused> {
+        self.at += 1;
+        let mut pairs: Vec<(Literal, Literal)> = Vec::new();
+        let mut comma = true;
+        loop {
+            self.blanks();
+            if self.take(b'}') {
+                return Ok(pairs);
+            }
+            if !comma {
+                return Err(self.refuse("a comma or }"));
+            }
+            let key = self.literal(depth + 1)?;
+            self.blanks();
+            if !self.take(b':') {
+                return Err(self.refuse("a colon after the key"));
+            }
+            pairs.push((key, self.literal(depth + 1)?));
+            self.blanks();
+            comma = self.take(b',');
+        }
+    }
+
+    fn text(&mut self) -> Result<String, Refused> {
+        let quote = self.text[self.at];
+        self.at += 1;
+        let from = self.at;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\\' => return Err(self.refuse("strings without escapes")),
+                b'\n' => return Err(self.refuse("a closing quote in the same line")),
+                _ if byte == quote => {
+                    let text = String::from_utf8_lossy(&self.text[from..self.at]).into_owned();
+                    self.at += 1;
+                    return Ok(text);
+                }
+                _ => self.at += 1,
+            }
+        }
+        Err(self.refuse("a closing quote"))
+    }
+
+    fn int(&mut self) -> Result<i128, Refused> {
+        let from = self.at;
+        let negative = self.take(b'-');
+        if !negative {
+            self.take(b'+');
+        }
+        let digits = self.at;
+        let mut value: i128 = 0;
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            let next = value.checked_mul(10).and_then(|v| v.checked_add(i128::from(digit - b'0')));
+            value = next.ok_or(Refused {
+                at: from,
+                what: "an integer of more than 127 bits".to_string(),
+                accepted: "integers of 64 bits",
+            })?;
+            self.at += 1;
+        }
+        if self.at == digits {
+            return Err(self.refuse("a digit"));
+        }
+        // Python 2 marked long integers, and its files are still about.
+        self.take(b'L');
+        Ok(if negative { -value } else { value })
+    }
+
+    fn word(&mut self) -> Result<Value, Refused> {
+        let from = self.at;
+        while let Some(b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        let known = match &self.text[from..self.at] {
+            b"True" => Value::Bool(true),
+            b"False" => Value::Bool(false),
+            b"None" => Value::None,
+            other => {
+                let word = crate::error::quote(&String::from_utf8_lossy(other));
+                let what = format!("the word `{word}`");
+                return Err(Refused { at: from, what, accepted: "True, False and None" });
+            }
+        };
+        Ok(known)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r' | b'\x0c') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn refuse(&self, accepted: &'static str) -> Refused {
+        let what = match self.peek() {
+            None => "the header ends".to_string(),
+            Some(byte) if byte.is_ascii_graphic() => format!("found `{}`", char::from(byte)),
+            Some(byte) => format!("found byte 0x{byte:02x}"),
+        };
+        Refused { at: self.at, what, accepted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(literal: &Literal) -> String {
+        let list = |items: &[Literal]| items.iter().map(show).collect::<Vec<_>>().join(" ");
+        match &literal.value {
+            Value::Text(text) => format!("'{text}'"),
+            Value::Int(n) => n.to_string(),
+            Value::Bool(b) => b.to_string(),
+            Value::None => "none".to_string(),
+            Value::Tuple(items) => format!("({})", list(items)),
+            Value::List(items) => format!("[{}]", list(items)),
+            Value::Dict(pairs) => {
+                let pairs = pairs.iter().map(|(k, v)| format!("{}:{}", show(k), show(v)));
+                format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    #[test]
+    fn literals_are_read() {
+        for (text, expected) in [
+            (" 'a' \n", "'a'"),
+            ("\"it's\"", "'it's'"),
+            ("-12", "-12"),
+            ("3L", "3"),
+            ("()", "()"),
+            ("(3)", "3"),
+            ("(3,)", "(3)"),
+            ("((1, 2), (3,),)", "((1 2) (3))"),
+            ("[ ('a', '<f4', (2,)), ]", "[('a' '<f4' (2))]"),
+            ("{'a': True, \"b\": None,}", "{'a':true 'b':none}"),
+            ("{}", "{}"),
+        ] {
+            assert_eq!(show(&parse(text.as_bytes()).unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_literal_is_refused_where_it_stands() {
+        for (text, at) in [
+            ("", 0),
+            ("(1 2)", 3),
+            ("(,)", 1),
+            ("(1,,)", 3),
+            ("{'a' 1}", 5),
+            ("{'a': 1 'b': 2}", 8),
+            ("{,}", 1),
+            ("'abc", 4),
+            ("'a\\x41'", 2),
+            ("__import__('os')", 0),
+            ("1 + 1", 2),
+            ("--1", 1),
+            ("1.5", 1),
+            ("999999999999999999999999999999999999999999", 0),
+            ("True True", 5),
+            ("\u{e9}", 0),
+        ] {
+            assert_eq!(parse(text.as_bytes()).map_err(|e| e.at), Err(at), "{text}");
+        }
+        assert!(parse("(".repeat(100_000).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! `.safetensors`: the length of a JSON header in 8 bytes, the header, the bytes of all tensors.
+//!
+//! The bytes of the tensors follow each other without a gap and end with the file.
+
+use crate::dtype;
+use crate::error::{Error, Result, quote};
+use crate::info::{Contents, Endian, Extent, Metadata, NewTensor, Order, TensorInfo};
+use crate::input::{Input, Spot};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The longest header: the limit of the format's own library.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// Where tensors begin in files that are written: a multiple of this.
+const ALIGN: usize = 64;
+
+const METADATA: &str = "__metadata__";
+
+/// One tensor of the header, as it is written there.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+/// Reads the header and checks that its tensors tile the rest of the file.
+pub(crate) fn read(input: &Input) -> Result<Contents> {
+    let size = input.bytes(0, 8, "the length of the header")?;
+    let size = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    if size > MAX_HEADER {
+        let what = format!("a header of {size} bytes");
+        return Err(input.spot().malformed(0, what, format!("at most {MAX_HEADER} bytes")));
+    }
+    let text = input.bytes(8, size, "the header")?;
+    let spot = Spot { base: 8, ..input.spot() };
+    let text = std::str::from_utf8(&text).map_err(|e| {
+        spot.malformed(e.valid_up_to() as u64, "bytes that are not text", "JSON in UTF-8")
+    })?;
+    let Members::<&RawValue>(members) =
+        serde_json::from_str(text).map_err(|e| json(&e, text, spot))?;
+
+    let data = 8 + size;
+    let mut contents = Contents::default();
+    let mut names = HashSet::new();
+    let mut ranges = Vec::new();
+    for (name, raw) in &members {
+        let at = position(raw.get(), text);
+        let spot = Spot { skip: at, ..spot };
+        if !names.insert(name.as_str()) {
+            return Err(spot.duplicate(0, name));
+        }
+        if name == METADATA {
+            let Members(texts) =
+                serde_json::from_str(raw.get()).map_err(|e| json(&e, raw.get(), spot))?;
+            for (key, text) in texts {
+                if contents.metadata.contains_key(&key) {
+                    return Err(spot.duplicate(0, &key));
+                }
+                contents.metadata.insert(key, text);
+            }
+            continue;
+        }
+        let entry: Entry =
+            serde_json::from_str(raw.get()).map_err(|e| json(&e, raw.get(), spot))?;
+        let range = entry.data_offsets;
+        if range.0 > range.1 {
+            let what = format!("data_offsets {range:?} of `{}`", quote(name));
+            return Err(spot.malformed(0, what, "a begin that is not behind the end"));
+        }
+        let what = format!("the data up to the end of `{}`", quote(name));
+        input.spot().fits(data, range.1, input.len, &what)?;
+        ranges.push((range, name.as_str()));
+        match tensor(name, &entry, data, spot) {
+            Ok(tensor) => contents.tensors.push(tensor),
+            Err(error @ Error::Dtype { .. }) => contents.refused.push((name.clone(), error)),
+            Err(error) => return Err(error),
+        }
+    }
+    tiled(ranges, data, input)?;
+    Ok(contents)
+}
+
+fn tensor(name: &str, entry: &Entry, data: u64, spot: Spot<'_>) -> Result<TensorInfo> {
+    let dtype = dtype::from_safetensors(&entry.dtype).map_err(|help| {
+        spot.dtype(0, format!("`{}` of `{}`", quote(&entry.dtype), quote(name)), help)
+    })?;
+    let bad = |what: String, accepted: String| {
+        spot.malformed(0, format!("`{}`: {what}", quote(name)), accepted)
+    };
+    let shape = entry.shape.iter().map(|&n| i64::try_from(n)).collect::<Result<Vec<_>, _>>();
+    let shape =
+        shape.map_err(|_| bad("an extent of 2^63 or more".into(), "smaller ones".into()))?;
+    let bytes =
+        dtype::bytes_of(dtype, &shape).map_err(|what| bad(what, "a shape that fits".into()))?;
+    let (begin, end) = entry.data_offsets;
+    if end - begin != bytes {
+        let what = format!("data_offsets span {} bytes", end - begin);
+        return Err(bad(what, format!("{bytes} bytes, which {shape:?} of {dtype} takes")));
+    }
+    Ok(TensorInfo {
+        name: name.to_string(),
+        dtype,
+        shape,
+        order: Order::RowMajor,
+        endian: Endian::Little,
+        bytes,
+        extent: Extent::plain(data + begin, bytes),
+    })
+}
+
+/// That the ranges follow each other from the first byte of the data to the last of the file.
+fn tiled(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &Input) -> Result<()> {
+    const ACCEPTED: &str = "tensors that follow each other and end with the file";
+    ranges.sort_unstable();
+    let mut reached = 0;
+    let mut before = "the header";
+    for ((begin, end), name) in ranges {
+        if begin < reached {
+            return Err(Error::Overlap {
+                path: input.path.clone(),
+                at: data + begin,
+                first: quote(before),
+                second: quote(name),
+            });
+        }
+        if begin > reached {
+            let what = format!("{} bytes belong to no tensor", begin - reached);
+            return Err(input.spot().malformed(data + reached, what, ACCEPTED));
+        }
+        (reached, before) = (end, name);
+    }
+    let rest = input.len - data - reached;
+    if rest > 0 {
+        let what = format!("{rest} bytes belong to no tensor");
+        return Err(input.spot().malformed(data + reached, what, ACCEPTED));
+    }
+    Ok(())
+}
+
+/// The header of a file with these tensors, and where the bytes of each begin.
+///
+/// Wide elements come first: then each tensor begins at a multiple of its element size, as gaps
+/// are not allowed.
+pub(crate) fn write(
+    tensors: &[(&NewTensor, u64)],
+    metadata: &Metadata,
+) -> Result<(Vec<u8>, Vec<u64>), String> {
+    let mut order: Vec<usize> = (0..tensors.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(tensors[i].0.dtype.bits()));
+    let mut members = serde_json::Map::new();
+    if !metadata.is_empty() {
+        members.insert(METADATA.to_string(), serde_json::json!(metadata));
+    }
+    let mut offsets = vec![0; tensors.len()];
+    let mut reached = 0u64;
+    for i in order {
+        let (tensor, bytes) = tensors[i];
+        if tensor.name == METADATA {
+            return Err(format!("`{METADATA}` is not the name of a tensor"));
+        }
+        let end = reached.checked_add(bytes).ok_or("all tensors together pass 2^64 bytes")?;
+        let name = dtype::to_safetensors(tensor.dtype)?;
+        let entry = serde_json::json!({
+            "dtype": name, "shape": tensor.shape, "data_offsets": [reached, end],
+        });
+        members.insert(tensor.name.clone(), entry);
+        offsets[i] = reached;
+        reached = end;
+    }
+    let mut header = serde_json::Value::Object(members).to_string().into_bytes();
+    header.resize((8 + header.len()).next_multiple_of(ALIGN) - 8, b' ');
+    let size = header.len() as u64;
+    if size > MAX_HEADER {
+        return Err(format!("a header of {size} bytes, where {MAX_HEADER} are allowed"));
+    }
+    let start = 8 + size;
+    offsets.iter_mut().for_each(|offset| *offset += start);
+    Ok(([&size.to_le_bytes()[..], &header].concat(), offsets))
+}
+
+/// The members of a JSON object in order, so that a name that occurs twice is seen.
+struct Members<V>(Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Collect<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
+            type Value = Members<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(Collect(PhantomData))
+    }
+}
+
+/// Where a part of the text begins in it.
+fn position(part: &str, text: &str) -> u64 {
+    (part.as_ptr().addr()).saturating_sub(text.as_ptr().addr()) as u64
+}
+
+/// A refusal of the JSON parser, whose line and column become a byte.
+fn json(error: &serde_json::Error, text: &str, spot: Spot<'_>) -> Error {
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+    let accepted = "{\"name\": {\"dtype\": \"F32\", \"shape\": [..], \"data_offsets\": [begin, end]}, \
+                    ..} with an optional \"__metadata__\" of strings";
+    let what = error.to_string();
+    // It may quote a name of any length.
+    let what: String =
+        what.split(" at line ").next().unwrap_or_default().chars().take(200).collect();
+    spot.malformed(at as u64, format!("header: {what}"), accepted)
+}

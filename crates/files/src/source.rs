@@ -1,0 +1,196 @@
+//! The bytes of one tensor: at positions, or as a stream.
+
+use crate::error::{Error, Result};
+use crate::info::TensorInfo;
+use crate::input::{Input, Window};
+use flate2::read::DeflateDecoder;
+use std::fs::File;
+use std::io::{self, Read};
+
+/// The bytes of a tensor, readable at any position and from any number of threads.
+///
+/// Positions count from the first element. Bytes come as they lie in the file: their order is
+/// [`TensorInfo::endian`].
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    input: &'a Input,
+    info: &'a TensorInfo,
+    start: u64,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(input: &'a Input, info: &'a TensorInfo) -> Result<Source<'a>> {
+        let start = info.data_offset().ok_or_else(|| Error::Compressed {
+            path: input.path.clone(),
+            at: info.extent.start,
+            name: info.name.clone(),
+        })?;
+        Ok(Source { input, info, start })
+    }
+
+    /// Bytes of the tensor.
+    pub fn bytes(&self) -> u64 {
+        self.info.bytes
+    }
+
+    /// The file, for mapping: the tensor begins at byte [`data_offset`](Source::data_offset).
+    pub fn file(&self) -> &'a File {
+        &self.input.file
+    }
+
+    /// The byte of the file at which the first element lies.
+    pub fn data_offset(&self) -> u64 {
+        self.start
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let len = buffer.len() as u64;
+        inside(self.info, offset, len, &self.input.path)?;
+        self.input.read_exact_at(buffer, self.start + offset)
+    }
+}
+
+/// That `offset..offset + len` lies inside of a tensor.
+pub(crate) fn inside(
+    info: &TensorInfo,
+    offset: u64,
+    len: u64,
+    path: &std::path::Path,
+) -> Result<()> {
+    if offset.checked_add(len).is_some_and(|end| end <= info.bytes) {
+        return Ok(());
+    }
+    let (path, name) = (path.to_path_buf(), info.name.clone());
+    Err(Error::OutOfRange { path, name, offset, len, bytes: info.bytes })
+}
+
+/// The bytes of a tensor from start to end, decompressed where they are compressed.
+///
+/// The read that gives the last byte also checks what the container knows about the whole: the
+/// CRC-32 of a `.npz` entry, and that its compressed stream ends there. A reader that has given
+/// every byte without an error has therefore given the right ones.
+pub struct Reader<'a> {
+    input: &'a Input,
+    info: &'a TensorInfo,
+    stream: Stream<'a>,
+    hash: Option<crc32fast::Hasher>,
+    left: u64,
+}
+
+enum Stream<'a> {
+    Plain(Window<'a>),
+    Deflated(Box<DeflateDecoder<Window<'a>>>),
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(window) => window.read(buffer),
+            Stream::Deflated(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(input: &'a Input, info: &'a TensorInfo) -> Result<Reader<'a>> {
+        let extent = info.extent;
+        let window = input.window(extent.start, extent.length);
+        let stream = if extent.deflated {
+            Stream::Deflated(Box::new(DeflateDecoder::new(window)))
+        } else {
+            Stream::Plain(window)
+        };
+        let hash = extent.crc.map(|_| crc32fast::Hasher::new());
+        let mut reader = Reader { input, info, stream, hash, left: extent.head + info.bytes };
+        // The header is part of what the checksum covers.
+        let head = reader.by_ref().take(extent.head);
+        io::copy(&mut { head }, &mut io::sink()).map_err(|e| reader.error(e))?;
+        Ok(reader)
+    }
+
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Fills `buffer`; the bytes must still be [`left`](Reader::left).
+    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<()> {
+        let offset = self.info.bytes.saturating_sub(self.left);
+        inside(self.info, offset, buffer.len() as u64, &self.input.path)?;
+        self.read_exact(buffer).map_err(|e| self.error(e))
+    }
+
+    /// Reads what is left, only to check it.
+    pub fn check(mut self) -> Result<()> {
+        io::copy(&mut self, &mut io::sink()).map(|_| ()).map_err(|e| self.error(e))
+    }
+
+    /// The error inside of an `io::Error` that `read` gave, or one around it.
+    fn error(&self, error: io::Error) -> Error {
+        match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => Error::io(&self.input.path, format!("read `{}`", self.info.name), error),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let extent = self.info.extent;
+        if let Stream::Deflated(decoder) = &mut self.stream {
+            let more = decoder.read(&mut [0]).map_err(|e| unpack(self.input, self.info, &e))?;
+            if more != 0 || decoder.total_in() != extent.length {
+                let error = io::Error::other("it does not end with its last element");
+                return Err(unpack(self.input, self.info, &error));
+            }
+        }
+        let computed = self.hash.take().map(crc32fast::Hasher::finalize);
+        match extent.crc.zip(computed) {
+            Some((stored, computed)) if stored != computed => Err(Error::Checksum {
+                path: self.input.path.clone(),
+                at: extent.start,
+                name: self.info.name.clone(),
+                stored,
+                computed,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn unpack(input: &Input, info: &TensorInfo, error: &io::Error) -> Error {
+    let what = format!("the compressed bytes of `{}`: {error}", info.name);
+    input.spot().malformed(info.extent.start, what, "a whole deflate stream of the array")
+}
+
+impl Read for Reader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let got = match self.stream.read(&mut buffer[..most]) {
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) if self.info.extent.deflated => {
+                return Err(io::Error::other(unpack(self.input, self.info, &error)));
+            }
+            Err(error) => return Err(error),
+        };
+        if got == 0 {
+            let error = io::Error::from(io::ErrorKind::UnexpectedEof);
+            let error = match self.info.extent.deflated {
+                true => unpack(self.input, self.info, &error),
+                false => return Err(error),
+            };
+            return Err(io::Error::other(error));
+        }
+        if let Some(hash) = &mut self.hash {
+            hash.update(&buffer[..got]);
+        }
+        self.left -= got as u64;
+        if self.left == 0 {
+            self.finish().map_err(io::Error::other)?;
+        }
+        Ok(got)
+    }
+}

@@ -1,0 +1,233 @@
+//! A file of tensors that is being written.
+
+use crate::dtype;
+use crate::error::{Error, Result, quote};
+use crate::info::{Endian, Extent, Kind, Metadata, NewTensor, Order, TensorInfo};
+use crate::npy;
+use crate::safetensors;
+
+use crate::source::inside;
+use crate::temporary::Temporary;
+use crate::zip_writer::{self, Planned};
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes that are read at once for a checksum.
+const CHUNK: usize = 1 << 20;
+
+/// A file whose headers are written and whose tensors are to be filled.
+///
+/// Everything goes into a temporary file beside the final name. [`Writer::finish`] puts it there
+/// in one step; without it, nothing under the final name changes and the temporary file goes.
+/// Bytes that are never written are zero.
+#[derive(Debug)]
+pub struct Writer {
+    temporary: Temporary,
+    tensors: Vec<TensorInfo>,
+    entries: Vec<Planned>,
+}
+
+/// Headers with their places, where each tensor goes, and how long the file will be.
+struct Plan {
+    headers: Vec<(u64, Vec<u8>)>,
+    extents: Vec<Extent>,
+    entries: Vec<Planned>,
+    length: u64,
+}
+
+impl Writer {
+    /// Begins a file with these tensors. The whole request is checked before anything is created,
+    /// and the file has its full length from the start.
+    pub fn create(path: impl AsRef<Path>, tensors: &[NewTensor], kind: Kind) -> Result<Writer> {
+        Writer::create_with_metadata(path, tensors, kind, &Metadata::new())
+    }
+
+    /// The same with texts about the file as a whole, which only `.safetensors` can hold.
+    pub fn create_with_metadata(
+        path: impl AsRef<Path>,
+        tensors: &[NewTensor],
+        kind: Kind,
+        metadata: &Metadata,
+    ) -> Result<Writer> {
+        let path = path.as_ref();
+        if kind != Kind::Safetensors && !metadata.is_empty() {
+            let what = format!(".{} has no place for metadata", kind.extension());
+            return Err(Error::request(path, what, "none, or a .safetensors file"));
+        }
+        let mut names = HashSet::new();
+        let mut sized = Vec::new();
+        for tensor in tensors {
+            if !names.insert(&tensor.name) {
+                let name = quote(&tensor.name);
+                return Err(Error::request(path, format!("two tensors `{name}`"), "unique names"));
+            }
+            let bytes = dtype::bytes_of(tensor.dtype, &tensor.shape).map_err(|what| {
+                let what = format!("the shape of `{}`: {what}", quote(&tensor.name));
+                Error::request(path, what, "a shape that fits")
+            })?;
+            sized.push((tensor, bytes));
+        }
+        let plan = match kind {
+            Kind::Npy => plan_npy(&sized, path)?,
+            Kind::Npz => plan_npz(&sized, path)?,
+            Kind::Safetensors => plan_safetensors(&sized, metadata, path)?,
+        };
+
+        let temporary = Temporary::create(path)?;
+        let failed = |action: &str, e| Error::io(temporary.path(), action.to_string(), e);
+        temporary.file.set_len(plan.length).map_err(|e| failed("reserve its length", e))?;
+        for (at, header) in &plan.headers {
+            temporary.file.write_all_at(header, *at).map_err(|e| failed("write a header", e))?;
+        }
+        let info = |((tensor, bytes), extent): (&(&NewTensor, u64), Extent)| TensorInfo {
+            name: tensor.name.clone(),
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+            order: Order::RowMajor,
+            endian: Endian::Little,
+            bytes: *bytes,
+            extent,
+        };
+        let tensors = sized.iter().zip(plan.extents).map(info).collect();
+        Ok(Writer { temporary, tensors, entries: plan.entries })
+    }
+
+    /// The tensors in the order of the request, with the places of their elements.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// The temporary file, for mapping; open for reading and writing.
+    pub fn file(&self) -> &File {
+        &self.temporary.file
+    }
+
+    /// The temporary file's name.
+    pub fn temporary_path(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// Writes bytes of the tensor of that index, from byte `offset` of it on. Threads may write
+    /// different parts at the same time.
+    ///
+    /// # Errors
+    /// There is no such tensor, or the bytes would not lie inside it; nothing is written then.
+    pub fn write_at(&self, tensor: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        let info = self.tensors.get(tensor).ok_or_else(|| {
+            let accepted = format!("indices below {}", self.tensors.len());
+            Error::request(self.temporary.target(), format!("tensor {tensor}"), accepted)
+        })?;
+        inside(info, offset, bytes.len() as u64, self.temporary.target())?;
+        let at = info.extent.start + info.extent.head + offset;
+        self.temporary.file.write_all_at(bytes, at).map_err(|e| {
+            let action = format!("write {} bytes at byte {at}", bytes.len());
+            Error::io(self.temporary.path(), action, e)
+        })
+    }
+
+    /// Completes the file, puts its bytes on the disk and gives it its final name.
+    ///
+    /// For `.npz` this reads every byte once more: checksums are of the file as it is.
+    pub fn finish(self) -> Result<()> {
+        if let Some(last) = self.entries.last() {
+            let crcs =
+                self.entries.iter().map(|e| self.checksum(e)).collect::<Result<Vec<u32>>>()?;
+            let end = last.start + last.size;
+            for (entry, crc) in self.entries.iter().zip(&crcs) {
+                self.put(&entry.header(*crc), entry.at())?;
+            }
+            self.put(&zip_writer::directory(&self.entries, &crcs, end), end)?;
+        }
+        self.temporary.keep()
+    }
+
+    fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
+        let failed = |e| Error::io(self.temporary.path(), format!("write at byte {at}"), e);
+        self.temporary.file.write_all_at(bytes, at).map_err(failed)
+    }
+
+    fn checksum(&self, entry: &Planned) -> Result<u32> {
+        let mut hash = crc32fast::Hasher::new();
+        let mut buffer = vec![0; CHUNK];
+        let mut at = entry.start;
+        let mut left = entry.size;
+        while left > 0 {
+            let part = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let failed = |e| Error::io(self.temporary.path(), format!("read back byte {at}"), e);
+            self.temporary.file.read_exact_at(&mut buffer[..part], at).map_err(failed)?;
+            hash.update(&buffer[..part]);
+            at += part as u64;
+            left -= part as u64;
+        }
+        Ok(hash.finalize())
+    }
+}
+
+fn unnamed(path: &Path, tensor: &NewTensor, help: String) -> Error {
+    let dtype = format!("{} of `{}`", tensor.dtype, quote(&tensor.name));
+    Error::Dtype { path: path.to_path_buf(), at: 0, dtype, help }
+}
+
+fn too_long(path: &Path) -> Error {
+    Error::request(path, "the file would pass 2^64 bytes", "smaller tensors")
+}
+
+fn plan_npy(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
+    let [(tensor, bytes)] = tensors else {
+        let what = format!("{} tensors in one .npy file", tensors.len());
+        return Err(Error::request(path, what, "exactly one; .npz and .safetensors hold several"));
+    };
+    let header =
+        npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
+    let head = header.len() as u64;
+    let length = head.checked_add(*bytes).ok_or_else(|| too_long(path))?;
+    let extents = vec![Extent { head, ..Extent::plain(0, length) }];
+    Ok(Plan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
+}
+
+fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
+    let mut plan = Plan { headers: vec![], extents: vec![], entries: vec![], length: 0 };
+    for (tensor, bytes) in tensors {
+        let name = format!("{}.npy", tensor.name);
+        if name.len() > usize::from(u16::MAX) || name.contains('\0') {
+            let what = format!("the name `{}`", quote(&tensor.name));
+            return Err(Error::request(path, what, "names below 64 KiB without a NUL"));
+        }
+        let head =
+            npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
+        let size = bytes.checked_add(head.len() as u64);
+        let entry = size.and_then(|size| Planned::new(name, plan.length, size));
+        let entry = entry.ok_or_else(|| too_long(path))?;
+        let extent = Extent { head: head.len() as u64, ..Extent::plain(entry.start, entry.size) };
+        plan.length = entry.end().ok_or_else(|| too_long(path))?;
+        plan.headers.push((entry.start, head));
+        plan.extents.push(extent);
+        plan.entries.push(entry);
+    }
+    let none = vec![0; plan.entries.len()];
+    let directory = zip_writer::directory(&plan.entries, &none, plan.length);
+    if plan.entries.is_empty() {
+        plan.headers.push((0, directory.clone()));
+    }
+    let length = plan.length.checked_add(directory.len() as u64);
+    plan.length = length.ok_or_else(|| too_long(path))?;
+    Ok(plan)
+}
+
+fn plan_safetensors(
+    tensors: &[(&NewTensor, u64)],
+    metadata: &Metadata,
+    path: &Path,
+) -> Result<Plan> {
+    for (tensor, _) in tensors {
+        dtype::to_safetensors(tensor.dtype).map_err(|help| unnamed(path, tensor, help))?;
+    }
+    let (header, offsets) = safetensors::write(tensors, metadata)
+        .map_err(|what| Error::request(path, what, "less, or other names"))?;
+    let total = tensors.iter().try_fold(header.len() as u64, |sum, (_, n)| sum.checked_add(*n));
+    let length = total.ok_or_else(|| too_long(path))?;
+    let extents = offsets.iter().zip(tensors).map(|(at, (_, n))| Extent::plain(*at, *n)).collect();
+    Ok(Plan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
+}

@@ -1,0 +1,156 @@
+//! A zip archive of stored entries whose sizes are known before their bytes.
+
+use crate::npy;
+use crate::zip::{CENTRAL, END, END64, EXTRA64, LOCAL, LOCATOR64, WIDE16, WIDE32};
+
+/// A field of extra data that only moves what follows: the one Android's tools align with.
+const EXTRA_ALIGN: u16 = 0xd935;
+/// 1 January 1980, the zero of the format: the same tensors give the same file.
+const DATE: u16 = 0x0021;
+
+/// An entry that has its place.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    name: String,
+    /// Where its header begins.
+    at: u64,
+    /// Where its content begins, a multiple of 64.
+    pub(crate) start: u64,
+    /// Bytes of its content.
+    pub(crate) size: u64,
+}
+
+impl Planned {
+    /// An entry behind byte `at`; `None` past 2^64 bytes.
+    pub(crate) fn new(name: String, at: u64, size: u64) -> Option<Planned> {
+        let mut entry = Planned { name, at, start: 0, size };
+        let prefix = entry.header(0).len() as u64;
+        let aligned = at.checked_add(prefix)?.checked_next_multiple_of(npy::ALIGN)?;
+        // The smallest field that aligns has 6 bytes.
+        let short = matches!(aligned - at - prefix, 1..6);
+        entry.start = aligned.checked_add(if short { npy::ALIGN } else { 0 })?;
+        entry.end()?;
+        Some(entry)
+    }
+
+    /// The byte behind its content.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.start.checked_add(self.size)
+    }
+
+    /// Where its header begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Its header, up to where its content begins.
+    pub(crate) fn header(&self, crc: u32) -> Vec<u8> {
+        let mut extra = Vec::new();
+        let size = narrow(self.size);
+        if size == WIDE32 {
+            put64(&mut extra, &[self.size, self.size]);
+        }
+        let prefix = self.at + (30 + self.name.len() + extra.len()) as u64;
+        if let Some(gap @ 6..) = self.start.checked_sub(prefix) {
+            let gap = u16::try_from(gap).expect("a gap is shorter than two alignments");
+            put16(&mut extra, &[EXTRA_ALIGN, gap - 4, 64]);
+            extra.resize(extra.len() + usize::from(gap) - 6, 0);
+        }
+        let mut out = Vec::new();
+        put32(&mut out, &[LOCAL]);
+        put16(&mut out, &[self.version(), self.flags(), 0, 0, DATE]);
+        put32(&mut out, &[crc, size, size]);
+        put16(&mut out, &[self.name_len(), short(extra.len())]);
+        out.extend_from_slice(self.name.as_bytes());
+        out.extend(extra);
+        out
+    }
+
+    /// Its line in the directory.
+    fn listed(&self, crc: u32) -> Vec<u8> {
+        let (size, at) = (narrow(self.size), narrow(self.at));
+        let mut wide = Vec::new();
+        if size == WIDE32 {
+            wide.extend([self.size, self.size]);
+        }
+        if at == WIDE32 {
+            wide.push(self.at);
+        }
+        let mut extra = Vec::new();
+        if !wide.is_empty() {
+            put64(&mut extra, &wide);
+        }
+        let mut out = Vec::new();
+        put32(&mut out, &[CENTRAL]);
+        // Made by a Unix, whose permissions are in the high half of the attributes.
+        put16(&mut out, &[3 << 8 | 45, self.version(), self.flags(), 0, 0, DATE]);
+        put32(&mut out, &[crc, size, size]);
+        put16(&mut out, &[self.name_len(), short(extra.len()), 0, 0, 0]);
+        put32(&mut out, &[0o100644 << 16, at]);
+        out.extend_from_slice(self.name.as_bytes());
+        out.extend(extra);
+        out
+    }
+
+    fn version(&self) -> u16 {
+        if narrow(self.size) == WIDE32 || narrow(self.at) == WIDE32 { 45 } else { 20 }
+    }
+
+    /// Bit 11: the name is in UTF-8.
+    fn flags(&self) -> u16 {
+        if self.name.is_ascii() { 0 } else { 1 << 11 }
+    }
+
+    fn name_len(&self) -> u16 {
+        short(self.name.len())
+    }
+}
+
+/// The directory at byte `at` and what ends the archive. Its length does not depend on the sums.
+pub(crate) fn directory(entries: &[Planned], crcs: &[u32], at: u64) -> Vec<u8> {
+    let mut out: Vec<u8> =
+        entries.iter().zip(crcs).flat_map(|(entry, crc)| entry.listed(*crc)).collect();
+    let size = out.len() as u64;
+    let count = entries.len() as u64;
+    let count16 = u16::try_from(count).unwrap_or(WIDE16);
+    if count16 == WIDE16 || narrow(size) == WIDE32 || narrow(at) == WIDE32 {
+        let record = at + size;
+        put32(&mut out, &[END64]);
+        out.extend(44u64.to_le_bytes());
+        put16(&mut out, &[3 << 8 | 45, 45]);
+        put32(&mut out, &[0, 0]);
+        for number in [count, count, size, at] {
+            out.extend(number.to_le_bytes());
+        }
+        put32(&mut out, &[LOCATOR64, 0]);
+        out.extend(record.to_le_bytes());
+        put32(&mut out, &[1]);
+    }
+    put32(&mut out, &[END]);
+    put16(&mut out, &[0, 0, count16, count16]);
+    put32(&mut out, &[narrow(size), narrow(at)]);
+    put16(&mut out, &[0]);
+    out
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(WIDE32)
+}
+
+fn short(length: usize) -> u16 {
+    u16::try_from(length).expect("names are checked and extra data is short")
+}
+
+fn put16(out: &mut Vec<u8>, numbers: &[u16]) {
+    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+}
+
+fn put32(out: &mut Vec<u8>, numbers: &[u32]) {
+    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+}
+
+/// The field of extra data with numbers of 64 bits.
+fn put64(out: &mut Vec<u8>, numbers: &[u64]) {
+    put16(out, &[EXTRA64, short(numbers.len() * 8)]);
+    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+}
