@@ -21,6 +21,7 @@
 mod between;
 mod buffer;
 mod cover;
+mod dci;
 mod engine;
 mod plan;
 pub mod reference;
@@ -28,5 +29,6 @@ mod side;
 
 pub use between::Fill;
 pub use buffer::Buffer;
+pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
 pub use engine::{MoveError, Mover};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};

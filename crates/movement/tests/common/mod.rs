@@ -1,5 +1,5 @@
 //! Random layouts, and buffers between guard pages.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use zellige_layout::{Axis, Extent, Iter, Layout, Swizzle, TileLayout, Window};
 
