@@ -111,7 +111,7 @@ fn main() {
         let copier = Mover::new(&copy_plan, 2).expect("a mover");
         let mut from = Buffer::zeroed(mover.src_bytes());
         for (i, b) in from.iter_mut().enumerate() {
-            *b = (i * 31) as u8;
+            *b = (i * 31).to_le_bytes()[0];
         }
         let mut to = Buffer::zeroed(mover.dst_bytes());
         to.fill(1);

@@ -83,7 +83,7 @@ mod tests {
             let mut b = Buffer::zeroed(len);
             assert_eq!(b.len(), len);
             assert!(b.iter().all(|x| *x == 0));
-            assert!(len == 0 || b.as_ptr().addr() % LINE == 0);
+            assert!(len == 0 || b.as_ptr().addr().is_multiple_of(LINE));
             if let Some(x) = b.last_mut() {
                 *x = 1;
             }

@@ -75,7 +75,12 @@ pub struct Transfer {
 
 impl Transfer {
     /// Plans the transfer of a host tensor to or from a device layout that is bound to it.
-    pub fn new(host: &Strided, device: &StickLayout, dtype: Dtype, direction: Direction) -> Result<Transfer> {
+    pub fn new(
+        host: &Strided,
+        device: &StickLayout,
+        dtype: Dtype,
+        direction: Direction,
+    ) -> Result<Transfer> {
         let (h, d) = (host.to_layout()?, device.lower()?);
         let (src, dst) = match direction {
             Direction::HostToDevice => (&h, &d),
@@ -100,15 +105,28 @@ impl Transfer {
         let to_device = self.direction == Direction::HostToDevice;
         self.flat()
             .map(|(nest, a, b)| {
-                let (src, dst) = (nest.loops.iter().map(|l| l.src), nest.loops.iter().map(|l| l.dst));
+                let (src, dst) =
+                    (nest.loops.iter().map(|l| l.src), nest.loops.iter().map(|l| l.dst));
                 let (src, dst): (Vec<i64>, Vec<i64>) = (src.collect(), dst.collect());
                 let ranges = nest.loops.iter().map(|l| l.range).collect();
                 if to_device {
                     let (host_offset, device_offset) = (a, b);
-                    NamedNest { ranges, host_strides: src, device_strides: dst, host_offset, device_offset }
+                    NamedNest {
+                        ranges,
+                        host_strides: src,
+                        device_strides: dst,
+                        host_offset,
+                        device_offset,
+                    }
                 } else {
                     let (host_offset, device_offset) = (b, a);
-                    NamedNest { ranges, host_strides: dst, device_strides: src, host_offset, device_offset }
+                    NamedNest {
+                        ranges,
+                        host_strides: dst,
+                        device_strides: src,
+                        host_offset,
+                        device_offset,
+                    }
                 }
             })
             .collect()
@@ -123,14 +141,17 @@ impl Transfer {
         let host_format = self.dtype.host_format()?.name().to_string();
         let device_format = self.device.device_dtype().name().to_string();
         let to_device = self.direction == Direction::HostToDevice;
-        let or_swap = |host, device| if to_device { (host, device) } else { (device, host) };
-        let (input, output) = or_swap(host_shape, device_shape);
-        let (from, to) = or_swap(host_format, device_format);
+        let (input, output) = in_order(to_device, host_shape, device_shape);
+        let (from, to) = in_order(to_device, host_format, device_format);
         let dcsi = self
             .flat()
             .map(|(nest, a, b)| {
                 let column = |f: fn(&crate::Loop) -> i64, unit: i64| -> Vec<i64> {
-                    if nest.loops.is_empty() { vec![unit] } else { nest.loops.iter().rev().map(f).collect() }
+                    if nest.loops.is_empty() {
+                        vec![unit]
+                    } else {
+                        nest.loops.iter().rev().map(f).collect()
+                    }
                 };
                 Dcsi {
                     size_: column(|l| l.range, 1),
@@ -151,4 +172,9 @@ impl Transfer {
             dcsi_: dcsi,
         })
     }
+}
+
+/// What is read, then what is written.
+fn in_order<T>(to_device: bool, host: T, device: T) -> (T, T) {
+    if to_device { (host, device) } else { (device, host) }
 }

@@ -1,5 +1,7 @@
 //! The CPU engine against the reference mover: all widths, odd sizes, offsets, threads, guard pages.
 
+#![allow(clippy::cast_possible_truncation, reason = "the low bits of a mixed number are the value")]
+
 mod common;
 
 use common::{Guarded, elements, injective, windowed};
@@ -33,7 +35,8 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     reference::move_elements(src, dst, &from, &mut want, Some(fill)).expect("small");
     let bytes_of = |v: &[T]| -> Vec<u8> {
         // SAFETY: the values are plain integers without padding.
-        unsafe { std::slice::from_raw_parts(v.as_ptr().cast::<u8>(), v.len() * width) }.to_vec()
+        unsafe { std::slice::from_raw_parts(v.as_ptr().cast::<u8>(), std::mem::size_of_val(v)) }
+            .to_vec()
     };
     let mover = Mover::new(&plan, width).expect("a width");
     for (at_end, threads) in threads.iter().flat_map(|t| [(true, *t), (false, *t)]) {

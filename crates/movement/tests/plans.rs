@@ -4,9 +4,7 @@ mod common;
 
 use common::{injective, windowed};
 use proptest::prelude::*;
-use zellige_layout::{
-    Axis, Extent, Iter, Layout, StickLayout, Strided, Swizzle, TileLayout, Window,
-};
+use zellige_layout::{Axis, Iter, Layout, StickLayout, Strided, TileLayout};
 use zellige_movement::{Fill, Plan, reference};
 
 /// Runs a plan and the reference side by side on fresh buffers.

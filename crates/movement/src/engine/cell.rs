@@ -53,7 +53,7 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
         if STREAM {
             let off = d.addr() & (L::BYTES - 1);
             if off != 0 {
-                if L::BYTES > 16 && d.addr() % 16 == 0 {
+                if L::BYTES > 16 && d.addr().is_multiple_of(16) {
                     // Between two lines: narrower registers still go around the caches.
                     copy::<Plain, true>(s, d, bytes);
                     return;

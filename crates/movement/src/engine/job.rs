@@ -70,10 +70,10 @@ impl Job {
         let w = width.cast_signed();
         let axis = |l: &Loop| Axis {
             n: isize::try_from(l.range).unwrap_or(isize::MAX),
-            src: l.src as isize * w,
-            dst: l.dst as isize * w,
+            src: in_bytes(l.src, w),
+            dst: in_bytes(l.dst, w),
         };
-        let starts = nest.starts.iter().map(|(a, b)| (*a as isize * w, *b as isize * w)).collect();
+        let starts = nest.starts.iter().map(|(a, b)| (in_bytes(*a, w), in_bytes(*b, w))).collect();
         let loops = nest.loops.iter().map(axis).collect();
         Job::build(loops, starts, width, stream)
     }
@@ -92,10 +92,10 @@ impl Job {
                 run = part.unsigned_abs() * width;
                 loops.push(Axis { n: n / part, src: 0, dst: part * w });
             } else {
-                loops.push(Axis { n, src: 0, dst: *stride as isize * w });
+                loops.push(Axis { n, src: 0, dst: in_bytes(*stride, w) });
             }
         }
-        let starts = fill.starts.iter().map(|b| (0, *b as isize * w)).collect();
+        let starts = fill.starts.iter().map(|b| (0, in_bytes(*b, w))).collect();
         Job::rows(loops, starts, run, stream)
     }
 
@@ -241,7 +241,7 @@ impl Job {
                     b,
                     src,
                     dst,
-                )
+                );
             };
             // The next tile: fastest first.
             j += 1;
@@ -287,7 +287,7 @@ impl Job {
                     run(src.offset(a), dst.offset(b), bytes, x_part, y_part, &self.starts);
                 }
                 Kernel::Rows { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), bytes, x_part, y_part)
+                    run(src.offset(a), dst.offset(b), bytes, x_part, y_part);
                 }
                 Kernel::Transpose { run } => {
                     let tile = Tile {
@@ -332,4 +332,10 @@ fn without(loops: &[Axis], drop: &[usize]) -> Vec<Axis> {
 fn even(n: isize, most: isize) -> isize {
     let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
+}
+
+/// Elements as bytes. Strides and offsets of a plan stay inside its buffers, whose length in bytes was
+/// checked to fit.
+fn in_bytes(elements: i64, width: isize) -> isize {
+    isize::try_from(elements).expect("inside a buffer") * width
 }

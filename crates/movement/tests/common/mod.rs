@@ -31,16 +31,16 @@ pub fn injective(n: i64, seed: u64) -> Layout {
     let mut shard: Vec<Iter> = extents.iter().map(|e| Iter::mem(*e, 0)).collect();
     for (k, i) in order.iter().enumerate() {
         stride += i64::try_from((seed >> (k + 3)) % 2).expect("small");
-        let back = (seed >> (20 + k)) % 4 == 0;
+        let back = (seed >> (20 + k)).is_multiple_of(4);
         shard[*i].stride = if back { -stride } else { stride };
         if back {
             offset += (extents[*i] - 1) * stride;
         }
         stride *= extents[*i];
     }
-    let replica = if seed % 11 == 0 { vec![Iter::mem(2, stride + 3)] } else { vec![] };
+    let replica = if seed.is_multiple_of(11) { vec![Iter::mem(2, stride + 3)] } else { vec![] };
     let tile = TileLayout::new(shard, replica, [(Axis::M, offset)]).expect("small");
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         let sw = Swizzle::new(
             i64::try_from(seed % 4).expect("small"),
             i64::try_from((seed >> 5) % 3).expect("small"),
