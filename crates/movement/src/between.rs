@@ -47,7 +47,7 @@ impl Plan {
         if fill == Fill::Padding {
             builder.fill(dst)?;
         }
-        builder.finish(src, dst)
+        builder.finish(dst)
     }
 }
 
@@ -275,7 +275,7 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(mut self, src: &Layout, dst: &Layout) -> Result<Plan> {
+    fn finish(mut self, dst: &Layout) -> Result<Plan> {
         let mut nests = Vec::with_capacity(self.order.len());
         for loops in self.order {
             if let Some(starts) = self.nests.remove(&loops) {
@@ -284,22 +284,8 @@ impl Builder {
         }
         // Long runs first; the rest in the order of the dimensions.
         nests.sort_by_key(|n| std::cmp::Reverse(n.elements()));
-        let range = |offset: fn(&(i64, i64)) -> i64, stride: fn(&Loop) -> i64| {
-            let mut range: Option<(i64, i64)> = None;
-            for n in &nests {
-                let reach = |keep: fn(i64) -> i64| -> i64 {
-                    n.loops.iter().map(|l| keep((l.range - 1) * stride(l))).sum()
-                };
-                for s in &n.starts {
-                    let (lo, hi) =
-                        (offset(s) + reach(|r| r.min(0)), offset(s) + reach(|r| r.max(0)));
-                    range = Some(range.map_or((lo, hi), |(a, b)| (a.min(lo), b.max(hi))));
-                }
-            }
-            range
-        };
-        let src_range = range(|s| s.0, |l| l.src);
-        let mut dst_range = range(|s| s.1, |l| l.dst);
+        let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
+        let mut dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
         for f in &self.fills {
             let reach: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).max(0)).sum();
             let back: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).min(0)).sum();
@@ -321,7 +307,6 @@ impl Builder {
                 });
             }
         }
-        let _ = src;
         Ok(Plan {
             elements: dst.size(),
             copies: nests.iter().map(Nest::elements).sum::<i64>() / dst.size().max(1),

@@ -20,9 +20,11 @@
 
 mod between;
 mod buffer;
+mod clip;
 mod cover;
 mod dci;
 mod engine;
+mod mapped;
 mod plan;
 pub mod reference;
 mod side;
@@ -31,4 +33,5 @@ pub use between::Fill;
 pub use buffer::Buffer;
 pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
 pub use engine::{MoveError, Mover};
+pub use mapped::Mapped;
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};

@@ -35,6 +35,17 @@ fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError>
     reference::move_elements(src, dst, &from, &mut want, Some(9_999_999)).expect("small");
     reference::run_plan(&plan, &from, &mut got, Some(9_999_999));
     prop_assert_eq!(&got, &want, "{:?} -> {:?}\n{}", src, dst, plan);
+    // Slab by slab gives the same.
+    for slab in [1usize, 7, 64] {
+        let mut parts = vec![0u32; len(dst)];
+        for (k, part) in parts.chunks_mut(slab).enumerate() {
+            let low = i64::try_from(k * slab).expect("small");
+            let clip = plan.clip(low, low + i64::try_from(part.len()).expect("small"));
+            prop_assert!(clip.dst_len() <= i64::try_from(part.len()).expect("small"), "{}", clip);
+            reference::run_plan(&clip, &from, part, Some(9_999_999));
+        }
+        prop_assert_eq!(&parts, &want, "slabs of {}: {:?} -> {:?}", slab, src, dst);
+    }
     prop_assert!(plan.src_len() <= i64::try_from(from.len()).expect("small"));
     prop_assert!(plan.dst_len() <= i64::try_from(got.len()).expect("small"));
     Ok(())

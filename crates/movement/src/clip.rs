@@ -1,0 +1,119 @@
+//! A part of a plan: what it writes between two addresses.
+//!
+//! A destination larger than memory is written slab by slab; each slab is a plan of its own.
+
+use crate::plan::{FillNest, Loop, Nest, Plan};
+
+impl Plan {
+    /// The part that writes destination addresses in `[low, high)`, with `low` as its address 0.
+    ///
+    /// **Law**: the clips of a partition of the destination write together what the plan writes, and
+    /// each writes only its own part.
+    pub fn clip(&self, low: i64, high: i64) -> Plan {
+        let mut nests = Vec::new();
+        for nest in &self.nests {
+            for (a, b) in &nest.starts {
+                cut(&nest.loops, *a, *b, low, high, &mut nests);
+            }
+        }
+        let mut fills = Vec::new();
+        for fill in &self.fills {
+            let loops: Vec<Loop> = fill
+                .loops
+                .iter()
+                .map(|(range, dst)| Loop { range: *range, src: 0, dst: *dst })
+                .collect();
+            let mut parts = Vec::new();
+            for b in &fill.starts {
+                cut(&loops, 0, *b, low, high, &mut parts);
+            }
+            fills.extend(parts.into_iter().map(|n| FillNest {
+                loops: n.loops.iter().map(|l| (l.range, l.dst)).collect(),
+                starts: n.starts.into_iter().map(|(_, b)| b).collect(),
+            }));
+        }
+        let written: i64 = nests.iter().map(Nest::elements).sum();
+        let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
+        let mut dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
+        if !fills.is_empty() {
+            // Fills stay inside the slab by construction.
+            let last = (high - low - 1).min(self.dst_len() - 1 - low);
+            dst_range = Some(dst_range.map_or((0, last), |(lo, hi)| (lo, hi.max(last))));
+        }
+        Plan { nests, fills, elements: written, copies: 1, src_range, dst_range }
+    }
+
+    /// The lowest and highest address of one side of some nests.
+    pub(crate) fn range(
+        nests: &[Nest],
+        offset: fn(&(i64, i64)) -> i64,
+        stride: fn(&Loop) -> i64,
+    ) -> Option<(i64, i64)> {
+        let mut range: Option<(i64, i64)> = None;
+        for n in nests {
+            let (down, up) = reach(&n.loops, stride);
+            for s in &n.starts {
+                let (lo, hi) = (offset(s) + down, offset(s) + up);
+                range = Some(range.map_or((lo, hi), |(a, b)| (a.min(lo), b.max(hi))));
+            }
+        }
+        range
+    }
+}
+
+/// How far loops go below and above their start.
+fn reach(loops: &[Loop], stride: fn(&Loop) -> i64) -> (i64, i64) {
+    loops.iter().fold((0, 0), |(down, up), l| {
+        let r = (l.range - 1) * stride(l);
+        (down + r.min(0), up + r.max(0))
+    })
+}
+
+/// Appends the part of one nest that writes `[low, high)`: whole where it fits, else step by step
+/// along its outermost loop, steps that fit whole again as one loop.
+fn cut(loops: &[Loop], a: i64, b: i64, low: i64, high: i64, out: &mut Vec<Nest>) {
+    let (down, up) = reach(loops, |l| l.dst);
+    if b + up < low || b + down >= high {
+        return;
+    }
+    if b + down >= low && b + up < high {
+        let (loops, start) = (loops.to_vec(), (a, b - low));
+        match out.last_mut().filter(|n| n.loops == loops) {
+            Some(n) => n.starts.push(start),
+            None => out.push(Nest { loops, starts: vec![start] }),
+        }
+        return;
+    }
+    let Some((outer, inner)) = loops.split_first() else { return };
+    let (down, up) = reach(inner, |l| l.dst);
+    let whole = |i: i64| {
+        let at = b + i * outer.dst;
+        at + down >= low && at + up < high
+    };
+    let mut i = 0;
+    while i < outer.range {
+        let (at_a, at_b) = (a + i * outer.src, b + i * outer.dst);
+        if !whole(i) {
+            cut(inner, at_a, at_b, low, high, out);
+            i += 1;
+            continue;
+        }
+        // The steps that fit form one stretch: addresses grow (or fall) with the index.
+        let mut last = outer.range - 1;
+        if !whole(last) {
+            let mut first_out = last;
+            let mut fits = i;
+            while first_out - fits > 1 {
+                let middle = fits + (first_out - fits) / 2;
+                if whole(middle) { fits = middle } else { first_out = middle }
+            }
+            last = fits;
+        }
+        let stretch = Loop { range: last - i + 1, ..*outer };
+        let mut part = vec![stretch];
+        part.extend_from_slice(inner);
+        part.retain(|l| l.range != 1);
+        cut(&part, at_a, at_b, low, high, out);
+        i = last + 1;
+    }
+}
