@@ -5,7 +5,9 @@
 mod ask;
 mod check;
 mod common;
+mod dma;
 mod map;
+mod moves;
 mod presets;
 mod show;
 
@@ -42,6 +44,10 @@ enum Command {
     Check(check::Args),
     /// List the layouts that have names
     Presets(presets::Args),
+    /// Move a tensor between files into another layout
+    Move(moves::Args),
+    /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
+    Dma(dma::Args),
     /// Answer JSON requests, one per line, from standard input
     Ask(ask::Args),
 }
@@ -53,6 +59,8 @@ fn main() -> ExitCode {
         Command::Map(args) => map::run(args),
         Command::Check(args) => check::run(args),
         Command::Presets(args) => presets::run(args),
+        Command::Move(args) => moves::run(args),
+        Command::Dma(args) => dma::run(args),
         Command::Ask(args) => ask::run(args),
     };
     match outcome {

@@ -32,8 +32,8 @@
 //! ```
 //!
 //! # What it may not do
-//! Know layouts beyond row- and column-major, convert elements, map memory. There is no `unsafe`
-//! here.
+//! Choose a layout, convert elements. There is no `unsafe` here: mapped memory comes from
+//! `zellige-movement`.
 
 #![forbid(unsafe_code)]
 
@@ -45,6 +45,7 @@ mod input;
 mod literal;
 mod npy;
 mod npz;
+mod relayout;
 mod safetensors;
 mod source;
 mod temporary;
@@ -57,6 +58,7 @@ pub use container::Container;
 pub use dtype::MAX_RANK;
 pub use error::{Error, Result};
 pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};
+pub use relayout::{Relayout, RelayoutError};
 pub use source::{Reader, Source};
 pub use whole::{read_all, write_all};
 pub use writer::Writer;

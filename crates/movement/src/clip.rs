@@ -43,6 +43,20 @@ impl Plan {
         Plan { nests, fills, elements: written, copies: 1, src_range, dst_range }
     }
 
+    /// The source addresses it reads: from the first to one past the last.
+    pub fn src_window(&self) -> (i64, i64) {
+        self.src_range.map_or((0, 0), |(low, high)| (low, high + 1))
+    }
+
+    /// The same plan for a source buffer that begins at address `low`.
+    pub fn with_source_at(mut self, low: i64) -> Plan {
+        for (a, _) in self.nests.iter_mut().flat_map(|n| &mut n.starts) {
+            *a -= low;
+        }
+        self.src_range = self.src_range.map(|(lo, hi)| (lo - low, hi - low));
+        self
+    }
+
     /// The lowest and highest address of one side of some nests.
     pub(crate) fn range(
         nests: &[Nest],
