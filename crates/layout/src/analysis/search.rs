@@ -36,6 +36,9 @@ pub struct SwizzleChoice {
     pub before: Vec<usize>,
 }
 
+/// Elements looked at, over all candidates, before the search is refused.
+const LIMIT: u64 = 1 << 23;
+
 /// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
 type Score = (usize, usize, i64, u32);
 
@@ -59,10 +62,11 @@ impl Layout {
         if tile.axes() != [Axis::M] {
             return Err(Error::not_one_axis("swizzle_for", Axis::M, tile.axes()));
         }
-        let mut vector = 1;
+        let (mut vector, mut touched) = (1, 0u64);
         for (access, v) in accesses {
             let lanes = access.lanes(shape, *v, bits)?;
             vector = vector.max(lanes.first().map_or(1, |l| i64::try_from(l.len()).unwrap_or(1)));
+            touched += lanes.iter().map(|l| l.len() as u64).sum::<u64>();
         }
         let plain = Layout::from(tile.clone());
         let ways = |l: &Layout| -> Result<Vec<usize>> {
@@ -89,6 +93,11 @@ impl Layout {
         let top = i64::from(64 - tile.bounds(Axis::M).max.leading_zeros());
         // Low bits inside one vector must stay; bits above the addresses read as 0.
         let low = i64::from(64 - (vector - 1).max(0).leading_zeros());
+        let bits_left = (top - low).max(0).cast_unsigned();
+        if touched * (bits_left * bits_left / 2 * 5 + 1) > LIMIT {
+            let what = "trying every swizzle on every element of the accesses";
+            return Err(Error::TooLarge { what, limit: LIMIT });
+        }
         for m in low..top {
             for b in 1..=5 {
                 for s in b..top - m {

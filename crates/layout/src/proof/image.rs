@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Point};
 use crate::proof::solve::{Solver, Term};
 use crate::tile::Iter;
-use std::collections::{HashMap, HashSet};
 
 /// Elements enumerated before an exact answer is refused.
 const LIMIT: i64 = 1 << 22;
@@ -59,21 +58,18 @@ impl Layout {
         if self.size() <= 1 {
             return Ok(None);
         }
-        let Some((a, b)) = self.tile_clash()? else { return Ok(None) };
+        let Some((a, b, place)) = self.tile_clash()? else { return Ok(None) };
         if self.window().is_some() {
             // The clash may lie in the padding; only the valid elements count.
             return self.clash_by_enumeration();
         }
-        Ok(Some(self.shared_place(a.min(b), a.max(b))))
+        Ok(Some((a.min(b), a.max(b), place)))
     }
 
-    fn shared_place(&self, a: i64, b: i64) -> (i64, i64, Point) {
-        let of_a: HashSet<_> = self.places_unchecked(a).points().into_iter().collect();
-        let place = self.places_unchecked(b).points().into_iter().find(|p| of_a.contains(p));
-        (a, b, place.expect("the equation was solved for a common place"))
-    }
-
-    fn tile_clash(&self) -> Result<Option<(i64, i64)>> {
+    /// Two elements of the padded domain that share a place, with the place.
+    ///
+    /// The equation says which replica of each it is, so replicas are never listed.
+    fn tile_clash(&self) -> Result<Option<(i64, i64, Point)>> {
         let shard = self.tile().shard();
         let mut weights = vec![1i64; shard.len()];
         for i in (1..shard.len()).rev() {
@@ -82,16 +78,17 @@ impl Layout {
         for axis in self.tile().axes() {
             let mine: Vec<(usize, Iter)> =
                 shard.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect();
-            let copies = self.tile().replica().iter().filter(|it| it.moves_on(*axis));
+            let copies: Vec<&Iter> =
+                self.tile().replica().iter().filter(|it| it.moves_on(*axis)).collect();
             let terms: Vec<Term> = mine
                 .iter()
                 .map(|(_, it)| it)
-                .chain(copies)
+                .chain(copies.iter().copied())
                 .map(|it| Term { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
                 .collect();
             let mut clash = None;
             Solver::new(&terms).for_each(0, "whether two elements share a place", |digits| {
-                let digits = &digits[..mine.len()];
+                let (digits, replicas) = digits.split_at(mine.len());
                 if digits.iter().all(|d| *d == 0) {
                     return true;
                 }
@@ -103,11 +100,20 @@ impl Layout {
                         b -= d * weights[*k];
                     }
                 }
-                clash = Some((a, b));
+                let moved = copies.iter().zip(replicas).map(|(it, d)| (*d).max(0) * it.stride);
+                clash = Some((a, b, moved.sum::<i64>()));
                 false
             })?;
-            if clash.is_some() {
-                return Ok(clash);
+            if let Some((a, b, moved)) = clash {
+                let mut place = self.tile().base(a);
+                if let Some(slot) = self.tile().slot(*axis) {
+                    place[slot] += moved;
+                }
+                if let (Some(sw), Some(m)) = (self.swizzle(), self.tile().slot(Axis::M)) {
+                    place[m] = sw.apply(place[m]);
+                }
+                let axes = self.tile().axes().iter().copied();
+                return Ok(Some((a, b, Point::new(axes.zip(place)))));
             }
         }
         Ok(None)
@@ -115,17 +121,13 @@ impl Layout {
 
     fn clash_by_enumeration(&self) -> Result<Option<(i64, i64, Point)>> {
         self.enumerable("whether two elements share a place")?;
-        let mut seen: HashMap<Point, i64> = HashMap::new();
-        for i in 0..self.size() {
-            for place in self.places_unchecked(i).points() {
-                if let Some(first) = seen.insert(place.clone(), i)
-                    && first != i
-                {
-                    return Ok(Some((first, i, place)));
-                }
-            }
-        }
-        Ok(None)
+        let places = Listed::of(self);
+        let shared = places.order.windows(2).filter(|pair| {
+            places.owner(pair[0]) != places.owner(pair[1]) && places.row(pair[0]) == places.row(pair[1])
+        });
+        Ok(shared.min_by_key(|pair| pair[1]).map(|pair| {
+            (places.owner(pair[0]), places.owner(pair[1]), places.point(self, pair[0]))
+        }))
     }
 
     /// A place inside the range of every axis that no element uses, if there is one.
@@ -193,19 +195,13 @@ impl Layout {
             }
         }
         self.enumerable("whether every place is used")?;
-        let mut used = HashSet::new();
-        for i in 0..self.size() {
-            used.extend(self.places_unchecked(i).points());
-        }
-        if used.len() as i128 == volume {
-            return Ok(None);
-        }
-        // Some place among the first `used + 1` in row-major order is free.
+        let used = Listed::of(self);
+        // Places in row-major order, next to those that are used: the first that is missing.
         let mut place: Vec<i64> = ranges.iter().map(|(_, low, _)| *low).collect();
-        loop {
-            let point = Point::new(ranges.iter().zip(&place).map(|((a, _, _), v)| (*a, *v)));
-            if !used.contains(&point) {
-                return Ok(Some(point));
+        let mut rows = used.distinct().peekable();
+        for _ in 0..volume {
+            if rows.next_if(|row| **row == place[..]).is_none() {
+                return Ok(Some(Point::new(ranges.iter().zip(&place).map(|((a, _, _), v)| (*a, *v)))));
             }
             for (v, (_, low, high)) in place.iter_mut().zip(&ranges).rev() {
                 if *v < *high {
@@ -215,6 +211,7 @@ impl Layout {
                 *v = *low;
             }
         }
+        Ok(None)
     }
 
     /// The number of distinct places of one element.
@@ -230,9 +227,7 @@ impl Layout {
             return Ok(layout.size());
         }
         layout.enumerable("the number of distinct replicas")?;
-        let distinct: HashSet<_> =
-            (0..layout.size()).map(|i| layout.places_unchecked(i).points()).collect();
-        Ok(i64::try_from(distinct.len()).unwrap_or(i64::MAX))
+        Ok(i64::try_from(Listed::of(&layout).distinct().count()).unwrap_or(i64::MAX))
     }
 
     fn enumerable(&self, what: &'static str) -> Result<()> {
@@ -240,5 +235,51 @@ impl Layout {
             return Err(Error::TooLarge { what, limit: LIMIT.cast_unsigned() });
         }
         Ok(())
+    }
+}
+
+/// Every place of every element, as rows of coordinates in one list, and their sorted order.
+struct Listed {
+    values: Vec<i64>,
+    width: usize,
+    copies: i64,
+    /// Row numbers, by row and then by number.
+    order: Vec<usize>,
+}
+
+impl Listed {
+    fn of(layout: &Layout) -> Listed {
+        let width = layout.tile().axes().len();
+        let mut values = Vec::new();
+        let mut rows = 0;
+        for i in 0..layout.size() {
+            for row in layout.places_unchecked(i).rows() {
+                values.extend_from_slice(row);
+                rows += 1;
+            }
+        }
+        let row = |r: usize| &values[r * width..(r + 1) * width];
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
+        Listed { values, width, copies: layout.tile().copies(), order }
+    }
+
+    fn row(&self, r: usize) -> &[i64] {
+        &self.values[r * self.width..(r + 1) * self.width]
+    }
+
+    /// The element whose place a row is.
+    fn owner(&self, r: usize) -> i64 {
+        i64::try_from(r).unwrap_or(i64::MAX) / self.copies
+    }
+
+    fn point(&self, layout: &Layout, r: usize) -> Point {
+        Point::new(layout.tile().axes().iter().copied().zip(self.row(r).iter().copied()))
+    }
+
+    /// The distinct rows, rising.
+    fn distinct(&self) -> impl Iterator<Item = &[i64]> + '_ {
+        let new = |i: usize| i == 0 || self.row(self.order[i - 1]) != self.row(self.order[i]);
+        (0..self.order.len()).filter(move |i| new(*i)).map(|i| self.row(self.order[i]))
     }
 }
