@@ -4,6 +4,7 @@ use crate::analysis::access::Access;
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::proof::{Steps, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
@@ -36,7 +37,7 @@ pub struct SwizzleChoice {
     pub before: Vec<usize>,
 }
 
-/// Elements looked at, over all candidates, before the search is refused.
+/// Elements and addresses looked at, over all candidates, before the search is refused.
 const LIMIT: u64 = 1 << 23;
 
 /// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
@@ -79,11 +80,15 @@ impl Layout {
             remedy: Remedy::None,
             before,
         };
-        let mut best_score = score(&best.layout, &best.ways, 0)?;
+        let mut steps = Steps::up_to(LIMIT);
+        let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;
         let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {
             let found = ways(&layout)?;
-            let score = score(&layout, &found, complexity)?;
+            if ranks(&found) > (best_score.0, best_score.1) {
+                return Ok(best_score.1);
+            }
+            let score = score(&layout, &found, complexity, &mut steps)?;
             if score < best_score {
                 best_score = score;
                 (best.layout, best.remedy, best.ways) = (layout, remedy, found);
@@ -117,9 +122,17 @@ impl Layout {
     }
 }
 
-fn score(layout: &Layout, ways: &[usize], complexity: u32) -> Result<Score> {
-    let worst = ways.iter().copied().max().unwrap_or(0);
-    Ok((ways.iter().sum(), worst, layout.span(Axis::M)?, complexity))
+fn ranks(ways: &[usize]) -> (usize, usize) {
+    (ways.iter().sum(), ways.iter().copied().max().unwrap_or(0))
+}
+
+fn score(layout: &Layout, ways: &[usize], complexity: u32, steps: &mut Steps) -> Result<Score> {
+    let span = match layout.swizzle() {
+        Some(sw) if layout.size() > 0 => swizzled_bounds_within(layout.tile(), sw, steps)?.max + 1,
+        _ => layout.span(Axis::M)?,
+    };
+    let (total, worst) = ranks(ways);
+    Ok((total, worst, span, complexity))
 }
 
 /// The layout with each of its strides grown, larger strides following where they are multiples.

@@ -17,32 +17,44 @@ const LIMIT: u64 = 1 << 22;
 /// from the topmost block of `2^bits` addresses that the layout reaches, and the smallest from the
 /// lowermost.
 pub(crate) fn swizzled_bounds(tile: &TileLayout, swizzle: Swizzle) -> Result<Bounds> {
+    swizzled_bounds_within(tile, swizzle, &mut Steps::up_to(LIMIT))
+}
+
+/// The same, for many layouts that share a number of steps.
+pub(crate) fn swizzled_bounds_within(
+    tile: &TileLayout,
+    swizzle: Swizzle,
+    steps: &mut Steps,
+) -> Result<Bounds> {
     let Bounds { min, max } = tile.bounds(Axis::M);
     let block = 1i64 << swizzle.bits();
-    let mut steps = Steps::default();
-    let top = runs_in(tile, max - max % block, max, &mut steps)?;
-    let bottom = runs_in(tile, min, (min - min % block) + block - 1, &mut steps)?;
+    let top = runs_in(tile, max - max % block, max, steps)?;
+    let bottom = runs_in(tile, min, (min - min % block) + block - 1, steps)?;
     let span = Span::new(swizzle);
     let mut bounds = Bounds { min: i64::MAX, max: i64::MIN };
     for (low, high) in bottom {
-        bounds.min = bounds.min.min(span.extreme(low, high, false, &mut steps)?);
+        bounds.min = bounds.min.min(span.extreme(low, high, false, steps)?);
     }
     for (low, high) in top {
-        bounds.max = bounds.max.max(span.extreme(low, high, true, &mut steps)?);
+        bounds.max = bounds.max.max(span.extreme(low, high, true, steps)?);
     }
     Ok(bounds)
 }
 
-/// What has been done so far.
-#[derive(Default)]
-struct Steps(u64);
+/// What may still be done.
+pub(crate) struct Steps {
+    left: u64,
+    limit: u64,
+}
 
 impl Steps {
+    pub(crate) fn up_to(limit: u64) -> Steps {
+        Steps { left: limit, limit }
+    }
+
     fn take(&mut self, steps: u64) -> Result<()> {
-        self.0 += steps;
-        if self.0 > LIMIT {
-            return Err(Error::TooLarge { what: "the span of a swizzled layout", limit: LIMIT });
-        }
+        let refuse = Error::TooLarge { what: "the span of a swizzled layout", limit: self.limit };
+        self.left = self.left.checked_sub(steps).ok_or(refuse)?;
         Ok(())
     }
 }
@@ -152,7 +164,7 @@ mod tests {
             for low in 0..70 {
                 for high in low..70 {
                     let all = || (low..=high).map(|a| sw.apply(a));
-                    let mut steps = Steps::default();
+                    let mut steps = Steps::up_to(LIMIT);
                     let max = span.extreme(low, high, true, &mut steps).expect("small");
                     let min = span.extreme(low, high, false, &mut steps).expect("small");
                     assert_eq!((Some(min), Some(max)), (all().min(), all().max()), "{sw:?} {low} {high}");
