@@ -53,7 +53,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let entries = |p: &zellige_layout::Point| -> Value {
             p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect::<serde_json::Map<_, _>>().into()
         };
-        points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
+        if args.layout.json {
+            points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
+        }
     }
     for place in &args.place {
         let at = parse_place(place, &axes)?;

@@ -41,25 +41,28 @@ fn tile() -> impl Strategy<Value = TileLayout> {
 
 fn layout() -> impl Strategy<Value = Layout> {
     let swizzle = (0i64..8, 0i64..5, 0i64..8, any::<bool>());
-    (tile(), prop::option::of(swizzle), prop::option::of(any::<u64>())).prop_map(|(tile, sw, window)| {
-        let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
-        let sw = sw.map(|(m, b, s, inner)| Swizzle::new(m, b, b + s, inner).expect("well-formed"));
-        let layout = match sw.map(|sw| Layout::swizzled(sw, tile.clone())) {
-            Some(Ok(l)) => l,
-            _ => Layout::from(tile),
-        };
-        let Some(mut seed) = window else { return layout };
-        let mut below = |n: i64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            i64::try_from(seed >> 33).expect("31 bits") % (n + 1)
-        };
-        let dims = extents.iter().map(|padded| {
-            let begin = below(*padded);
-            Extent { begin, valid: below(padded - begin), padded: *padded }
-        });
-        let window = Window::new(dims.collect()).expect("inside");
-        layout.with_window(window).expect("the padded extents are those of the layout")
-    })
+    (tile(), prop::option::of(swizzle), prop::option::of(any::<u64>())).prop_map(
+        |(tile, sw, window)| {
+            let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
+            let sw =
+                sw.map(|(m, b, s, inner)| Swizzle::new(m, b, b + s, inner).expect("well-formed"));
+            let layout = match sw.map(|sw| Layout::swizzled(sw, tile.clone())) {
+                Some(Ok(l)) => l,
+                _ => Layout::from(tile),
+            };
+            let Some(mut seed) = window else { return layout };
+            let mut below = |n: i64| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                i64::try_from(seed >> 33).expect("31 bits") % (n + 1)
+            };
+            let dims = extents.iter().map(|padded| {
+                let begin = below(*padded);
+                Extent { begin, valid: below(padded - begin), padded: *padded }
+            });
+            let window = Window::new(dims.collect()).expect("inside");
+            layout.with_window(window).expect("the padded extents are those of the layout")
+        },
+    )
 }
 
 proptest! {

@@ -85,7 +85,7 @@ pub(crate) struct Parts<'a> {
 
 /// Splits a sum over its interleaved shape; `None` where its iters do not follow that shape.
 pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Option<Parts<'a>>> {
-    if interleaved.len() % 2 != 0 {
+    if !interleaved.len().is_multiple_of(2) {
         return Err(Error::LengthMismatch {
             what: "the interleaved shape [left_0, right_0, ..]",
             expected: interleaved.len() + 1,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// Steps in one block of a swizzle before giving up.
-const LIMIT: u64 = 1 << 22;
+const LIMIT: u64 = 1 << 20;
 
 /// The smallest and largest swizzled address of a non-empty layout with addresses 0 or more.
 ///
@@ -158,7 +158,9 @@ mod tests {
 
     #[test]
     fn extremes_of_runs_are_those_of_enumeration() {
-        for (m, b, s, inner) in [(0, 1, 1, true), (1, 2, 3, true), (0, 2, 2, false), (1, 1, 2, false)] {
+        for (m, b, s, inner) in
+            [(0, 1, 1, true), (1, 2, 3, true), (0, 2, 2, false), (1, 1, 2, false)]
+        {
             let sw = Swizzle::new(m, b, s, inner).expect("well-formed");
             let span = Span::new(sw);
             for low in 0..70 {
@@ -167,7 +169,11 @@ mod tests {
                     let mut steps = Steps::up_to(LIMIT);
                     let max = span.extreme(low, high, true, &mut steps).expect("small");
                     let min = span.extreme(low, high, false, &mut steps).expect("small");
-                    assert_eq!((Some(min), Some(max)), (all().min(), all().max()), "{sw:?} {low} {high}");
+                    assert_eq!(
+                        (Some(min), Some(max)),
+                        (all().min(), all().max()),
+                        "{sw:?} {low} {high}"
+                    );
                 }
             }
         }

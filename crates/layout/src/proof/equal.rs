@@ -48,7 +48,10 @@ impl Layout {
         let copies = self.tile().copies().max(other.tile().copies());
         if self.size().saturating_mul(copies) > LIMIT {
             let limit = LIMIT.cast_unsigned();
-            return Err(Error::TooLarge { what: "comparing the layouts element by element", limit });
+            return Err(Error::TooLarge {
+                what: "comparing the layouts element by element",
+                limit,
+            });
         }
         let first = (0..self.size()).find(|i| !self.same_places(other, *i));
         first.map(|i| self.differ_at(other, i)).transpose()
@@ -66,7 +69,8 @@ impl Layout {
     /// The swizzle, unless every address it sees lies below the bits that it reads.
     fn effective_swizzle(&self) -> Result<Option<crate::Swizzle>> {
         Ok(self.swizzle().filter(|sw| {
-            let reads = if sw.is_inner() { sw.per_element() + sw.atom_len() } else { sw.per_element() };
+            let reads =
+                if sw.is_inner() { sw.per_element() + sw.atom_len() } else { sw.per_element() };
             !sw.is_identity() && self.tile().bounds(Axis::M).max >= 1 << reads
         }))
     }

@@ -121,13 +121,28 @@ impl Layout {
 
     fn clash_by_enumeration(&self) -> Result<Option<(i64, i64, Point)>> {
         self.enumerable("whether two elements share a place")?;
-        let places = Listed::of(self);
-        let shared = places.order.windows(2).filter(|pair| {
-            places.owner(pair[0]) != places.owner(pair[1]) && places.row(pair[0]) == places.row(pair[1])
-        });
-        Ok(shared.min_by_key(|pair| pair[1]).map(|pair| {
-            (places.owner(pair[0]), places.owner(pair[1]), places.point(self, pair[0]))
+        let places = Listed::of(self, &self.ranges())?;
+        let shared = places
+            .keys
+            .windows(2)
+            .filter(|w| w[0].0 == w[1].0 && places.owner(w[0].1) != places.owner(w[1].1));
+        Ok(shared.min_by_key(|w| w[1].1).map(|w| {
+            let (key, a, b) = (w[0].0, places.owner(w[0].1), places.owner(w[1].1));
+            (a, b, point_of(&self.ranges(), key))
         }))
+    }
+
+    /// Per axis, a range that holds every coordinate.
+    fn ranges(&self) -> Vec<(Axis, i64, i64)> {
+        let range = |axis: &Axis| {
+            let b = self.tile().bounds(*axis);
+            match self.swizzle() {
+                // The swizzle permutes the addresses of each block of `2^bits`.
+                Some(sw) if *axis == Axis::M => (*axis, 0, b.max | ((1 << sw.bits()) - 1)),
+                _ => (*axis, b.min, b.max),
+            }
+        };
+        self.tile().axes().iter().map(range).collect()
     }
 
     /// A place inside the range of every axis that no element uses, if there is one.
@@ -195,23 +210,15 @@ impl Layout {
             }
         }
         self.enumerable("whether every place is used")?;
-        let used = Listed::of(self);
-        // Places in row-major order, next to those that are used: the first that is missing.
-        let mut place: Vec<i64> = ranges.iter().map(|(_, low, _)| *low).collect();
-        let mut rows = used.distinct().peekable();
-        for _ in 0..volume {
-            if rows.next_if(|row| **row == place[..]).is_none() {
-                return Ok(Some(Point::new(ranges.iter().zip(&place).map(|((a, _, _), v)| (*a, *v)))));
+        // Keys count places in row-major order: the first number that is missing is a gap.
+        let mut free = 0;
+        for key in Listed::of(self, &ranges)?.distinct() {
+            if key != free {
+                break;
             }
-            for (v, (_, low, high)) in place.iter_mut().zip(&ranges).rev() {
-                if *v < *high {
-                    *v += 1;
-                    break;
-                }
-                *v = *low;
-            }
+            free += 1;
         }
-        Ok(None)
+        Ok((free < volume).then(|| point_of(&ranges, free)))
     }
 
     /// The number of distinct places of one element.
@@ -227,7 +234,8 @@ impl Layout {
             return Ok(layout.size());
         }
         layout.enumerable("the number of distinct replicas")?;
-        Ok(i64::try_from(Listed::of(&layout).distinct().count()).unwrap_or(i64::MAX))
+        Ok(i64::try_from(Listed::of(&layout, &layout.ranges())?.distinct().count())
+            .unwrap_or(i64::MAX))
     }
 
     fn enumerable(&self, what: &'static str) -> Result<()> {
@@ -238,48 +246,58 @@ impl Layout {
     }
 }
 
-/// Every place of every element, as rows of coordinates in one list, and their sorted order.
+/// Every place of every element, as a row-major number over ranges of the axes.
 struct Listed {
-    values: Vec<i64>,
-    width: usize,
+    /// The number of a place and the row it came from, sorted.
+    keys: Vec<(i128, u32)>,
     copies: i64,
-    /// Row numbers, by row and then by number.
-    order: Vec<usize>,
 }
 
 impl Listed {
-    fn of(layout: &Layout) -> Listed {
-        let width = layout.tile().axes().len();
-        let mut values = Vec::new();
-        let mut rows = 0;
+    /// Call it for at most [`LIMIT`] places.
+    fn of(layout: &Layout, ranges: &[(Axis, i64, i64)]) -> Result<Listed> {
+        let volume = ranges.iter().try_fold(1i128, |v, (_, low, high)| {
+            v.checked_mul(i128::from(*high) - i128::from(*low) + 1)
+        });
+        if volume.is_none() {
+            return Err(Error::overflow("the number of places inside the range of every axis"));
+        }
+        let mut keys = Vec::new();
+        let mut number = 0;
         for i in 0..layout.size() {
             for row in layout.places_unchecked(i).rows() {
-                values.extend_from_slice(row);
-                rows += 1;
+                let key = row.iter().zip(ranges).fold(0i128, |key, (v, (_, low, high))| {
+                    let (v, low, high) = (i128::from(*v), i128::from(*low), i128::from(*high));
+                    key * (high - low + 1) + (v - low)
+                });
+                keys.push((key, number));
+                number += 1;
             }
         }
-        let row = |r: usize| &values[r * width..(r + 1) * width];
-        let mut order: Vec<usize> = (0..rows).collect();
-        order.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
-        Listed { values, width, copies: layout.tile().copies(), order }
-    }
-
-    fn row(&self, r: usize) -> &[i64] {
-        &self.values[r * self.width..(r + 1) * self.width]
+        keys.sort_unstable();
+        Ok(Listed { keys, copies: layout.tile().copies() })
     }
 
     /// The element whose place a row is.
-    fn owner(&self, r: usize) -> i64 {
-        i64::try_from(r).unwrap_or(i64::MAX) / self.copies
+    fn owner(&self, row: u32) -> i64 {
+        i64::from(row) / self.copies
     }
 
-    fn point(&self, layout: &Layout, r: usize) -> Point {
-        Point::new(layout.tile().axes().iter().copied().zip(self.row(r).iter().copied()))
+    /// The distinct places, rising.
+    fn distinct(&self) -> impl Iterator<Item = i128> + '_ {
+        self.keys.chunk_by(|a, b| a.0 == b.0).map(|same| same[0].0)
     }
+}
 
-    /// The distinct rows, rising.
-    fn distinct(&self) -> impl Iterator<Item = &[i64]> + '_ {
-        let new = |i: usize| i == 0 || self.row(self.order[i - 1]) != self.row(self.order[i]);
-        (0..self.order.len()).filter(move |i| new(*i)).map(|i| self.row(self.order[i]))
+/// The place of a row-major number over ranges of the axes.
+fn point_of(ranges: &[(Axis, i64, i64)], key: i128) -> Point {
+    let mut rest = key;
+    let mut place = Vec::with_capacity(ranges.len());
+    for (axis, low, high) in ranges.iter().rev() {
+        let extent = i128::from(*high) - i128::from(*low) + 1;
+        let value = i128::from(*low) + rest % extent;
+        rest /= extent;
+        place.push((*axis, i64::try_from(value).expect("inside its range")));
     }
+    Point::new(place)
 }
