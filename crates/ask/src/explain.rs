@@ -33,27 +33,56 @@ pub fn explain(
         Parsed::Spyre(stick) => stick.device_dtype().bits(),
         _ => dtype.map(Dtype::bits),
     };
+    // Device memory has sticks, not banks.
+    let on_device = matches!(parsed, Parsed::Spyre(_));
     line("layout", tirx::print(layout));
-    line("shape", format!("{shape:?}, {} elements{}", layout.size(), dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()));
+    line(
+        "shape",
+        format!(
+            "{shape:?}, {} elements{}",
+            layout.size(),
+            dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()
+        ),
+    );
     if let Parsed::Spyre(stick) = parsed {
         line("device", stick.to_string());
-        line("sticks", format!("{} sticks of {} elements, {} bytes", stick.sticks(), stick.elems_per_stick(), stick.bytes()?));
+        line(
+            "sticks",
+            format!(
+                "{} sticks of {} elements, {} bytes",
+                stick.sticks(),
+                stick.elems_per_stick(),
+                stick.bytes()?
+            ),
+        );
     }
     for axis in tile.axes() {
         let b = layout.bounds(*axis)?;
-        line(&format!("axis {axis}"), format!("{}, coordinates {} to {}", axis.kind().name(), b.min, b.max));
+        line(
+            &format!("axis {axis}"),
+            format!("{}, coordinates {} to {}", axis.kind().name(), b.min, b.max),
+        );
     }
     if let Ok(Some((of, within))) = tile.scope() {
         line("scope", format!("{of}s of a {within}"));
     }
     if let Some(sw) = layout.swizzle() {
-        line("swizzle", format!("{sw:?}: bits {}..{} ^= bits {}..{}",
-            field(sw.per_element(), sw.atom_len(), !sw.is_inner()), field(sw.per_element(), sw.atom_len(), !sw.is_inner()) + sw.swizzle_len(),
-            field(sw.per_element(), sw.atom_len(), sw.is_inner()), field(sw.per_element(), sw.atom_len(), sw.is_inner()) + sw.swizzle_len()));
+        line(
+            "swizzle",
+            format!(
+                "{sw:?}: bits {}..{} ^= bits {}..{}",
+                field(sw.per_element(), sw.atom_len(), !sw.is_inner()),
+                field(sw.per_element(), sw.atom_len(), !sw.is_inner()) + sw.swizzle_len(),
+                field(sw.per_element(), sw.atom_len(), sw.is_inner()),
+                field(sw.per_element(), sw.atom_len(), sw.is_inner()) + sw.swizzle_len()
+            ),
+        );
     }
     let positions = match parsed {
         Parsed::Spyre(stick) => stick.positions(),
-        _ if tile.axes() == [Axis::M] && layout.size() > 0 => layout.padded().bounds(Axis::M).map(|b| b.max - b.min + 1)?,
+        _ if tile.axes() == [Axis::M] && layout.size() > 0 => {
+            layout.padded().bounds(Axis::M).map(|b| b.max - b.min + 1)?
+        }
         _ => tile.size(),
     };
     let image = layout.image();
@@ -61,7 +90,11 @@ pub fn explain(
     match &image {
         Err(e) => line("places", format!("not decided: {e}")),
         Ok(image) => {
-            let mut facts = vec![if image.injective() { "no two elements share a place" } else { "elements share places" }];
+            let mut facts = vec![if image.injective() {
+                "no two elements share a place"
+            } else {
+                "elements share places"
+            }];
             if image.surjective() && layout.size() > 0 {
                 facts.push("every place is used");
             }
@@ -74,30 +107,53 @@ pub fn explain(
             }
             if image.injective() && image.copies == 1 {
                 let padding = positions.saturating_sub(layout.size());
-                padding_bytes = bits.map(|b| i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX));
+                padding_bytes = bits.map(|b| {
+                    i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
+                });
                 if padding > 0 {
                     let share = 100.0 * padding as f64 / positions as f64;
                     let bytes = padding_bytes.map(|b| format!(", {b} bytes")).unwrap_or_default();
-                    line("padding", format!("{padding} of {positions} positions ({share:.1}%){bytes}"));
+                    line(
+                        "padding",
+                        format!("{padding} of {positions} positions ({share:.1}%){bytes}"),
+                    );
                 }
             }
         }
     }
     if let Some(bits) = bits.filter(|_| layout.size() > 0) {
         let v = layout.vector_width(shape, bits)?;
-        line("vector", format!("{} elements, {} bytes, adjacent and aligned everywhere", v.elements, v.bits as f64 / 8.0));
-        if tile.axes() == [Axis::M] && shape.len() >= 2 {
-            let accesses = [("row", Access::Row { index: 0 }), ("column", Access::Column { index: 0 })];
+        line(
+            "vector",
+            format!(
+                "{} elements, {} bytes, adjacent and aligned everywhere",
+                v.elements,
+                v.bits as f64 / 8.0
+            ),
+        );
+        if tile.axes() == [Axis::M] && shape.len() >= 2 && !on_device {
+            let accesses =
+                [("row", Access::Row { index: 0 }), ("column", Access::Column { index: 0 })];
             for (name, access) in accesses {
-                if let (Ok(c), Ok(s)) = (layout.conflicts(shape, bits, &access, 1), layout.sectors(shape, bits, &access, 1)) {
-                    let ways = if c.conflict_free() { "no bank conflict".into() } else { format!("{}-way bank conflict", c.ways) };
+                if let (Ok(c), Ok(s)) = (
+                    layout.conflicts(shape, bits, &access, 1),
+                    layout.sectors(shape, bits, &access, 1),
+                ) {
+                    let ways = if c.conflict_free() {
+                        "no bank conflict".into()
+                    } else {
+                        format!("bank conflict, {} ways,", c.ways)
+                    };
                     let sectors = s.iter().max().copied().unwrap_or(0);
-                    line(name, format!("{ways} in shared memory, {sectors} sectors of 32 bytes per warp"));
+                    line(
+                        name,
+                        format!("{ways} in shared memory, {sectors} sectors of 32 bytes per warp"),
+                    );
                 }
             }
         }
     }
-    let lints = layout.lints(shape, bits)?;
+    let lints = layout.lints(shape, bits.filter(|_| !on_device))?;
     for l in &lints {
         line(l.severity.name(), format!("{} [{}]", l.message, l.id));
     }

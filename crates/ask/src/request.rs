@@ -25,7 +25,9 @@ impl Request {
         match self.fields.get("op") {
             Some(Value::String(op)) => Ok(op),
             Some(other) => Err(Fault::expected("`op`", "the name of a request", other)),
-            None => Err(Fault::new("bad_request", "the request has no `op`; `op` names what is asked")),
+            None => {
+                Err(Fault::new("bad_request", "the request has no `op`; `op` names what is asked"))
+            }
         }
     }
 
@@ -55,7 +57,10 @@ impl Request {
                 let shown: String = unknown.chars().take(60).collect();
                 Err(Fault {
                     kind: "unknown_field",
-                    message: format!("unknown field `{shown}`; this request knows {}", known.join(", ")),
+                    message: format!(
+                        "unknown field `{shown}`; this request knows {}",
+                        known.join(", ")
+                    ),
                     witness: json!({"field": shown}),
                 })
             }
@@ -92,7 +97,8 @@ impl Request {
         let list = ints(&tick(field), v)?;
         list.into_iter()
             .map(|i| {
-                usize::try_from(i).map_err(|_| Fault::expected(&tick(field), "a list of indices, 0 or more", v))
+                usize::try_from(i)
+                    .map_err(|_| Fault::expected(&tick(field), "a list of indices, 0 or more", v))
             })
             .collect()
     }
@@ -127,7 +133,8 @@ impl Request {
     pub(crate) fn axes(&self) -> Result<AxisTable> {
         let mut table = AxisTable::new();
         let Some(v) = self.get("axes") else { return Ok(table) };
-        let object = v.as_object().ok_or_else(|| Fault::expected("`axes`", "an object name -> kind", v))?;
+        let object =
+            v.as_object().ok_or_else(|| Fault::expected("`axes`", "an object name -> kind", v))?;
         for (name, kind) in object {
             table.declare(name, axis_kind(kind)?)?;
         }
@@ -144,7 +151,11 @@ impl Request {
             let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
             return Err(Fault {
                 kind: "bad_request",
-                message: format!("unknown notation `{}`; known: {}", clip(name, 60), names.join(", ")),
+                message: format!(
+                    "unknown notation `{}`; known: {}",
+                    clip(name, 60),
+                    names.join(", ")
+                ),
                 witness: json!({"field": field}),
             });
         };
@@ -188,12 +199,21 @@ impl Request {
         self.lower(field, &self.parsed(field)?, None)
     }
 
-    pub(crate) fn lower(&self, field: &'static str, p: &Parsed, shape: Option<&[i64]>) -> Result<Layout> {
+    pub(crate) fn lower(
+        &self,
+        field: &'static str,
+        p: &Parsed,
+        shape: Option<&[i64]>,
+    ) -> Result<Layout> {
         p.layout(shape).map_err(|d| match &d.cause {
             Some(cause) => Fault::from((**cause).clone()),
             None => Fault {
                 kind: "bad_request",
-                message: format!("`{field}`: {}; {}", d.message, d.help.clone().unwrap_or_default()),
+                message: format!(
+                    "`{field}`: {}; {}",
+                    d.message,
+                    d.help.clone().unwrap_or_default()
+                ),
                 witness: json!({"field": field}),
             },
         })
@@ -204,7 +224,8 @@ impl Request {
         let parsed = self.parsed(field)?;
         let given = self.opt_ints("shape")?;
         let layout = self.lower(field, &parsed, given.as_deref())?;
-        let shape = given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+        let shape =
+            given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         layout.admit(&shape)?;
         Ok((layout, shape))
     }
@@ -231,27 +252,33 @@ impl Request {
             let lanes = lanes.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
             return Ok((Access::Lanes(lanes), vector));
         }
-        let accepted = "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
+        let accepted =
+            "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
         let o = v.as_object().ok_or_else(|| Fault::expected(what, accepted, v))?;
         let number = |k: &str| o.get(k).map_or(Ok(0), |v| int(what, v));
         let (access, fields): (Access, &[&str]) = match o.get("kind").and_then(Value::as_str) {
             Some("column") => (Access::Column { index: number("index")? }, &["index"]),
             Some("row") => (Access::Row { index: number("index")? }, &["index"]),
-            Some("ldmatrix") => {
-                (Access::Ldmatrix { row: number("row")?, column: number("column")? }, &["row", "column"])
-            }
+            Some("ldmatrix") => (
+                Access::Ldmatrix { row: number("row")?, column: number("column")? },
+                &["row", "column"],
+            ),
             Some("lanes") => {
                 let list = o.get("coords").and_then(Value::as_array);
-                let list = list.ok_or_else(|| Fault::expected(what, "a list `coords` of coordinates", v))?;
+                let list =
+                    list.ok_or_else(|| Fault::expected(what, "a list `coords` of coordinates", v))?;
                 let lanes = list.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
                 (Access::Lanes(lanes), &["coords"])
             }
             _ => return Err(Fault::expected(what, accepted, v)),
         };
-        if let Some(k) = o.keys().find(|k| !fields.contains(&k.as_str()) && *k != "kind" && *k != "vector") {
+        if let Some(k) =
+            o.keys().find(|k| !fields.contains(&k.as_str()) && *k != "kind" && *k != "vector")
+        {
             let shown: String = k.chars().take(60).collect();
             let known = fields.join(", ");
-            let message = format!("unknown field `{shown}` of an access; known: kind, vector, {known}");
+            let message =
+                format!("unknown field `{shown}` of an access; known: kind, vector, {known}");
             return Err(Fault::new("unknown_field", message));
         }
         let vector = o.get("vector").map_or(Ok(vector), |v| int(what, v))?;
@@ -266,7 +293,10 @@ fn tick(field: &str) -> String {
 pub(crate) fn unsupported_notation(notation: Notation) -> Fault {
     Fault {
         kind: "unsupported",
-        message: format!("the notation `{}` is not supported yet; supported: tirx, spyre, torch", notation.name()),
+        message: format!(
+            "the notation `{}` is not supported yet; supported: tirx, spyre, torch",
+            notation.name()
+        ),
         witness: json!({"notation": notation.name()}),
     }
 }
@@ -289,7 +319,9 @@ fn axis_kind(v: &Value) -> Result<AxisKind> {
         Value::String(s) if s == "memory" => Some(AxisKind::Memory),
         Value::String(s) if s == "device" => Some(AxisKind::Device),
         Value::Array(pair) => match pair.as_slice() {
-            [of, within] => scope(of).zip(scope(within)).map(|(of, within)| AxisKind::Thread { of, within }),
+            [of, within] => {
+                scope(of).zip(scope(within)).map(|(of, within)| AxisKind::Thread { of, within })
+            }
             _ => None,
         },
         _ => None,

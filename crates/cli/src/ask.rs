@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     match &args.file {
         Some(path) => {
-            let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let file =
+                File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
             serve(BufReader::with_capacity(1 << 16, file), out)?;
         }
         None => serve(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out)?,

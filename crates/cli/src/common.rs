@@ -126,13 +126,16 @@ impl LayoutArgs {
         let dtype = self.dtype.as_deref().or(preset.as_ref().map(|p| p.dtype));
         let dtype = dtype.map(Dtype::from_name).transpose()?;
         let parsed = parse(text, &axes).map_err(|d| self.explain_error(text, &d))?;
-        let given = self.shape.as_ref().map(|l| l.0.clone()).or(preset.as_ref().map(|p| p.shape.clone()));
-        let mut layout =
-            parsed.layout(given.as_deref()).map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
+        let given =
+            self.shape.as_ref().map(|l| l.0.clone()).or(preset.as_ref().map(|p| p.shape.clone()));
+        let mut layout = parsed
+            .layout(given.as_deref())
+            .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
         if let Some(mode) = &self.swizzle {
             layout = swizzled(&layout, mode, dtype)?;
         }
-        let shape = given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+        let shape =
+            given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         layout.admit(&shape)?;
         let title = preset.map_or_else(String::new, |p| format!("{}: {}", p.name, p.title));
         Ok(Loaded { title, parsed, layout, shape, dtype })
@@ -185,7 +188,8 @@ fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout>
         "128b" | "128" => 128,
         _ => return Err(anyhow!("--swizzle {mode}: modes are none, 32B, 64B and 128B")),
     };
-    let dtype = dtype.ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
+    let dtype = dtype
+        .ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
     if layout.swizzle().is_some() {
         return Err(anyhow!("--swizzle: the layout already has a swizzle"));
     }

@@ -12,13 +12,13 @@ use zellige_layout::{Axis, AxisTable, Held, unflatten};
 Examples:
   zellige map two-warps 0,0 7,15
   zellige map 'S[(8,64):(64,1)]' --place m=66
-  zellige map spyre-2d --place m=100
+  zellige map spyre-2d --place m=360
   zellige map demo-lanes --all")]
 pub(crate) struct Args {
     #[command(flatten)]
     layout: LayoutArgs,
     /// Coordinates, such as 7,15
-    #[arg(value_parser = parse_list, allow_hyphen_values = true)]
+    #[arg(value_parser = parse_list, allow_negative_numbers = true)]
     coords: Vec<List>,
     /// A place to look up, such as laneid=3,m=1 (axes left out are 0); may be repeated
     #[arg(long, value_name = "PLACE")]
@@ -38,7 +38,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.all {
         let size = loaded.layout.size();
         if size > LIMIT {
-            bail!("--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead");
+            bail!(
+                "--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead"
+            );
         }
         coords.extend((0..size).map(|i| unflatten(&loaded.shape, i)));
     }
@@ -51,10 +53,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{} -> {}", tuple(c), shown.join(" "));
         let entries = |p: &zellige_layout::Point| -> Value {
-            p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+            p.entries()
+                .iter()
+                .map(|(a, v)| (a.name().to_string(), json!(v)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
         };
         if args.layout.json {
-            points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
+            points.push(
+                json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}),
+            );
         }
     }
     for place in &args.place {

@@ -45,7 +45,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let width = list.iter().map(|p| p.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for p in &list {
-        let _ = writeln!(text, "{:<width$}  {} {:?}\n{:<width$}  {}", p.name, p.title, p.shape, "", p.text);
+        let _ = writeln!(
+            text,
+            "{:<width$}  {} {:?}\n{:<width$}  {}",
+            p.name, p.title, p.shape, "", p.text
+        );
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     color: Color,
     /// Cells drawn at most in each view; what is cut is said
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 1024)]
     max_cells: usize,
 }
 

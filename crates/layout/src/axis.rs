@@ -358,8 +358,14 @@ mod tests {
         let lx = table.declare("lx", AxisKind::Memory).expect("a fine name");
         assert_eq!(table.get("lx"), Ok(lx));
         assert_eq!(table.declare("lx", AxisKind::Memory), Ok(lx));
-        assert_eq!(table.declare("lx", AxisKind::Device).map_err(|e| e.kind()), Err("axis_conflict"));
-        assert_eq!(table.declare("m", AxisKind::Device).map_err(|e| e.kind()), Err("axis_conflict"));
+        assert_eq!(
+            table.declare("lx", AxisKind::Device).map_err(|e| e.kind()),
+            Err("axis_conflict")
+        );
+        assert_eq!(
+            table.declare("m", AxisKind::Device).map_err(|e| e.kind()),
+            Err("axis_conflict")
+        );
         for bad in ["", "1x", "a b", "S", "x".repeat(24).as_str(), "é"] {
             assert!(table.declare(bad, AxisKind::Memory).is_err(), "{bad:?}");
         }

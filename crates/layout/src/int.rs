@@ -136,7 +136,11 @@ mod tests {
                 let (a, b) = (Congruence::new(r1, m1), Congruence::new(r2, m2));
                 let brute = (0..m1 * m2).find(|t| a.contains(*t) && b.contains(*t));
                 let both = a.and(b);
-                assert_eq!(both.map(|c| c.first_at_least(0)), brute, "{r1} mod {m1}, {r2} mod {m2}");
+                assert_eq!(
+                    both.map(|c| c.first_at_least(0)),
+                    brute,
+                    "{r1} mod {m1}, {r2} mod {m2}"
+                );
             }
         }
     }

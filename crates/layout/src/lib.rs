@@ -63,15 +63,16 @@ mod view;
 mod window;
 
 pub use analysis::{
-    Access, BANK_BYTES, BANKS, Conflicts, Lint, Phase, Remedy, Severity, SwizzleChoice, VectorWidth, WARP,
-    bank_and_line,
+    Access, BANK_BYTES, BANKS, Conflicts, Lint, Phase, Remedy, Severity, SwizzleChoice,
+    VectorWidth, WARP, bank_and_line,
 };
 pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
 pub use proof::{Difference, Held, Image, Inverse, common_refinement};
 pub use stick::{
-    Arrangement, DataFormat, DeviceAccess, Dtype, Expr, Loop, PaddingMap, STICK_BYTES, StickLayout, Term,
+    Arrangement, DataFormat, DeviceAccess, Dtype, Expr, Loop, PaddingMap, STICK_BYTES, StickLayout,
+    Term,
 };
 pub use strided::Strided;
 pub use swizzle::Swizzle;

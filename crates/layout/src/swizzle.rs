@@ -21,8 +21,7 @@ impl Swizzle {
     /// M = `per_element`, B = `swizzle_len`, S = `atom_len`; well-formed when `S >= B >= 0`,
     /// `M >= 0`, and the highest bit touched stays below 62.
     pub fn new(per_element: i64, swizzle_len: i64, atom_len: i64, inner: bool) -> Result<Swizzle> {
-        let bad =
-            |reason| Err(Error::BadSwizzle { per_element, swizzle_len, atom_len, reason });
+        let bad = |reason| Err(Error::BadSwizzle { per_element, swizzle_len, atom_len, reason });
         if per_element < 0 || swizzle_len < 0 || atom_len < 0 {
             return bad("M, B and S are 0 or more");
         }
@@ -56,7 +55,10 @@ impl Swizzle {
                 });
             }
         };
-        if bits <= 0 || bits > 128 || 128 % bits != 0 || !(128 / bits).cast_unsigned().is_power_of_two()
+        if bits <= 0
+            || bits > 128
+            || 128 % bits != 0
+            || !(128 / bits).cast_unsigned().is_power_of_two()
         {
             return Err(Error::BadParameter {
                 what: "the element width in bits",
@@ -102,11 +104,8 @@ impl Swizzle {
     pub fn apply(&self, m: i64) -> i64 {
         let mask = (1i64 << self.swizzle_len) - 1;
         let x = m >> self.per_element;
-        let flipped = if self.inner {
-            (x >> self.atom_len) & mask
-        } else {
-            (x & mask) << self.atom_len
-        };
+        let flipped =
+            if self.inner { (x >> self.atom_len) & mask } else { (x & mask) << self.atom_len };
         m ^ (flipped << self.per_element)
     }
 

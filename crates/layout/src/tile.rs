@@ -1,7 +1,7 @@
 //! Tile layouts: shard, replica and offset on named axes.
 
-use crate::axis::{Axis, scope_pair};
 use crate::axis::Scope;
+use crate::axis::{Axis, scope_pair};
 use crate::error::{Error, Result};
 use crate::int::{narrow, product, row_major};
 use smallvec::SmallVec;
@@ -92,7 +92,11 @@ impl TileLayout {
         }
         for (index, it) in replica.iter().enumerate() {
             if it.extent < 0 {
-                return Err(Error::NegativeExtent { what: "replica iter", index, extent: it.extent });
+                return Err(Error::NegativeExtent {
+                    what: "replica iter",
+                    index,
+                    extent: it.extent,
+                });
             }
             if it.extent == 0 {
                 return Err(Error::BadParameter {

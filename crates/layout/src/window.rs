@@ -43,7 +43,11 @@ impl Window {
     pub fn new(dims: Vec<Extent>) -> Result<Window> {
         for (dim, d) in dims.iter().enumerate() {
             if d.padded < 0 {
-                return Err(Error::NegativeExtent { what: "dimension", index: dim, extent: d.padded });
+                return Err(Error::NegativeExtent {
+                    what: "dimension",
+                    index: dim,
+                    extent: d.padded,
+                });
             }
             let end = d.begin.saturating_add(d.valid);
             if d.begin < 0 || d.valid < 0 || end > d.padded {
@@ -137,7 +141,8 @@ mod tests {
 
     #[test]
     fn windows_are_checked() {
-        for (begin, valid, padded) in [(-1, 1, 4), (0, 5, 4), (2, 3, 4), (0, -1, 4), (1, i64::MAX, 4)]
+        for (begin, valid, padded) in
+            [(-1, 1, 4), (0, 5, 4), (2, 3, 4), (0, -1, 4), (1, i64::MAX, 4)]
         {
             assert!(Window::new(vec![Extent { begin, valid, padded }]).is_err());
         }

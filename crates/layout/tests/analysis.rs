@@ -26,7 +26,10 @@ fn a_column_of_eight_half_rows_is_an_eight_way_conflict_until_swizzled() {
     }
     let c = sw.conflicts(&shape, 16, &COLUMN, 1).expect("small");
     assert!(c.conflict_free());
-    assert_eq!(c.phases[0].banks.keys().copied().collect::<Vec<_>>(), [0, 4, 8, 12, 16, 20, 24, 28]);
+    assert_eq!(
+        c.phases[0].banks.keys().copied().collect::<Vec<_>>(),
+        [0, 4, 8, 12, 16, 20, 24, 28]
+    );
 }
 
 /// Section 5: 8 rows of 16 bytes are conflict-free in every mode whose width is the row pitch; with

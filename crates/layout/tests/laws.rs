@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use zellige_layout::{
-    Axis, AxisTable, Difference, Error, Extent, Held, Iter, Layout, Point, Swizzle, TileLayout, Window,
-    common_refinement, flatten, unflatten,
+    Axis, AxisTable, Difference, Error, Extent, Held, Iter, Layout, Point, Swizzle, TileLayout,
+    Window, common_refinement, flatten, unflatten,
 };
 
 /// Two thousand cases of each law; `PROPTEST_CASES` asks for more.
@@ -116,44 +116,42 @@ fn same(a: &Layout, b: &Layout) -> Option<i64> {
     (0..a.size()).find(|i| define(a, *i) != define(b, *i))
 }
 
-/// Whether any tile layout at all is this function: digits are forced from the inside out.
-fn expressible(f: &[BTreeMap<Axis, i64>]) -> bool {
-    let n = f.len();
-    let minus = |a: &BTreeMap<Axis, i64>, b: &BTreeMap<Axis, i64>| -> BTreeMap<Axis, i64> {
-        let keys: BTreeSet<Axis> = a.keys().chain(b.keys()).copied().collect();
-        let at = |m: &BTreeMap<Axis, i64>, k: &Axis| m.get(k).copied().unwrap_or(0);
-        keys.into_iter().map(|k| (k, at(a, &k) - at(b, &k))).filter(|(_, v)| *v != 0).collect()
-    };
-    // Try every factorisation of n into extents, fastest first.
-    fn go(
-        f: &[BTreeMap<Axis, i64>],
-        weight: usize,
-        known: &dyn Fn(usize) -> Option<BTreeMap<Axis, i64>>,
-        minus: &dyn Fn(&BTreeMap<Axis, i64>, &BTreeMap<Axis, i64>) -> BTreeMap<Axis, i64>,
-    ) -> bool {
-        let n = f.len();
-        if weight == n {
-            return true;
-        }
-        let stride = minus(&f[weight], &f[0]);
-        if stride.len() > 1 {
-            return false;
-        }
-        (2..=n / weight).filter(|e| n % (weight * e) == 0).any(|e| {
-            let fits = (0..weight * e).all(|i| {
-                let low = known(i % weight).expect("already fixed");
-                let digit = i64::try_from(i / weight).expect("small");
-                let mut want = low;
-                for (a, s) in &stride {
-                    *want.entry(*a).or_default() += digit * s;
-                }
-                want.retain(|_, v| *v != 0);
-                minus(&f[i], &f[0]) == want
-            });
-            fits && go(f, weight * e, &|i| Some(minus(&f[i], &f[0])), minus)
-        })
+type Place = BTreeMap<Axis, i64>;
+
+fn minus(a: &Place, b: &Place) -> Place {
+    let keys: BTreeSet<Axis> = a.keys().chain(b.keys()).copied().collect();
+    let at = |m: &Place, k: &Axis| m.get(k).copied().unwrap_or(0);
+    keys.into_iter().map(|k| (k, at(a, &k) - at(b, &k))).filter(|(_, v)| *v != 0).collect()
+}
+
+/// Whether any tile layout at all is this function: every factorisation of its size into extents,
+/// fastest first, is tried. `weight` elements are already explained.
+fn expressible_from(f: &[Place], weight: usize) -> bool {
+    if weight >= f.len() {
+        return true;
     }
-    n == 0 || go(f, 1, &|_| Some(BTreeMap::new()), &minus)
+    let stride = minus(&f[weight], &f[0]);
+    if stride.len() > 1 {
+        return false;
+    }
+    let explained = |e: usize| {
+        (0..weight * e).all(|i| {
+            let mut want = minus(&f[i % weight], &f[0]);
+            let digit = i64::try_from(i / weight).expect("small");
+            for (a, s) in &stride {
+                *want.entry(*a).or_default() += digit * s;
+            }
+            want.retain(|_, v| *v != 0);
+            minus(&f[i], &f[0]) == want
+        })
+    };
+    (2..=f.len() / weight)
+        .filter(|e| f.len().is_multiple_of(weight * e))
+        .any(|e| explained(e) && expressible_from(f, weight * e))
+}
+
+fn expressible(f: &[Place]) -> bool {
+    expressible_from(f, 1)
 }
 
 proptest! {
@@ -499,14 +497,19 @@ fn gaps_spaces_and_half_rotation_are_layouts() {
     let mut axes = AxisTable::new();
     let lx = axes.declare("lx", zellige_layout::AxisKind::Memory).expect("a fine name");
     let space = axes.declare("space", zellige_layout::AxisKind::Device).expect("a fine name");
-    let tile = TileLayout::of(vec![Iter::new(2, 1, space), Iter::new(4, 16, lx), Iter::new(16, 1, lx)]);
+    let tile =
+        TileLayout::of(vec![Iter::new(2, 1, space), Iter::new(4, 16, lx), Iter::new(16, 1, lx)]);
     let split = Layout::from(tile.expect("small"));
     let p = split.apply(&[8, 16], &[5, 3]).expect("inside").points()[0].clone();
     assert_eq!((p.get(space), p.get(lx)), (1, 19));
 
     // RoPE's half rotation x -> (x2, x1): the outer of two halves runs backwards.
     let d = 64;
-    let rotated = TileLayout::new(vec![Iter::mem(2, -d / 2), Iter::mem(d / 2, 1)], vec![], [(Axis::M, d / 2)]);
+    let rotated = TileLayout::new(
+        vec![Iter::mem(2, -d / 2), Iter::mem(d / 2, 1)],
+        vec![],
+        [(Axis::M, d / 2)],
+    );
     let rotated = Layout::from(rotated.expect("small"));
     for i in 0..d {
         let at = rotated.places(i).expect("inside").points()[0].get(Axis::M);
@@ -518,7 +521,10 @@ fn gaps_spaces_and_half_rotation_are_layouts() {
 fn bad_input_is_refused_with_its_place() {
     let kind = |r: Result<TileLayout, Error>| r.map_err(|e| e.kind()).err();
     assert_eq!(kind(TileLayout::of(vec![Iter::mem(-1, 1)])), Some("negative_extent"));
-    assert_eq!(kind(TileLayout::of(vec![Iter::mem(1 << 40, 1), Iter::mem(1 << 40, 1)])), Some("overflow"));
+    assert_eq!(
+        kind(TileLayout::of(vec![Iter::mem(1 << 40, 1), Iter::mem(1 << 40, 1)])),
+        Some("overflow")
+    );
     assert_eq!(kind(TileLayout::of(vec![Iter::mem(2, i64::MAX)])), Some("overflow"));
     assert_eq!(kind(TileLayout::of(vec![Iter::mem(2, i64::MIN)])), Some("overflow"));
     let offset = [(Axis::M, i64::MAX), (Axis::M, 1)];
@@ -542,4 +548,14 @@ fn bad_input_is_refused_with_its_place() {
     assert_eq!(l.apply(&[4, 4], &[4, 0]).map_err(|e| e.kind()).err(), Some("out_of_range"));
     assert_eq!(l.apply(&[4, 5], &[0, 0]).map_err(|e| e.kind()).err(), Some("size_mismatch"));
     assert_eq!(l.apply(&[i64::MAX, 2], &[0, 0]).map_err(|e| e.kind()).err(), Some("overflow"));
+}
+
+/// A digit that carries past the bits of the swizzle: the low addresses alone look invertible.
+#[test]
+fn the_inverse_of_a_swizzle_is_proved_past_its_bits() {
+    let tile =
+        TileLayout::of(vec![Iter::mem(3, 4), Iter::mem(2, 12), Iter::mem(4, 1)]).expect("small");
+    let sw = Swizzle::new(1, 1, 1, false).expect("well-formed");
+    let l = Layout::swizzled(sw, tile).expect("0 or more");
+    assert!(matches!(l.inverse(), Err(Error::Swizzled { .. })), "{:?}", l.inverse());
 }

@@ -206,9 +206,14 @@ fn spans_sizes_and_scopes_are_the_recorded_ones() {
         }
         if let Some([of, within]) = r["scope"]["value"].as_array().map(Vec::as_slice) {
             let (a, b) = l.tile().scope().expect("one chain").expect("thread axes");
-            assert_eq!((a.name(), b.name()), (of.as_str().expect("s"), within.as_str().expect("s")));
+            assert_eq!(
+                (a.name(), b.name()),
+                (of.as_str().expect("s"), within.as_str().expect("s"))
+            );
         }
-        if let Some(trivial) = r["is_trivial"]["value"].as_bool().filter(|_| r["spec"]["kind"] == "tile") {
+        if let Some(trivial) =
+            r["is_trivial"]["value"].as_bool().filter(|_| r["spec"]["kind"] == "tile")
+        {
             assert_eq!(l.tile().is_trivial(), trivial, "{}", r["text"]);
         }
     }
@@ -295,7 +300,8 @@ fn operators_give_the_recorded_functions() {
                     // tiles overlap.
                     let overlaps = l.tile().replica().iter().any(|r| {
                         let on_axis = |it: &Iter| it.axis == r.axis;
-                        outer.tile().shard().iter().any(on_axis) && !l.tile().shard().iter().any(on_axis)
+                        outer.tile().shard().iter().any(on_axis)
+                            && !l.tile().shard().iter().any(on_axis)
                     });
                     Some(got).filter(|_| {
                         let o = outer.tile();
@@ -445,7 +451,11 @@ fn check_pack(l: &Layout, op: &str, num: i64, what: &str) {
                         let first = l.places(q * num).expect("inside").points();
                         ps.iter().zip(&first).any(|(p, f)| {
                             f.get(Axis::M) % num != 0 || p.get(Axis::M) != f.get(Axis::M) + j
-                        }) || l.tile().axes().iter().any(|a| *a != Axis::M && ps[0].get(*a) != first[0].get(*a))
+                        }) || l
+                            .tile()
+                            .axes()
+                            .iter()
+                            .any(|a| *a != Axis::M && ps[0].get(*a) != first[0].get(*a))
                     })
                 });
                 assert!(swizzle_too_fine || broken || l.size() % num != 0, "{what}: {e}");

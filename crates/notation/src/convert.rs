@@ -51,7 +51,10 @@ pub fn convert(
         Notation::Torch => Ok(torch::print(&to_strided(layout, shape)?)),
         Notation::Spyre => {
             let Some(format) = format else {
-                return no("a device layout needs a dtype, which gives the elements of a stick", None);
+                return no(
+                    "a device layout needs a dtype, which gives the elements of a stick",
+                    None,
+                );
             };
             Ok(spyre::print(&to_stick(layout, shape, format)?))
         }
@@ -106,17 +109,26 @@ fn first_m(points: &[zellige_layout::Point]) -> i64 {
 type DeviceDigit = (i64, i64, i64);
 
 /// The device layout with those digits, where they form whole sticks.
-pub fn to_stick(layout: &Layout, shape: &[i64], format: DataFormat) -> Result<StickLayout, Refusal> {
+pub fn to_stick(
+    layout: &Layout,
+    shape: &[i64],
+    format: DataFormat,
+) -> Result<StickLayout, Refusal> {
     let Some(eps) = format.elems_per_stick().filter(|e| *e > 0) else {
         return no(format!("the format {format} has no sticks"), None);
     };
     if let Some(axis) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
-        return no(format!("a device tensor lives in one memory; the layout also uses `{axis}`"), None);
+        return no(
+            format!("a device tensor lives in one memory; the layout also uses `{axis}`"),
+            None,
+        );
     }
     if layout.swizzle().is_some_and(|s| !s.is_identity()) {
         return no("a device layout has no swizzle", None);
     }
-    if layout.tile().replica().iter().any(|it| it.extent > 1) || layout.tile().offset_on(Axis::M) != 0 {
+    if layout.tile().replica().iter().any(|it| it.extent > 1)
+        || layout.tile().offset_on(Axis::M) != 0
+    {
         return no("a device layout has no replicas and no offset", Some(0));
     }
     let mut digits = device_digits(layout, shape)?;
@@ -127,7 +139,10 @@ pub fn to_stick(layout: &Layout, shape: &[i64], format: DataFormat) -> Result<St
     for (e, s, w) in digits {
         if s < eps && s * e > eps {
             if eps % s != 0 || e % (eps / s) != 0 {
-                return no(format!("extent {e} at device stride {s} straddles sticks of {eps}"), None);
+                return no(
+                    format!("extent {e} at device stride {s} straddles sticks of {eps}"),
+                    None,
+                );
             }
             let inside = eps / s;
             sized.push((e / inside, eps, if w < 0 { -1 } else { w * inside }));
@@ -147,7 +162,8 @@ pub fn to_stick(layout: &Layout, shape: &[i64], format: DataFormat) -> Result<St
     }
     let device_size: Vec<i64> = sized.iter().map(|(e, _, _)| *e).collect();
     let stride_map: Vec<i64> = sized.iter().map(|(_, _, w)| *w).collect();
-    let candidate = StickLayout::explicit(&device_size, &stride_map, format)?.with_host(shape, None)?;
+    let candidate =
+        StickLayout::explicit(&device_size, &stride_map, format)?.with_host(shape, None)?;
     let lowered = match candidate.lower() {
         Ok(l) => l,
         Err(e) => return no(e.to_string(), None),
@@ -169,7 +185,10 @@ fn device_digits(layout: &Layout, shape: &[i64]) -> Result<Vec<DeviceDigit>, Ref
     let padded: Vec<i64> = match layout.window() {
         Some(w) => {
             if let Some(d) = w.dims().iter().find(|d| d.begin != 0) {
-                return no(format!("padding before the first element ({} positions)", d.begin), None);
+                return no(
+                    format!("padding before the first element ({} positions)", d.begin),
+                    None,
+                );
             }
             w.padded_shape()
         }

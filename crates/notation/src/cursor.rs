@@ -27,6 +27,11 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// The end of what was read, white space not skipped.
+    pub(crate) fn here(&self) -> usize {
+        self.at
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -68,7 +73,11 @@ impl<'a> Cursor<'a> {
     /// A refusal at what comes next.
     pub(crate) fn expected(&mut self, what: &str) -> Diagnostic {
         let (span, found) = self.next_token();
-        Diagnostic::syntax(span, format!("expected {what}, found {found}"), format!("expected {what}"))
+        Diagnostic::syntax(
+            span,
+            format!("expected {what}, found {found}"),
+            format!("expected {what}"),
+        )
     }
 
     pub(crate) fn expect(&mut self, c: char, what: &str) -> Result<()> {
@@ -153,6 +162,10 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         let (span, found) = self.next_token();
-        Err(Diagnostic::syntax(span, format!("unexpected {found} after {what}"), "nothing more fits here"))
+        Err(Diagnostic::syntax(
+            span,
+            format!("unexpected {found} after {what}"),
+            "nothing more fits here",
+        ))
     }
 }

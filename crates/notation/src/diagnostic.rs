@@ -91,7 +91,8 @@ const CONTEXT: usize = 100;
 
 /// The surroundings of a span, on one line, and the span in them.
 fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
-    let floor = |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k)).unwrap_or(0);
+    let floor =
+        |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k)).unwrap_or(0);
     let start = floor(span.start);
     let end = floor(span.end).max(start).min(floor(start + 2 * CONTEXT));
     let from = floor(start.saturating_sub(CONTEXT));
@@ -100,9 +101,8 @@ fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     if from > 0 {
         shown.push('…');
     }
-    let clean = |s: &str| -> String {
-        s.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-    };
+    let clean =
+        |s: &str| -> String { s.chars().map(|c| if c.is_control() { ' ' } else { c }).collect() };
     shown += &clean(&text[from..start]);
     let at = shown.len();
     shown += &clean(&text[start..end]);

@@ -74,8 +74,15 @@ pub fn parse(value: &Value, axes: &AxisTable) -> Result<Layout> {
             tile(object, "", axes)?.into()
         }
         Some("compose") => {
-            let fields =
-                ["kind", "per_element", "swizzle_len", "atom_len", "swizzle_inner", "tile", "valid"];
+            let fields = [
+                "kind",
+                "per_element",
+                "swizzle_len",
+                "atom_len",
+                "swizzle_inner",
+                "tile",
+                "valid",
+            ];
             known(object, "", &fields)?;
             let number = |k: &str| int(object.get(k).unwrap_or(&Value::Null), k);
             let inner = match object.get("swizzle_inner") {
@@ -161,7 +168,11 @@ fn wrong(path: &str, expected: &str, found: &Value) -> JsonError {
         shown.truncate(cut);
         shown.push('…');
     }
-    JsonError { path: path.into(), message: format!("expected {expected}, found {shown}"), cause: None }
+    JsonError {
+        path: path.into(),
+        message: format!("expected {expected}, found {shown}"),
+        cause: None,
+    }
 }
 
 fn known(o: &Map<String, Value>, path: &str, fields: &[&str]) -> Result<()> {

@@ -77,6 +77,7 @@ impl Notation {
 
 /// A text that was read, in the form of its notation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "parsed once and read; a box would cost more")]
 pub enum Parsed {
     /// A layout of the algebra.
     Tirx(Layout),

@@ -42,58 +42,244 @@ macro_rules! sized {
 }
 
 const FAMILIES: &[Family] = &[
-    fixed!("two-warps", "(8,16) on two warps with a replica, five warps in", "float16", [8, 16],
-        "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"),
-    fixed!("mma-m16n8-cd", "mma m16n8 accumulator C/D", "float32", [16, 8], "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"),
-    fixed!("mma-m16n8k8-a", "mma m16n8k8 operand A [M,K]", "float16", [16, 8], "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"),
-    fixed!("mma-m16n8k8-b", "mma m16n8k8 operand B [K,N]", "float16", [8, 8], "S[(4,2,8):(1@laneid,1,4@laneid)]"),
-    fixed!("mma-m16n8k16-a", "mma m16n8k16 operand A [M,K]", "float16", [16, 16], "S[(2,8,2,4,2):(2,4@laneid,4,1@laneid,1)]"),
-    fixed!("mma-m16n8k16-b", "mma m16n8k16 operand B [K,N]", "float16", [16, 8], "S[(2,4,2,8):(2,1@laneid,1,4@laneid)]"),
-    sized!("wgmma-64x{N}", "wgmma accumulator 64xN, N a multiple of 8", "float32", 64 / 8, |n| [64, n],
-        "S[(4,2,8,{},4,2):(1@wid_in_wg,2,4@laneid,4,1@laneid,1)]", n / 8),
-    sized!("tcgen05-16x64b-{N}", "tcgen05.ld 16x64b, N repetitions", "float32", 8 / 1, |n| [64, 2 * n],
-        "S[(4,2,8,{},2):(1@wid_in_wg,1@laneid,4@laneid,1,2@laneid)]", n),
-    sized!("tcgen05-16x128b-{N}", "tcgen05.ld 16x128b, N repetitions", "float32", 8 / 1, |n| [64, 4 * n],
-        "S[(4,2,8,{},4):(1@wid_in_wg,1,4@laneid,2,1@laneid)]", n),
-    sized!("tcgen05-32x32b-{N}", "tcgen05.ld 32x32b, N columns", "float32", 32 / 1, |n| [128, n],
-        "S[(128,{}):(1@tid_in_wg,1)]", n),
-    sized!("tmem-128x{N}", "tensor memory, one row a lane", "float32", 64 / 1, |n| [128, n],
-        "S[(128,{}):(1@TLane,1@TCol)]", n),
-    sized!("tmem-64x{N}-halves", "tensor memory, 64 rows, column halves side by side in lanes", "float32", 64 / 2, |n| [64, n],
-        "S[(64,2,{}):(1@TLane,64@TLane,1@TCol)]", n / 2),
-    sized!("tmem-64x{N}-slabs", "tensor memory, 64 rows as 16 lanes in each of 4 slabs", "float32", 64 / 1, |n| [64, n],
-        "S[(4,16,{}):(32@TLane,1@TLane,1@TCol)]", n),
-    sized!("tmem-32x{N}-quarters", "tensor memory, 32 rows, column quarters side by side in lanes", "float32", 64 / 4, |n| [32, n],
-        "S[(32,4,{}):(1@TLane,32@TLane,1@TCol)]", n / 4),
-    fixed!("tmem-224-columns", "two accumulators in 224 columns, not a power of two", "float32", [2, 128, 112],
-        "S[(2,128,112):(112@TCol,1@TLane,1@TCol)]"),
-    fixed!("sf-tmem-nvfp4", "nvfp4 scale factors in tensor memory, 128x16", "float8_e4m3fn", [128, 16],
-        "S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]"),
-    sized!("sf-tmem-32x{N}", "scale factors, one copy for each quarter of the lanes", "float8_e4m3fn", 4 / 1, |n| [32, n],
-        "S[(32,{}):(1@TLane,1@TCol)] + R[4:32@TLane]", n),
-    fixed!("smem-f16-128b", "shared memory (64,256), 128-byte swizzle", "float16", [64, 256],
-        "Swizzle(3,3,3) o S[(64,4,64):(64,4096,1)]"),
-    fixed!("smem-8x64", "shared memory (8,64) without a swizzle", "float16", [8, 64], "S[(8,64):(64,1)]"),
-    fixed!("smem-8x64-128b", "shared memory (8,64), 128-byte swizzle", "float16", [8, 64], "Swizzle(3,3,3) o S[(8,64):(64,1)]"),
-    fixed!("trainium-psum", "Trainium PSUM (128,2048): partitions, banks, free dimension", "float32", [128, 2048],
-        "S[(128,4,512):(1@P,1@Bank,1@F)]"),
-    fixed!("mesh-2x2", "(4,4) sharded over a 2x2 mesh", "float32", [4, 4], "S[(2,2,2,2):(1@pid,2,2@pid,1)]"),
-    fixed!("mesh-2x2-replica", "rows sharded, each shard on two devices", "float32", [4, 4], "S[(2,2,4):(1@pid,4,1)] + R[2:2@pid]"),
-    fixed!("mesh-aliasing", "the same with stride 2: aliasing, on purpose, to show the lint", "float32", [4, 4],
-        "S[(2,2,4):(1@pid,2,1)] + R[2:2@pid]"),
+    fixed!(
+        "two-warps",
+        "(8,16) on two warps with a replica, five warps in",
+        "float16",
+        [8, 16],
+        "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"
+    ),
+    fixed!(
+        "mma-m16n8-cd",
+        "mma m16n8 accumulator C/D",
+        "float32",
+        [16, 8],
+        "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"
+    ),
+    fixed!(
+        "mma-m16n8k8-a",
+        "mma m16n8k8 operand A [M,K]",
+        "float16",
+        [16, 8],
+        "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]"
+    ),
+    fixed!(
+        "mma-m16n8k8-b",
+        "mma m16n8k8 operand B [K,N]",
+        "float16",
+        [8, 8],
+        "S[(4,2,8):(1@laneid,1,4@laneid)]"
+    ),
+    fixed!(
+        "mma-m16n8k16-a",
+        "mma m16n8k16 operand A [M,K]",
+        "float16",
+        [16, 16],
+        "S[(2,8,2,4,2):(2,4@laneid,4,1@laneid,1)]"
+    ),
+    fixed!(
+        "mma-m16n8k16-b",
+        "mma m16n8k16 operand B [K,N]",
+        "float16",
+        [16, 8],
+        "S[(2,4,2,8):(2,1@laneid,1,4@laneid)]"
+    ),
+    sized!(
+        "wgmma-64x{N}",
+        "wgmma accumulator 64xN, N a multiple of 8",
+        "float32",
+        64 / 8,
+        |n| [64, n],
+        "S[(4,2,8,{},4,2):(1@wid_in_wg,2,4@laneid,4,1@laneid,1)]",
+        n / 8
+    ),
+    sized!(
+        "tcgen05-16x64b-{N}",
+        "tcgen05.ld 16x64b, N repetitions",
+        "float32",
+        8 / 1,
+        |n| [64, 2 * n],
+        "S[(4,2,8,{},2):(1@wid_in_wg,1@laneid,4@laneid,1,2@laneid)]",
+        n
+    ),
+    sized!(
+        "tcgen05-16x128b-{N}",
+        "tcgen05.ld 16x128b, N repetitions",
+        "float32",
+        8 / 1,
+        |n| [64, 4 * n],
+        "S[(4,2,8,{},4):(1@wid_in_wg,1,4@laneid,2,1@laneid)]",
+        n
+    ),
+    sized!(
+        "tcgen05-32x32b-{N}",
+        "tcgen05.ld 32x32b, N columns",
+        "float32",
+        32 / 1,
+        |n| [128, n],
+        "S[(128,{}):(1@tid_in_wg,1)]",
+        n
+    ),
+    sized!(
+        "tmem-128x{N}",
+        "tensor memory, one row a lane",
+        "float32",
+        64 / 1,
+        |n| [128, n],
+        "S[(128,{}):(1@TLane,1@TCol)]",
+        n
+    ),
+    sized!(
+        "tmem-64x{N}-halves",
+        "tensor memory, 64 rows, column halves side by side in lanes",
+        "float32",
+        64 / 2,
+        |n| [64, n],
+        "S[(64,2,{}):(1@TLane,64@TLane,1@TCol)]",
+        n / 2
+    ),
+    sized!(
+        "tmem-64x{N}-slabs",
+        "tensor memory, 64 rows as 16 lanes in each of 4 slabs",
+        "float32",
+        64 / 1,
+        |n| [64, n],
+        "S[(4,16,{}):(32@TLane,1@TLane,1@TCol)]",
+        n
+    ),
+    sized!(
+        "tmem-32x{N}-quarters",
+        "tensor memory, 32 rows, column quarters side by side in lanes",
+        "float32",
+        64 / 4,
+        |n| [32, n],
+        "S[(32,4,{}):(1@TLane,32@TLane,1@TCol)]",
+        n / 4
+    ),
+    fixed!(
+        "tmem-224-columns",
+        "two accumulators in 224 columns, not a power of two",
+        "float32",
+        [2, 128, 112],
+        "S[(2,128,112):(112@TCol,1@TLane,1@TCol)]"
+    ),
+    fixed!(
+        "sf-tmem-nvfp4",
+        "nvfp4 scale factors in tensor memory, 128x16",
+        "float8_e4m3fn",
+        [128, 16],
+        "S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]"
+    ),
+    sized!(
+        "sf-tmem-32x{N}",
+        "scale factors, one copy for each quarter of the lanes",
+        "float8_e4m3fn",
+        4 / 1,
+        |n| [32, n],
+        "S[(32,{}):(1@TLane,1@TCol)] + R[4:32@TLane]",
+        n
+    ),
+    fixed!(
+        "smem-f16-128b",
+        "shared memory (64,256), 128-byte swizzle",
+        "float16",
+        [64, 256],
+        "Swizzle(3,3,3) o S[(64,4,64):(64,4096,1)]"
+    ),
+    fixed!(
+        "smem-8x64",
+        "shared memory (8,64) without a swizzle",
+        "float16",
+        [8, 64],
+        "S[(8,64):(64,1)]"
+    ),
+    fixed!(
+        "smem-8x64-128b",
+        "shared memory (8,64), 128-byte swizzle",
+        "float16",
+        [8, 64],
+        "Swizzle(3,3,3) o S[(8,64):(64,1)]"
+    ),
+    fixed!(
+        "trainium-psum",
+        "Trainium PSUM (128,2048): partitions, banks, free dimension",
+        "float32",
+        [128, 2048],
+        "S[(128,4,512):(1@P,1@Bank,1@F)]"
+    ),
+    fixed!(
+        "mesh-2x2",
+        "(4,4) sharded over a 2x2 mesh",
+        "float32",
+        [4, 4],
+        "S[(2,2,2,2):(1@pid,2,2@pid,1)]"
+    ),
+    fixed!(
+        "mesh-2x2-replica",
+        "rows sharded, each shard on two devices",
+        "float32",
+        [4, 4],
+        "S[(2,2,4):(1@pid,4,1)] + R[2:2@pid]"
+    ),
+    fixed!(
+        "mesh-aliasing",
+        "the same with stride 2: aliasing, on purpose, to show the lint",
+        "float32",
+        [4, 4],
+        "S[(2,2,4):(1@pid,2,1)] + R[2:2@pid]"
+    ),
     fixed!("demo-lanes", "(4,8) over 32 lanes", "float32", [4, 8], "S[(4,8):(8@laneid,1@laneid)]"),
-    fixed!("demo-lanes-registers", "(4,8) over lanes and two registers", "float32", [4, 8], "S[(4,2,4):(8@laneid,1@m,1@laneid)]"),
-    fixed!("demo-replica", "(4,8) over 32 lanes, in two warps", "float32", [4, 8], "S[(4,8):(8@laneid,1@laneid)] + R[2:1@warpid]"),
-    fixed!("demo-scratchpad", "(4,8) in partitions and free dimension", "float32", [4, 8], "S[(2,4,4):(4@F,1@P,1@F)]"),
-    fixed!("demo-tmem", "(4,8) in tensor memory", "float32", [4, 8], "S[(2,4,4):(4@TCol,1@TLane,1@TCol)]"),
+    fixed!(
+        "demo-lanes-registers",
+        "(4,8) over lanes and two registers",
+        "float32",
+        [4, 8],
+        "S[(4,2,4):(8@laneid,1@m,1@laneid)]"
+    ),
+    fixed!(
+        "demo-replica",
+        "(4,8) over 32 lanes, in two warps",
+        "float32",
+        [4, 8],
+        "S[(4,8):(8@laneid,1@laneid)] + R[2:1@warpid]"
+    ),
+    fixed!(
+        "demo-scratchpad",
+        "(4,8) in partitions and free dimension",
+        "float32",
+        [4, 8],
+        "S[(2,4,4):(4@F,1@P,1@F)]"
+    ),
+    fixed!(
+        "demo-tmem",
+        "(4,8) in tensor memory",
+        "float32",
+        [4, 8],
+        "S[(2,4,4):(4@TCol,1@TLane,1@TCol)]"
+    ),
     fixed!("demo-1d", "eight elements on every fourth lane", "float32", [8], "S[8:4@laneid]"),
     fixed!("demo-row-major", "(8,4) in memory", "float32", [8, 4], "S[(8,4)]"),
-    fixed!("spyre-2d", "a (40,100) float16 tensor in sticks, padded", "float16", [40, 100],
-        "SpyreTensorLayout(device_size=[2, 40, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[40, 100])"),
-    fixed!("spyre-3d", "a (5,100,150) float16 tensor in sticks", "float16", [5, 100, 150],
-        "SpyreTensorLayout(device_size=[100, 3, 5, 64], stride_map =[150, 64, 15000, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100, 150])"),
-    fixed!("spyre-sparse", "a (4,6) float16 tensor, one element per stick", "float16", [4, 6],
-        "SpyreTensorLayout(device_size=[6, 1, 4, 64], stride_map =[1, -1, 6, -1], device_dtype=DataFormats.SEN169_FP16, host_size=[4, 6])"),
+    fixed!(
+        "spyre-2d",
+        "a (5,100) float16 tensor in sticks, padded",
+        "float16",
+        [5, 100],
+        "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])"
+    ),
+    fixed!(
+        "spyre-3d",
+        "a (5,100,150) float16 tensor in sticks",
+        "float16",
+        [5, 100, 150],
+        "SpyreTensorLayout(device_size=[100, 3, 5, 64], stride_map =[150, 64, 15000, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100, 150])"
+    ),
+    fixed!(
+        "spyre-sparse",
+        "a (4,6) float16 tensor, one element per stick",
+        "float16",
+        [4, 6],
+        "SpyreTensorLayout(device_size=[6, 1, 4, 64], stride_map =[1, -1, 6, -1], device_dtype=DataFormats.SEN169_FP16, host_size=[4, 6])"
+    ),
 ];
 
 /// Every preset; families of sizes with the size that is usual.
@@ -139,7 +325,11 @@ pub fn scale_factors(
     pipe_depth: i64,
 ) -> Result<Layout> {
     let check = |what: &'static str, value: i64, fits: bool, accepted: &str| {
-        if fits { Ok(()) } else { Err(Error::BadParameter { what, value, accepted: accepted.into() }) }
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::BadParameter { what, value, accepted: accepted.into() })
+        }
     };
     check("bits", bits, bits > 0 && 32 % bits == 0, "a factor has 1, 2, 4, 8, 16 or 32 bits")?;
     let per_cell = 32 / bits;

@@ -46,7 +46,8 @@ pub fn parse(text: &str) -> Result<StickLayout> {
             }
             other => {
                 let message = format!("unknown field `{}`", short(other));
-                return Err(Diagnostic::syntax(key.span, message, "unknown").help(format!("known: {FIELDS}")));
+                return Err(Diagnostic::syntax(key.span, message, "unknown")
+                    .help(format!("known: {FIELDS}")));
             }
         };
         if slot.is_some() {
@@ -59,14 +60,22 @@ pub fn parse(text: &str) -> Result<StickLayout> {
     c.finish("the layout")?;
     let end = text.len()..text.len();
     let missing = |what: &str| {
-        Diagnostic::syntax(end.clone(), format!("`{what}` is missing"), format!("expected `{what}`"))
+        Diagnostic::syntax(
+            end.clone(),
+            format!("`{what}` is missing"),
+            format!("expected `{what}`"),
+        )
     };
     let size = size.ok_or_else(|| missing("device_size"))?;
     let map = map.ok_or_else(|| missing("stride_map"))?;
     let format = format.ok_or_else(|| missing("device_dtype"))?;
     let layout = StickLayout::explicit(&size.value, &map.value, format)
         .and_then(|l| {
-            if arrangement == Arrangement::Standard { Ok(l) } else { l.with_arrangement(arrangement) }
+            if arrangement == Arrangement::Standard {
+                Ok(l)
+            } else {
+                l.with_arrangement(arrangement)
+            }
         })
         .map_err(|e| Diagnostic::meaning(size.span.start..map.span.end.max(size.span.end), e))?;
     match host {
@@ -91,7 +100,9 @@ fn data_format(c: &mut Cursor<'_>) -> Result<DataFormat> {
         c.expect('.', "after `DataFormats`")?;
         name = c.word();
     }
-    let Some(name) = name else { return Err(c.expected("a format such as DataFormats.SEN169_FP16")) };
+    let Some(name) = name else {
+        return Err(c.expected("a format such as DataFormats.SEN169_FP16"));
+    };
     DataFormat::from_name(name.value).ok_or_else(|| {
         let message = format!("unknown data format `{}`", short(name.value));
         Diagnostic::syntax(name.span, message, "such as SEN169_FP16, IEEE_FP32 or SENINT8")

@@ -100,7 +100,7 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
         return Ok(layout);
     }
     let window = valid(c)?;
-    let span = at..c.at();
+    let span = at..c.here();
     let window = Window::new(window).map_err(|e| Diagnostic::meaning(span.clone(), e))?;
     layout.with_window(window).map_err(|e| {
         let help = format!("the layout before it (byte {body}) says how many positions there are");
@@ -132,7 +132,7 @@ fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
         }
     }
     c.expect(')', "at the end of the swizzle")?;
-    let span = start..c.at();
+    let span = start..c.here();
     if !c.eat('∘') && !c.eat_word("o") {
         return Err(c.expected("`o` and the layout that is swizzled"));
     }
@@ -161,7 +161,7 @@ fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
             break;
         }
     }
-    let span = start..c.at();
+    let span = start..c.here();
     let Some((shard, shard_spans)) = parts.shard else {
         let message = "the layout has no shard `S[..]`";
         return Err(Diagnostic::syntax(span, message, "expected `S[..]` among these terms"));
@@ -171,7 +171,11 @@ fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
         // Point at the iter where the algebra names one.
         let place = match &e {
             zellige_layout::Error::NegativeExtent { what, index, .. } => {
-                if what.starts_with('s') { shard_spans.get(*index) } else { replica_spans.get(*index) }
+                if what.starts_with('s') {
+                    shard_spans.get(*index)
+                } else {
+                    replica_spans.get(*index)
+                }
             }
             _ => None,
         };
@@ -186,7 +190,8 @@ fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut Parts)
         let axis = on_axis(c, axes)?;
         let signed = if negative { value.value.checked_neg() } else { Some(value.value) };
         let signed = signed.ok_or_else(|| {
-            Diagnostic::syntax(value.span, "the offset does not fit in 64 bits", "too large").id("Z003")
+            Diagnostic::syntax(value.span, "the offset does not fit in 64 bits", "too large")
+                .id("Z003")
         })?;
         parts.offset.push((axis, signed));
         return Ok(());
@@ -204,7 +209,7 @@ fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut Parts)
     c.expect('[', &format!("after `{letter}`"))?;
     let iters = iters(c, axes)?;
     c.expect(']', &format!("at the end of `{letter}[..]`"))?;
-    let span = start..c.at();
+    let span = start..c.here();
     if negative {
         let message = format!("`{letter}[..]` cannot be subtracted");
         return Err(Diagnostic::syntax(span, message, "write + before it"));
@@ -245,7 +250,7 @@ fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<u
     let spans = extents.iter().map(|e| e.span.clone()).collect();
     if !c.eat(':') {
         let values: Vec<i64> = extents.iter().map(|e| e.value).collect();
-        let span = start..c.at();
+        let span = start..c.here();
         let tile = TileLayout::row_major(&values).map_err(|e| match e {
             zellige_layout::Error::NegativeExtent { index, .. } => {
                 Diagnostic::meaning(extents[index].span.clone(), e)
@@ -257,7 +262,7 @@ fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<u
     if !bracketed && extents.len() > 1 {
         let message = "several extents with strides need brackets";
         let label = "write S[(8,4):(4,1)]";
-        return Err(Diagnostic::syntax(start..c.at(), message, label));
+        return Err(Diagnostic::syntax(start..c.here(), message, label));
     }
     let strides_start = c.at();
     let mut strides: Vec<(i64, Axis)> = Vec::new();
@@ -277,13 +282,10 @@ fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<u
     }
     if strides.len() != extents.len() {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let message = format!(
-            "{} but {}",
-            count(extents.len(), "extent"),
-            count(strides.len(), "stride")
-        );
+        let message =
+            format!("{} but {}", count(extents.len(), "extent"), count(strides.len(), "stride"));
         let label = format!("expected {}", count(extents.len(), "stride"));
-        return Err(Diagnostic::syntax(strides_start..c.at(), message, label).id("Z004"));
+        return Err(Diagnostic::syntax(strides_start..c.here(), message, label).id("Z004"));
     }
     let iters = extents.iter().zip(strides).map(|(e, (s, a))| Iter::new(e.value, s, a)).collect();
     Ok((iters, spans))
@@ -320,13 +322,15 @@ fn valid(c: &mut Cursor<'_>) -> Result<Vec<Extent>> {
             c.expect('.', "in `begin..end`")?;
             let end = c.int("the end of the valid part")?;
             let valid = end.value.checked_sub(first.value).ok_or_else(|| {
-                Diagnostic::syntax(end.span, "the valid part does not fit in 64 bits", "here").id("Z003")
+                Diagnostic::syntax(end.span, "the valid part does not fit in 64 bits", "here")
+                    .id("Z003")
             })?;
             (first.value, valid)
         } else {
             (0, first.value)
         };
-        let padded = if c.eat('/') { c.int("a padded extent")?.value } else { begin.saturating_add(valid) };
+        let padded =
+            if c.eat('/') { c.int("a padded extent")?.value } else { begin.saturating_add(valid) };
         dims.push(Extent { begin, valid, padded });
     }
     Ok(dims)

@@ -12,8 +12,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 pub fn parse(text: &str) -> Result<Strided> {
     let mut c = Cursor::new(text);
     let (mut size, mut stride, mut offset) = (None, None, None);
-    loop {
-        let Some(key) = c.word() else { break };
+    while let Some(key) = c.word() {
         let repeated = |given: bool| {
             if !given {
                 return Ok(());
@@ -38,7 +37,8 @@ pub fn parse(text: &str) -> Result<Strided> {
                 offset = Some(c.int("an offset")?.value);
             }
             other => {
-                let message = format!("unknown field `{}`", other.chars().take(40).collect::<String>());
+                let message =
+                    format!("unknown field `{}`", other.chars().take(40).collect::<String>());
                 let label = "expected `size`, `stride` or `offset`";
                 return Err(Diagnostic::syntax(key.span, message, label));
             }
@@ -54,7 +54,9 @@ pub fn parse(text: &str) -> Result<Strided> {
             .map_err(|e| Diagnostic::meaning(stride.span, e)),
         None => Strided::contiguous(&size.value)
             .and_then(|s| Strided::new(s.size(), s.stride(), offset))
-            .map_err(|e| Diagnostic::meaning(if size.span.is_empty() { whole } else { size.span }, e)),
+            .map_err(|e| {
+                Diagnostic::meaning(if size.span.is_empty() { whole } else { size.span }, e)
+            }),
     }
 }
 

@@ -27,8 +27,6 @@
 //! * No drawing needs a font on the machine: the bitmap brings its own strokes.
 
 #![forbid(unsafe_code)]
-// Errors are those of the layout crate, witness and all; a drawing is not a hot path.
-#![allow(clippy::result_large_err)]
 
 mod clip;
 mod color;

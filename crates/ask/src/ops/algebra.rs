@@ -1,10 +1,10 @@
 //! Parsing, applying, and the operators.
 
 use super::Answer;
+use crate::Fault;
 use crate::fault::clip;
 use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
-use crate::Fault;
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Error, Layout};
 use zellige_notation::{Parsed, spyre, torch};
@@ -60,7 +60,8 @@ pub(super) fn apply(r: &Request) -> Answer {
         }
     };
     layout.admit(&shape)?;
-    let total = i64::try_from(coords.len()).unwrap_or(i64::MAX).saturating_mul(layout.tile().copies());
+    let total =
+        i64::try_from(coords.len()).unwrap_or(i64::MAX).saturating_mul(layout.tile().copies());
     if total > MAX_LISTED && layout.tile().copies() > 1 {
         return Err(Error::TooLarge {
             what: "listing the replicas of so many coordinates",
@@ -84,7 +85,11 @@ pub(super) fn canonicalize(r: &Request) -> Answer {
         Some("cuda") => layout.canonical_cuda()?,
         Some(other) => {
             let message = format!("unknown target `{}`; known: cuda", clip(other, 60));
-            return Err(Fault { kind: "bad_request", message, witness: json!({"field": "target"}) });
+            return Err(Fault {
+                kind: "bad_request",
+                message,
+                witness: json!({"field": "target"}),
+            });
         }
     };
     Ok(json!({"layout": r.print(&canonical)?}))
@@ -137,8 +142,13 @@ fn interleaved(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, Fault>
     if let Some(other) = r.opt_ints("other_shape")? {
         let found: Vec<i64> = given.iter().skip(usize::from(odd)).step_by(2).copied().collect();
         if found != other {
-            let message = format!("`other_shape` is {other:?}, but the interleaved shape says {found:?}");
-            return Err(Fault { kind: "size_mismatch", message, witness: json!({"field": "other_shape"}) });
+            let message =
+                format!("`other_shape` is {other:?}, but the interleaved shape says {found:?}");
+            return Err(Fault {
+                kind: "size_mismatch",
+                message,
+                witness: json!({"field": "other_shape"}),
+            });
         }
     }
     Ok(given.to_vec())
@@ -184,7 +194,8 @@ pub(super) fn permute_dims(r: &Request) -> Answer {
 }
 
 pub(super) fn permute_by_groups(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.permute_by_groups(&r.indices("seps")?, &r.indices("perm")?)?;
+    let layout =
+        r.operand("layout")?.permute_by_groups(&r.indices("seps")?, &r.indices("perm")?)?;
     Ok(json!({"layout": r.print(&layout)?}))
 }
 

@@ -82,8 +82,13 @@ pub(super) fn physical_order(r: &Request) -> Answer {
     let (layout, _) = r.layout_and_shape("layout")?;
     let _ = r.opt_dtype()?;
     if let Some(other) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
-        let message = format!("a physical order is a position on `m`; the layout also uses `{other}`");
-        return Err(Fault { kind: "not_one_axis", message, witness: json!({"name": other.name()}) });
+        let message =
+            format!("a physical order is a position on `m`; the layout also uses `{other}`");
+        return Err(Fault {
+            kind: "not_one_axis",
+            message,
+            witness: json!({"name": other.name()}),
+        });
     }
     if layout.size() > 1 << 24 {
         let message = "listing more than 2^24 positions in one answer";

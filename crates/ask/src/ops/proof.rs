@@ -73,7 +73,9 @@ pub(super) fn refine(r: &Request) -> Answer {
 pub(super) fn lookup(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let v = r.need("place")?;
-    let object = v.as_object().ok_or_else(|| Fault::expected("`place`", "an object axis -> coordinate", v))?;
+    let object = v
+        .as_object()
+        .ok_or_else(|| Fault::expected("`place`", "an object axis -> coordinate", v))?;
     let axes = r.axes()?;
     let mut place = Vec::new();
     for (name, value) in object {
@@ -150,7 +152,9 @@ pub(super) fn span(r: &Request) -> Answer {
         let axis = r.axis("axis")?;
         return Ok(json!({"span": layout.span(axis)?, "extent": extent(axis)?}));
     }
-    Ok(json!({"span": per_axis(&layout, |a| layout.span(a))?, "extent": per_axis(&layout, extent)?}))
+    Ok(
+        json!({"span": per_axis(&layout, |a| layout.span(a))?, "extent": per_axis(&layout, extent)?}),
+    )
 }
 
 pub(super) fn scope(r: &Request) -> Answer {

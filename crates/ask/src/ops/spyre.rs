@@ -32,13 +32,12 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
         return Ok(dtype.device_format()?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
-    DataFormat::ALL
-        .into_iter()
-        .find(|f| f.elems_per_stick() == Some(eps) && eps > 0)
-        .ok_or_else(|| {
+    DataFormat::ALL.into_iter().find(|f| f.elems_per_stick() == Some(eps) && eps > 0).ok_or_else(
+        || {
             let message = format!("no format has sticks of {eps} elements; give `dtype`");
             Fault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
-        })
+        },
+    )
 }
 
 pub(super) fn dim_map(r: &Request) -> Answer {
@@ -52,11 +51,19 @@ pub(super) fn dim_map(r: &Request) -> Answer {
             Ok(json!({"dim_map": layout.dim_map()?}))
         }
         (None, Some(dim_map)) => {
-            let layout =
-                StickLayout::from_dim_map(&size, stride.as_deref(), &device_size, &dim_map, format)?;
+            let layout = StickLayout::from_dim_map(
+                &size,
+                stride.as_deref(),
+                &device_size,
+                &dim_map,
+                format,
+            )?;
             Ok(json!({"stride_map": layout.stride_map()}))
         }
-        _ => Err(Fault::new("bad_request", "give either `stride_map` or `dim_map`; the answer is the other")),
+        _ => Err(Fault::new(
+            "bad_request",
+            "give either `stride_map` or `dim_map`; the answer is the other",
+        )),
     }
 }
 

@@ -65,9 +65,8 @@ impl Access {
             Access::Ldmatrix { row, column } => {
                 let per_row = (128 / bits).max(1);
                 let at = |r: i64| row.checked_add(r).ok_or_else(|| Error::overflow("the row"));
-                let starts = (0..8)
-                    .map(|r| Ok(coordinate(at(r)?, *column)))
-                    .collect::<Result<_>>()?;
+                let starts =
+                    (0..8).map(|r| Ok(coordinate(at(r)?, *column))).collect::<Result<_>>()?;
                 (starts, per_row)
             }
             Access::Lanes(list) => {
@@ -99,7 +98,10 @@ fn limit(lanes: i64, vector: i64) -> Result<()> {
     if lanes.saturating_mul(vector) <= LIMIT {
         return Ok(());
     }
-    Err(Error::TooLarge { what: "listing the elements of the access", limit: LIMIT.cast_unsigned() })
+    Err(Error::TooLarge {
+        what: "listing the elements of the access",
+        limit: LIMIT.cast_unsigned(),
+    })
 }
 
 impl Layout {

@@ -62,7 +62,8 @@ impl Layout {
         let lanes = access.lanes(shape, vector, bits)?;
         let per_lane = lanes.first().map_or(1, Vec::len);
         let bytes = (i64::try_from(per_lane).unwrap_or(i64::MAX).saturating_mul(bits) + 7) / 8;
-        let together = usize::try_from(LINE_BYTES / bytes.clamp(4, LINE_BYTES)).unwrap_or(1).min(WARP);
+        let together =
+            usize::try_from(LINE_BYTES / bytes.clamp(4, LINE_BYTES)).unwrap_or(1).min(WARP);
         let mut phases = Vec::new();
         for (warp, warp_lanes) in lanes.chunks(WARP).enumerate() {
             for (i, group) in warp_lanes.chunks(together).enumerate() {

@@ -78,7 +78,8 @@ impl Layout {
         }
         if let Some(sw) = self.swizzle() {
             let span = tile.span(Axis::M);
-            if sw.is_identity() || span <= 1 << (sw.per_element() + sw.atom_len()) && sw.is_inner() {
+            if sw.is_identity() || span <= 1 << (sw.per_element() + sw.atom_len()) && sw.is_inner()
+            {
                 let message = format!("{sw:?} moves none of the {span} addresses");
                 say("idle-swizzle", Severity::Note, message);
             } else if self.span(Axis::M)? > span {
@@ -92,7 +93,8 @@ impl Layout {
         }
         if let Some(w) = self.window() {
             let padding = tile.size() - self.size();
-            let message = format!("{padding} of {} padded positions hold no element", w.padded_size());
+            let message =
+                format!("{padding} of {} padded positions hold no element", w.padded_size());
             say("padding", Severity::Note, message);
         } else if let Ok(Some(place)) = self.gap() {
             say("gap", Severity::Note, format!("no element uses {place}"));
@@ -103,7 +105,8 @@ impl Layout {
             && let Ok(c) = self.conflicts(shape, bits, &Access::Column { index: 0 }, 1)
             && c.ways > 1
         {
-            let message = format!("a column is a {}-way bank conflict in shared memory", c.ways);
+            let message =
+                format!("in shared memory a column is a bank conflict of {} ways", c.ways);
             say("bank-conflict", Severity::Note, message);
         }
         found.sort_by_key(|l| std::cmp::Reverse(l.severity));

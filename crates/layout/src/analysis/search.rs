@@ -74,12 +74,8 @@ impl Layout {
             accesses.iter().map(|(a, v)| Ok(l.conflicts(shape, bits, a, *v)?.ways)).collect()
         };
         let before = ways(self)?;
-        let mut best = SwizzleChoice {
-            ways: ways(&plain)?,
-            layout: plain,
-            remedy: Remedy::None,
-            before,
-        };
+        let mut best =
+            SwizzleChoice { ways: ways(&plain)?, layout: plain, remedy: Remedy::None, before };
         let mut steps = Steps::up_to(LIMIT);
         let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;

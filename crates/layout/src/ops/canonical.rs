@@ -46,7 +46,8 @@ impl TileLayout {
         if nonzero.len() == layout.offset().len() {
             return layout;
         }
-        TileLayout::new(layout.shard().to_vec(), layout.replica().to_vec(), nonzero).expect(INVARIANT)
+        TileLayout::new(layout.shard().to_vec(), layout.replica().to_vec(), nonzero)
+            .expect(INVARIANT)
     }
 
     /// The canonical form on CUDA hardware: thread axes fuse by the fixed sizes of a warp (32
@@ -93,7 +94,8 @@ impl Layout {
 
     fn with_canonical(&self, tile: TileLayout) -> Result<Layout> {
         // Without a coordinate on `m` every address is 0, which no swizzle moves.
-        let plain = if tile.axes().contains(&Axis::M) { self.with_tile(tile)? } else { tile.into() };
+        let plain =
+            if tile.axes().contains(&Axis::M) { self.with_tile(tile)? } else { tile.into() };
         match self.window() {
             Some(w) if self.tile().size() > 0 => plain.with_window(w.clone()),
             _ => Ok(plain),

@@ -17,7 +17,12 @@ impl Layout {
         right_shape: &[i64],
     ) -> Result<Layout> {
         let left = plain(left, "direct_sum")?;
-        self.with_tile(interleave(left, left_shape, self.unpadded("direct_sum")?.tile(), right_shape)?)
+        self.with_tile(interleave(
+            left,
+            left_shape,
+            self.unpadded("direct_sum")?.tile(),
+            right_shape,
+        )?)
     }
 
     /// The `left` with `direct_sum(left, self) = sum`, if there is one. `interleaved` is the shape

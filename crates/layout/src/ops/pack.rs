@@ -30,7 +30,8 @@ impl Layout {
         }
         let shape = [tile.size() / num, num];
         let parts = groups(tile, &shape).or_else(|_| groups(&tile.canonical(), &shape));
-        let Ok([mut outer, inner]) = parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
+        let Ok([mut outer, inner]) =
+            parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
         else {
             return fail(0);
         };
@@ -88,8 +89,11 @@ impl Layout {
         };
         let mut shard = iters(tile.shard())?;
         shard.push(Iter::mem(num, 1));
-        let offset =
-            tile.offset().iter().map(|(a, v)| Ok((*a, scale(*v, *a)?))).collect::<Result<Vec<_>>>()?;
+        let offset = tile
+            .offset()
+            .iter()
+            .map(|(a, v)| Ok((*a, scale(*v, *a)?)))
+            .collect::<Result<Vec<_>>>()?;
         rebuild(TileLayout::new(shard, iters(tile.replica())?, offset)?, swizzle)
     }
 }
@@ -105,7 +109,11 @@ fn rebuild(tile: TileLayout, swizzle: Option<Swizzle>) -> Result<Layout> {
 fn tidy(tile: TileLayout) -> Result<TileLayout> {
     let shard = tile.shard();
     let others = &shard[..shard.len() - 1];
-    if others.iter().any(|it| it.axis == Axis::M) { tile.with_shard(others.to_vec()) } else { Ok(tile) }
+    if others.iter().any(|it| it.axis == Axis::M) {
+        tile.with_shard(others.to_vec())
+    } else {
+        Ok(tile)
+    }
 }
 
 fn check_factor(num: i64) -> Result<()> {

@@ -92,11 +92,8 @@ fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
     let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
         its.iter().map(|it| Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it })).collect()
     };
-    let offset = outer
-        .offset()
-        .iter()
-        .map(|(a, v)| Ok((*a, scale(*v, *a)?)))
-        .collect::<Result<Vec<_>>>()?;
+    let offset =
+        outer.offset().iter().map(|(a, v)| Ok((*a, scale(*v, *a)?))).collect::<Result<Vec<_>>>()?;
     TileLayout::new(iters(outer.shard())?, iters(outer.replica())?, offset)
 }
 
@@ -132,10 +129,12 @@ fn inner_candidates(parts: &Parts<'_>, outer: &TileLayout) -> Result<Vec<TileLay
     let mut shares: Vec<Vec<Iter>> = vec![tiled.replica().to_vec()];
     if !outer.replica().is_empty() {
         // The outer replicas were scaled by a span that the shard usually tells.
-        let spans = parts.left.iter().zip(outer.shard()).filter_map(|(t, o)| {
-            (o.extent > 1 && o.stride != 0 && t.stride % o.stride == 0)
-                .then(|| (t.axis, t.stride / o.stride))
-        });
+        let spans = parts
+            .left
+            .iter()
+            .zip(outer.shard())
+            .filter(|(t, o)| o.extent > 1 && o.stride != 0 && t.stride % o.stride == 0)
+            .map(|(t, o)| (t.axis, t.stride / o.stride));
         let spans: Vec<(Axis, i64)> = spans.collect();
         let inner = TileLayout::of(parts.right.clone())?;
         let span_on = |axis: Axis| {

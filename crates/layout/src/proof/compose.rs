@@ -70,12 +70,8 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     let function = Radix::of(a.shard(), a.axes());
     let inner = Radix::of(b.shard(), &[axis]);
     let copies = Radix::of(b.replica(), &[axis]);
-    let digits: Vec<(i128, i128)> = inner
-        .digits()
-        .iter()
-        .chain(copies.digits())
-        .map(|d| (d.extent, d.stride[0]))
-        .collect();
+    let digits: Vec<(i128, i128)> =
+        inner.digits().iter().chain(copies.digits()).map(|d| (d.extent, d.stride[0])).collect();
     let start = i128::from(b.offset_on(axis));
 
     let mut shard = Vec::new();
@@ -84,9 +80,9 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
         let mut weight = 1i128;
         for (k, (extent, stride)) in digits.iter().enumerate() {
             let is_shard = k < inner.digits().len();
-            let found = function.progression(start, *stride, *extent).and_then(|found| {
-                on_one_axis(&found, a.axes())
-            });
+            let found = function
+                .progression(start, *stride, *extent)
+                .and_then(|found| on_one_axis(&found, a.axes()));
             let iters = found.map_err(|r| refusal(r, weight, is_shard))?;
             if is_shard {
                 shard.extend(iters);
@@ -123,16 +119,24 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     TileLayout::new(shard, replica, offset)
 }
 
+/// `weight` is what one step of the refused digit counts in the flat index.
 fn refusal(refusal: Refusal, weight: i128, is_shard: bool) -> Error {
+    let not_expressible = |reason: &str, i: i128| {
+        let index = if is_shard { i64::try_from(i * weight).unwrap_or(i64::MAX) } else { 0 };
+        Error::NotExpressible { reason: format!("no iters reach element {index}: {reason}"), index }
+    };
     match refusal {
         Refusal::TooLarge => Error::TooLarge {
             what: "the composition",
             limit: u64::try_from(SCAN_LIMIT).unwrap_or(u64::MAX),
         },
-        Refusal::At(i) => Error::NotExpressible {
-            reason: "no iters give this sequence of places".into(),
-            index: if is_shard { i64::try_from(i * weight).unwrap_or(i64::MAX) } else { 0 },
-        },
+        Refusal::At(i) => {
+            not_expressible("its place breaks the pattern that the places before force", i)
+        }
+        Refusal::TwoAxes(i) => not_expressible(
+            "the step to it moves on several axes at once, and an iter moves on one",
+            i,
+        ),
     }
 }
 
@@ -173,11 +177,8 @@ fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
     let mut weight = 1i128;
     for d in &a.digits()[..a.digits().len().saturating_sub(1)] {
         weight *= d.extent;
-        let mut loose: Vec<(i128, i128)> = digits
-            .iter()
-            .map(|(e, s)| (*e, s.abs()))
-            .filter(|(_, s)| s % weight != 0)
-            .collect();
+        let mut loose: Vec<(i128, i128)> =
+            digits.iter().map(|(e, s)| (*e, s.abs())).filter(|(_, s)| s % weight != 0).collect();
         if loose.len() <= 1 {
             continue;
         }
@@ -204,7 +205,7 @@ fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, Refusal> {
         let slot = match moving.as_slice() {
             [] => 0,
             [one] => *one,
-            _ => return Err(Refusal::At(weight)),
+            _ => return Err(Refusal::TwoAxes(weight)),
         };
         let axis = axes.get(slot).copied().unwrap_or(Axis::M);
         let stride: &Vector = &d.stride;

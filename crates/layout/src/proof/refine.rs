@@ -9,10 +9,7 @@ use crate::tile::TileLayout;
 ///
 /// A boundary is a suffix product of extents. Boundaries that do not divide one another have no
 /// common refinement; the error names the two.
-pub fn common_refinement(
-    layouts: &[Layout],
-    shape: &[i64],
-) -> Result<(Vec<i64>, Vec<TileLayout>)> {
+pub fn common_refinement(layouts: &[Layout], shape: &[i64]) -> Result<(Vec<i64>, Vec<TileLayout>)> {
     let mut lists: Vec<Vec<i64>> = vec![shape.to_vec()];
     for layout in layouts {
         layout.unpadded("refine")?.admit(shape)?;

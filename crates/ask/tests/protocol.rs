@@ -1,0 +1,202 @@
+//! The protocol: every request, the recorded upstream mistakes, and bad lines.
+
+use serde_json::{Value, json};
+use zellige_ask::{OPERATIONS, answer};
+
+fn ask(request: &Value) -> Value {
+    let line = request.to_string();
+    let reply: Value = serde_json::from_str(&answer(&line)).expect("an answer is JSON");
+    assert!(reply.get("ok").is_some() != reply.get("error").is_some(), "{reply}");
+    reply
+}
+
+fn ok(request: &Value) -> Value {
+    let reply = ask(request);
+    reply.get("ok").cloned().unwrap_or_else(|| panic!("{request} -> {reply}"))
+}
+
+fn error(request: &Value) -> Value {
+    let reply = ask(request);
+    let error = reply.get("error").cloned().unwrap_or_else(|| panic!("{request} -> {reply}"));
+    assert!(error["kind"].is_string() && error["message"].is_string(), "{error}");
+    assert!(error.get("witness").is_some(), "{error}");
+    error
+}
+
+fn data(name: &str) -> Value {
+    let path = format!("{}/../../tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    serde_json::from_str(&text).expect("valid JSON")
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    ok(&json!({"op": "equal", "a": a, "b": b}))["equal"] == true
+}
+
+/// One worked request per operation and the answer that the specification gives, one pair of lines
+/// each.
+const EXAMPLES: &str = include_str!("examples.jsonl");
+
+#[test]
+fn every_request_answers_its_example() {
+    let lines: Vec<Value> = EXAMPLES
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}")))
+        .collect();
+    for pair in lines.chunks(2) {
+        let got = ok(&pair[0]);
+        for (field, value) in pair[1].as_object().expect("an object") {
+            assert_eq!(&got[field], value, "{}: `{field}` of {got}", pair[0]);
+        }
+    }
+    for operation in OPERATIONS {
+        let found = lines.iter().step_by(2).any(|r| r["op"] == operation.name);
+        assert!(found, "`{}` has no example", operation.name);
+    }
+}
+
+#[test]
+fn upstream_mistakes_are_right_here() {
+    let mut checked = 0;
+    for mistake in data("tirx_upstream_mistakes.json").as_array().expect("a list") {
+        let title = mistake["title"].as_str().expect("a title");
+        let call = &mistake["call"];
+        let expected = mistake["expected"].as_str().expect("text");
+        checked += 1;
+        let Some(op) = call["op"].as_str() else {
+            // A bare text: the builder must refuse it, or keep everything that was written.
+            let text = call.as_str().expect("a text");
+            assert_eq!(error(&json!({"op": "parse", "layout": text}))["kind"], "syntax", "{title}");
+            continue;
+        };
+        let mut request = call.clone();
+        match op {
+            "get_scope" => {
+                request["op"] = json!("scope");
+                let got =
+                    ok(&request)["scope"].to_string().replace('"', "'").replace(['[', ']'], "");
+                assert_eq!(format!("({got})"), expected, "{title}");
+            }
+            "span" => assert_eq!(ok(&request)["span"]["m"], 8, "{title}: {expected}"),
+            // Under our law an outer replica is scaled by the span of the inner layout, so a stride
+            // of 2 under a span of 4 has no outer layout. Upstream's law leaves replicas alone.
+            "is_tile_inner" => assert_eq!(ok(&request)["layout"], Value::Null, "{title}"),
+            "slice" | "tile_to" => {
+                assert_eq!(expected, "error", "{title}");
+                error(&request);
+            }
+            _ => {
+                let got = ok(&request)["layout"].clone();
+                let want =
+                    if expected == "itself" { call["layout"].clone() } else { json!(expected) };
+                assert_eq!(got, want, "{title}");
+            }
+        }
+    }
+    assert_eq!(checked, 21);
+}
+
+/// The compositions and the complement that existing implementations get wrong.
+#[test]
+fn wrong_answers_of_others_are_refused_with_a_witness() {
+    for (a, b, index) in [
+        ("S[(2,6):(7,1)]", "S[(2,3):(3,2)]", 5),
+        ("S[(8,6,4):(5,3,2)]", "S[6:3]", 3),
+        ("S[(2,4):(1,2)]", "S[6:1]", 4),
+        ("S[(4,2,8):(16,8,0)]", "S[(4,12):(1,12)]", 47),
+    ] {
+        let e = error(&json!({"op": "compose", "a": a, "b": b}));
+        assert_eq!(e["witness"], json!({"index": index}), "{a} o {b}: {e}");
+    }
+    let exact = ok(&json!({"op": "compose", "a": "S[(9,2,8):(16,8,0)]", "b": "S[(4,12):(1,12)]"}));
+    assert!(same(&exact["layout"], &json!("S[(4,6,2):(0,24,8)]")), "{exact}");
+    let e = error(&json!({"op": "complement", "layout": "S[(2,2):(1,1)]", "cosize": 8}));
+    assert_eq!((&e["kind"], &e["witness"]), (&json!("aliased"), &json!({"pair": [1, 2]})));
+}
+
+#[test]
+fn bad_lines_are_answered_and_the_stream_goes_on() {
+    let long =
+        format!("{{\"id\":1,\"op\":\"parse\",\"layout\":\"S[({})]\"}}", "9,".repeat(500_000));
+    let deep = "[".repeat(100_000);
+    for (line, kind) in [
+        ("", "json"),
+        ("{", "json"),
+        ("nonsense", "json"),
+        ("[1,2]", "bad_request"),
+        ("{}", "bad_request"),
+        (r#"{"op":7}"#, "bad_request"),
+        (r#"{"op":"fly"}"#, "unknown_op"),
+        (r#"{"op":"parse"}"#, "bad_request"),
+        (r#"{"op":"parse","layout":7}"#, "bad_request"),
+        (r#"{"op":"parse","layout":"S[4:1]","colour":"red"}"#, "unknown_field"),
+        (r#"{"op":"parse","layout":"S[4:1@nope]"}"#, "unknown_axis"),
+        (r#"{"op":"parse","layout":"S[-4:1]"}"#, "negative_extent"),
+        (r#"{"op":"parse","layout":"S[4:9223372036854775808]"}"#, "syntax"),
+        (r#"{"op":"parse","layout":"S[4:9223372036854775807]"}"#, "overflow"),
+        (r#"{"op":"parse","layout":"S[4:1]","notation":"cute"}"#, "unsupported"),
+        (r#"{"op":"parse","layout":"S[4:1]","notation":"klingon"}"#, "bad_request"),
+        (r#"{"op":"logical_divide","a":"4:1"}"#, "unsupported"),
+        (r#"{"op":"linear"}"#, "unsupported"),
+        (r#"{"op":"apply","layout":"S[4:1]","coords":[[4]]}"#, "out_of_range"),
+        (r#"{"op":"apply","layout":"S[4:1]","coords":[[1.5]]}"#, "bad_request"),
+        (r#"{"op":"apply","layout":"S[4:1]","shape":[5],"coords":[[1]]}"#, "size_mismatch"),
+        (r#"{"op":"apply","layout":"S[4:1]","coords":7}"#, "bad_request"),
+        (r#"{"op":"spyre_layout","size":[4],"dtype":"float64"}"#, "unsupported_dtype"),
+        (long.as_str(), "overflow"),
+        (deep.as_str(), "json"),
+    ] {
+        let reply: Value = serde_json::from_str(&answer(line)).expect("JSON");
+        let shown: String = line.chars().take(80).collect();
+        assert_eq!(reply["error"]["kind"], kind, "{shown}: {reply}");
+    }
+    // The id comes back whatever it is, also with an error.
+    for id in [json!(1), json!("a"), json!(null), json!([1, {"b": 2}])] {
+        assert_eq!(ask(&json!({"id": id, "op": "fly"}))["id"], id);
+        assert_eq!(ask(&json!({"id": id, "op": "parse", "layout": "S[4]"}))["id"], id);
+    }
+}
+
+#[test]
+fn slices_without_iters_come_with_the_reason_and_the_general_form() {
+    let got =
+        ok(&json!({"op": "slice", "layout": "S[(2,3):(10,1)]", "shape": [6], "region": [[2, 5]]}));
+    assert_eq!(got["layout"], Value::Null);
+    assert!(got["reason"].as_str().is_some_and(|r| r.contains("not expressible")), "{got}");
+    let general = &got["general"];
+    assert_eq!(general, "S[(2,3):(10,1)] valid[2..5/6]");
+    let points = ok(&json!({"op": "apply", "layout": general, "coords": [[0], [1], [2]]}));
+    assert_eq!(points["points"], json!([[{"m": 2}], [{"m": 10}], [{"m": 11}]]));
+}
+
+#[test]
+fn device_layouts_are_layouts_like_any_other() {
+    let text = "SpyreTensorLayout(device_size=[2, 40, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16)";
+    let parsed = ok(&json!({"op": "parse", "layout": text}));
+    assert_eq!((&parsed["notation"], &parsed["layout"]), (&json!("spyre"), &json!(text)));
+    let at = ok(&json!({"op": "apply", "layout": text, "shape": [40, 100], "coords": [[1, 70]]}));
+    assert_eq!(at["points"], json!([[{"m": 2560 + 64 + 6}]]));
+    let tirx = ok(&json!({"op": "convert", "layout": text, "shape": [40, 100], "to": "tirx"}));
+    assert_eq!(tirx["text"], "S[(40,2,64):(64,2560,1)] valid[40,100/128]");
+    let back = json!({"op": "convert", "layout": tirx["text"], "shape": [40, 100], "dtype": "float16", "to": "spyre"});
+    assert_eq!(ok(&back)["text"], text);
+    let facts = ok(&json!({"op": "facts", "layout": text, "shape": [40, 100]}));
+    assert_eq!(facts["padding"], json!({"valid": 4000, "padded": 5120, "count": 1120}));
+    let pad =
+        ok(&json!({"op": "lookup", "layout": text, "shape": [40, 100], "place": {"m": 2560 + 40}}));
+    assert_eq!(pad["state"], "padding");
+    let not = ok(&json!({"op": "convert", "layout": text, "shape": [40, 100], "to": "torch"}));
+    assert_eq!(not["not_expressible"]["witness"]["coord"], json!([0, 64]), "{not}");
+    error(&json!({"op": "apply", "layout": text, "coords": [[0, 0]]}));
+}
+
+#[test]
+fn users_may_declare_axes() {
+    let request = json!({
+        "op": "apply", "axes": {"lx": "memory", "core": "device"},
+        "layout": "S[(2,4):(1@core,1@lx)]", "coords": [[1, 2]],
+    });
+    assert_eq!(ok(&request)["points"], json!([[{"core": 1, "lx": 2}]]));
+    let e = error(&json!({"op": "parse", "axes": {"lx": "magic"}, "layout": "S[4]"}));
+    assert!(e["message"].as_str().is_some_and(|m| m.contains("memory")), "{e}");
+}

@@ -1,0 +1,223 @@
+//! The program as a person runs it: output, exit codes, bad input.
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn zellige(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .args(args)
+        .env_remove("COLUMNS")
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let out = zellige(args);
+    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+/// Runs `zellige ask` over some input.
+fn ask(input: &[u8]) -> Vec<Value> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .arg("ask")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let out = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads everything");
+    assert!(out.status.success());
+    text(&out.stdout).lines().map(|l| serde_json::from_str(l).expect("JSON")).collect()
+}
+
+#[test]
+fn show_draws_every_preset() {
+    let list: Value = serde_json::from_str(&stdout(&["presets", "--json"])).expect("JSON");
+    let presets = list["presets"].as_array().expect("a list");
+    assert!(presets.len() >= 30, "{}", presets.len());
+    for p in presets {
+        let name = p["name"].as_str().expect("a name");
+        let drawn = stdout(&["show", name, "--width", "100", "--max-cells", "512"]);
+        assert!(drawn.lines().count() > 5, "{name}");
+        assert!(!drawn.contains('\u{1b}'), "{name}: colour without a terminal");
+        let scene: Value =
+            serde_json::from_str(&stdout(&["show", name, "--json", "--max-cells", "64"]))
+                .expect("JSON");
+        assert!(scene["logical"].is_array(), "{name}");
+        let code = zellige(&["check", name]).status.code();
+        assert!(
+            code == Some(0) || (code == Some(1) && name == "mesh-aliasing"),
+            "{name}: {code:?}"
+        );
+    }
+}
+
+#[test]
+fn show_writes_svg_and_png() {
+    let dir = std::env::temp_dir().join(format!("zellige-show-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let (svg, png) = (dir.join("a.svg"), dir.join("a.png"));
+    let (svg_arg, png_arg) = (svg.to_string_lossy(), png.to_string_lossy());
+    stdout(&["show", "mma-m16n8-cd", "--svg", &svg_arg, "--png", &png_arg]);
+    assert!(std::fs::read_to_string(&svg).expect("written").starts_with("<svg"));
+    assert_eq!(&std::fs::read(&png).expect("written")[1..4], b"PNG");
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let out = zellige(&["show", "demo-1d", "--svg", "/no/such/folder/a.svg"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(text(&out.stderr).contains("cannot write"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn map_goes_both_ways() {
+    let forward = stdout(&["map", "two-warps", "7,15"]);
+    assert_eq!(
+        forward,
+        "(7, 15) -> {laneid: 31, m: 1, warpid: 6} {laneid: 31, m: 1, warpid: 10}\n"
+    );
+    let back = stdout(&["map", "two-warps", "--place", "laneid=31,warpid=10,m=1"]);
+    assert!(back.contains("<- (7, 15)"), "{back}");
+    assert!(stdout(&["map", "spyre-2d", "--place", "m=360"]).contains("padding"));
+    assert_eq!(stdout(&["map", "S[(2,3)]", "--all"]).lines().count(), 6);
+    let json: Value =
+        serde_json::from_str(&stdout(&["map", "S[4:2]", "3", "--json"])).expect("JSON");
+    assert_eq!(json["points"][0]["places"][0]["m"], 6);
+}
+
+#[test]
+fn check_reports_and_exits() {
+    let report = stdout(&["check", "S[(8,64):(64,1)]", "--dtype", "float16"]);
+    for part in ["no two elements share a place", "8 elements, 16 bytes", "8 ways"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let swizzled =
+        stdout(&["check", "S[(8,64):(64,1)]", "--dtype", "float16", "--swizzle", "128B"]);
+    assert!(swizzled.contains("column       no bank conflict"), "{swizzled}");
+    let aliasing = zellige(&["check", "mesh-aliasing", "--json"]);
+    assert_eq!(aliasing.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&aliasing.stdout).expect("JSON");
+    assert_eq!(
+        (&json["ok"], &json["lints"][0]["id"]),
+        (&Value::Bool(false), &Value::from("aliasing"))
+    );
+}
+
+#[test]
+fn bad_input_is_a_clear_error() {
+    let long = format!("S[({})]", "2,".repeat(200));
+    for (args, part) in [
+        (vec!["show", "S[(8,4,2):(4,1)]"], "expected 3 strides"),
+        (vec!["show", "mma-m16n8-dc"], "did you mean `mma-m16n8-cd`"),
+        (vec!["show", ""], "expected"),
+        (vec!["show", "S[4:1]", "--shape", "5"], "5 elements, but the layout has 4"),
+        (vec!["show", "S[4:1]", "--shape", "a"], "not a 64-bit integer"),
+        (vec!["show", "S[4:1]", "--dtype", "float17"], "float17"),
+        (vec!["show", "S[4:1]", "--swizzle", "128B"], "needs --dtype"),
+        (vec!["show", "S[4:1]", "--swizzle", "96B", "--dtype", "int8"], "modes are"),
+        (vec!["show", "S[4:1]", "--color-by", "nope"], "nope"),
+        (vec!["show", "S[4:9223372036854775807]"], "64 bits"),
+        (vec!["show", long.as_str()], "64 bits"),
+        (vec!["show", "S[4:1@lx]"], "unknown axis `lx`"),
+        (vec!["show", "S[4:1@lx]", "--axis", "lx"], "NAME=memory"),
+        (vec!["map", "S[4:1]", "9"], "outside [0, 4)"),
+        (vec!["map", "S[4:1]", "--place", "m"], "AXIS=NUMBER"),
+        (vec!["map", "S[4:1]"], "name coordinates"),
+        (vec!["presets", "zzz"], "no preset"),
+        (vec!["ask", "/no/such/file"], "cannot read"),
+        (vec!["fly"], "unrecognized subcommand"),
+    ] {
+        let out = zellige(&args);
+        let stderr = text(&out.stderr);
+        assert!(matches!(out.status.code(), Some(2 | 3)), "{args:?}: {:?} {stderr}", out.status);
+        assert!(stderr.contains(part), "{args:?}: {stderr}");
+        assert!(out.stdout.is_empty(), "{args:?}");
+    }
+    assert!(stdout(&["show", "S[(2,4):(1@lx,2@lx)]", "--axis", "lx=memory"]).contains("lx"));
+}
+
+#[test]
+fn ask_answers_every_line_in_order() {
+    let mut input = Vec::new();
+    for i in 0..2000 {
+        match i % 4 {
+            0 => input.extend(
+                format!("{{\"id\":{i},\"op\":\"apply\",\"layout\":\"S[4:2]\",\"coords\":[[3]]}}\n")
+                    .bytes(),
+            ),
+            1 => input.extend(format!("{{\"id\":{i},\"op\":\"nope\"}}\n").bytes()),
+            2 => input.extend(b"\xff\xfe not text\n"),
+            _ => input.extend(b"not json\n"),
+        }
+    }
+    // A last line without a newline is a line.
+    input.extend(b"{\"id\":\"last\",\"op\":\"parse\",\"layout\":\"S[4]\"}");
+    let answers = ask(&input);
+    assert_eq!(answers.len(), 2001);
+    for (i, a) in answers.iter().take(2000).enumerate() {
+        match i % 4 {
+            0 => assert_eq!(a["ok"]["points"][0][0]["m"], 6, "{a}"),
+            1 => assert_eq!(
+                (&a["id"], &a["error"]["kind"]),
+                (&Value::from(i), &Value::from("unknown_op"))
+            ),
+            _ => assert_eq!(a["error"]["kind"], "json", "{a}"),
+        }
+    }
+    assert_eq!(answers[2000]["id"], "last");
+}
+
+#[test]
+fn ask_answers_before_the_next_question_arrives() {
+    use std::io::{BufRead, BufReader};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .arg("ask")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    let mut answers = BufReader::new(child.stdout.take().expect("piped")).lines();
+    for i in 0..3 {
+        writeln!(stdin, "{{\"id\":{i},\"op\":\"parse\",\"layout\":\"S[4]\"}}").expect("it reads");
+        stdin.flush().expect("it reads");
+        let answer: Value =
+            serde_json::from_str(&answers.next().expect("an answer").expect("text")).expect("JSON");
+        assert_eq!(answer["id"], i);
+    }
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .args(["map", "S[100000:1]", "--all"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let out = child.wait_with_output().expect("it ends");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(out.stderr.is_empty(), "{}", text(&out.stderr));
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["show", "map", "check", "presets", "ask"] {
+        let help = stdout(&[command, "--help"]);
+        assert!(
+            help.contains("Examples:") && help.contains(&format!("zellige {command}")),
+            "{help}"
+        );
+    }
+    assert!(stdout(&["ask", "--list"]).contains("restickify_layout"));
+}

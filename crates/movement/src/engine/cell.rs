@@ -1,0 +1,207 @@
+//! Copying one run of adjacent bytes with the widest registers of the machine.
+
+use std::ptr;
+
+/// A register and how it touches memory.
+pub(super) trait Lane: Copy {
+    /// Its width in bytes.
+    const BYTES: usize;
+    /// # Safety
+    /// `p` is readable for `BYTES`, and the machine has the instructions.
+    unsafe fn load(p: *const u8) -> Self;
+    /// # Safety
+    /// `p` is writable for `BYTES`, and the machine has the instructions.
+    unsafe fn store(self, p: *mut u8);
+    /// A store that goes around the caches.
+    /// # Safety
+    /// As `store`, and `p` is aligned to `BYTES`.
+    unsafe fn stream(self, p: *mut u8);
+}
+
+/// Asks for a cache line that will be read soon.
+#[inline(always)]
+pub(super) fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// Makes streamed stores visible to other threads.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `sfence` is part of the x86-64 baseline and touches no memory of its own.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Copies `bytes` from `s` to `d`; with `STREAM`, whole registers go around the caches.
+///
+/// # Safety
+/// `s` is readable and `d` writable for `bytes`, they do not overlap, and the machine has the
+/// instructions of `L`.
+#[inline(always)]
+pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8, bytes: usize) {
+    // SAFETY: every access below stays inside `[0, bytes)` of both pointers.
+    unsafe {
+        let mut at = 0;
+        if STREAM {
+            let off = d.addr() & (L::BYTES - 1);
+            if off != 0 {
+                at = (L::BYTES - off).min(bytes);
+                ptr::copy_nonoverlapping(s, d, at);
+            }
+            while at + 2 * L::BYTES <= bytes {
+                let (x, y) = (L::load(s.add(at)), L::load(s.add(at + L::BYTES)));
+                x.stream(d.add(at));
+                y.stream(d.add(at + L::BYTES));
+                at += 2 * L::BYTES;
+            }
+            if at + L::BYTES <= bytes {
+                L::load(s.add(at)).stream(d.add(at));
+                at += L::BYTES;
+            }
+            if at < bytes {
+                ptr::copy_nonoverlapping(s.add(at), d.add(at), bytes - at);
+            }
+            return;
+        }
+        while at + L::BYTES <= bytes {
+            L::load(s.add(at)).store(d.add(at));
+            at += L::BYTES;
+        }
+        if at < bytes {
+            if bytes >= L::BYTES {
+                // The last register overlaps what is already written, with the same bytes.
+                L::load(s.add(bytes - L::BYTES)).store(d.add(bytes - L::BYTES));
+            } else {
+                small(s, d, bytes);
+            }
+        }
+    }
+}
+
+/// A few bytes, by halves that may overlap.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+unsafe fn small(s: *const u8, d: *mut u8, bytes: usize) {
+    macro_rules! halves {
+        ($t:ty) => {
+            if bytes >= size_of::<$t>() {
+                let last = bytes - size_of::<$t>();
+                // SAFETY: both halves lie inside `[0, bytes)`; the accesses are unaligned.
+                unsafe {
+                    let (x, y) = (
+                        s.cast::<$t>().read_unaligned(),
+                        s.add(last).cast::<$t>().read_unaligned(),
+                    );
+                    d.cast::<$t>().write_unaligned(x);
+                    d.add(last).cast::<$t>().write_unaligned(y);
+                }
+                return;
+            }
+        };
+    }
+    if bytes >= 32 {
+        // SAFETY: by the contract of this function.
+        unsafe { ptr::copy_nonoverlapping(s, d, bytes) };
+        return;
+    }
+    halves!(u128);
+    halves!(u64);
+    halves!(u32);
+    halves!(u16);
+    halves!(u8);
+}
+
+/// Sixteen bytes, everywhere.
+#[derive(Clone, Copy)]
+pub(super) struct Plain(u128);
+
+impl Lane for Plain {
+    const BYTES: usize = 16;
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Plain {
+        // SAFETY: readable by the contract; the access is unaligned.
+        Plain(unsafe { p.cast::<u128>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8) {
+        // SAFETY: writable by the contract; the access is unaligned.
+        unsafe { p.cast::<u128>().write_unaligned(self.0) };
+    }
+    #[inline(always)]
+    unsafe fn stream(self, p: *mut u8) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: SSE2 is part of the x86-64 baseline; `p` is aligned and writable by the contract.
+        unsafe {
+            use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+            _mm_stream_si128(p.cast::<__m128i>(), _mm_loadu_si128((&raw const self.0).cast()));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: writable by the contract.
+        unsafe {
+            self.store(p);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    //! Wider registers, where the machine has them.
+    use super::Lane;
+    use std::arch::x86_64::*;
+
+    /// 32 bytes: AVX.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx(__m256i);
+
+    impl Lane for Avx {
+        const BYTES: usize = 32;
+        #[inline(always)]
+        unsafe fn load(p: *const u8) -> Avx {
+            // SAFETY: by the contract of `Lane`.
+            Avx(unsafe { _mm256_loadu_si256(p.cast()) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut u8) {
+            // SAFETY: by the contract of `Lane`.
+            unsafe { _mm256_storeu_si256(p.cast(), self.0) };
+        }
+        #[inline(always)]
+        unsafe fn stream(self, p: *mut u8) {
+            // SAFETY: by the contract of `Lane`, `p` is aligned.
+            unsafe { _mm256_stream_si256(p.cast(), self.0) };
+        }
+    }
+
+    /// 64 bytes: AVX-512.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx512(__m512i);
+
+    impl Lane for Avx512 {
+        const BYTES: usize = 64;
+        #[inline(always)]
+        unsafe fn load(p: *const u8) -> Avx512 {
+            // SAFETY: by the contract of `Lane`.
+            Avx512(unsafe { _mm512_loadu_si512(p.cast()) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut u8) {
+            // SAFETY: by the contract of `Lane`.
+            unsafe { _mm512_storeu_si512(p.cast(), self.0) };
+        }
+        #[inline(always)]
+        unsafe fn stream(self, p: *mut u8) {
+            // SAFETY: by the contract of `Lane`, `p` is aligned.
+            unsafe { _mm512_stream_si512(p.cast(), self.0) };
+        }
+    }
+}

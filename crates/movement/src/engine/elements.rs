@@ -1,0 +1,43 @@
+//! Two loops around a single element, for strides with nothing adjacent.
+
+use super::job::Axis;
+
+/// Copies one element at every step of `x` and, inside it, of `y`.
+pub(super) type Elements = unsafe fn(src: *const u8, dst: *mut u8, x: Axis, y: Axis);
+
+/// The version for elements of `width` bytes: 1, 2, 4, 8 or 16.
+pub(super) fn select(width: usize) -> Elements {
+    match width {
+        1 => body::<u8>,
+        2 => body::<u16>,
+        4 => body::<u32>,
+        8 => body::<u64>,
+        _ => body::<u128>,
+    }
+}
+
+/// # Safety
+/// Every element of the two loops is readable at `src` and writable at `dst`, and they do not
+/// overlap.
+unsafe fn body<T: Copy>(src: *const u8, dst: *mut u8, x: Axis, y: Axis) {
+    // SAFETY: offsets are those of the loops, which the caller vouches for; accesses are unaligned.
+    unsafe {
+        for i in 0..x.n {
+            let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
+            let mut left = y.n;
+            while left >= 4 {
+                let v = [0, 1, 2, 3].map(|k| s.offset(k * y.src).cast::<T>().read_unaligned());
+                for (k, v) in (0..4).zip(v) {
+                    d.offset(k * y.dst).cast::<T>().write_unaligned(v);
+                }
+                s = s.wrapping_offset(4 * y.src);
+                d = d.wrapping_offset(4 * y.dst);
+                left -= 4;
+            }
+            for k in 0..left {
+                let v = s.offset(k * y.src).cast::<T>().read_unaligned();
+                d.offset(k * y.dst).cast::<T>().write_unaligned(v);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The CPU engine: runs a plan on bytes, as fast as memory allows.
+//!
+//! A [`Mover`] is a plan made ready for one element width: every nest becomes a *job*, a kernel for
+//! its two innermost loops (rows of adjacent bytes, a transpose, or single elements) and an odometer
+//! over the rest. Jobs are cut into tiles that fit the caches and the TLB; tiles are what threads
+//! share. Results do not depend on the number of threads: every place is written once.
+
+mod cell;
+mod elements;
+mod job;
+mod rows;
+mod transpose;
+
+use crate::plan::Plan;
+use job::Job;
+
+/// A plan for elements of one width, ready to run.
+#[derive(Debug, Clone)]
+pub struct Mover {
+    jobs: Vec<Job>,
+    fills: Vec<Job>,
+    src_bytes: usize,
+    dst_bytes: usize,
+    total: usize,
+    width: usize,
+}
+
+/// A run that was refused before any byte was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MoveError {
+    /// An element width that the engine does not move.
+    #[error("elements of {0} bytes are not moved; widths are 1, 2, 4, 8 and 16")]
+    Width(usize),
+    /// A buffer that does not hold what the plan touches.
+    #[error("the {what} holds {found} bytes, but the plan touches {needed}")]
+    Short {
+        /// `source` or `destination`.
+        what: &'static str,
+        /// Bytes that the plan touches.
+        needed: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// A fill value of the wrong width.
+    #[error("the fill value has {found} bytes, and an element has {needed}")]
+    FillWidth {
+        /// Bytes of an element.
+        needed: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// Sizes that do not fit in memory.
+    #[error("the plan touches more bytes than an address can name")]
+    TooLarge,
+}
+
+/// Past this many bytes written, stores go around the caches.
+const STREAM_BYTES: usize = 4 << 20;
+
+/// Below this many bytes written, starting a thread costs more than it saves.
+const THREAD_BYTES: usize = 1 << 20;
+
+impl Mover {
+    /// Makes a plan ready for elements of `width` bytes.
+    pub fn new(plan: &Plan, width: usize) -> Result<Mover, MoveError> {
+        if !matches!(width, 1 | 2 | 4 | 8 | 16) {
+            return Err(MoveError::Width(width));
+        }
+        let bytes = |elements: i64| {
+            usize::try_from(elements)
+                .ok()
+                .and_then(|n| n.checked_mul(width))
+                .ok_or(MoveError::TooLarge)
+        };
+        let (src_bytes, dst_bytes) = (bytes(plan.src_len())?, bytes(plan.dst_len())?);
+        if src_bytes.max(dst_bytes) > isize::MAX as usize {
+            return Err(MoveError::TooLarge);
+        }
+        let total = bytes(plan.elements().saturating_mul(plan.copies))?;
+        let stream = total >= STREAM_BYTES;
+        let jobs = plan.nests().iter().map(|n| Job::copy(n, width, stream)).collect();
+        let fills = plan.fills().iter().map(|f| Job::fill(f, width, stream)).collect();
+        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width })
+    }
+
+    /// Bytes that the source must hold.
+    pub fn src_bytes(&self) -> usize {
+        self.src_bytes
+    }
+
+    /// Bytes that the destination must hold.
+    pub fn dst_bytes(&self) -> usize {
+        self.dst_bytes
+    }
+
+    /// Moves, with up to `threads` threads; `fill` is the element written to padding.
+    ///
+    /// Nothing is written when the buffers are too short.
+    pub fn run(
+        &self,
+        src: &[u8],
+        dst: &mut [u8],
+        fill: Option<&[u8]>,
+        threads: usize,
+    ) -> Result<(), MoveError> {
+        for (what, needed, found) in
+            [("source", self.src_bytes, src.len()), ("destination", self.dst_bytes, dst.len())]
+        {
+            if found < needed {
+                return Err(MoveError::Short { what, needed, found });
+            }
+        }
+        if let Some(value) = fill
+            && value.len() != self.width
+        {
+            return Err(MoveError::FillWidth { needed: self.width, found: value.len() });
+        }
+        let pattern = fill.map(job::pattern);
+        // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
+        // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
+        // distinct borrows and so do not overlap.
+        unsafe { self.run_raw(src.as_ptr(), dst.as_mut_ptr(), pattern.as_ref(), threads) };
+        Ok(())
+    }
+
+    /// # Safety
+    /// `src` is readable for `src_bytes`, `dst` writable for `dst_bytes`, and they do not overlap.
+    unsafe fn run_raw(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        fill: Option<&job::Pattern>,
+        threads: usize,
+    ) {
+        let threads = if self.total < THREAD_BYTES { 1 } else { threads.max(1) };
+        let work: Vec<(&Job, *const u8)> = self
+            .jobs
+            .iter()
+            .map(|j| (j, src))
+            .chain(fill.into_iter().flat_map(|p| self.fills.iter().map(|j| (j, p.as_ptr()))))
+            .collect();
+        if threads == 1 {
+            for (job, from) in work {
+                // SAFETY: by the contract of this function; a fill reads only its pattern.
+                unsafe { job.run(0..job.items(), from, dst) };
+            }
+            return;
+        }
+        let shared = Shared { work, dst };
+        std::thread::scope(|scope| {
+            for t in 0..threads {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for (job, from) in &shared.work {
+                        let items = job.items();
+                        let range = items * t / threads..items * (t + 1) / threads;
+                        // SAFETY: as above; the ranges of the threads are disjoint sets of tiles, and
+                        // a plan writes every place once.
+                        unsafe { job.run(range, *from, shared.dst) };
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// What the threads of one run share.
+struct Shared<'a> {
+    work: Vec<(&'a Job, *const u8)>,
+    dst: *mut u8,
+}
+
+// SAFETY: sources are only read, and the threads write disjoint parts of the destination.
+unsafe impl Sync for Shared<'_> {}

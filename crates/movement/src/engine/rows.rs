@@ -1,0 +1,74 @@
+//! Two loops around a run of adjacent bytes.
+
+use super::cell::{self, Lane, Plain, copy};
+use super::job::Axis;
+
+/// Copies `bytes` at every step of `x` and, inside it, of `y`.
+pub(super) type Rows = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
+
+/// The fastest version for this machine.
+pub(super) fn select(stream: bool) -> Rows {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            return if stream { avx512::<true> } else { avx512::<false> };
+        }
+        if is_x86_feature_detected!("avx") {
+            return if stream { avx::<true> } else { avx::<false> };
+        }
+    }
+    if stream { body::<Plain, true> } else { body::<Plain, false> }
+}
+
+/// Lines ahead that are asked for while a row is copied.
+const AHEAD: usize = 512;
+
+/// # Safety
+/// Every run of the two loops is readable at `src` and writable at `dst`, the two do not overlap,
+/// and the machine has the instructions of `L`.
+#[inline(always)]
+unsafe fn body<L: Lane, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: Axis,
+    y: Axis,
+) {
+    // SAFETY: offsets are those of the loops, which the caller vouches for; a prefetch may point
+    // anywhere.
+    unsafe {
+        for i in 0..x.n {
+            let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
+            // Rows that are read side by side are fetched by the hardware; others ask ahead.
+            let skips = y.src.unsigned_abs() != bytes;
+            for _ in 0..y.n {
+                if STREAM {
+                    let next =
+                        if skips { s.wrapping_offset(y.src * 4) } else { s.wrapping_add(AHEAD) };
+                    let mut at = 0;
+                    while at < bytes && at < 256 {
+                        cell::prefetch(next.wrapping_add(at));
+                        at += 64;
+                    }
+                }
+                copy::<L, STREAM>(s, d, bytes);
+                s = s.wrapping_offset(y.src);
+                d = d.wrapping_offset(y.dst);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512<const STREAM: bool>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    unsafe { body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y) };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn avx<const STREAM: bool>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    unsafe { body::<cell::x86::Avx, STREAM>(src, dst, bytes, x, y) };
+}

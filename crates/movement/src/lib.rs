@@ -1,0 +1,30 @@
+//! Moves: any layout to any layout.
+//!
+//! A move is a pair of layouts over one logical shape. [`Plan::between`] refines both to common
+//! digits and yields loop nests (ranges, source strides, destination strides, offsets) and fills
+//! for padding. Host to device, restickify, transposes, repacking of weights are all that one
+//! thing. [`reference`] is the obvious mover that every other one is compared with.
+//!
+//! ```
+//! use zellige_layout::{StickLayout, Dtype, Strided};
+//! use zellige_movement::{Fill, Plan};
+//! let host = Strided::contiguous(&[1024, 256])?.to_layout()?;
+//! let device = StickLayout::default(&[1024, 256], Dtype::Float16)?.lower()?;
+//! let plan = Plan::between(&host, &device, &[1024, 256], Fill::Leave)?;
+//! assert_eq!(
+//!     plan.to_string(),
+//!     "for i in 4, j in 1024, k in 64: dst[i*65536 + j*64 + k] = src[i*64 + j*256 + k]\n"
+//! );
+//! # Ok::<(), zellige_layout::Error>(())
+//! ```
+
+mod between;
+mod cover;
+mod engine;
+mod plan;
+pub mod reference;
+mod side;
+
+pub use between::Fill;
+pub use engine::{MoveError, Mover};
+pub use plan::{Cost, FillNest, Loop, Nest, Plan};

@@ -1,0 +1,223 @@
+//! Plans: loop nests that say which element goes where.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// `range` steps; each moves `src` elements in the source and `dst` in the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Loop {
+    /// Number of steps.
+    pub range: i64,
+    /// Source stride in elements.
+    pub src: i64,
+    /// Destination stride in elements.
+    pub dst: i64,
+}
+
+/// A loop nest: for every pair `(a, b)` of `starts` and every combination of loop digits,
+/// `destination[b + sum i * dst] = source[a + sum i * src]`.
+///
+/// Most nests have one start. A swizzle, or tilings that do not nest, give one nest several: the
+/// small permutation table of what loops alone cannot say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nest {
+    /// Outermost first: by falling destination stride.
+    pub loops: Vec<Loop>,
+    /// Source and destination offsets in elements.
+    pub starts: Vec<(i64, i64)>,
+}
+
+impl Nest {
+    /// Elements it writes.
+    pub fn elements(&self) -> i64 {
+        self.loops.iter().map(|l| l.range).product::<i64>()
+            * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Elements in a row that are adjacent on both sides.
+    pub fn run(&self) -> i64 {
+        self.loops.iter().find(|l| l.src == 1 && l.dst == 1).map_or(1, |l| l.range)
+    }
+}
+
+/// A value written to padding: for every start and combination of digits,
+/// `destination[start + sum i * stride] = fill`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FillNest {
+    /// (range, stride) in elements, outermost first.
+    pub loops: Vec<(i64, i64)>,
+    /// Destination offsets in elements.
+    pub starts: Vec<i64>,
+}
+
+impl FillNest {
+    /// Elements it writes.
+    pub fn elements(&self) -> i64 {
+        self.loops.iter().map(|(r, _)| *r).product::<i64>()
+            * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
+    }
+}
+
+/// How to move a tensor from one layout to another.
+///
+/// **Law**: running the nests writes every place of every element exactly once, with the element
+/// that the source layout holds; the fills write every padding position once, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub(crate) nests: Vec<Nest>,
+    pub(crate) fills: Vec<FillNest>,
+    pub(crate) elements: i64,
+    /// Places written per element.
+    pub(crate) copies: i64,
+    /// Lowest and highest source address read, in elements.
+    pub(crate) src_range: Option<(i64, i64)>,
+    /// Lowest and highest destination address written, in elements.
+    pub(crate) dst_range: Option<(i64, i64)>,
+}
+
+/// What a plan costs, computed from its nests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Bytes read from the source.
+    pub bytes_read: i64,
+    /// Bytes written, fills included.
+    pub bytes_written: i64,
+    /// 64-byte lines touched, a line counting once for every run that touches it.
+    pub lines: i64,
+    /// Separate runs of adjacent elements.
+    pub runs: i64,
+}
+
+impl Plan {
+    /// The copies.
+    pub fn nests(&self) -> &[Nest] {
+        &self.nests
+    }
+
+    /// The fills of padding.
+    pub fn fills(&self) -> &[FillNest] {
+        &self.fills
+    }
+
+    /// Logical elements moved.
+    pub fn elements(&self) -> i64 {
+        self.elements
+    }
+
+    /// Source elements that the source buffer must hold: one more than the highest address read.
+    pub fn src_len(&self) -> i64 {
+        self.src_range.map_or(0, |(_, max)| max + 1)
+    }
+
+    /// Elements that the destination buffer must hold.
+    pub fn dst_len(&self) -> i64 {
+        self.dst_range.map_or(0, |(_, max)| max + 1)
+    }
+
+    /// What it costs with elements of these widths in bytes.
+    pub fn cost(&self, src_bytes: i64, dst_bytes: i64) -> Cost {
+        let lines_of = |run_bytes: i64| (run_bytes + 63) / 64;
+        let (mut lines, mut runs) = (0i64, 0i64);
+        for nest in &self.nests {
+            let run = nest.run();
+            let count = nest.elements() / run.max(1);
+            runs = runs.saturating_add(count);
+            let per_run =
+                lines_of(run.saturating_mul(src_bytes)) + lines_of(run.saturating_mul(dst_bytes));
+            lines = lines.saturating_add(count.saturating_mul(per_run));
+        }
+        let mut filled = 0i64;
+        for fill in &self.fills {
+            let run = fill.loops.iter().find(|(_, s)| *s == 1).map_or(1, |(r, _)| *r);
+            let count = fill.elements() / run.max(1);
+            filled += fill.elements();
+            runs = runs.saturating_add(count);
+            lines =
+                lines.saturating_add(count.saturating_mul(lines_of(run.saturating_mul(dst_bytes))));
+        }
+        let written = self.elements.saturating_mul(self.copies).saturating_add(filled);
+        Cost {
+            bytes_read: self.elements.saturating_mul(self.copies).saturating_mul(src_bytes),
+            bytes_written: written.saturating_mul(dst_bytes),
+            lines,
+            runs,
+        }
+    }
+
+    /// Run lengths with the number of runs of that length, longest first.
+    pub fn run_lengths(&self) -> Vec<(i64, i64)> {
+        let mut lengths: Vec<(i64, i64)> = Vec::new();
+        for nest in &self.nests {
+            let (run, count) = (nest.run(), nest.elements() / nest.run().max(1));
+            match lengths.iter_mut().find(|(r, _)| *r == run) {
+                Some((_, c)) => *c += count,
+                None => lengths.push((run, count)),
+            }
+        }
+        lengths.sort_unstable_by_key(|(r, _)| std::cmp::Reverse(*r));
+        lengths
+    }
+}
+
+impl fmt::Display for Nest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = (0..self.loops.len()).map(name).collect();
+        if !self.loops.is_empty() {
+            f.write_str("for ")?;
+            for (i, (l, n)) in self.loops.iter().zip(&names).enumerate() {
+                write!(f, "{}{n} in {}", if i > 0 { ", " } else { "" }, l.range)?;
+            }
+            f.write_str(": ")?;
+        }
+        let address = |start: i64, stride: fn(&Loop) -> i64| {
+            let mut terms: Vec<String> = self
+                .loops
+                .iter()
+                .zip(&names)
+                .filter(|(l, _)| stride(l) != 0)
+                .map(|(l, n)| match stride(l) {
+                    1 => n.clone(),
+                    s => format!("{n}*{s}"),
+                })
+                .collect();
+            if start != 0 || terms.is_empty() {
+                terms.push(start.to_string());
+            }
+            terms.join(" + ")
+        };
+        match self.starts.as_slice() {
+            [(a, b)] => {
+                write!(f, "dst[{}] = src[{}]", address(*b, |l| l.dst), address(*a, |l| l.src))
+            }
+            many => {
+                let dst = address(0, |l| l.dst);
+                let src = address(0, |l| l.src);
+                write!(f, "dst[b + {dst}] = src[a + {src}] for {} starts (a,b)", many.len())?;
+                for (a, b) in many.iter().take(4) {
+                    write!(f, " ({a},{b})")?;
+                }
+                if many.len() > 4 { f.write_str(" ..") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+fn name(i: usize) -> String {
+    match u8::try_from(i) {
+        Ok(k) if k < 18 => char::from(b'i' + k).to_string(),
+        _ => format!("i{i}"),
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for nest in &self.nests {
+            writeln!(f, "{nest}")?;
+        }
+        for fill in &self.fills {
+            let total = fill.elements();
+            writeln!(f, "fill {total} positions: {:?} from {:?}", fill.loops, fill.starts)?;
+        }
+        Ok(())
+    }
+}

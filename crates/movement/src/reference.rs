@@ -1,0 +1,82 @@
+//! The obvious mover, element by element, and the obvious executor of a plan.
+//!
+//! Neither is fast. Every other mover is compared with [`move_elements`].
+
+use crate::plan::Plan;
+use crate::side::memory_axis;
+use std::collections::HashSet;
+use zellige_layout::{Axis, Error, Layout, Result};
+
+/// Moves element by element, straight from the definition of a layout.
+pub fn move_elements<T: Copy>(
+    src: &Layout,
+    dst: &Layout,
+    from: &[T],
+    to: &mut [T],
+    fill: Option<T>,
+) -> Result<()> {
+    let (src_axis, dst_axis) = (memory_axis(src)?, memory_axis(dst)?);
+    let place = |l: &Layout, axis: Option<Axis>, i: i64| -> Result<Vec<usize>> {
+        let points = l.places(i)?.points();
+        let at = |p: &zellige_layout::Point| axis.map_or(0, |a| p.get(a));
+        points.iter().map(|p| index(at(p))).collect()
+    };
+    if let Some(value) = fill {
+        let whole = dst.padded();
+        for i in 0..whole.size() {
+            for p in place(&whole, dst_axis, i)? {
+                to[p] = value;
+            }
+        }
+    }
+    for i in 0..src.size() {
+        let read = place(src, src_axis, i)?[0];
+        for p in place(dst, dst_axis, i)? {
+            to[p] = from[read];
+        }
+    }
+    Ok(())
+}
+
+fn index(address: i64) -> Result<usize> {
+    usize::try_from(address).map_err(|_| Error::BadParameter {
+        what: "an address",
+        value: address,
+        accepted: "buffers begin at address 0".into(),
+    })
+}
+
+/// Runs a plan loop by loop. Panics where the plan leaves the slices, or writes a place twice.
+pub fn run_plan<T: Copy>(plan: &Plan, from: &[T], to: &mut [T], fill: Option<T>) {
+    let mut written = HashSet::new();
+    let mut at = |address: i64| {
+        assert!(written.insert(address), "the plan writes {address} twice");
+        usize::try_from(address).expect("addresses are 0 or more")
+    };
+    for nest in plan.nests() {
+        for (a, b) in &nest.starts {
+            let mut points = vec![(*a, *b)];
+            for l in &nest.loops {
+                points = points
+                    .iter()
+                    .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
+                    .collect();
+            }
+            for (a, b) in points {
+                to[at(b)] = from[usize::try_from(a).expect("addresses are 0 or more")];
+            }
+        }
+    }
+    for f in plan.fills() {
+        let mut points = f.starts.clone();
+        for (range, stride) in &f.loops {
+            points = points.iter().flat_map(|p| (0..*range).map(move |i| p + i * stride)).collect();
+        }
+        for p in points {
+            let p = at(p);
+            if let Some(value) = fill {
+                to[p] = value;
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The CPU engine against the reference mover: all widths, odd sizes, offsets, threads, guard pages.
+
+mod common;
+
+use common::{Guarded, elements, injective, windowed};
+use proptest::prelude::*;
+use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
+use zellige_movement::{Fill, MoveError, Mover, Plan, reference};
+
+/// Moves with elements `T` through the engine and through the reference, between guard pages.
+fn check<T: Copy + PartialEq + std::fmt::Debug>(
+    src: &Layout,
+    dst: &Layout,
+    shape: &[i64],
+    threads: &[usize],
+    value: impl Fn(usize) -> T,
+) -> Result<(), TestCaseError> {
+    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+        Ok(p) => p,
+        Err(e) if matches!(e.kind(), "aliased" | "bad_parameter") => return Ok(()),
+        Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
+    };
+    let width = size_of::<T>();
+    let mut from: Vec<T> = (0..elements(src)).map(&value).collect();
+    for i in 0..if src.tile().copies() > 1 { src.size() } else { 0 } {
+        for p in src.places(i).expect("inside").points() {
+            from[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
+                value(usize::try_from(i).expect("small"));
+        }
+    }
+    let fill = value(usize::MAX / 2);
+    let mut want = vec![value(77); elements(dst)];
+    reference::move_elements(src, dst, &from, &mut want, Some(fill)).expect("small");
+    let bytes_of = |v: &[T]| -> Vec<u8> {
+        // SAFETY: the values are plain integers without padding.
+        unsafe { std::slice::from_raw_parts(v.as_ptr().cast::<u8>(), v.len() * width) }.to_vec()
+    };
+    let mover = Mover::new(&plan, width).expect("a width");
+    for (at_end, threads) in threads.iter().flat_map(|t| [(true, *t), (false, *t)]) {
+        let (mut s, mut d) =
+            (Guarded::new(from.len() * width, at_end), Guarded::new(want.len() * width, at_end));
+        s.bytes().copy_from_slice(&bytes_of(&from));
+        d.bytes().copy_from_slice(&bytes_of(&vec![value(77); want.len()]));
+        mover.run(s.bytes(), d.bytes(), Some(&bytes_of(&[fill])), threads).expect("long enough");
+        prop_assert!(d.bytes() == bytes_of(&want), "{src:?} -> {dst:?} width {width}\n{plan}");
+    }
+    Ok(())
+}
+
+fn check_all_widths(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
+    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    check(src, dst, shape, &[1], |i| mix(i).to_le_bytes()[8])?;
+    check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u16)?;
+    check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u32)?;
+    check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u64)?;
+    check(src, dst, shape, &[1], mix)
+}
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(400),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_two_layouts(n in prop::sample::select(vec![1i64, 6, 7, 16, 24, 36, 60, 64, 96, 128, 210, 256, 1024, 4096]), a in any::<u64>(), b in any::<u64>()) {
+        check_all_widths(&injective(n, a), &injective(n, b), &[n])?;
+    }
+
+    #[test]
+    fn padded_layouts(shape in prop::sample::select(vec![vec![5i64], vec![4, 6], vec![3, 5, 2], vec![7, 9], vec![33, 17], vec![16, 16]]), a in any::<u64>(), b in any::<u64>()) {
+        let n: i64 = shape.iter().product();
+        check_all_widths(&windowed(&shape, a), &windowed(&shape, b), &shape)?;
+        check_all_widths(&injective(n, a), &windowed(&shape, b), &shape)?;
+    }
+
+    #[test]
+    fn transposes_of_any_size(rows in 1i64..70, columns in 1i64..70, gap in 0i64..4, offset in 0i64..3) {
+        let src = TileLayout::strided(&[rows, columns], &[columns + gap, 1], offset).expect("small");
+        let dst = TileLayout::strided(&[rows, columns], &[1, rows + gap], offset).expect("small");
+        check_all_widths(&src.into(), &dst.into(), &[rows, columns])?;
+    }
+
+    #[test]
+    fn broadcasts_and_overlapping_reads(shape in (1i64..9, 1i64..9, 1i64..9), strides in (-3i64..9, 0i64..5, 0i64..4), b in any::<u64>()) {
+        let size = [shape.0, shape.1, shape.2];
+        let src = TileLayout::strided(&size, &[strides.0, strides.1, strides.2], 30).expect("small");
+        check_all_widths(&src.into(), &injective(size.iter().product(), b), &size)?;
+    }
+}
+
+/// Past the sizes at which stores stream and threads start.
+#[test]
+fn large_moves_stream_and_share_threads() {
+    let l = |size: &[i64], stride: &[i64]| {
+        Layout::from(TileLayout::strided(size, stride, 0).expect("small"))
+    };
+    let (r, c) = (700, 900);
+    let row = l(&[r, c], &[c, 1]);
+    let column = l(&[r, c], &[1, r]);
+    let padded = l(&[r, c], &[c + 3, 1]);
+    let tile = TileLayout::of(vec![Iter::mem(704, 16), Iter::mem(57, 704 * 16), Iter::mem(16, 1)]);
+    let window = Window::new(vec![Extent::padded(r, 704), Extent::padded(c, 57 * 16)]);
+    let sticks = Layout::from(tile.expect("small"));
+    let sticks = sticks.with_window(window.expect("well-formed")).expect("fits");
+    for (src, dst) in [
+        (&row, &column),
+        (&row, &padded),
+        (&row, &sticks),
+        (&sticks, &row),
+        (&column, &sticks),
+        (&row, &row),
+    ] {
+        let value = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        check(src, dst, &[r, c], &[1, 2, 3], value).expect("equal");
+    }
+}
+
+#[test]
+fn short_buffers_are_refused_before_anything_is_written() {
+    let l = Layout::from(TileLayout::row_major(&[16]).expect("small"));
+    let plan = Plan::between(&l, &l, &[16], Fill::Leave).expect("a plan");
+    let mover = Mover::new(&plan, 4).expect("a width");
+    let mut to = vec![7u8; 64];
+    assert!(matches!(
+        mover.run(&[1; 63], &mut to, None, 1),
+        Err(MoveError::Short { what: "source", needed: 64, found: 63 })
+    ));
+    assert!(matches!(
+        mover.run(&[1; 64], &mut to[..60], None, 1),
+        Err(MoveError::Short { what: "destination", .. })
+    ));
+    assert!(matches!(
+        mover.run(&[1; 64], &mut to, Some(&[0]), 1),
+        Err(MoveError::FillWidth { .. })
+    ));
+    assert_eq!(to, [7; 64]);
+    assert!(mover.run(&[1; 64], &mut to, None, 1).is_ok());
+    assert_eq!(to, [1; 64]);
+    assert!(matches!(Mover::new(&plan, 3), Err(MoveError::Width(3))));
+}

@@ -1,0 +1,160 @@
+//! Plans against the reference mover, on random pairs of layouts and on the recorded descriptors.
+
+mod common;
+
+use common::{injective, windowed};
+use proptest::prelude::*;
+use zellige_layout::{
+    Axis, Extent, Iter, Layout, StickLayout, Strided, Swizzle, TileLayout, Window,
+};
+use zellige_movement::{Fill, Plan, reference};
+
+/// Runs a plan and the reference side by side on fresh buffers.
+fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
+    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+        Ok(p) => p,
+        Err(e) if e.kind() == "aliased" => {
+            prop_assert!(!dst.is_injective().expect("small"), "{e}");
+            return Ok(());
+        }
+        Err(e) if e.kind() == "bad_parameter" => return Ok(()),
+        Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
+    };
+    let len = |l: &Layout| {
+        usize::try_from(l.padded().span(Axis::M).expect("small").max(0)).expect("small")
+    };
+    let mut from: Vec<u32> = (0..len(src)).map(|i| u32::try_from(i).expect("small") + 1).collect();
+    if src.tile().copies() > 1 {
+        // Every replica of an element holds the same value; which one is read does not matter.
+        for i in 0..src.size() {
+            for p in src.places(i).expect("inside").points() {
+                from[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
+                    u32::try_from(i).expect("small");
+            }
+        }
+    }
+    let (mut got, mut want) = (vec![0u32; len(dst)], vec![0u32; len(dst)]);
+    reference::move_elements(src, dst, &from, &mut want, Some(9_999_999)).expect("small");
+    reference::run_plan(&plan, &from, &mut got, Some(9_999_999));
+    prop_assert_eq!(&got, &want, "{:?} -> {:?}\n{}", src, dst, plan);
+    prop_assert!(plan.src_len() <= i64::try_from(from.len()).expect("small"));
+    prop_assert!(plan.dst_len() <= i64::try_from(got.len()).expect("small"));
+    Ok(())
+}
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(3000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_two_layouts(n in prop::sample::select(vec![1i64, 6, 7, 12, 16, 24, 30, 36, 60, 64, 96, 128, 210, 256]), a in any::<u64>(), b in any::<u64>()) {
+        check(&injective(n, a), &injective(n, b), &[n])?;
+    }
+
+    #[test]
+    fn padded_layouts(shape in prop::sample::select(vec![vec![5i64], vec![4, 6], vec![3, 5, 2], vec![7, 9], vec![1, 8], vec![16, 16]]), a in any::<u64>(), b in any::<u64>()) {
+        let n: i64 = shape.iter().product();
+        check(&windowed(&shape, a), &windowed(&shape, b), &shape)?;
+        check(&injective(n, a), &windowed(&shape, b), &shape)?;
+        check(&windowed(&shape, a), &injective(n, b), &shape)?;
+    }
+
+    #[test]
+    fn broadcasts_and_overlapping_reads(shape in (1i64..6, 1i64..6, 1i64..6), strides in (-3i64..9, 0i64..5, 0i64..4), b in any::<u64>()) {
+        let size = [shape.0, shape.1, shape.2];
+        let src = TileLayout::strided(&size, &[strides.0, strides.1, strides.2], 20).expect("small");
+        check(&src.into(), &injective(size.iter().product(), b), &size)?;
+    }
+}
+
+#[test]
+fn tilings_that_do_not_nest_are_exact() {
+    let l = |e: &[(i64, i64)]| {
+        Layout::from(
+            TileLayout::of(e.iter().map(|(e, s)| Iter::mem(*e, *s)).collect()).expect("small"),
+        )
+    };
+    let (a, b) = (l(&[(2, 3), (3, 10)]), l(&[(3, 5), (2, 1)]));
+    check(&a, &b, &[6]).expect("equal");
+    // Large and coprime: 1000x1001 against 1001x1000.
+    let (a, b) = (l(&[(1000, 1), (1001, 1000)]), l(&[(1001, 1), (1000, 1001)]));
+    let plan = Plan::between(&a, &b, &[1_001_000], Fill::Leave).expect("exact");
+    assert_eq!(plan.nests().iter().map(zellige_movement::Nest::elements).sum::<i64>(), 1_001_000);
+}
+
+#[test]
+fn aliasing_destinations_name_both_elements() {
+    let src = Layout::from(TileLayout::row_major(&[4]).expect("small"));
+    let dst = Layout::from(TileLayout::of(vec![Iter::mem(2, 1), Iter::mem(2, 1)]).expect("small"));
+    let e = Plan::between(&src, &dst, &[4], Fill::Leave).expect_err("two elements at 1");
+    assert_eq!((e.kind(), e.witness()), ("aliased", Some(zellige_layout::Witness::Pair(1, 2))));
+}
+
+/// Every recorded transfer descriptor, as a mapping.
+#[test]
+fn recorded_descriptors_are_reproduced() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/spyre_dci.json");
+    let text = std::fs::read_to_string(path).expect("the data");
+    let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    let ints = |v: &serde_json::Value| -> Vec<i64> {
+        v.as_array().expect("a list").iter().map(|x| x.as_i64().expect("an integer")).collect()
+    };
+    let mut checked = 0;
+    for case in &cases {
+        let (size, stride) = (ints(&case["host_size"]), ints(&case["host_stride"]));
+        let offset = case["host_offset"].as_i64().expect("an offset");
+        let format =
+            zellige_layout::DataFormat::from_name(case["device_format"].as_str().expect("a name"));
+        let stick = StickLayout::explicit(
+            &ints(&case["device_size"]),
+            &ints(&case["stride_map"]),
+            format.expect("known"),
+        )
+        .and_then(|s| s.with_own_strides(&size, &ints(&case["dma_stride"])))
+        .unwrap_or_else(|e| panic!("{case}: {e}"));
+        let host =
+            Strided::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
+        let device = stick.lower().unwrap_or_else(|e| panic!("{case}: {e}"));
+        let plan = Plan::between(&host, &device, &size, Fill::Leave)
+            .unwrap_or_else(|e| panic!("{case}: {e}"));
+        let mut want: Vec<(i64, i64)> = Vec::new();
+        for d in case["h2d"]["dcsi_"].as_array().expect("a list") {
+            let mut points =
+                vec![(d["offset_src"].as_i64().expect("i"), d["offset_dst"].as_i64().expect("i"))];
+            for ((n, s), t) in
+                ints(&d["size"]).iter().zip(ints(&d["stride_src"])).zip(ints(&d["stride_dst"]))
+            {
+                points = points
+                    .iter()
+                    .flat_map(|(a, b)| (0..*n).map(move |i| (a + i * s, b + i * t)))
+                    .collect();
+            }
+            want.extend(points);
+        }
+        let mut got: Vec<(i64, i64)> = Vec::new();
+        for nest in plan.nests() {
+            let mut points = nest.starts.clone();
+            for l in &nest.loops {
+                points = points
+                    .iter()
+                    .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
+                    .collect();
+            }
+            got.extend(points);
+        }
+        want.sort_unstable();
+        got.sort_unstable();
+        let shown = |v: &[(i64, i64)]| v.iter().take(5).copied().collect::<Vec<_>>();
+        assert!(got == want, "{case}\n{plan}\n{:?}\n{:?}", shown(&got), shown(&want));
+        checked += 1;
+    }
+    assert_eq!(checked, 79);
+}
