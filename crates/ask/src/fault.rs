@@ -32,12 +32,7 @@ impl Fault {
 
     /// A field of the wrong type.
     pub(crate) fn expected(what: &str, expected: &str, found: &Value) -> Fault {
-        let mut shown = found.to_string();
-        if shown.len() > 80 {
-            let cut = (0..=80).rev().find(|i| shown.is_char_boundary(*i)).unwrap_or(0);
-            shown.truncate(cut);
-            shown.push('…');
-        }
+        let shown = clip(&found.to_string(), 80);
         Fault {
             kind: "bad_request",
             message: format!("{what} must be {expected}, found {shown}"),
@@ -69,8 +64,17 @@ impl Fault {
 
     /// Its JSON.
     pub fn to_json(&self) -> Value {
-        json!({"kind": self.kind, "message": self.message, "witness": self.witness})
+        json!({"kind": self.kind, "message": clip(&self.message, 2000), "witness": self.witness})
     }
+}
+
+/// A text that may quote the request, cut to a number of bytes; what is left out is said.
+pub(crate) fn clip(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.into();
+    }
+    let cut = text.floor_char_boundary(bytes);
+    format!("{}… ({} more bytes)", &text[..cut], text.len() - cut)
 }
 
 impl From<Error> for Fault {

@@ -1,6 +1,7 @@
 //! Typed access to the fields of a request.
 
 use crate::Fault;
+use crate::fault::clip;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use zellige_layout::{Access, Axis, AxisKind, AxisTable, Dtype, Layout, Scope};
@@ -150,7 +151,11 @@ impl Request {
             let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
             return Err(Fault {
                 kind: "bad_request",
-                message: format!("unknown notation `{name}`; known: {}", names.join(", ")),
+                message: format!(
+                    "unknown notation `{}`; known: {}",
+                    clip(name, 60),
+                    names.join(", ")
+                ),
                 witness: json!({"field": field}),
             });
         };

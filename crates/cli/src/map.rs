@@ -59,7 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 .collect::<serde_json::Map<_, _>>()
                 .into()
         };
-        points.push(json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}));
+        if args.layout.json {
+            points.push(
+                json!({"coord": c, "places": places.iter().map(entries).collect::<Vec<_>>()}),
+            );
+        }
     }
     for place in &args.place {
         let at = parse_place(place, &axes)?;

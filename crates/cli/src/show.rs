@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
     /// Pixels per unit of the SVG, for --png
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, allow_negative_numbers = true)]
     scale: f32,
     /// Colour by an axis, or by line, bank or stick
     #[arg(long, value_name = "WHAT")]

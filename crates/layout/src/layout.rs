@@ -301,7 +301,7 @@ impl Layout {
 }
 
 /// More replicas of one element than this are not listed.
-pub const MAX_PLACES: i64 = 1 << 20;
+pub const MAX_PLACES: i64 = 1 << 16;
 
 /// The row-major index of a coordinate; refuses coordinates outside the shape.
 pub fn flatten(shape: &[i64], coordinate: &[i64]) -> Result<i64> {

@@ -549,3 +549,13 @@ fn bad_input_is_refused_with_its_place() {
     assert_eq!(l.apply(&[4, 5], &[0, 0]).map_err(|e| e.kind()).err(), Some("size_mismatch"));
     assert_eq!(l.apply(&[i64::MAX, 2], &[0, 0]).map_err(|e| e.kind()).err(), Some("overflow"));
 }
+
+/// A digit that carries past the bits of the swizzle: the low addresses alone look invertible.
+#[test]
+fn the_inverse_of_a_swizzle_is_proved_past_its_bits() {
+    let tile =
+        TileLayout::of(vec![Iter::mem(3, 4), Iter::mem(2, 12), Iter::mem(4, 1)]).expect("small");
+    let sw = Swizzle::new(1, 1, 1, false).expect("well-formed");
+    let l = Layout::swizzled(sw, tile).expect("0 or more");
+    assert!(matches!(l.inverse(), Err(Error::Swizzled { .. })), "{:?}", l.inverse());
+}

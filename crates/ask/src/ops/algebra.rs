@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::Fault;
+use crate::fault::clip;
 use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
 use serde_json::{Value, json};
@@ -41,6 +42,9 @@ pub(super) fn parse(r: &Request) -> Answer {
     }
 }
 
+/// More replicas than this are not listed in one answer.
+const MAX_LISTED: i64 = 1 << 18;
+
 pub(super) fn apply(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let given = r.opt_ints("shape")?;
@@ -56,6 +60,15 @@ pub(super) fn apply(r: &Request) -> Answer {
         }
     };
     layout.admit(&shape)?;
+    let total =
+        i64::try_from(coords.len()).unwrap_or(i64::MAX).saturating_mul(layout.tile().copies());
+    if total > MAX_LISTED && layout.tile().copies() > 1 {
+        return Err(Error::TooLarge {
+            what: "listing the replicas of so many coordinates",
+            limit: MAX_LISTED.cast_unsigned(),
+        }
+        .into());
+    }
     let mut out = Vec::with_capacity(coords.len());
     for c in coords {
         let coordinate = ints("`coords`", c)?;
@@ -71,7 +84,7 @@ pub(super) fn canonicalize(r: &Request) -> Answer {
         None => layout.canonical()?,
         Some("cuda") => layout.canonical_cuda()?,
         Some(other) => {
-            let message = format!("unknown target `{other}`; known: cuda");
+            let message = format!("unknown target `{}`; known: cuda", clip(other, 60));
             return Err(Fault {
                 kind: "bad_request",
                 message,

@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::Fault;
+use crate::fault::clip;
 use crate::json::{conflicts as conflicts_json, lints, vector};
 use crate::request::{Request, refused, unsupported_notation};
 use serde_json::{Value, json};
@@ -105,7 +106,7 @@ pub(super) fn convert(r: &Request) -> Answer {
     let name = r.str("to")?;
     let Some(to) = Notation::from_name(name) else {
         let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
-        let message = format!("unknown notation `{name}`; known: {}", names.join(", "));
+        let message = format!("unknown notation `{}`; known: {}", clip(name, 60), names.join(", "));
         return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
     let format = r.opt_dtype()?.map(zellige_layout::Dtype::device_format).transpose()?;

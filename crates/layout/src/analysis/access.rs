@@ -55,11 +55,11 @@ impl Access {
         };
         let (starts, vector): (Vec<Vec<i64>>, i64) = match self {
             Access::Column { index } => {
-                limit(rows)?;
+                limit(rows, vector)?;
                 ((0..rows).map(|r| coordinate(r, *index)).collect(), vector)
             }
             Access::Row { index } => {
-                limit(columns / vector)?;
+                limit(columns / vector, vector)?;
                 ((0..columns / vector).map(|l| coordinate(*index, l * vector)).collect(), vector)
             }
             Access::Ldmatrix { row, column } => {
@@ -69,7 +69,10 @@ impl Access {
                     (0..8).map(|r| Ok(coordinate(at(r)?, *column))).collect::<Result<_>>()?;
                 (starts, per_row)
             }
-            Access::Lanes(list) => (list.clone(), vector),
+            Access::Lanes(list) => {
+                limit(i64::try_from(list.len()).unwrap_or(i64::MAX), vector)?;
+                (list.clone(), vector)
+            }
         };
         starts
             .into_iter()
@@ -88,11 +91,17 @@ impl Access {
     }
 }
 
-fn limit(lanes: i64) -> Result<()> {
-    if lanes <= 1 << 20 {
+/// The most elements that the lanes of one access touch together.
+const LIMIT: i64 = 1 << 18;
+
+fn limit(lanes: i64, vector: i64) -> Result<()> {
+    if lanes.saturating_mul(vector) <= LIMIT {
         return Ok(());
     }
-    Err(Error::TooLarge { what: "listing the lanes of the access", limit: 1 << 20 })
+    Err(Error::TooLarge {
+        what: "listing the elements of the access",
+        limit: LIMIT.cast_unsigned(),
+    })
 }
 
 impl Layout {
@@ -101,8 +110,8 @@ impl Layout {
         let Some(slot) = self.tile().slot(Axis::M) else {
             return Err(Error::not_one_axis("memory analysis", Axis::M, self.tile().axes()));
         };
-        let places = self.places(flat)?;
-        let address = places.rows().next().map_or(0, |row| row[slot]);
+        let inside = self.window().map_or(flat, |w| w.to_padded(flat));
+        let address = self.tile().base(inside)[slot];
         if address < 0 {
             return Err(Error::BadParameter {
                 what: "an address",
@@ -110,6 +119,7 @@ impl Layout {
                 accepted: "banks and sectors are counted from address 0".into(),
             });
         }
+        let address = self.swizzle().map_or(address, |sw| sw.apply(address));
         Ok(i128::from(address) * i128::from(bits))
     }
 

@@ -4,6 +4,7 @@ use crate::analysis::access::Access;
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::proof::{Steps, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
@@ -36,6 +37,9 @@ pub struct SwizzleChoice {
     pub before: Vec<usize>,
 }
 
+/// Elements and addresses looked at, over all candidates, before the search is refused.
+const LIMIT: u64 = 1 << 23;
+
 /// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
 type Score = (usize, usize, i64, u32);
 
@@ -59,10 +63,11 @@ impl Layout {
         if tile.axes() != [Axis::M] {
             return Err(Error::not_one_axis("swizzle_for", Axis::M, tile.axes()));
         }
-        let mut vector = 1;
+        let (mut vector, mut touched) = (1, 0u64);
         for (access, v) in accesses {
             let lanes = access.lanes(shape, *v, bits)?;
             vector = vector.max(lanes.first().map_or(1, |l| i64::try_from(l.len()).unwrap_or(1)));
+            touched += lanes.iter().map(|l| l.len() as u64).sum::<u64>();
         }
         let plain = Layout::from(tile.clone());
         let ways = |l: &Layout| -> Result<Vec<usize>> {
@@ -71,11 +76,15 @@ impl Layout {
         let before = ways(self)?;
         let mut best =
             SwizzleChoice { ways: ways(&plain)?, layout: plain, remedy: Remedy::None, before };
-        let mut best_score = score(&best.layout, &best.ways, 0)?;
+        let mut steps = Steps::up_to(LIMIT);
+        let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;
         let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {
             let found = ways(&layout)?;
-            let score = score(&layout, &found, complexity)?;
+            if ranks(&found) > (best_score.0, best_score.1) {
+                return Ok(best_score.1);
+            }
+            let score = score(&layout, &found, complexity, &mut steps)?;
             if score < best_score {
                 best_score = score;
                 (best.layout, best.remedy, best.ways) = (layout, remedy, found);
@@ -85,6 +94,11 @@ impl Layout {
         let top = i64::from(64 - tile.bounds(Axis::M).max.leading_zeros());
         // Low bits inside one vector must stay; bits above the addresses read as 0.
         let low = i64::from(64 - (vector - 1).max(0).leading_zeros());
+        let bits_left = (top - low).max(0).cast_unsigned();
+        if touched * (bits_left * bits_left / 2 * 5 + 1) > LIMIT {
+            let what = "trying every swizzle on every element of the accesses";
+            return Err(Error::TooLarge { what, limit: LIMIT });
+        }
         for m in low..top {
             for b in 1..=5 {
                 for s in b..top - m {
@@ -104,9 +118,17 @@ impl Layout {
     }
 }
 
-fn score(layout: &Layout, ways: &[usize], complexity: u32) -> Result<Score> {
-    let worst = ways.iter().copied().max().unwrap_or(0);
-    Ok((ways.iter().sum(), worst, layout.span(Axis::M)?, complexity))
+fn ranks(ways: &[usize]) -> (usize, usize) {
+    (ways.iter().sum(), ways.iter().copied().max().unwrap_or(0))
+}
+
+fn score(layout: &Layout, ways: &[usize], complexity: u32, steps: &mut Steps) -> Result<Score> {
+    let span = match layout.swizzle() {
+        Some(sw) if layout.size() > 0 => swizzled_bounds_within(layout.tile(), sw, steps)?.max + 1,
+        _ => layout.span(Axis::M)?,
+    };
+    let (total, worst) = ranks(ways);
+    Ok((total, worst, span, complexity))
 }
 
 /// The layout with each of its strides grown, larger strides following where they are multiples.

@@ -5,10 +5,11 @@ use crate::error::{Error, Result};
 use crate::int::{div_ceil, div_floor};
 use crate::swizzle::Swizzle;
 use crate::tile::{Bounds, Iter, TileLayout};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// Distinct addresses looked at in one block of a swizzle before giving up.
-const LIMIT: usize = 1 << 20;
+/// Steps in one block of a swizzle before giving up.
+const LIMIT: u64 = 1 << 20;
 
 /// The smallest and largest swizzled address of a non-empty layout with addresses 0 or more.
 ///
@@ -16,19 +17,53 @@ const LIMIT: usize = 1 << 20;
 /// from the topmost block of `2^bits` addresses that the layout reaches, and the smallest from the
 /// lowermost.
 pub(crate) fn swizzled_bounds(tile: &TileLayout, swizzle: Swizzle) -> Result<Bounds> {
-    let Bounds { min, max } = tile.bounds(Axis::M);
-    let block = 1i64 << swizzle.bits();
-    let top = addresses_in(tile, max - max % block, max)?;
-    let bottom = addresses_in(tile, min, (min - min % block) + block - 1)?;
-    let swizzled = |set: BTreeSet<i64>| set.into_iter().map(move |a| swizzle.apply(a));
-    Ok(Bounds {
-        min: swizzled(bottom).min().expect("the smallest address is in its own block"),
-        max: swizzled(top).max().expect("the largest address is in its own block"),
-    })
+    swizzled_bounds_within(tile, swizzle, &mut Steps::up_to(LIMIT))
 }
 
-/// The addresses on `m` that lie in `[low, high]`.
-fn addresses_in(tile: &TileLayout, low: i64, high: i64) -> Result<BTreeSet<i64>> {
+/// The same, for many layouts that share a number of steps.
+pub(crate) fn swizzled_bounds_within(
+    tile: &TileLayout,
+    swizzle: Swizzle,
+    steps: &mut Steps,
+) -> Result<Bounds> {
+    let Bounds { min, max } = tile.bounds(Axis::M);
+    let block = 1i64 << swizzle.bits();
+    let top = runs_in(tile, max - max % block, max, steps)?;
+    let bottom = runs_in(tile, min, (min - min % block) + block - 1, steps)?;
+    let span = Span::new(swizzle);
+    let mut bounds = Bounds { min: i64::MAX, max: i64::MIN };
+    for (low, high) in bottom {
+        bounds.min = bounds.min.min(span.extreme(low, high, false, steps)?);
+    }
+    for (low, high) in top {
+        bounds.max = bounds.max.max(span.extreme(low, high, true, steps)?);
+    }
+    Ok(bounds)
+}
+
+/// What may still be done.
+pub(crate) struct Steps {
+    left: u64,
+    limit: u64,
+}
+
+impl Steps {
+    pub(crate) fn up_to(limit: u64) -> Steps {
+        Steps { left: limit, limit }
+    }
+
+    fn take(&mut self, steps: u64) -> Result<()> {
+        let refuse = Error::TooLarge { what: "the span of a swizzled layout", limit: self.limit };
+        self.left = self.left.checked_sub(steps).ok_or(refuse)?;
+        Ok(())
+    }
+}
+
+/// The addresses on `m` that lie in `[low, high]`, as runs of neighbours.
+///
+/// The small strides that together leave no gap make one run; only the sums of the larger ones
+/// are listed.
+fn runs_in(tile: &TileLayout, low: i64, high: i64, steps: &mut Steps) -> Result<Vec<(i64, i64)>> {
     let mut iters: Vec<Iter> = tile
         .shard()
         .iter()
@@ -37,15 +72,19 @@ fn addresses_in(tile: &TileLayout, low: i64, high: i64) -> Result<BTreeSet<i64>>
         .copied()
         .collect();
     iters.sort_by_key(|it| std::cmp::Reverse(it.stride.unsigned_abs()));
-    // What the iters still to come can subtract and add.
+    // What the iters still to come can subtract and add, and how many of them leave gaps.
     let mut reach: Vec<(i64, i64)> = vec![(0, 0)];
-    for it in iters.iter().rev() {
+    let mut listed = iters.len();
+    for (i, it) in iters.iter().enumerate().rev() {
         let (down, up) = *reach.last().expect("starts with one entry");
+        if listed == i + 1 && it.stride.unsigned_abs() <= (up - down).unsigned_abs() + 1 {
+            listed = i;
+        }
         let r = (it.extent - 1) * it.stride;
         reach.push((down + r.min(0), up + r.max(0)));
     }
     let mut sums = BTreeSet::from([tile.offset_on(Axis::M)]);
-    for (i, it) in iters.iter().enumerate() {
+    for (i, it) in iters.iter().enumerate().take(listed) {
         let (down, up) = reach[iters.len() - 1 - i];
         let mut next = BTreeSet::new();
         for sum in &sums {
@@ -56,14 +95,87 @@ fn addresses_in(tile: &TileLayout, low: i64, high: i64) -> Result<BTreeSet<i64>>
                 (div_ceil(b, it.stride), div_floor(a, it.stride))
             };
             for digit in first.max(0)..=last.min(it.extent - 1) {
+                steps.take(1)?;
                 next.insert(sum + digit * it.stride);
-                if next.len() > LIMIT {
-                    let limit = LIMIT as u64;
-                    return Err(Error::TooLarge { what: "the span of a swizzled layout", limit });
-                }
             }
         }
         sums = next;
     }
-    Ok(sums)
+    let (down, up) = reach[iters.len() - listed];
+    Ok(sums.into_iter().map(|s| ((s + down).max(low), (s + up).min(high))).collect())
+}
+
+/// What a swizzle makes of aligned runs of `2^k` addresses.
+///
+/// A swizzle is linear in the bits of an address: such a run becomes one address XORed with every
+/// combination of the swizzled low bits. In echelon form those bits give the extremes greedily.
+struct Span {
+    swizzle: Swizzle,
+    /// Per `k`, the swizzled bits below `k` with distinct leading bits, the highest first.
+    bases: Vec<SmallVec<[i64; 8]>>,
+}
+
+impl Span {
+    fn new(swizzle: Swizzle) -> Span {
+        let mut bases: Vec<SmallVec<[i64; 8]>> = vec![SmallVec::new()];
+        for k in 0..62 {
+            let mut basis = bases[k].clone();
+            let mut bit = swizzle.apply(1 << k);
+            for b in &basis {
+                bit = bit.min(bit ^ b);
+            }
+            basis.push(bit);
+            basis.sort_unstable_by_key(|b| std::cmp::Reverse(*b));
+            bases.push(basis);
+        }
+        Span { swizzle, bases }
+    }
+
+    /// The largest or smallest swizzled address of `low ..= high`.
+    fn extreme(&self, low: i64, high: i64, largest: bool, steps: &mut Steps) -> Result<i64> {
+        let mut best = if largest { i64::MIN } else { i64::MAX };
+        let mut at = low;
+        while at <= high {
+            // The longest aligned run that starts here and ends in time.
+            let room = (high - at + 1).ilog2().min(62);
+            let k = if at == 0 { room } else { room.min(at.trailing_zeros()) };
+            let basis = &self.bases[k as usize];
+            steps.take(1 + u64::from(k))?;
+            let mut value = self.swizzle.apply(at);
+            for b in basis {
+                value = if largest { value.max(value ^ b) } else { value.min(value ^ b) };
+            }
+            best = if largest { best.max(value) } else { best.min(value) };
+            at += 1 << k;
+        }
+        Ok(best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_of_runs_are_those_of_enumeration() {
+        for (m, b, s, inner) in
+            [(0, 1, 1, true), (1, 2, 3, true), (0, 2, 2, false), (1, 1, 2, false)]
+        {
+            let sw = Swizzle::new(m, b, s, inner).expect("well-formed");
+            let span = Span::new(sw);
+            for low in 0..70 {
+                for high in low..70 {
+                    let all = || (low..=high).map(|a| sw.apply(a));
+                    let mut steps = Steps::up_to(LIMIT);
+                    let max = span.extreme(low, high, true, &mut steps).expect("small");
+                    let min = span.extreme(low, high, false, &mut steps).expect("small");
+                    assert_eq!(
+                        (Some(min), Some(max)),
+                        (all().min(), all().max()),
+                        "{sw:?} {low} {high}"
+                    );
+                }
+            }
+        }
+    }
 }

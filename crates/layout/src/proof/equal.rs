@@ -23,8 +23,8 @@ pub enum Difference {
     },
 }
 
-/// Elements compared one by one before an exact answer is refused.
-const LIMIT: i64 = 1 << 24;
+/// Places compared one by one before an exact answer is refused.
+const LIMIT: i64 = 1 << 22;
 
 impl Layout {
     /// Whether two layouts put every element in the same set of places; where they do not, an
@@ -43,30 +43,27 @@ impl Layout {
         if self.effective_swizzle()? == other.effective_swizzle()?
             && let Some(index) = self.tile_difference(other)?
         {
-            return Ok(index.map(|i| self.differ_at(other, i)));
+            return index.map(|i| self.differ_at(other, i)).transpose();
         }
-        if self.size() > LIMIT {
+        let copies = self.tile().copies().max(other.tile().copies());
+        if self.size().saturating_mul(copies) > LIMIT {
             let limit = LIMIT.cast_unsigned();
             return Err(Error::TooLarge {
                 what: "comparing the layouts element by element",
                 limit,
             });
         }
-        Ok((0..self.size())
-            .find(|i| !self.same_places(other, *i))
-            .map(|i| self.differ_at(other, i)))
+        let first = (0..self.size()).find(|i| !self.same_places(other, *i));
+        first.map(|i| self.differ_at(other, i)).transpose()
     }
 
     fn same_places(&self, other: &Layout, i: i64) -> bool {
         normal(&self.places_unchecked(i).points()) == normal(&other.places_unchecked(i).points())
     }
 
-    fn differ_at(&self, other: &Layout, index: i64) -> Difference {
-        Difference::At {
-            index,
-            left: self.places_unchecked(index).points(),
-            right: other.places_unchecked(index).points(),
-        }
+    fn differ_at(&self, other: &Layout, index: i64) -> Result<Difference> {
+        let (left, right) = (self.places(index)?.points(), other.places(index)?.points());
+        Ok(Difference::At { index, left, right })
     }
 
     /// The swizzle, unless every address it sees lies below the bits that it reads.

@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Point};
 use crate::proof::solve::{Solver, Term};
 use crate::tile::Iter;
-use std::collections::{HashMap, HashSet};
 
 /// Elements enumerated before an exact answer is refused.
 const LIMIT: i64 = 1 << 22;
@@ -59,21 +58,18 @@ impl Layout {
         if self.size() <= 1 {
             return Ok(None);
         }
-        let Some((a, b)) = self.tile_clash()? else { return Ok(None) };
+        let Some((a, b, place)) = self.tile_clash()? else { return Ok(None) };
         if self.window().is_some() {
             // The clash may lie in the padding; only the valid elements count.
             return self.clash_by_enumeration();
         }
-        Ok(Some(self.shared_place(a.min(b), a.max(b))))
+        Ok(Some((a.min(b), a.max(b), place)))
     }
 
-    fn shared_place(&self, a: i64, b: i64) -> (i64, i64, Point) {
-        let of_a: HashSet<_> = self.places_unchecked(a).points().into_iter().collect();
-        let place = self.places_unchecked(b).points().into_iter().find(|p| of_a.contains(p));
-        (a, b, place.expect("the equation was solved for a common place"))
-    }
-
-    fn tile_clash(&self) -> Result<Option<(i64, i64)>> {
+    /// Two elements of the padded domain that share a place, with the place.
+    ///
+    /// The equation says which replica of each it is, so replicas are never listed.
+    fn tile_clash(&self) -> Result<Option<(i64, i64, Point)>> {
         let shard = self.tile().shard();
         let mut weights = vec![1i64; shard.len()];
         for i in (1..shard.len()).rev() {
@@ -82,16 +78,17 @@ impl Layout {
         for axis in self.tile().axes() {
             let mine: Vec<(usize, Iter)> =
                 shard.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect();
-            let copies = self.tile().replica().iter().filter(|it| it.moves_on(*axis));
+            let copies: Vec<&Iter> =
+                self.tile().replica().iter().filter(|it| it.moves_on(*axis)).collect();
             let terms: Vec<Term> = mine
                 .iter()
                 .map(|(_, it)| it)
-                .chain(copies)
+                .chain(copies.iter().copied())
                 .map(|it| Term { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
                 .collect();
             let mut clash = None;
             Solver::new(&terms).for_each(0, "whether two elements share a place", |digits| {
-                let digits = &digits[..mine.len()];
+                let (digits, replicas) = digits.split_at(mine.len());
                 if digits.iter().all(|d| *d == 0) {
                     return true;
                 }
@@ -103,11 +100,20 @@ impl Layout {
                         b -= d * weights[*k];
                     }
                 }
-                clash = Some((a, b));
+                let moved = copies.iter().zip(replicas).map(|(it, d)| (*d).max(0) * it.stride);
+                clash = Some((a, b, moved.sum::<i64>()));
                 false
             })?;
-            if clash.is_some() {
-                return Ok(clash);
+            if let Some((a, b, moved)) = clash {
+                let mut place = self.tile().base(a);
+                if let Some(slot) = self.tile().slot(*axis) {
+                    place[slot] += moved;
+                }
+                if let (Some(sw), Some(m)) = (self.swizzle(), self.tile().slot(Axis::M)) {
+                    place[m] = sw.apply(place[m]);
+                }
+                let axes = self.tile().axes().iter().copied();
+                return Ok(Some((a, b, Point::new(axes.zip(place)))));
             }
         }
         Ok(None)
@@ -115,17 +121,28 @@ impl Layout {
 
     fn clash_by_enumeration(&self) -> Result<Option<(i64, i64, Point)>> {
         self.enumerable("whether two elements share a place")?;
-        let mut seen: HashMap<Point, i64> = HashMap::new();
-        for i in 0..self.size() {
-            for place in self.places_unchecked(i).points() {
-                if let Some(first) = seen.insert(place.clone(), i)
-                    && first != i
-                {
-                    return Ok(Some((first, i, place)));
-                }
+        let places = Listed::of(self, &self.ranges())?;
+        let shared = places
+            .keys
+            .windows(2)
+            .filter(|w| w[0].0 == w[1].0 && places.owner(w[0].1) != places.owner(w[1].1));
+        Ok(shared.min_by_key(|w| w[1].1).map(|w| {
+            let (key, a, b) = (w[0].0, places.owner(w[0].1), places.owner(w[1].1));
+            (a, b, point_of(&self.ranges(), key))
+        }))
+    }
+
+    /// Per axis, a range that holds every coordinate.
+    fn ranges(&self) -> Vec<(Axis, i64, i64)> {
+        let range = |axis: &Axis| {
+            let b = self.tile().bounds(*axis);
+            match self.swizzle() {
+                // The swizzle permutes the addresses of each block of `2^bits`.
+                Some(sw) if *axis == Axis::M => (*axis, 0, b.max | ((1 << sw.bits()) - 1)),
+                _ => (*axis, b.min, b.max),
             }
-        }
-        Ok(None)
+        };
+        self.tile().axes().iter().map(range).collect()
     }
 
     /// A place inside the range of every axis that no element uses, if there is one.
@@ -186,35 +203,24 @@ impl Layout {
             volume = volume.saturating_mul(i128::from(b.max) - i128::from(low) + 1);
             ranges.push((*axis, low, b.max));
         }
-        if self.is_injective()? {
+        // Where clashes are found without listing places, counting may be enough.
+        let what = "whether every place is used";
+        if (self.window().is_none() || self.enumerable(what).is_err()) && self.is_injective()? {
             let used = i128::from(self.size()) * i128::from(self.distinct_copies()?);
             if used == volume {
                 return Ok(None);
             }
         }
-        self.enumerable("whether every place is used")?;
-        let mut used = HashSet::new();
-        for i in 0..self.size() {
-            used.extend(self.places_unchecked(i).points());
-        }
-        if used.len() as i128 == volume {
-            return Ok(None);
-        }
-        // Some place among the first `used + 1` in row-major order is free.
-        let mut place: Vec<i64> = ranges.iter().map(|(_, low, _)| *low).collect();
-        loop {
-            let point = Point::new(ranges.iter().zip(&place).map(|((a, _, _), v)| (*a, *v)));
-            if !used.contains(&point) {
-                return Ok(Some(point));
+        self.enumerable(what)?;
+        // Keys count places in row-major order: the first number that is missing is a gap.
+        let mut free = 0;
+        for key in Listed::of(self, &ranges)?.distinct() {
+            if key != free {
+                break;
             }
-            for (v, (_, low, high)) in place.iter_mut().zip(&ranges).rev() {
-                if *v < *high {
-                    *v += 1;
-                    break;
-                }
-                *v = *low;
-            }
+            free += 1;
         }
+        Ok((free < volume).then(|| point_of(&ranges, free)))
     }
 
     /// The number of distinct places of one element.
@@ -230,9 +236,8 @@ impl Layout {
             return Ok(layout.size());
         }
         layout.enumerable("the number of distinct replicas")?;
-        let distinct: HashSet<_> =
-            (0..layout.size()).map(|i| layout.places_unchecked(i).points()).collect();
-        Ok(i64::try_from(distinct.len()).unwrap_or(i64::MAX))
+        Ok(i64::try_from(Listed::of(&layout, &layout.ranges())?.distinct().count())
+            .unwrap_or(i64::MAX))
     }
 
     fn enumerable(&self, what: &'static str) -> Result<()> {
@@ -241,4 +246,60 @@ impl Layout {
         }
         Ok(())
     }
+}
+
+/// Every place of every element, as a row-major number over ranges of the axes.
+struct Listed {
+    /// The number of a place and the row it came from, sorted.
+    keys: Vec<(i128, u32)>,
+    copies: i64,
+}
+
+impl Listed {
+    /// Call it for at most [`LIMIT`] places.
+    fn of(layout: &Layout, ranges: &[(Axis, i64, i64)]) -> Result<Listed> {
+        let volume = ranges.iter().try_fold(1i128, |v, (_, low, high)| {
+            v.checked_mul(i128::from(*high) - i128::from(*low) + 1)
+        });
+        if volume.is_none() {
+            return Err(Error::overflow("the number of places inside the range of every axis"));
+        }
+        let mut keys = Vec::new();
+        let mut number = 0;
+        for i in 0..layout.size() {
+            for row in layout.places_unchecked(i).rows() {
+                let key = row.iter().zip(ranges).fold(0i128, |key, (v, (_, low, high))| {
+                    let (v, low, high) = (i128::from(*v), i128::from(*low), i128::from(*high));
+                    key * (high - low + 1) + (v - low)
+                });
+                keys.push((key, number));
+                number += 1;
+            }
+        }
+        keys.sort_unstable();
+        Ok(Listed { keys, copies: layout.tile().copies() })
+    }
+
+    /// The element whose place a row is.
+    fn owner(&self, row: u32) -> i64 {
+        i64::from(row) / self.copies
+    }
+
+    /// The distinct places, rising.
+    fn distinct(&self) -> impl Iterator<Item = i128> + '_ {
+        self.keys.chunk_by(|a, b| a.0 == b.0).map(|same| same[0].0)
+    }
+}
+
+/// The place of a row-major number over ranges of the axes.
+fn point_of(ranges: &[(Axis, i64, i64)], key: i128) -> Point {
+    let mut rest = key;
+    let mut place = Vec::with_capacity(ranges.len());
+    for (axis, low, high) in ranges.iter().rev() {
+        let extent = i128::from(*high) - i128::from(*low) + 1;
+        let value = i128::from(*low) + rest % extent;
+        rest /= extent;
+        place.push((*axis, i64::try_from(value).expect("inside its range")));
+    }
+    Point::new(place)
 }

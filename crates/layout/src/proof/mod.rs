@@ -10,7 +10,7 @@ mod lookup;
 mod refine;
 mod solve;
 
-pub(crate) use bounds::swizzled_bounds;
+pub(crate) use bounds::{Steps, swizzled_bounds, swizzled_bounds_within};
 pub(crate) use compose::compose_tiles;
 pub use equal::Difference;
 pub use image::Image;

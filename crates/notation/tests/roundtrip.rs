@@ -1,0 +1,110 @@
+//! **Law**: `parse(print(x)) == x`, for every notation and any value it can print.
+
+use proptest::prelude::*;
+use zellige_layout::{
+    Axis, AxisTable, Dtype, Extent, Iter, Layout, StickLayout, Strided, Swizzle, TileLayout, Window,
+};
+use zellige_notation::{Parsed, json, parse, spyre, tirx, torch};
+
+/// A thousand cases of each law; `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
+    let cases = asked.unwrap_or(1000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn axis() -> impl Strategy<Value = Axis> {
+    let axes: Vec<Axis> = AxisTable::new().iter().collect();
+    prop_oneof![Just(Axis::M), prop::sample::select(axes)]
+}
+
+/// Small numbers mostly, and some from the ends of the range.
+fn number() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        8 => -9i64..40,
+        1 => any::<i32>().prop_map(i64::from),
+        1 => any::<i64>(),
+        1 => prop::sample::select(vec![i64::MAX, i64::MIN, i64::MIN + 1, 1 << 62]),
+    ]
+}
+
+fn iters(low: i64) -> impl Strategy<Value = Vec<Iter>> {
+    let extent = prop_oneof![8 => low..9, 1 => Just(1), 1 => Just(1i64 << 40)];
+    prop::collection::vec((extent, number(), axis()).prop_map(|(e, s, a)| Iter::new(e, s, a)), 0..5)
+}
+
+fn tile() -> impl Strategy<Value = TileLayout> {
+    let offset = prop::collection::vec((axis(), number()), 0..4);
+    (iters(0), iters(1), offset)
+        .prop_filter_map("too large for 64 bits", |(s, r, o)| TileLayout::new(s, r, o).ok())
+}
+
+fn layout() -> impl Strategy<Value = Layout> {
+    let swizzle = (0i64..8, 0i64..5, 0i64..8, any::<bool>());
+    (tile(), prop::option::of(swizzle), prop::option::of(any::<u64>())).prop_map(
+        |(tile, sw, window)| {
+            let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
+            let sw =
+                sw.map(|(m, b, s, inner)| Swizzle::new(m, b, b + s, inner).expect("well-formed"));
+            let layout = match sw.map(|sw| Layout::swizzled(sw, tile.clone())) {
+                Some(Ok(l)) => l,
+                _ => Layout::from(tile),
+            };
+            let Some(mut seed) = window else { return layout };
+            let mut below = |n: i64| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                i64::try_from(seed >> 33).expect("31 bits") % (n + 1)
+            };
+            let dims = extents.iter().map(|padded| {
+                let begin = below(*padded);
+                Extent { begin, valid: below(padded - begin), padded: *padded }
+            });
+            let window = Window::new(dims.collect()).expect("inside");
+            layout.with_window(window).expect("the padded extents are those of the layout")
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn layouts_survive_text_and_json(l in layout()) {
+        let axes = AxisTable::new();
+        let text = tirx::print(&l);
+        prop_assert_eq!(tirx::parse(&text, &axes), Ok(l.clone()), "{}", text);
+        prop_assert_eq!(parse(&text, &axes), Ok(Parsed::Tirx(l.clone())), "{}", text);
+        let value = json::print(&l);
+        prop_assert_eq!(json::parse(&value, &axes), Ok(l.clone()), "{}", value);
+        let again = serde_json::from_str(&value.to_string()).expect("its own JSON");
+        prop_assert_eq!(json::parse(&again, &axes), Ok(l.clone()), "{}", value);
+    }
+
+    #[test]
+    fn hosts_survive(
+        dims in prop::collection::vec((0i64..9, number()), 0..5),
+        offset in number(),
+    ) {
+        let (size, stride): (Vec<i64>, Vec<i64>) = dims.into_iter().unzip();
+        if let Ok(host) = Strided::new(&size, &stride, offset) {
+            let text = torch::print(&host);
+            prop_assert_eq!(torch::parse(&text), Ok(host.clone()), "{}", text);
+            prop_assert_eq!(parse(&text, &AxisTable::new()), Ok(Parsed::Torch(host)), "{}", text);
+        }
+    }
+
+    #[test]
+    fn device_layouts_survive(
+        size in prop::collection::vec(0i64..200, 0..5),
+        dtype in prop::sample::select(vec![Dtype::Float16, Dtype::Float32, Dtype::Int8]),
+    ) {
+        if let Ok(stick) = StickLayout::default(&size, dtype) {
+            let text = spyre::print_bound(&stick);
+            let again = spyre::parse(&text);
+            prop_assert_eq!(&again, &Ok(stick.clone()), "{}", text);
+            let again = again.expect("equal");
+            prop_assert_eq!(again.host(), stick.host(), "{}", text);
+            prop_assert_eq!(spyre::parse(&spyre::print(&stick)), Ok(stick.clone()));
+        }
+    }
+}
