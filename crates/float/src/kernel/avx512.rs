@@ -93,7 +93,7 @@ unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
 unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
     let head = dst.align_offset(64) / K::OUT;
     // An address that no whole number of elements leads to is left to ordinary stores.
-    let aligned = dst.wrapping_add(head * K::OUT).addr() % 64 == 0;
+    let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
     if !aligned || count < head + 2 * STEP {
         // SAFETY: the caller's promise is passed on.
         return unsafe { run::<K>(src, dst, count) };

@@ -99,6 +99,16 @@ struct I8;
 struct U8;
 struct Bool;
 
+/// The same function of both vectors. (`map` on arrays is compiled without AVX-512 and may not be
+/// inlined.)
+macro_rules! both {
+    ($lanes:expr, $function:expr) => {{
+        let [low, high] = $lanes;
+        let function = $function;
+        [function(low), function(high)]
+    }};
+}
+
 macro_rules! readers {
     ($($name:ident, $size:literal: |$src:ident| $body:block)*) => {$(
         impl Reader for $name {
@@ -121,7 +131,7 @@ readers! {
     }
     Bf16, 2: |src| {
         // SAFETY: 32 elements are one vector.
-        widen(unsafe { _mm512_loadu_si512(src.cast()) }).map(|code| {
+        both!(widen(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let bits = _mm512_slli_epi32::<16>(code);
             let nan = is_nan(_mm512_and_si512(bits, set(!F32_SIGN)));
             _mm512_mask_or_epi32(bits, nan, bits, set(F32_QUIET))
@@ -129,7 +139,7 @@ readers! {
     }
     Dl16, 2: |src| {
         // SAFETY: 32 elements are one vector.
-        widen(unsafe { _mm512_loadu_si512(src.cast()) }).map(|code| {
+        both!(widen(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let magnitude = _mm512_and_si512(code, set(0x7fff));
             let wide = _mm512_slli_epi32::<DL16_DROPPED>(magnitude);
             let nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
@@ -149,7 +159,7 @@ readers! {
         let half = _mm512_mask_mov_epi16(half, nan, _mm512_set1_epi16(0x7e00));
         let sign = _mm512_slli_epi16::<8>(code);
         let half = with_sign_of(half, sign, _mm512_set1_epi16(i16::MIN));
-        halves_to_f32(half).map(|bits| {
+        both!(halves_to_f32(half), |bits| {
             _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(256.0)))
         })
     }
@@ -161,7 +171,7 @@ readers! {
     }
     Fnuz, 1: |src| {
         // SAFETY: 32 elements are half a vector.
-        widen(_mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) })).map(|code| {
+        both!(widen(_mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) })), |code| {
             let shape = minifloat::F8E5M2FNUZ;
             let magnitude = _mm512_and_si512(code, set(shape.magnitude()));
             let wide = _mm512_sllv_epi32(magnitude, set(shape.dropped()));
@@ -217,7 +227,7 @@ writers! {
         }
     }
     F16, 2: |dst, lanes| {
-        let [low, high] = lanes.map(|bits| _mm512_cvtps_ph::<ROUND>(_mm512_castsi512_ps(bits)));
+        let [low, high] = both!(lanes, |bits| _mm512_cvtps_ph::<ROUND>(_mm512_castsi512_ps(bits)));
         // SAFETY: 32 elements are two half vectors.
         unsafe {
             put_half::<STREAM>(dst, low);
@@ -225,7 +235,7 @@ writers! {
         }
     }
     Bf16, 2: |dst, lanes| {
-        let codes = lanes.map(|bits| {
+        let codes = both!(lanes, |bits| {
             let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), set(1));
             let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, set(0x7fff)), even);
             let nan = is_nan(_mm512_and_si512(bits, set(!F32_SIGN)));
@@ -236,7 +246,7 @@ writers! {
         unsafe { put::<STREAM>(dst, narrow(codes)) }
     }
     Dl16, 2: |dst, lanes| {
-        let codes = lanes.map(|bits| {
+        let codes = both!(lanes, |bits| {
             let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
             let rounded = _mm512_add_epi32(magnitude, set(1 << (DL16_DROPPED - 1)));
             let floor = _mm512_max_epu32(rounded, set(DL16_REBIAS));
@@ -248,17 +258,17 @@ writers! {
         unsafe { put::<STREAM>(dst, narrow(codes)) }
     }
     E4m3, 1: |dst, lanes| {
-        let codes = lanes.map(|bits| encode(bits, minifloat::F8E4M3FN));
+        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E4M3FN));
         // SAFETY: 32 elements are half a vector.
         unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
     }
     E5m2, 1: |dst, lanes| {
-        let codes = lanes.map(|bits| encode(bits, minifloat::F8E5M2));
+        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E5M2));
         // SAFETY: 32 elements are half a vector.
         unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
     }
     Fnuz, 1: |dst, lanes| {
-        let codes = lanes.map(|bits| encode(bits, minifloat::F8E5M2FNUZ));
+        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E5M2FNUZ));
         // SAFETY: 32 elements are half a vector.
         unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
     }
@@ -348,14 +358,16 @@ fn narrow(codes: Lanes) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halves_to_f32(codes: __m512i) -> Lanes {
-    [_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64::<1>(codes)]
-        .map(|half| _mm512_castps_si512(_mm512_cvtph_ps(half)))
+    both!([_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64::<1>(codes)], |half| {
+        _mm512_castps_si512(_mm512_cvtph_ps(half))
+    })
 }
 
 /// 32 signed 16-bit integers to binary32.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn integers(values: __m512i) -> Lanes {
-    [_mm512_castsi512_si256(values), _mm512_extracti64x4_epi64::<1>(values)]
-        .map(|half| _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(half))))
+    both!([_mm512_castsi512_si256(values), _mm512_extracti64x4_epi64::<1>(values)], |half| {
+        _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(half)))
+    })
 }
