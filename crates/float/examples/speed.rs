@@ -70,6 +70,33 @@ fn main() {
         }
         println!();
     }
+    rows();
+}
+
+/// What a caller pays that converts row by row: nanoseconds per call on data in the first cache.
+fn rows() {
+    use Format::{DL16, F16, F32, I32, I64};
+    const LENGTHS: [usize; 7] = [1, 8, 31, 32, 64, 100, 1024];
+    print!("\n{:<32}", "ns per row of elements");
+    for length in LENGTHS {
+        print!("{length:>8}");
+    }
+    println!();
+    for (src, dst) in [(F32, F16), (F32, DL16), (F16, DL16), (DL16, F16), (I64, I32), (F16, F16)] {
+        print!("{:<32}", format!("{src} -> {dst}"));
+        let converter = Converter::new(src, dst);
+        for length in LENGTHS {
+            let input = numbers(src, length);
+            let mut output = vec![0_u8; length * dst.size()];
+            let speed = measure(1, || {
+                let (input, output) = (black_box(&input), black_box(&mut output));
+                // SAFETY: both buffers hold `length` elements, and they are apart.
+                unsafe { converter.convert_raw(input.as_ptr(), output.as_mut_ptr(), length) };
+            });
+            print!("{:>8.1}", 1.0 / speed);
+        }
+        println!();
+    }
 }
 
 /// Values between -4 and 4, most of them with a fraction, as elements of a format.

@@ -98,14 +98,17 @@ impl Converter {
     pub fn convert(&self, src: &[u8], dst: &mut [u8], count: usize) -> Result<(), Error> {
         check("source", self.src, src.len(), count)?;
         check("destination", self.dst, dst.len(), count)?;
-        let kernel = if count >= STREAM_FROM / self.dst.size() {
-            self.pair.streaming
-        } else {
-            self.pair.cached
-        };
+        let (src, dst, large) = (src.as_ptr(), dst.as_mut_ptr(), STREAM_FROM / self.dst.size());
         // SAFETY: both slices hold `count` elements, and a shared and an exclusive borrow do not
-        // overlap. The kernel is one of an instruction set that the machine has.
-        unsafe { kernel(src.as_ptr(), dst.as_mut_ptr(), count) };
+        // overlap.
+        unsafe {
+            if count < large {
+                self.convert_raw(src, dst, count);
+            } else {
+                self.convert_streaming_raw(src, dst, count);
+                fence();
+            }
+        }
         Ok(())
     }
 
@@ -124,9 +127,11 @@ impl Converter {
     }
 
     /// Like [`convert_raw`](Converter::convert_raw), with stores that go past the cache where the
-    /// pair has such a kernel: faster for rows of a destination that is larger than the cache,
-    /// slower for anything that is read again soon. When the call returns, the stores are ordered
-    /// before later ones, so another thread may be told of them as usual.
+    /// pair has such a kernel and `dst` is a multiple of 64 or soon gets there: faster for rows of a
+    /// destination that is larger than the cache, slower for anything that is read again soon.
+    ///
+    /// Such stores are not ordered with others: call [`fence`] after the last row, before another
+    /// thread may learn of them.
     ///
     /// # Safety
     /// As for [`convert_raw`](Converter::convert_raw).
@@ -141,6 +146,16 @@ impl Converter {
     #[must_use]
     pub fn kernel(&self) -> Kernel {
         self.pair.cached
+    }
+}
+
+/// Orders the stores of [`Converter::convert_streaming_raw`] before all later ones.
+#[inline]
+pub fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and it only waits.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
     }
 }
 

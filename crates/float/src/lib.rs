@@ -50,7 +50,7 @@ mod minifloat;
 pub mod packed;
 mod small;
 
-pub use convert::{Converter, Error};
+pub use convert::{Converter, Error, fence};
 pub use element::{Bool, Element};
 pub use format::Format;
 pub use kernel::{Isa, Kernel};

@@ -1,7 +1,7 @@
 //! Conversions against the slow definition: every code of the small formats, and of the wide ones
 //! every midpoint of a destination with its neighbours.
 
-#![allow(clippy::unwrap_used, reason = "a failed test is the report")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod definition;
 

@@ -1,15 +1,17 @@
 //! AVX-512: kernels in steps of 32 elements.
 //!
 //! Pairs between 16-bit formats, and a few that only move bits, have steps of their own
-//! ([`direct`]). All other pairs whose source is exact as binary32 meet there, in registers
-//! ([`through`]): a reader and a writer per format instead of a kernel per pair. The rest is left to
-//! the compiler.
+//! ([`direct`]). All others that [round by way of binary32](crate::hub) meet there in registers
+//! ([`through`]): a [`reader`] and a [`writer`] per format instead of a kernel per pair. The rest
+//! is left to the compiler.
 
 mod direct;
+mod reader;
 mod through;
+mod writer;
 
 use std::arch::x86_64::{
-    __m256i, __m512i, _mm_sfence, _mm256_storeu_si256, _mm256_stream_si256, _mm512_storeu_si512,
+    __m256i, __m512i, _mm256_storeu_si256, _mm256_stream_si256, _mm512_storeu_si512,
     _mm512_stream_si512,
 };
 
@@ -88,7 +90,7 @@ unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
 }
 
 /// Like [`run`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
-/// at the end.
+/// at the end. The caller fences.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
     let head = dst.align_offset(64) / K::OUT;
@@ -110,7 +112,6 @@ unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
         unsafe { K::step::<true>(src.add(at * K::IN), dst.add(at * K::OUT)) };
         at += STEP;
     }
-    _mm_sfence();
     if at < count {
         // SAFETY: what is left, inside both ranges.
         unsafe { run::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };

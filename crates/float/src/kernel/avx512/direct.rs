@@ -4,16 +4,11 @@
 //! addition and the fraction a shift. A step that meets another kind (a subnormal on either side)
 //! goes through binary32 as a whole.
 
-use std::arch::x86_64::{
-    __m512i, _mm256_loadu_si256, _mm256_maskz_set1_epi8, _mm256_test_epi8_mask, _mm512_add_epi16,
-    _mm512_and_si512, _mm512_cmpeq_epi16_mask, _mm512_cmpge_epu16_mask, _mm512_cmpgt_epu16_mask,
-    _mm512_cmplt_epu16_mask, _mm512_cvtepi32_epi64, _mm512_cvtepi64_epi32, _mm512_loadu_si512,
-    _mm512_mask_mov_epi16, _mm512_maskz_mov_epi16, _mm512_maskz_set1_epi16, _mm512_min_epu16,
-    _mm512_or_si512, _mm512_set1_epi16, _mm512_slli_epi16, _mm512_srli_epi16, _mm512_sub_epi16,
-    _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_test_epi16_mask,
-};
+use std::arch::x86_64::*;
 
-use super::through::{self, Through};
+use super::reader::{self, Reader};
+use super::through::Through;
+use super::writer::{self, Writer};
 use super::{Pair, Step, pair, put, put_half};
 use crate::format::Format;
 
@@ -56,7 +51,7 @@ macro_rules! sixteen {
                 let $magnitude = _mm512_and_si512(bits, set(0x7fff));
                 if $rare {
                     // SAFETY: the caller's promise is passed on.
-                    return unsafe { by_way::<through::$reader, through::$writer, STREAM>(src, dst) };
+                    return unsafe { by_way::<reader::$reader, writer::$writer, STREAM>(src, dst) };
                 }
                 let code: __m512i = $code;
                 // code | (bits & 0x8000)
@@ -149,10 +144,7 @@ sixteen! {
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn by_way<R: through::Reader, W: through::Writer, const STREAM: bool>(
-    src: *const u8,
-    dst: *mut u8,
-) {
+unsafe fn by_way<R: Reader, W: Writer, const STREAM: bool>(src: *const u8, dst: *mut u8) {
     // SAFETY: the caller's promise is passed on.
     unsafe { Through::<R, W>::step::<STREAM>(src, dst) }
 }
