@@ -4,8 +4,8 @@
 //! cargo run --release -p zellige-float --example speed [-- --all]
 //! ```
 //!
-//! GB/s count bytes read and written, one thread, the median of several rounds. The copy moves as
-//! many bytes in total, half in and half out.
+//! GB/s count bytes read and written, one thread, medians of rounds in which all take their turn. The
+//! copy moves as many bytes in total, half in and half out.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -33,14 +33,14 @@ fn main() {
     );
     print!("{:<32}", "");
     for (_, name) in SIZES {
-        print!("{:>30}", format!("{name}: "));
+        print!("{name:>32}");
     }
     print!("\n{:<32}", "source -> destination");
     for _ in SIZES {
         for isa in Isa::ALL {
             print!("{:>8}", format!("{isa:?}"));
         }
-        print!("{:>6}", "copy");
+        print!("{:>8}", "copy");
     }
     println!();
     for (src, dst) in pairs {
@@ -50,23 +50,36 @@ fn main() {
             // Numbers of ordinary size in every format: ones with random low bits.
             let input = numbers(src, count);
             let mut output = vec![0_u8; count * dst.size()];
-            for isa in Isa::ALL {
-                let Some(converter) = Converter::with_isa(src, dst, isa) else {
-                    print!("{:>8}", "-");
-                    continue;
-                };
-                let speed = measure(total, || {
-                    converter
-                        .convert(black_box(&input), black_box(&mut output), count)
-                        .expect("the buffers hold the elements");
-                });
-                print!("{speed:>8.1}");
+            let converters = Isa::ALL.map(|isa| Converter::with_isa(src, dst, isa));
+            let plain = vec![1_u8; total / 2];
+            let mut copy = vec![0_u8; total / 2];
+            // All in turn, so that whatever else the machine does disturbs all alike.
+            let mut speeds = [const { Vec::new() }; 4];
+            for round in 0..=ROUNDS {
+                for (i, converter) in converters.iter().enumerate() {
+                    let Some(converter) = converter else { continue };
+                    let speed = measure(total, || {
+                        converter
+                            .convert(black_box(&input), black_box(&mut output), count)
+                            .expect("the buffers hold the elements");
+                    });
+                    if round > 0 {
+                        speeds[i].push(speed);
+                    }
+                }
+                let speed =
+                    measure(total, || black_box(&mut copy).copy_from_slice(black_box(&plain)));
+                if round > 0 {
+                    speeds[3].push(speed);
+                }
             }
-            let input = vec![1_u8; total / 2];
-            let mut output = vec![0_u8; total / 2];
-            let speed =
-                measure(total, || black_box(&mut output).copy_from_slice(black_box(&input)));
-            print!("{speed:>6.0}");
+            for mut speeds in speeds {
+                speeds.sort_by(f64::total_cmp);
+                match speeds.get(ROUNDS / 2) {
+                    Some(speed) => print!("{speed:>8.1}"),
+                    None => print!("{:>8}", "-"),
+                }
+            }
         }
         println!();
     }
@@ -88,12 +101,18 @@ fn rows() {
         for length in LENGTHS {
             let input = numbers(src, length);
             let mut output = vec![0_u8; length * dst.size()];
-            let speed = measure(1, || {
-                let (input, output) = (black_box(&input), black_box(&mut output));
-                // SAFETY: both buffers hold `length` elements, and they are apart.
-                unsafe { converter.convert_raw(input.as_ptr(), output.as_mut_ptr(), length) };
-            });
-            print!("{:>8.1}", 1.0 / speed);
+            let best = (0..ROUNDS)
+                .map(|_| {
+                    measure(1, || {
+                        let (input, output) = (black_box(&input), black_box(&mut output));
+                        // SAFETY: both buffers hold `length` elements, and they are apart.
+                        unsafe {
+                            converter.convert_raw(input.as_ptr(), output.as_mut_ptr(), length);
+                        }
+                    })
+                })
+                .fold(0.0, f64::max);
+            print!("{:>8.1}", 1.0 / best);
         }
         println!();
     }
@@ -118,23 +137,19 @@ fn numbers(format: Format, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The median over rounds of at least two milliseconds each.
+/// GB/s over at least half a millisecond of calls.
 fn measure(total: usize, mut call: impl FnMut()) -> f64 {
-    call();
     let started = Instant::now();
-    call();
-    let once = started.elapsed().as_secs_f64().max(1e-9);
-    #[allow(clippy::cast_possible_truncation, reason = "between 1 and a million")]
-    let calls = (2e-3 / once).ceil().clamp(1.0, 1e6) as u32;
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let started = Instant::now();
-            for _ in 0..calls {
-                call();
-            }
-            started.elapsed().as_secs_f64() / f64::from(calls)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    total as f64 / rounds[ROUNDS / 2] / 1e9
+    let mut calls = 0;
+    loop {
+        // The clock is read once per 32 KiB or so.
+        for _ in 0..(1 + (32 << 10) / total.max(1)).min(1000) {
+            call();
+            calls += 1;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        if seconds > 5e-4 {
+            return total as f64 * f64::from(calls) / seconds / 1e9;
+        }
+    }
 }

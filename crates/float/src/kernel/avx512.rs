@@ -10,10 +10,7 @@ mod reader;
 mod through;
 mod writer;
 
-use std::arch::x86_64::{
-    __m256i, __m512i, _mm256_storeu_si256, _mm256_stream_si256, _mm512_storeu_si512,
-    _mm512_stream_si512,
-};
+use std::arch::x86_64::*;
 
 use super::{Kernel, Pair, portable};
 use crate::element::Element;
@@ -76,16 +73,33 @@ unsafe fn run<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
     }
 }
 
-/// Fewer than 32 elements go through buffers of a whole step.
+/// Fewer than 32 elements go through buffers of a whole step, in and out under a mask.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline(never)]
 unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
-    let (mut input, mut output) = ([0; STEP * 8], [0; STEP * 8]);
-    // SAFETY: the buffers hold 32 elements of at most 8 bytes, and `count` is less.
-    unsafe {
-        std::ptr::copy_nonoverlapping(src, input.as_mut_ptr(), count * K::IN);
-        K::step::<false>(input.as_ptr(), output.as_mut_ptr());
-        std::ptr::copy_nonoverlapping(output.as_ptr(), dst, count * K::OUT);
+    let mut input = [_mm512_setzero_si512(); STEP * 8 / 64];
+    let mut output = input;
+    let (read, write) = (count * K::IN, count * K::OUT);
+    for (i, vector) in input.iter_mut().take((STEP * K::IN).div_ceil(64)).enumerate() {
+        // SAFETY: the mask leaves the bytes of `count` elements, and others are not touched.
+        *vector =
+            unsafe { _mm512_maskz_loadu_epi8(left(read, i), src.wrapping_add(i * 64).cast()) };
+    }
+    // SAFETY: the buffers hold 32 elements of at most 8 bytes.
+    unsafe { K::step::<false>(input.as_ptr().cast(), output.as_mut_ptr().cast()) };
+    for (i, vector) in output.iter().take((STEP * K::OUT).div_ceil(64)).enumerate() {
+        // SAFETY: as above.
+        unsafe {
+            _mm512_mask_storeu_epi8(dst.wrapping_add(i * 64).cast(), left(write, i), *vector);
+        };
+    }
+}
+
+/// Which of the 64 bytes from `64 * i` on are among the first `bytes`.
+fn left(bytes: usize, i: usize) -> u64 {
+    match bytes.saturating_sub(i * 64) {
+        left @ 0..64 => (1 << left) - 1,
+        _ => u64::MAX,
     }
 }
 

@@ -68,11 +68,12 @@ sixteen! {
     F16ToDl16, F16 -> Dl16: |magnitude| rare {
         subnormal(magnitude, 1 << 10)
     }, code {
-        let rounded = _mm512_srli_epi16::<1>(_mm512_add_epi16(magnitude, set(1)));
-        let number = _mm512_add_epi16(rounded, set(16 << 9));
+        // The average with zero, which rounds up.
+        let rounded = _mm512_avg_epu16(magnitude, set(0));
         let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let number = _mm512_maskz_add_epi16(nonzero, rounded, set(16 << 9));
         let special = _mm512_cmpge_epu16_mask(magnitude, set(0x7c00));
-        _mm512_mask_mov_epi16(_mm512_maskz_mov_epi16(nonzero, number), special, set(0x7fff))
+        _mm512_mask_mov_epi16(number, special, set(0x7fff))
     }
 
     /// The exponent loses 16, exactly; from 2^16 on it is an infinity.
@@ -100,43 +101,31 @@ sixteen! {
     }, code {
         let even = _mm512_and_si512(_mm512_srli_epi16::<2>(magnitude), set(1));
         let rounded = _mm512_add_epi16(_mm512_add_epi16(magnitude, set(1)), even);
-        let number = _mm512_add_epi16(_mm512_srli_epi16::<2>(rounded), set(96 << 7));
         let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let shifted = _mm512_srli_epi16::<2>(rounded);
+        let number = _mm512_maskz_add_epi16(nonzero, shifted, set(96 << 7));
         let merged = _mm512_cmpeq_epi16_mask(magnitude, set(0x7fff));
-        _mm512_mask_mov_epi16(_mm512_maskz_mov_epi16(nonzero, number), merged, set(0x7fc0))
+        _mm512_mask_mov_epi16(number, merged, set(0x7fc0))
     }
 
-    /// Three fraction bits go, ties to even; the exponent gains 112.
+    /// Three fraction bits go, ties to even; the exponent gains 112. Infinities and NaNs are rare.
     F16ToBf16, F16 -> Bf16: |magnitude| rare {
-        subnormal(magnitude, 1 << 10)
+        let normal = within(magnitude, 1 << 10, 0x7c00);
+        normal != _mm512_test_epi16_mask(magnitude, magnitude)
     }, code {
-        let shifted = _mm512_srli_epi16::<3>(magnitude);
-        let even = _mm512_and_si512(shifted, set(1));
+        let even = _mm512_and_si512(_mm512_srli_epi16::<3>(magnitude), set(1));
         let rounded = _mm512_add_epi16(_mm512_add_epi16(magnitude, set(3)), even);
-        let number = _mm512_add_epi16(_mm512_srli_epi16::<3>(rounded), set(112 << 7));
         let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
-        let number = _mm512_maskz_mov_epi16(nonzero, number);
-        // An infinity or a NaN has the upper bits of the exponent to add, and no rounding.
-        let special = _mm512_cmpge_epu16_mask(magnitude, set(0x7c00));
-        let infinity = _mm512_add_epi16(shifted, set(0x7000));
-        let number = _mm512_mask_mov_epi16(number, special, infinity);
-        let nan = _mm512_cmpgt_epu16_mask(magnitude, set(0x7c00));
-        _mm512_or_si512(number, _mm512_maskz_set1_epi16(nan, 0x40))
+        _mm512_maskz_add_epi16(nonzero, _mm512_srli_epi16::<3>(rounded), set(112 << 7))
     }
 
-    /// The exponent loses 112, exactly; from 2^16 on it is an infinity. Below 2^-25 all is zero.
+    /// The exponent loses 112, exactly; below 2^-25 all is zero. What overflows is rare.
     Bf16ToF16, Bf16 -> F16: |magnitude| rare {
-        let past = _mm512_sub_epi16(magnitude, set(102 << 7));
-        _mm512_cmplt_epu16_mask(past, set((113 - 102) << 7)) != 0
+        let normal = within(magnitude, 113 << 7, 143 << 7);
+        let zero = _mm512_cmplt_epu16_mask(magnitude, set(102 << 7));
+        normal | zero != u32::MAX
     }, code {
-        let number = _mm512_slli_epi16::<3>(_mm512_subs_epu16(magnitude, set(112 << 7)));
-        let past = _mm512_cmpge_epu16_mask(magnitude, set(143 << 7));
-        let number = _mm512_mask_mov_epi16(number, past, set(0x7c00));
-        let nan = _mm512_cmpgt_epu16_mask(magnitude, set(0x7f80));
-        let payload = _mm512_slli_epi16::<3>(magnitude);
-        // 0x7e00 | (payload & 0x3ff)
-        let quiet = _mm512_ternarylogic_epi32::<0b1111_1000>(set(0x7e00), payload, set(0x3ff));
-        _mm512_mask_mov_epi16(number, nan, quiet)
+        _mm512_slli_epi16::<3>(_mm512_subs_epu16(magnitude, set(112 << 7)))
     }
 }
 
@@ -153,9 +142,14 @@ unsafe fn by_way<R: Reader, W: Writer, const STREAM: bool>(src: *const u8, dst: 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn subnormal(magnitude: __m512i, normal: u16) -> bool {
-    // Zero wraps around and is out of the range.
-    let less = _mm512_sub_epi16(magnitude, set(1));
-    _mm512_cmplt_epu16_mask(less, set(normal - 1)) != 0
+    within(magnitude, 1, normal) != 0
+}
+
+/// Which magnitudes are at least `low` and below `high`. What is below wraps around.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn within(magnitude: __m512i, low: u16, high: u16) -> u32 {
+    _mm512_cmplt_epu16_mask(_mm512_sub_epi16(magnitude, set(low)), set(high - low))
 }
 
 #[inline]

@@ -57,7 +57,7 @@ readers! {
         // SAFETY: 32 elements are one vector.
         both!(widen(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let bits = _mm512_slli_epi32::<16>(code);
-            let nan = is_nan(_mm512_and_si512(bits, set(!F32_SIGN)));
+            let nan = is_nan(bits);
             _mm512_mask_or_epi32(bits, nan, bits, set(F32_QUIET))
         })
     }

@@ -1,15 +1,12 @@
 //! Pairs that meet in binary32: whatever the source, 32 numbers in two registers, then the
 //! destination.
 
-use std::arch::x86_64::{
-    __m512i, _mm512_cmpgt_epu32_mask, _mm512_set1_epi32, _mm512_ternarylogic_epi32,
-};
+use std::arch::x86_64::*;
 
 use super::reader::{self, Reader};
 use super::writer::{self, Writer};
 use super::{Pair, Step, pair};
 use crate::format::Format;
-use crate::minifloat::F32_INFINITY;
 
 /// 32 binary32 numbers, as bits.
 pub(super) type Lanes = [__m512i; 2];
@@ -102,11 +99,12 @@ pub(super) fn set(value: u32) -> __m512i {
     _mm512_set1_epi32(value.cast_signed())
 }
 
-/// Whether binary32 magnitudes are NaNs.
+/// Which binary32 numbers are NaNs.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn is_nan(magnitude: __m512i) -> u16 {
-    _mm512_cmpgt_epu32_mask(magnitude, set(F32_INFINITY))
+pub(super) fn is_nan(bits: __m512i) -> u16 {
+    let value = _mm512_castsi512_ps(bits);
+    _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value)
 }
 
 /// A value with the bits of `sign` under `mask` added: `value | (sign & mask)`.

@@ -65,7 +65,7 @@ writers! {
         let codes = both!(lanes, |bits| {
             let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), set(1));
             let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, set(0x7fff)), even);
-            let nan = is_nan(_mm512_and_si512(bits, set(!F32_SIGN)));
+            let nan = is_nan(bits);
             let value = _mm512_mask_or_epi32(rounded, nan, bits, set(F32_QUIET));
             _mm512_srli_epi32::<16>(value)
         });
@@ -169,7 +169,7 @@ fn encode(bits: __m512i, shape: Shape) -> __m512i {
         Specials::Ieee => {
             let payload = _mm512_and_si512(whole, set((1 << shape.fraction) - 1));
             let quiet = set((shape.max + 1) | (1 << (shape.fraction - 1)));
-            code = _mm512_mask_or_epi32(code, is_nan(magnitude), payload, quiet);
+            code = _mm512_mask_or_epi32(code, is_nan(bits), payload, quiet);
             _mm512_or_si512(code, sign)
         }
         Specials::AllOnesNan => _mm512_or_si512(code, sign),
