@@ -77,6 +77,9 @@ unsafe fn run<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline(never)]
 unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    if count == 0 {
+        return;
+    }
     let mut input = [_mm512_setzero_si512(); STEP * 8 / 64];
     let mut output = input;
     let (read, write) = (count * K::IN, count * K::OUT);
