@@ -75,14 +75,6 @@ impl Isa {
 /// The kernels of a pair: written by hand for this instruction set where that pays, else the
 /// portable loop compiled for it.
 pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
-    if src == dst {
-        return Pair::one(match src.size() {
-            1 => copy::<1>,
-            2 => copy::<2>,
-            4 => copy::<4>,
-            _ => copy::<8>,
-        });
-    }
     #[cfg(target_arch = "x86_64")]
     if let Some(pair) = match isa {
         Isa::Portable => None,
@@ -90,6 +82,14 @@ pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
         Isa::Avx512 => avx512::select(src, dst),
     } {
         return pair;
+    }
+    if src == dst {
+        return Pair::one(match src.size() {
+            1 => copy::<1>,
+            2 => copy::<2>,
+            4 => copy::<4>,
+            _ => copy::<8>,
+        });
     }
     Pair::one(match src {
         Format::F64 => select_dst::<f64>(dst, isa),

@@ -36,6 +36,9 @@ trait Step {
 
 /// The pairs that are written by hand.
 pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
+    if src == dst {
+        return Some(direct::same(src.size()));
+    }
     direct::select(src, dst).or_else(|| through::select(src, dst))
 }
 

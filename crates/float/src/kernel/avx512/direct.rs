@@ -9,8 +9,9 @@ use std::arch::x86_64::*;
 use super::reader::{self, Reader};
 use super::through::Through;
 use super::writer::{self, Writer};
-use super::{Pair, Step, pair, put, put_half};
+use super::{Pair, Step, pair, put, put_half, stream};
 use crate::format::Format;
+use crate::kernel::copy;
 
 /// The pairs of this file.
 pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
@@ -29,6 +30,16 @@ pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
         (Format::I32, Format::I64) => pair::<I32ToI64>(),
         _ => return None,
     })
+}
+
+/// A format to itself: the system's copy, or ours past the cache.
+pub(super) fn same(size: usize) -> Pair {
+    match size {
+        1 => Pair { cached: copy::<1>, streaming: stream::<Same<1>> },
+        2 => Pair { cached: copy::<2>, streaming: stream::<Same<2>> },
+        4 => Pair { cached: copy::<4>, streaming: stream::<Same<4>> },
+        _ => Pair { cached: copy::<8>, streaming: stream::<Same<8>> },
+    }
 }
 
 /// A kernel on 16-bit lanes: `$magnitude` without its sign to a code without it. `$rare` says which
@@ -231,6 +242,31 @@ impl Step for I32ToI64 {
             unsafe {
                 let value = _mm256_loadu_si256(src.add(quarter * 32).cast());
                 put::<STREAM>(dst.add(quarter * 64), _mm512_cvtepi32_epi64(value));
+            }
+        }
+    }
+}
+
+/// The bytes as they are.
+struct Same<const SIZE: usize>;
+
+impl<const SIZE: usize> Step for Same<SIZE> {
+    const IN: usize = SIZE;
+    const OUT: usize = SIZE;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        // SAFETY: 32 elements are half a vector for each of their bytes.
+        unsafe {
+            if SIZE == 1 {
+                return put_half::<STREAM>(dst, _mm256_loadu_si256(src.cast()));
+            }
+            for vector in 0..SIZE / 2 {
+                put::<STREAM>(
+                    dst.add(vector * 64),
+                    _mm512_loadu_si512(src.add(vector * 64).cast()),
+                );
             }
         }
     }
