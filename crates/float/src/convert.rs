@@ -1,0 +1,173 @@
+//! The bulk door: a pair of formats, resolved once to the machine's best kernel.
+
+use std::fmt;
+
+use crate::format::Format;
+use crate::kernel::{self, Isa, Kernel, Pair};
+
+/// Destinations of at least this many bytes are written past the cache by [`Converter::convert`]:
+/// they would not stay in it, and ordinary stores read every line before they write it.
+const STREAM_FROM: usize = 4 << 20;
+
+/// Converts arrays from one format to another.
+///
+/// Every pair of formats has a meaning (see the [crate documentation](crate)), so construction
+/// cannot fail. It looks at the processor once; a call is one indirect jump.
+///
+/// Law: for every `i < count`, element `i` of the destination is
+/// [`D::cast_from`](crate::Element::cast_from) of element `i` of the source, bit for bit, whatever
+/// the kernel, the alignment and the count; no other byte is touched.
+#[derive(Clone, Copy)]
+pub struct Converter {
+    src: Format,
+    dst: Format,
+    isa: Isa,
+    pair: Pair,
+}
+
+/// Why [`Converter::convert`] refused its buffers. Nothing has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A buffer holds fewer bytes than the elements asked for.
+    TooShort {
+        /// Which buffer: "source" or "destination".
+        buffer: &'static str,
+        /// The format of its elements.
+        format: Format,
+        /// Elements asked for.
+        count: usize,
+        /// Bytes that it holds.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Error::TooShort { buffer, format, count, bytes } = *self;
+        write!(
+            f,
+            "the {buffer} holds {bytes} bytes, but {count} elements of {format} need {}",
+            count as u128 * format.size() as u128
+        )
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Converter {
+    /// The best kernels of this machine for a pair of formats.
+    #[must_use]
+    pub fn new(src: Format, dst: Format) -> Converter {
+        Self::build(src, dst, Isa::best())
+    }
+
+    /// The kernels of one instruction set, or `None` where the machine lacks it. For tests and
+    /// measurements: all of them give the same bits.
+    #[must_use]
+    pub fn with_isa(src: Format, dst: Format, isa: Isa) -> Option<Converter> {
+        isa.is_available().then(|| Self::build(src, dst, isa))
+    }
+
+    fn build(src: Format, dst: Format, isa: Isa) -> Converter {
+        Converter { src, dst, isa, pair: kernel::select(src, dst, isa) }
+    }
+
+    /// The format that is read.
+    #[must_use]
+    pub fn src(&self) -> Format {
+        self.src
+    }
+
+    /// The format that is written.
+    #[must_use]
+    pub fn dst(&self) -> Format {
+        self.dst
+    }
+
+    /// The instruction set in use.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Converts the first `count` elements of `src` into the first `count` of `dst`.
+    ///
+    /// # Errors
+    /// [`Error::TooShort`] where a buffer does not hold `count` elements; nothing is written then.
+    pub fn convert(&self, src: &[u8], dst: &mut [u8], count: usize) -> Result<(), Error> {
+        check("source", self.src, src.len(), count)?;
+        check("destination", self.dst, dst.len(), count)?;
+        let (src, dst, large) = (src.as_ptr(), dst.as_mut_ptr(), STREAM_FROM / self.dst.size());
+        // SAFETY: both slices hold `count` elements, and a shared and an exclusive borrow do not
+        // overlap.
+        unsafe {
+            if count < large {
+                self.convert_raw(src, dst, count);
+            } else {
+                self.convert_streaming_raw(src, dst, count);
+                fence();
+            }
+        }
+        Ok(())
+    }
+
+    /// Converts `count` elements without any check, through the cache. For callers that have
+    /// checked a whole plan and convert row by row; use [`convert`](Converter::convert) otherwise.
+    ///
+    /// # Safety
+    /// `src` must be valid for reads of `count` elements of [`src`](Converter::src), `dst` for
+    /// writes of `count` elements of [`dst`](Converter::dst), and the two ranges must not overlap.
+    /// Any alignment will do.
+    #[inline]
+    pub unsafe fn convert_raw(&self, src: *const u8, dst: *mut u8, count: usize) {
+        // SAFETY: the caller promises what kernels ask for; the instruction set was checked when
+        // the converter was built.
+        unsafe { (self.pair.cached)(src, dst, count) }
+    }
+
+    /// Like [`convert_raw`](Converter::convert_raw), with stores that go past the cache where the
+    /// pair has such a kernel and `dst` is a multiple of 64 or soon gets there: faster for rows of a
+    /// destination that is larger than the cache, slower for anything that is read again soon.
+    ///
+    /// Such stores are not ordered with others: call [`fence`] after the last row, before another
+    /// thread may learn of them.
+    ///
+    /// # Safety
+    /// As for [`convert_raw`](Converter::convert_raw).
+    #[inline]
+    pub unsafe fn convert_streaming_raw(&self, src: *const u8, dst: *mut u8, count: usize) {
+        // SAFETY: as in `convert_raw`.
+        unsafe { (self.pair.streaming)(src, dst, count) }
+    }
+
+    /// The function behind [`convert_raw`](Converter::convert_raw), for a caller that keeps its own
+    /// table. It has that function's safety conditions.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.pair.cached
+    }
+}
+
+/// Orders the stores of [`Converter::convert_streaming_raw`] before all later ones.
+#[inline]
+pub fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and it only waits.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+fn check(buffer: &'static str, format: Format, bytes: usize, count: usize) -> Result<(), Error> {
+    if count > bytes / format.size() {
+        return Err(Error::TooShort { buffer, format, count, bytes });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Converter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Converter({} -> {}, {:?})", self.src, self.dst, self.isa)
+    }
+}

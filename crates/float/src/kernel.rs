@@ -1,0 +1,150 @@
+//! The kernels: one function per pair of formats and instruction set.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+use crate::element::{Bool, Element};
+use crate::format::Format;
+use crate::small::{Bf16, Dl16, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
+
+/// Reads `count` elements at the first pointer and writes as many at the second.
+///
+/// Safety: the ranges are valid and do not overlap, and the machine has the kernel's instructions.
+pub type Kernel = unsafe fn(*const u8, *mut u8, usize);
+
+/// The two ways to write a destination.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair {
+    /// Through the cache.
+    pub(crate) cached: Kernel,
+    /// Past the cache where such a kernel exists, else the same function.
+    pub(crate) streaming: Kernel,
+}
+
+impl Pair {
+    fn one(kernel: Kernel) -> Pair {
+        Pair { cached: kernel, streaming: kernel }
+    }
+}
+
+/// An instruction set that kernels are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Isa {
+    /// What every processor of the architecture has (SSE2 on x86-64, NEON on AArch64).
+    Portable,
+    /// AVX2 with F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+impl Isa {
+    /// Every instruction set, best last.
+    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+
+    /// Whether this machine has it.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 => false,
+        }
+    }
+
+    /// The best one of this machine.
+    #[must_use]
+    pub fn best() -> Isa {
+        Isa::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Isa::Portable)
+    }
+}
+
+/// The kernels of a pair: written by hand for this instruction set where that pays, else the
+/// portable loop compiled for it.
+pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(pair) = match isa {
+        Isa::Portable => None,
+        Isa::Avx2 => avx2::select(src, dst),
+        Isa::Avx512 => avx512::select(src, dst),
+    } {
+        return pair;
+    }
+    if src == dst {
+        return Pair::one(match src.size() {
+            1 => copy::<1>,
+            2 => copy::<2>,
+            4 => copy::<4>,
+            _ => copy::<8>,
+        });
+    }
+    Pair::one(match src {
+        Format::F64 => select_dst::<f64>(dst, isa),
+        Format::F32 => select_dst::<f32>(dst, isa),
+        Format::F16 => select_dst::<F16>(dst, isa),
+        Format::BF16 => select_dst::<Bf16>(dst, isa),
+        Format::DL16 => select_dst::<Dl16>(dst, isa),
+        Format::F8E4M3FN => select_dst::<F8E4M3Fn>(dst, isa),
+        Format::F8E5M2 => select_dst::<F8E5M2>(dst, isa),
+        Format::F8E5M2FNUZ => select_dst::<F8E5M2Fnuz>(dst, isa),
+        Format::I64 => select_dst::<i64>(dst, isa),
+        Format::I32 => select_dst::<i32>(dst, isa),
+        Format::I16 => select_dst::<i16>(dst, isa),
+        Format::I8 => select_dst::<i8>(dst, isa),
+        Format::U8 => select_dst::<u8>(dst, isa),
+        Format::U32 => select_dst::<u32>(dst, isa),
+        Format::Bool => select_dst::<Bool>(dst, isa),
+    })
+}
+
+fn select_dst<S: Element>(dst: Format, isa: Isa) -> Kernel {
+    match dst {
+        Format::F64 => select_isa::<S, f64>(isa),
+        Format::F32 => select_isa::<S, f32>(isa),
+        Format::F16 => select_isa::<S, F16>(isa),
+        Format::BF16 => select_isa::<S, Bf16>(isa),
+        Format::DL16 => select_isa::<S, Dl16>(isa),
+        Format::F8E4M3FN => select_isa::<S, F8E4M3Fn>(isa),
+        Format::F8E5M2 => select_isa::<S, F8E5M2>(isa),
+        Format::F8E5M2FNUZ => select_isa::<S, F8E5M2Fnuz>(isa),
+        Format::I64 => select_isa::<S, i64>(isa),
+        Format::I32 => select_isa::<S, i32>(isa),
+        Format::I16 => select_isa::<S, i16>(isa),
+        Format::I8 => select_isa::<S, i8>(isa),
+        Format::U8 => select_isa::<S, u8>(isa),
+        Format::U32 => select_isa::<S, u32>(isa),
+        Format::Bool => select_isa::<S, Bool>(isa),
+    }
+}
+
+fn select_isa<S: Element, D: Element>(isa: Isa) -> Kernel {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => avx512::compiled::<S, D>,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::compiled::<S, D>,
+        _ => portable::run::<S, D>,
+    }
+}
+
+/// A format to itself.
+///
+/// # Safety
+/// As for every [`Kernel`].
+unsafe fn copy<const SIZE: usize>(src: *const u8, dst: *mut u8, count: usize) {
+    // SAFETY: the caller promises two valid ranges of `count` elements that do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(src, dst, count * SIZE) }
+}

@@ -1,0 +1,173 @@
+//! AVX-512: kernels in steps of 32 elements.
+//!
+//! Pairs between 16-bit formats, and a few that only move bits, have steps of their own
+//! ([`direct`]). All others that [round by way of binary32](crate::hub) meet there in registers
+//! ([`through`]): a [`reader`] and a [`writer`] per format instead of a kernel per pair. The rest
+//! is left to the compiler.
+
+mod direct;
+mod reader;
+mod through;
+mod writer;
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, Pair, portable};
+use crate::element::Element;
+use crate::format::Format;
+
+/// Elements per step.
+const STEP: usize = 32;
+
+/// 32 elements at once.
+trait Step {
+    /// Bytes of a source element.
+    const IN: usize;
+    /// Bytes of a destination element.
+    const OUT: usize;
+
+    /// Converts 32 elements. With `STREAM`, `dst` is a multiple of 64, or of 32 where elements have
+    /// one byte, and the stores go past the cache.
+    ///
+    /// # Safety
+    /// The machine has AVX-512; `src` and `dst` are valid for 32 elements.
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8);
+}
+
+/// The pairs that are written by hand.
+pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
+    if src == dst {
+        return Some(direct::same(src.size()));
+    }
+    direct::select(src, dst).or_else(|| through::select(src, dst))
+}
+
+fn pair<K: Step>() -> Pair {
+    Pair { cached: run::<K> as Kernel, streaming: stream::<K> }
+}
+
+/// The portable loop, compiled for AVX-512.
+///
+/// # Safety
+/// As for every [`Kernel`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) unsafe fn compiled<S: Element, D: Element>(src: *const u8, dst: *mut u8, count: usize) {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { portable::run::<S, D>(src, dst, count) }
+}
+
+/// Steps over the array; the last one is pulled back so that it ends where the array ends. It does
+/// some elements twice, to the same result, as source and destination are apart.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn run<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    if count < STEP {
+        // SAFETY: the caller's promise is passed on.
+        return unsafe { short::<K>(src, dst, count) };
+    }
+    let last = count - STEP;
+    let mut at = 0;
+    loop {
+        // SAFETY: `at + 32 <= count`.
+        unsafe { K::step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
+        if at == last {
+            return;
+        }
+        at = (at + STEP).min(last);
+    }
+}
+
+/// Fewer than 32 elements go through buffers of a whole step, in and out under a mask.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let mut input = [_mm512_setzero_si512(); STEP * 8 / 64];
+    let mut output = input;
+    let (read, write) = (count * K::IN, count * K::OUT);
+    for (i, vector) in input.iter_mut().take((STEP * K::IN).div_ceil(64)).enumerate() {
+        // SAFETY: the mask leaves the bytes of `count` elements, and others are not touched.
+        *vector =
+            unsafe { _mm512_maskz_loadu_epi8(left(read, i), src.wrapping_add(i * 64).cast()) };
+    }
+    // SAFETY: the buffers hold 32 elements of at most 8 bytes.
+    unsafe { K::step::<false>(input.as_ptr().cast(), output.as_mut_ptr().cast()) };
+    for (i, vector) in output.iter().take((STEP * K::OUT).div_ceil(64)).enumerate() {
+        // SAFETY: as above.
+        unsafe {
+            _mm512_mask_storeu_epi8(dst.wrapping_add(i * 64).cast(), left(write, i), *vector);
+        };
+    }
+}
+
+/// Which of the 64 bytes from `64 * i` on are among the first `bytes`.
+fn left(bytes: usize, i: usize) -> u64 {
+    match bytes.saturating_sub(i * 64) {
+        left @ 0..64 => (1 << left) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// Like [`run`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
+/// at the end. The caller fences.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    let head = dst.align_offset(64) / K::OUT;
+    // An address that no whole number of elements leads to is left to ordinary stores.
+    let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
+    if !aligned || count < head + 2 * STEP {
+        // SAFETY: the caller's promise is passed on.
+        return unsafe { run::<K>(src, dst, count) };
+    }
+    if head > 0 {
+        // SAFETY: `head < count`.
+        unsafe { run::<K>(src, dst, head) };
+    }
+    let steps = (count - head) / STEP;
+    let mut at = head;
+    for _ in 0..steps {
+        // SAFETY: `at + 32 <= count`. The first address is a multiple of 64, and 32 elements are
+        // 32 bytes or a multiple of 64.
+        unsafe { K::step::<true>(src.add(at * K::IN), dst.add(at * K::OUT)) };
+        at += STEP;
+    }
+    if at < count {
+        // SAFETY: what is left, inside both ranges.
+        unsafe { run::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
+    }
+}
+
+/// Stores 64 bytes.
+///
+/// # Safety
+/// `dst` is valid for 64 bytes and, with `STREAM`, a multiple of 64.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn put<const STREAM: bool>(dst: *mut u8, value: __m512i) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if STREAM {
+            _mm512_stream_si512(dst.cast(), value);
+        } else {
+            _mm512_storeu_si512(dst.cast(), value);
+        }
+    }
+}
+
+/// Stores 32 bytes.
+///
+/// # Safety
+/// `dst` is valid for 32 bytes and, with `STREAM`, a multiple of 32.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn put_half<const STREAM: bool>(dst: *mut u8, value: __m256i) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if STREAM {
+            _mm256_stream_si256(dst.cast(), value);
+        } else {
+            _mm256_storeu_si256(dst.cast(), value);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Pairs that stay in 16-bit lanes, or only move bits.
+//!
+//! Between 16-bit floats most numbers are normal on both sides, and then the exponent needs an
+//! addition and the fraction a shift. A step that meets another kind (a subnormal on either side)
+//! goes through binary32 as a whole.
+
+use std::arch::x86_64::*;
+
+use super::reader::{self, Reader};
+use super::through::Through;
+use super::writer::{self, Writer};
+use super::{Pair, Step, pair, put, put_half, stream};
+use crate::format::Format;
+use crate::kernel::copy;
+
+/// The pairs of this file.
+pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
+    Some(match (src, dst) {
+        (Format::F16, Format::DL16) => pair::<F16ToDl16>(),
+        (Format::DL16, Format::F16) => pair::<Dl16ToF16>(),
+        (Format::BF16, Format::DL16) => pair::<Bf16ToDl16>(),
+        (Format::DL16, Format::BF16) => pair::<Dl16ToBf16>(),
+        (Format::F16, Format::BF16) => pair::<F16ToBf16>(),
+        (Format::BF16, Format::F16) => pair::<Bf16ToF16>(),
+        (Format::Bool, Format::DL16) => pair::<BoolTo<0x3e00>>(),
+        (Format::Bool, Format::F16) => pair::<BoolTo<0x3c00>>(),
+        (Format::Bool, Format::BF16) => pair::<BoolTo<0x3f80>>(),
+        (Format::DL16 | Format::F16 | Format::BF16, Format::Bool) => pair::<ToBool>(),
+        (Format::I64, Format::I32 | Format::U32) => pair::<I64ToI32>(),
+        (Format::I32, Format::I64) => pair::<I32ToI64>(),
+        _ => return None,
+    })
+}
+
+/// A format to itself: the system's copy, or ours past the cache.
+pub(super) fn same(size: usize) -> Pair {
+    match size {
+        1 => Pair { cached: copy::<1>, streaming: stream::<Same<1>> },
+        2 => Pair { cached: copy::<2>, streaming: stream::<Same<2>> },
+        4 => Pair { cached: copy::<4>, streaming: stream::<Same<4>> },
+        _ => Pair { cached: copy::<8>, streaming: stream::<Same<8>> },
+    }
+}
+
+/// A kernel on 16-bit lanes: `$magnitude` without its sign to a code without it. `$rare` says which
+/// magnitudes it does not cover.
+macro_rules! sixteen {
+    ($($(#[$doc:meta])* $name:ident, $reader:ident -> $writer:ident:
+        |$magnitude:ident| rare $rare:block, code $code:block)*) => {$(
+        $(#[$doc])*
+        struct $name;
+
+        impl Step for $name {
+            const IN: usize = 2;
+            const OUT: usize = 2;
+
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+                // SAFETY: 32 elements are one vector.
+                let bits = unsafe { _mm512_loadu_si512(src.cast()) };
+                let $magnitude = _mm512_and_si512(bits, set(0x7fff));
+                if $rare {
+                    // SAFETY: the caller's promise is passed on.
+                    return unsafe { by_way::<reader::$reader, writer::$writer, STREAM>(src, dst) };
+                }
+                let code: __m512i = $code;
+                // code | (bits & 0x8000)
+                let signed = _mm512_ternarylogic_epi32::<0b1111_1000>(code, bits, set(0x8000));
+                // SAFETY: 32 elements are one vector.
+                unsafe { put::<STREAM>(dst, signed) }
+            }
+        }
+    )*};
+}
+
+sixteen! {
+    /// One fraction bit goes, ties away; the exponent gains 16.
+    F16ToDl16, F16 -> Dl16: |magnitude| rare {
+        subnormal(magnitude, 1 << 10)
+    }, code {
+        // The average with zero, which rounds up.
+        let rounded = _mm512_avg_epu16(magnitude, set(0));
+        let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let number = _mm512_maskz_add_epi16(nonzero, rounded, set(16 << 9));
+        let special = _mm512_cmpge_epu16_mask(magnitude, set(0x7c00));
+        _mm512_mask_mov_epi16(number, special, set(0x7fff))
+    }
+
+    /// The exponent loses 16, exactly; from 2^16 on it is an infinity.
+    Dl16ToF16, Dl16 -> F16: |magnitude| rare {
+        subnormal(magnitude, 17 << 9)
+    }, code {
+        let number = _mm512_slli_epi16::<1>(_mm512_subs_epu16(magnitude, set(16 << 9)));
+        let number = _mm512_min_epu16(number, set(0x7c00));
+        let merged = _mm512_cmpeq_epi16_mask(magnitude, set(0x7fff));
+        _mm512_mask_mov_epi16(number, merged, set(0x7e00))
+    }
+
+    /// The fraction fits; from 2^-31 down it is zero, from 2^33 on the merged code.
+    Bf16ToDl16, Bf16 -> Dl16: |magnitude| rare {
+        false
+    }, code {
+        let low = _mm512_subs_epu16(magnitude, set(96 << 7));
+        let past = _mm512_cmpge_epu16_mask(low, set(64 << 7));
+        _mm512_mask_mov_epi16(_mm512_slli_epi16::<2>(low), past, set(0x7fff))
+    }
+
+    /// Two fraction bits go, ties to even; every exponent is a normal one.
+    Dl16ToBf16, Dl16 -> Bf16: |magnitude| rare {
+        false
+    }, code {
+        let even = _mm512_and_si512(_mm512_srli_epi16::<2>(magnitude), set(1));
+        let rounded = _mm512_add_epi16(_mm512_add_epi16(magnitude, set(1)), even);
+        let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let shifted = _mm512_srli_epi16::<2>(rounded);
+        let number = _mm512_maskz_add_epi16(nonzero, shifted, set(96 << 7));
+        let merged = _mm512_cmpeq_epi16_mask(magnitude, set(0x7fff));
+        _mm512_mask_mov_epi16(number, merged, set(0x7fc0))
+    }
+
+    /// Three fraction bits go, ties to even; the exponent gains 112. Infinities and NaNs are rare.
+    F16ToBf16, F16 -> Bf16: |magnitude| rare {
+        let normal = within(magnitude, 1 << 10, 0x7c00);
+        normal != _mm512_test_epi16_mask(magnitude, magnitude)
+    }, code {
+        let even = _mm512_and_si512(_mm512_srli_epi16::<3>(magnitude), set(1));
+        let rounded = _mm512_add_epi16(_mm512_add_epi16(magnitude, set(3)), even);
+        let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        _mm512_maskz_add_epi16(nonzero, _mm512_srli_epi16::<3>(rounded), set(112 << 7))
+    }
+
+    /// The exponent loses 112, exactly; below 2^-25 all is zero. What overflows is rare.
+    Bf16ToF16, Bf16 -> F16: |magnitude| rare {
+        let normal = within(magnitude, 113 << 7, 143 << 7);
+        let zero = _mm512_cmplt_epu16_mask(magnitude, set(102 << 7));
+        normal | zero != u32::MAX
+    }, code {
+        _mm512_slli_epi16::<3>(_mm512_subs_epu16(magnitude, set(112 << 7)))
+    }
+}
+
+/// A step that a direct kernel does not cover, out of its way.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn by_way<R: Reader, W: Writer, const STREAM: bool>(src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { Through::<R, W>::step::<STREAM>(src, dst) }
+}
+
+/// Whether any magnitude is nonzero and below `normal`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn subnormal(magnitude: __m512i, normal: u16) -> bool {
+    within(magnitude, 1, normal) != 0
+}
+
+/// Which magnitudes are at least `low` and below `high`. What is below wraps around.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn within(magnitude: __m512i, low: u16, high: u16) -> u32 {
+    _mm512_cmplt_epu16_mask(_mm512_sub_epi16(magnitude, set(low)), set(high - low))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn set(value: u16) -> __m512i {
+    _mm512_set1_epi16(value.cast_signed())
+}
+
+/// A nonzero byte to the code of one.
+struct BoolTo<const ONE: u16>;
+
+impl<const ONE: u16> Step for BoolTo<ONE> {
+    const IN: usize = 1;
+    const OUT: usize = 2;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        // SAFETY: 32 bytes are half a vector, 32 codes are one.
+        unsafe {
+            let byte = _mm256_loadu_si256(src.cast());
+            let nonzero = _mm256_test_epi8_mask(byte, byte);
+            put::<STREAM>(dst, _mm512_maskz_set1_epi16(nonzero, ONE.cast_signed()));
+        }
+    }
+}
+
+/// A 16-bit float to bool: any magnitude but zero.
+struct ToBool;
+
+impl Step for ToBool {
+    const IN: usize = 2;
+    const OUT: usize = 1;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        // SAFETY: 32 codes are one vector, 32 bytes are half of one.
+        unsafe {
+            let code = _mm512_loadu_si512(src.cast());
+            let nonzero = _mm512_test_epi16_mask(code, set(0x7fff));
+            put_half::<STREAM>(dst, _mm256_maskz_set1_epi8(nonzero, 1));
+        }
+    }
+}
+
+/// The low half of each number.
+struct I64ToI32;
+
+impl Step for I64ToI32 {
+    const IN: usize = 8;
+    const OUT: usize = 4;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        for quarter in 0..4 {
+            // SAFETY: 32 elements are four vectors, and four half vectors.
+            unsafe {
+                let value = _mm512_loadu_si512(src.add(quarter * 64).cast());
+                put_half::<STREAM>(dst.add(quarter * 32), _mm512_cvtepi64_epi32(value));
+            }
+        }
+    }
+}
+
+/// Each number with its sign above it.
+struct I32ToI64;
+
+impl Step for I32ToI64 {
+    const IN: usize = 4;
+    const OUT: usize = 8;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        for quarter in 0..4 {
+            // SAFETY: 32 elements are four half vectors, and four vectors.
+            unsafe {
+                let value = _mm256_loadu_si256(src.add(quarter * 32).cast());
+                put::<STREAM>(dst.add(quarter * 64), _mm512_cvtepi32_epi64(value));
+            }
+        }
+    }
+}
+
+/// The bytes as they are.
+struct Same<const SIZE: usize>;
+
+impl<const SIZE: usize> Step for Same<SIZE> {
+    const IN: usize = SIZE;
+    const OUT: usize = SIZE;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+        // SAFETY: 32 elements are half a vector for each of their bytes.
+        unsafe {
+            if SIZE == 1 {
+                return put_half::<STREAM>(dst, _mm256_loadu_si256(src.cast()));
+            }
+            for vector in 0..SIZE / 2 {
+                put::<STREAM>(
+                    dst.add(vector * 64),
+                    _mm512_loadu_si512(src.add(vector * 64).cast()),
+                );
+            }
+        }
+    }
+}
