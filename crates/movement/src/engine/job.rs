@@ -3,7 +3,8 @@
 use super::cell;
 use super::elements::{self, Elements};
 use super::rows::{self, Rows, Table};
-use super::transpose::{self, ROW, Tile, Transpose};
+use super::transpose::{self, ROW, SCRATCH, Tile, Transpose};
+use crate::buffer::Buffer;
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -18,6 +19,15 @@ pub(super) struct Axis {
 
 impl Axis {
     const UNIT: Axis = Axis { n: 1, src: 0, dst: 0 };
+}
+
+/// A tile: its first steps of the two loops, and its offsets in bytes.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    i: isize,
+    j: isize,
+    a: isize,
+    b: isize,
 }
 
 /// Repeated copies of a fill element.
@@ -39,7 +49,7 @@ enum Kernel {
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
     Table { run: Table, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
-    Transpose { run: Transpose },
+    Transpose { run: Transpose, stream: bool },
     /// Single elements.
     Elements { run: Elements },
     /// One long run, cut into chunks.
@@ -61,8 +71,16 @@ pub(super) struct Job {
 /// Bytes of a chunk of a long run.
 const CHUNK: usize = 1 << 16;
 
-/// Bytes that a tile of rows covers in each direction.
-const TILE: usize = 4096;
+/// Bytes of source that a tile of rows reads in one stretch, at most.
+const TILE_SRC: usize = 1 << 16;
+/// Bytes of destination that a tile of rows writes in one stretch, at most.
+const TILE_DST: usize = 1 << 13;
+/// Rows of a transpose that are at least this many bytes apart count as far.
+const FAR: usize = 4096;
+/// Far rows that one tile reads.
+const FAR_ROWS: usize = 64;
+/// Runs shorter than this, with several starts, are a table.
+const SHORT: usize = 4096;
 
 impl Job {
     /// Makes a nest of copies ready, for elements of `width` bytes.
@@ -131,10 +149,12 @@ impl Job {
         {
             let (x, y) = (loops[a], loops[b]);
             let outer = without(&loops, &[a, b]);
-            let rows = (ROW / bytes).min(transpose::rows_that_fit(x.src)).cast_signed();
+            // Rows far apart crowd into few sets of the caches: take fewer of them at a time.
+            let most = if x.src.unsigned_abs() >= FAR { FAR_ROWS } else { ROW };
+            let rows = (ROW / bytes).min(most).cast_signed();
             return Job {
-                kernel: Kernel::Transpose { run: transpose::select(bytes, stream) },
-                tile: (even(x.n, rows), even(y.n, 4096 / e)),
+                kernel: Kernel::Transpose { run: transpose::select(bytes, stream), stream },
+                tile: (whole_lines(even(x.n, rows), e), whole_lines(even(y.n, 4096 / e), e)),
                 x,
                 y,
                 outer,
@@ -165,7 +185,7 @@ impl Job {
         bytes: usize,
         stream: bool,
     ) -> Job {
-        let table = starts.len() > 1 && bytes < TILE;
+        let table = starts.len() > 1 && bytes < SHORT;
         if table {
             starts.sort_unstable_by_key(|(_, b)| *b);
         }
@@ -190,8 +210,11 @@ impl Job {
             }
             (None, _) => {}
         }
-        let side = (TILE / bytes.max(1)).max(1).cast_signed();
-        Job { kernel, tile: (even(x.n, side), even(y.n, side)), x, y, outer: loops, starts }
+        // Long stretches where the source is adjacent, as far as a page of them helps; fewer rows of
+        // the destination, which streamed stores complete line by line anyway.
+        let side = |most: usize| (most / bytes.max(1)).max(1).cast_signed();
+        let tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
+        Job { kernel, tile, x, y, outer: loops, starts }
     }
 
     /// Tiles of the job: what threads share.
@@ -226,60 +249,71 @@ impl Job {
             self.outer.iter().rev().map(|a| split(a.n.unsigned_abs()).cast_signed()).collect();
         digits.reverse();
         let mut start = split(self.starts.len());
-        for _ in items {
+        let place = |start: usize, digits: &[isize], i: usize, j: usize| {
             let (mut a, mut b) = if table { (0, 0) } else { self.starts[start] };
-            for (axis, digit) in self.outer.iter().zip(&digits) {
+            for (axis, digit) in self.outer.iter().zip(digits) {
                 a += axis.src * digit;
                 b += axis.dst * digit;
             }
-            // SAFETY: by the contract of this function: these are offsets of the nest.
-            unsafe {
-                self.one(
-                    i.cast_signed() * self.tile.0,
-                    j.cast_signed() * self.tile.1,
-                    a,
-                    b,
-                    src,
-                    dst,
-                );
-            };
+            let (i, j) = (i.cast_signed() * self.tile.0, j.cast_signed() * self.tile.1);
+            At {
+                i,
+                j,
+                a: a + i * self.x.src + j * self.y.src,
+                b: b + i * self.x.dst + j * self.y.dst,
+            }
+        };
+        let mut scratch = Buffer::zeroed(if self.streams_tiles() { SCRATCH } else { 0 });
+        let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
+        for item in items.clone() {
             // The next tile: fastest first.
             j += 1;
-            if j < ty {
-                continue;
+            if j == ty {
+                j = 0;
+                i += 1;
             }
-            j = 0;
-            i += 1;
-            if i < tx {
-                continue;
-            }
-            i = 0;
-            let mut carry = true;
-            for (axis, digit) in self.outer.iter().zip(&mut digits).rev() {
-                *digit += 1;
-                if *digit < axis.n {
-                    carry = false;
-                    break;
+            if i == tx {
+                i = 0;
+                let mut carry = true;
+                for (axis, digit) in self.outer.iter().zip(&mut digits).rev() {
+                    *digit += 1;
+                    if *digit < axis.n {
+                        carry = false;
+                        break;
+                    }
+                    *digit = 0;
                 }
-                *digit = 0;
+                if carry {
+                    start += 1;
+                }
             }
-            if carry {
-                start += 1;
-            }
+            let last = item + 1 == items.end;
+            let next = if last { current } else { place(start, &digits, i, j) };
+            // SAFETY: by the contract of this function: these are offsets of the nest, and the
+            // scratch is as long as a streamed tile needs.
+            unsafe {
+                self.one(current, src.wrapping_offset(next.a), src, dst, scratch.as_mut_ptr())
+            };
+            current = next;
         }
         cell::fence();
     }
 
-    /// The tile that begins at step `i` of `x` and `j` of `y`, at offsets `a` and `b`.
+    /// Whether its kernel needs scratch memory.
+    fn streams_tiles(&self) -> bool {
+        matches!(self.kernel, Kernel::Transpose { stream: true, .. })
+    }
+
+    /// One tile.
     ///
     /// # Safety
-    /// As [`Job::run`].
+    /// As [`Job::run`]; `scratch` holds [`SCRATCH`] bytes where tiles are streamed.
     #[inline]
-    unsafe fn one(&self, i: isize, j: isize, a: isize, b: isize, src: *const u8, dst: *mut u8) {
+    unsafe fn one(&self, at: At, next: *const u8, src: *const u8, dst: *mut u8, scratch: *mut u8) {
         let (x, y) = (self.x, self.y);
+        let At { i, j, a, b } = at;
         let x_part = Axis { n: (x.n - i).min(self.tile.0), ..x };
         let y_part = Axis { n: (y.n - j).min(self.tile.1), ..y };
-        let (a, b) = (a + i * x.src + j * y.src, b + i * x.dst + j * y.dst);
         // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match self.kernel {
@@ -289,8 +323,10 @@ impl Job {
                 Kernel::Rows { run, bytes } => {
                     run(src.offset(a), dst.offset(b), bytes, x_part, y_part);
                 }
-                Kernel::Transpose { run } => {
+                Kernel::Transpose { run, .. } => {
                     let tile = Tile {
+                        next,
+                        scratch,
                         na: x_part.n.unsigned_abs(),
                         sa: x.src,
                         nb: y_part.n.unsigned_abs(),
@@ -332,6 +368,12 @@ fn without(loops: &[Axis], drop: &[usize]) -> Vec<Axis> {
 fn even(n: isize, most: isize) -> isize {
     let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
+}
+
+/// A tile rounded up to whole 64-byte lines, so that the next one begins on a line too.
+fn whole_lines(tile: isize, width: isize) -> isize {
+    let unit = (64 / width).max(1);
+    (tile + unit - 1) / unit * unit
 }
 
 /// Elements as bytes. Strides and offsets of a plan stay inside its buffers, whose length in bytes was

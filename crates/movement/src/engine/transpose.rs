@@ -10,7 +10,6 @@
 //! level cache, and leave it as rows of up to [`ROW`] bytes.
 
 use super::cell::{Lane, Plain, copy, prefetch};
-use std::mem::MaybeUninit;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
 /// adjacent elements in the source, `db` bytes apart in the destination.
@@ -20,6 +19,10 @@ pub(super) struct Tile {
     pub(super) sa: isize,
     pub(super) nb: usize,
     pub(super) db: isize,
+    /// Where the next tile begins in the source: asked for while this one is written.
+    pub(super) next: *const u8,
+    /// [`SCRATCH`] bytes, for streamed tiles.
+    pub(super) scratch: *mut u8,
 }
 
 /// A transpose of one tile for one element width.
@@ -30,22 +33,6 @@ pub(super) const ROW: usize = 512;
 
 /// Distance between rows of the buffer: not a power of two, so that columns spread over the sets.
 const PITCH: usize = ROW + 64;
-
-/// Most rows in one register block: 16 of one byte.
-const BLOCK: usize = 16;
-
-/// Steps of `sa` bytes whose lines stay in a second-level cache together.
-///
-/// Caches of 2048 sets of 64-byte lines and 8 ways are the smallest among the machines this is built
-/// for; half of what fits is left to the lines that are fetched ahead.
-pub(super) fn rows_that_fit(sa: isize) -> usize {
-    const PERIOD: usize = 2048 * 64;
-    let (mut a, mut b) = (sa.unsigned_abs().max(1), PERIOD);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    (PERIOD / a.max(64) * 4).max(16)
-}
 
 /// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
 pub(super) fn select(width: usize, stream: bool) -> Transpose {
@@ -96,96 +83,213 @@ trait Lanes: Copy {
     unsafe fn scatter(self, p: *mut u8, step: isize);
 }
 
-/// One register block: `16 / E` rows of `16 / E` elements in every lane.
+/// One register block: `R = 16 / E` rows of as many elements in every lane.
 ///
 /// # Safety
-/// `16 / E` rows of `16 * COUNT` bytes, `sa` apart, are readable at `src`; `16 / E * COUNT` rows of
-/// 16 bytes, `pitch` apart, are writable at `out`.
+/// `R` rows of `16 * COUNT` bytes, `sa` apart, are readable at `src`; `R * COUNT` rows of 16 bytes,
+/// `pitch` apart, are writable at `out`.
 #[inline(always)]
-unsafe fn block<V: Lanes, const E: usize>(src: *const u8, sa: isize, out: *mut u8, pitch: isize) {
-    let rows = BLOCK / E;
+unsafe fn block<V: Lanes, const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+    out: *mut u8,
+    pitch: isize,
+) {
     // SAFETY: by the contract of this function.
     unsafe {
-        let mut v = [V::load(src); BLOCK];
-        for (k, r) in v.iter_mut().enumerate().take(rows).skip(1) {
-            *r = V::load(src.offset(k.cast_signed() * sa));
-        }
+        let mut v: [V; R] = std::array::from_fn(|k| V::load(src.offset(k.cast_signed() * sa)));
         let mut round = 1;
-        while round < rows {
+        while round < R {
             let old = v;
-            for i in 0..rows / 2 {
-                (v[2 * i], v[2 * i + 1]) = V::interleave::<E>(old[i], old[i + rows / 2]);
+            for i in 0..R / 2 {
+                (v[2 * i], v[2 * i + 1]) = V::interleave::<E>(old[i], old[i + R / 2]);
             }
             round *= 2;
         }
-        for (k, r) in v.iter().enumerate().take(rows) {
-            r.scatter(out.offset(k.cast_signed() * pitch), rows.cast_signed() * pitch);
+        for (k, r) in v.into_iter().enumerate() {
+            r.scatter(out.offset(k.cast_signed() * pitch), R.cast_signed() * pitch);
         }
     }
 }
 
-/// A row buffer that streamed stores are written from: the columns of one stretch, 64 at most.
-#[repr(align(64))]
-struct Buffer(MaybeUninit<[u8; 64 * PITCH]>);
+/// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
+const STAGE: usize = 256;
+/// Rows nearer than this are read where they are.
+const NEAR: usize = 1024;
+/// Distance between staged rows: not a power of two.
+const STAGE_PITCH: usize = STAGE + 64;
 
+/// Bytes of scratch: a stage of source rows, then the columns that are gathered.
+pub(super) const SCRATCH: usize = STAGE_BYTES + 64 * PITCH;
+const STAGE_BYTES: usize = ROW * STAGE_PITCH;
+
+/// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
+///
 /// # Safety
-/// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap, and
-/// the machine has the instructions of `V` and `L`.
+/// `na` rows of `bytes` are readable at `src`, and `stage` holds as many at its pitch.
 #[inline(always)]
-unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
+unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mut u8) {
+    // SAFETY: every access is inside a row, and rows inside the tile.
+    unsafe {
+        let mut a = 0usize;
+        while a + 4 <= t.na && bytes >= L::BYTES {
+            let rows: [*const u8; 4] =
+                std::array::from_fn(|k| src.offset((a + k).cast_signed() * t.sa));
+            let mut at = 0;
+            loop {
+                let v = rows.map(|r| L::load(r.add(at)));
+                for (k, v) in v.into_iter().enumerate() {
+                    v.store(stage.add((a + k) * STAGE_PITCH + at));
+                }
+                if at + L::BYTES >= bytes {
+                    break;
+                }
+                at = (at + L::BYTES).min(bytes - L::BYTES);
+            }
+            a += 4;
+        }
+        for a in a..t.na {
+            let row = src.offset(a.cast_signed() * t.sa);
+            copy::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+        }
+    }
+}
+
+/// A tile through the buffers.
+///
+/// Rows that are a power of two apart share few sets of the caches, so their lines would drive one
+/// another out between one block and the next. A stretch of every row is therefore copied first, in
+/// bursts; blocks then read it from a compact place, and the columns leave as long streamed rows.
+///
+/// # Safety
+/// As [`sized`]; `na >= 16 / E` and `nb >= 16 / E * COUNT`.
+#[inline(always)]
+unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
     src: *const u8,
     dst: *mut u8,
     t: Tile,
 ) {
-    let rows = BLOCK / E;
+    let rows = R;
+    let wide = rows * V::COUNT;
+    // SAFETY: `na <= ROW / E` rows of `STAGE` bytes fit the stage, and `wide <= 64` columns of
+    // `na * E <= ROW` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
+    // of each row is copied before its blocks run, and the blocks of a piece cover all of its columns
+    // before these leave. The last block of each direction is moved back to end with the tile.
+    unsafe {
+        let (stage, columns) = (t.scratch, t.scratch.add(STAGE_BYTES));
+        let per_stage = (STAGE / E).max(wide);
+        // Rows near one another share no sets.
+        let staged = t.sa.unsigned_abs() >= NEAR;
+        let mut b = 0usize;
+        loop {
+            let count = per_stage.min(t.nb - b);
+            let from = src.add(b * E);
+            let (at, pitch) = if staged {
+                gather_rows::<L>(from, t, count * E, stage);
+                (stage.cast_const(), STAGE_PITCH.cast_signed())
+            } else {
+                (from, t.sa)
+            };
+            let ahead = if b + count < t.nb { from.wrapping_add(count * E) } else { t.next };
+            let mut c = 0usize;
+            loop {
+                let mut a = 0usize;
+                loop {
+                    // The same lines of the next stretch, while this one is in registers.
+                    let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * t.sa);
+                    for k in 0..rows {
+                        prefetch(next.wrapping_offset(k.cast_signed() * t.sa));
+                    }
+                    block::<V, E, R>(
+                        at.add(c * E).offset(a.cast_signed() * pitch),
+                        pitch,
+                        columns.add(a * E),
+                        PITCH.cast_signed(),
+                    );
+                    if a + rows >= t.na {
+                        break;
+                    }
+                    a = (a + rows).min(t.na - rows);
+                }
+                for k in 0..wide {
+                    let to = dst.offset((b + c + k).cast_signed() * t.db);
+                    copy::<L, true>(columns.add(k * PITCH), to, t.na * E);
+                }
+                if c + wide >= count {
+                    break;
+                }
+                c = (c + wide).min(count - wide);
+            }
+            if b + count >= t.nb {
+                return;
+            }
+            // A last stretch shorter than a block would not fill the registers.
+            b = (b + count).min(t.nb - wide);
+        }
+    }
+}
+
+/// # Safety
+/// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap,
+/// `scratch` holds [`SCRATCH`] bytes where tiles are streamed, and the machine has the instructions
+/// of `V` and `L`.
+#[inline(always)]
+unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    let rows = R;
     let wide = rows * V::COUNT;
     if t.na < rows || t.nb < wide {
         // SAFETY: by the contract of this function.
         unsafe { by_element::<E>(src, dst, t) };
         return;
     }
-    let mut buffer = Buffer(MaybeUninit::uninit());
+    if STREAM {
+        // SAFETY: by the contract of this function; the tile is wide enough.
+        unsafe { streamed::<V, L, E, R>(src, dst, t) };
+        return;
+    }
     // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile: the last block
-    // of each direction is moved back to end with it, and writes the same bytes again. `wide` is at
-    // most 64 and `na * E` at most `ROW`, so the buffer holds a stretch; what is copied out of it was
-    // written before, by the blocks of the same stretch.
+    // of each direction is moved back to end with it, and writes the same bytes again.
     unsafe {
         let mut b = 0usize;
         loop {
             let from = src.add(b * E);
             let to = dst.offset(b.cast_signed() * t.db);
-            let (out, pitch) = if STREAM {
-                (buffer.0.as_mut_ptr().cast::<u8>(), PITCH.cast_signed())
-            } else {
-                (to, t.db)
-            };
             let mut a = 0usize;
             loop {
-                let at = from.offset(a.cast_signed() * t.sa);
-                if STREAM {
-                    for k in 0..rows {
-                        prefetch(at.wrapping_offset(k.cast_signed() * t.sa).wrapping_add(64 * 2));
-                    }
-                }
-                block::<V, E>(at, t.sa, out.add(a * E), pitch);
+                block::<V, E, R>(from.offset(a.cast_signed() * t.sa), t.sa, to.add(a * E), t.db);
                 if a + rows >= t.na {
                     break;
                 }
                 a = (a + rows).min(t.na - rows);
             }
-            if STREAM {
-                for k in 0..wide {
-                    copy::<L, true>(
-                        out.add(k * PITCH),
-                        to.offset(k.cast_signed() * t.db),
-                        t.na * E,
-                    );
-                }
-            }
             if b + wide >= t.nb {
                 return;
             }
             b = (b + wide).min(t.nb - wide);
+        }
+    }
+}
+
+/// # Safety
+/// As [`sized`].
+#[inline(always)]
+unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe {
+        match E {
+            1 => sized::<V, L, E, 16, STREAM>(src, dst, t),
+            2 => sized::<V, L, E, 8, STREAM>(src, dst, t),
+            4 => sized::<V, L, E, 4, STREAM>(src, dst, t),
+            8 => sized::<V, L, E, 2, STREAM>(src, dst, t),
+            _ => sized::<V, L, E, 1, STREAM>(src, dst, t),
         }
     }
 }
