@@ -3,8 +3,9 @@
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::tile::Iter;
+use crate::tile::{Iter, TileLayout};
 use crate::window::{Extent, Window};
+use smallvec::SmallVec;
 
 /// Entries of the innermost block that is copied instead of computed.
 const BLOCK: i64 = 1 << 12;
@@ -43,10 +44,10 @@ impl Layout {
     fn runs(&self, axis: Axis, mut emit: impl FnMut(&[i64], i64)) {
         let origin = self.tile().offset_on(axis);
         let Some(window) = self.window() else {
-            let walk = Walk::of(self.tile().canonical().shard(), axis);
+            let walk = Walk::new(self.tile().canonical().shard(), axis, vec![0]);
             return walk.runs(0, self.size(), |run, add| emit(run, add + origin));
         };
-        let Some(rows) = rows(self, window, axis) else {
+        let Some(mut dims) = dimensions(self.tile(), window) else {
             // The iters cross the dimensions of the window: element by element.
             let slot = self.tile().slot(axis);
             for i in 0..self.size() {
@@ -54,45 +55,33 @@ impl Layout {
             }
             return;
         };
-        let (inner, outer) = rows.split_last().expect("a window has a dimension");
-        if outer.is_empty() {
-            return inner.walk.runs(inner.begin, inner.valid, |run, add| emit(run, add + origin));
+        let mut row = Row::new(dims.pop(), axis, vec![0]);
+        while row.count <= BLOCK && !dims.is_empty() {
+            row = Row::new(dims.pop(), axis, row.table());
         }
-        let inner = inner.table();
-        let outer: Vec<Vec<i64>> = outer.iter().map(Row::table).collect();
-        let mut at = vec![0usize; outer.len()];
-        loop {
-            emit(&inner, origin + outer.iter().zip(&at).map(|(t, i)| t[*i]).sum::<i64>());
-            let ended = at.iter_mut().zip(&outer).rev().all(|(i, t)| {
-                *i = if *i + 1 < t.len() { *i + 1 } else { 0 };
-                *i == 0
-            });
-            if ended {
-                return;
-            }
-        }
+        let outer: Vec<Row> = dims.into_iter().map(|d| Row::new(Some(d), axis, vec![0])).collect();
+        repeat(&outer, &row, origin, &mut emit);
     }
 }
 
-/// One dimension of a window: `valid` indices from `begin` on, of the iters that it owns.
-struct Row {
-    walk: Walk,
-    begin: i64,
-    valid: i64,
+/// `row` once for every index of `outer`, the coordinate of the index added.
+fn repeat(outer: &[Row], row: &Row, base: i64, emit: &mut impl FnMut(&[i64], i64)) {
+    let Some((first, rest)) = outer.split_first() else {
+        return row.runs(|run, add| emit(run, base + add));
+    };
+    first.runs(|run, add| {
+        for value in run {
+            repeat(rest, row, base + add + value, emit);
+        }
+    });
 }
 
-impl Row {
-    fn table(&self) -> Vec<i64> {
-        let mut table = Vec::new();
-        self.walk
-            .runs(self.begin, self.valid, |run, add| table.extend(run.iter().map(|v| v + add)));
-        table
-    }
-}
+/// One dimension of a window with the iters that it owns.
+type Dimension = (Extent, Vec<Iter>);
 
 /// The dimensions of a window, where the iters follow them: each is a function of its own, and the
 /// coordinate is their sum. A dimension without padding is one with that on its left.
-fn rows(layout: &Layout, window: &Window, axis: Axis) -> Option<Vec<Row>> {
+fn dimensions(tile: &TileLayout, window: &Window) -> Option<Vec<Dimension>> {
     let mut dims: Vec<Extent> = Vec::new();
     for d in window.dims() {
         match dims.last_mut() {
@@ -105,13 +94,36 @@ fn rows(layout: &Layout, window: &Window, axis: Axis) -> Option<Vec<Row>> {
         }
     }
     let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
-    let (grouped, seps) = layout.tile().group(&padded).ok()?;
-    let row = |(d, sep): (&Extent, &[usize])| Row {
-        walk: Walk::of(&grouped.shard()[sep[0]..sep[1]], axis),
-        begin: d.begin,
-        valid: d.valid,
-    };
-    Some(dims.iter().zip(seps.windows(2)).map(row).collect())
+    let (grouped, seps) = tile.group(&padded).ok()?;
+    let iters = seps.windows(2).map(|s| grouped.shard()[s[0]..s[1]].to_vec());
+    Some(dims.into_iter().zip(iters).collect())
+}
+
+/// A part of a walk: `count` indices from `begin` on.
+struct Row {
+    walk: Walk,
+    begin: i64,
+    count: i64,
+}
+
+impl Row {
+    /// The valid indices of a dimension, each with the indices of `inner` inside it.
+    fn new(dimension: Option<Dimension>, axis: Axis, inner: Vec<i64>) -> Row {
+        let len = i64::try_from(inner.len()).unwrap_or(i64::MAX);
+        let (extent, iters) = dimension.unwrap_or((Extent::full(1), Vec::new()));
+        let walk = Walk::new(&iters, axis, inner);
+        Row { walk, begin: extent.begin * len, count: extent.valid * len }
+    }
+
+    fn runs(&self, emit: impl FnMut(&[i64], i64)) {
+        self.walk.runs(self.begin, self.count, emit);
+    }
+
+    fn table(&self) -> Vec<i64> {
+        let mut table = Vec::new();
+        self.runs(|run, add| table.extend(run.iter().map(|v| v + add)));
+        table
+    }
 }
 
 /// The coordinate on one axis of a list of iters: a block of the innermost digits, written out, and
@@ -123,9 +135,10 @@ struct Walk {
 
 impl Walk {
     /// Digits grow the block from the inside out: the table of one more digit is the table so far,
-    /// repeated with its stride added, up to [`BLOCK`] entries.
-    fn of(shard: &[Iter], axis: Axis) -> Walk {
-        let (mut block, mut outer) = (vec![0], Vec::new());
+    /// repeated with its stride added, up to [`BLOCK`] entries. It starts as `block`, the values of
+    /// what lies inside the iters.
+    fn new(shard: &[Iter], axis: Axis, mut block: Vec<i64>) -> Walk {
+        let mut outer = Vec::new();
         for it in shard.iter().rev().filter(|it| it.extent != 1) {
             let stride = if it.axis == axis { it.stride } else { 0 };
             let len = i64::try_from(block.len()).unwrap_or(i64::MAX);
@@ -154,7 +167,7 @@ impl Walk {
         let (mut from, mut left) = (begin % len, count);
         let mut rest = begin / len;
         let mut sum = 0;
-        let mut digits = Vec::with_capacity(self.outer.len());
+        let mut digits: SmallVec<[i64; 8]> = SmallVec::new();
         for (extent, stride) in &self.outer {
             digits.push(rest % extent);
             sum += rest % extent * stride;
@@ -182,7 +195,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Swizzle, TileLayout};
+    use crate::Swizzle;
 
     fn check(layout: &Layout) {
         let want: Vec<i64> = (0..layout.size())
