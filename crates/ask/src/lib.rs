@@ -18,6 +18,7 @@
 
 mod explain;
 mod fault;
+mod fields;
 mod json;
 mod ops;
 mod request;
@@ -26,30 +27,49 @@ pub use explain::{Explanation, explain};
 pub use fault::Fault;
 pub use ops::{OPERATIONS, Operation};
 
+use fields::Fields;
 use request::Request;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The answer to one request, as one line without the newline. Never fails: what is wrong with the
 /// request is in the answer.
 pub fn answer(line: &str) -> String {
-    let mut reply = Map::with_capacity(2);
-    let outcome = match serde_json::from_str::<Value>(line) {
-        Err(e) => {
-            reply.insert("id".into(), Value::Null);
-            Err(Fault::json(&e))
-        }
-        Ok(Value::Object(mut object)) => {
-            reply.insert("id".into(), object.shift_remove("id").unwrap_or(Value::Null));
-            ops::run(&Request::new(object))
-        }
-        Ok(other) => {
-            reply.insert("id".into(), Value::Null);
-            Err(Fault::expected("a request", "an object {\"id\":.., \"op\":.., ..}", &other))
-        }
-    };
+    let (id, outcome) = respond(line);
+    // Written part by part: a tree of the whole answer would cost as much as finding it.
+    let mut reply = b"{\"id\":".to_vec();
+    write(&mut reply, &id);
     match outcome {
-        Ok(ok) => reply.insert("ok".into(), ok),
-        Err(fault) => reply.insert("error".into(), fault.to_json()),
+        Ok(ok) => {
+            reply.extend_from_slice(b",\"ok\":");
+            write(&mut reply, &ok);
+        }
+        Err(fault) => {
+            reply.extend_from_slice(b",\"error\":");
+            write(&mut reply, &fault.to_json());
+        }
+    }
+    reply.push(b'}');
+    String::from_utf8(reply).expect("JSON is UTF-8")
+}
+
+fn write(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("a value is JSON, and memory takes it");
+}
+
+/// The `id` of a request and what came of it.
+fn respond(line: &str) -> (Value, Result<Value, Fault>) {
+    if line.trim_start().starts_with('{') {
+        return match serde_json::from_str::<Fields>(line) {
+            Ok(fields) => {
+                let id = fields.get("id").cloned().unwrap_or(Value::Null);
+                (id, ops::run(&Request::new(fields)))
+            }
+            Err(e) => (Value::Null, Err(Fault::json(&e))),
+        };
+    }
+    let fault = match serde_json::from_str::<Value>(line) {
+        Ok(other) => Fault::expected("a request", "an object {\"id\":.., \"op\":.., ..}", &other),
+        Err(e) => Fault::json(&e),
     };
-    Value::Object(reply).to_string()
+    (Value::Null, Err(fault))
 }

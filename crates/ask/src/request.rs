@@ -2,7 +2,8 @@
 
 use crate::Fault;
 use crate::fault::clip;
-use serde_json::{Map, Value, json};
+use crate::fields::Fields;
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use zellige_layout::{Access, Axis, AxisKind, AxisTable, Dtype, Layout, Scope};
 use zellige_notation::convert::{Refusal, convert};
@@ -12,13 +13,15 @@ type Result<T> = std::result::Result<T, Fault>;
 
 /// A request: its fields, and which of them were looked at. What was not is unknown.
 pub(crate) struct Request {
-    fields: Map<String, Value>,
+    fields: Fields,
     used: RefCell<Vec<&'static str>>,
 }
 
 impl Request {
-    pub(crate) fn new(fields: Map<String, Value>) -> Request {
-        Request { fields, used: RefCell::new(vec!["op", "notation", "as", "axes"]) }
+    pub(crate) fn new(fields: Fields) -> Request {
+        let mut used = Vec::with_capacity(16);
+        used.extend(["id", "op", "notation", "as", "axes"]);
+        Request { fields, used: RefCell::new(used) }
     }
 
     pub(crate) fn op(&self) -> Result<&str> {
@@ -48,10 +51,10 @@ impl Request {
     /// Refuses fields that the request does not know.
     pub(crate) fn finish(&self) -> Result<()> {
         let used = self.used.borrow();
-        match self.fields.keys().find(|k| !used.contains(&k.as_str())) {
+        match self.fields.names().find(|name| !used.contains(name)) {
             None => Ok(()),
             Some(unknown) => {
-                let mut known: Vec<&str> = used.clone();
+                let mut known: Vec<&str> = used.iter().copied().filter(|f| *f != "id").collect();
                 known.sort_unstable();
                 known.dedup();
                 let shown: String = unknown.chars().take(60).collect();
@@ -77,24 +80,24 @@ impl Request {
     }
 
     pub(crate) fn int(&self, field: &'static str) -> Result<i64> {
-        int(&tick(field), self.need(field)?)
+        int(field, self.need(field)?)
     }
 
     pub(crate) fn opt_int(&self, field: &'static str) -> Result<Option<i64>> {
-        self.get(field).map(|v| int(&tick(field), v)).transpose()
+        self.get(field).map(|v| int(field, v)).transpose()
     }
 
     pub(crate) fn ints(&self, field: &'static str) -> Result<Vec<i64>> {
-        ints(&tick(field), self.need(field)?)
+        ints(field, self.need(field)?)
     }
 
     pub(crate) fn opt_ints(&self, field: &'static str) -> Result<Option<Vec<i64>>> {
-        self.get(field).map(|v| ints(&tick(field), v)).transpose()
+        self.get(field).map(|v| ints(field, v)).transpose()
     }
 
     pub(crate) fn indices(&self, field: &'static str) -> Result<Vec<usize>> {
         let v = self.need(field)?;
-        let list = ints(&tick(field), v)?;
+        let list = ints(field, v)?;
         list.into_iter()
             .map(|i| {
                 usize::try_from(i)
@@ -109,11 +112,11 @@ impl Request {
     }
 
     pub(crate) fn int_lists(&self, field: &'static str) -> Result<Vec<Vec<i64>>> {
-        self.list(field)?.iter().map(|v| ints(&tick(field), v)).collect()
+        self.list(field)?.iter().map(|v| ints(field, v)).collect()
     }
 
     pub(crate) fn region(&self, field: &'static str) -> Result<Vec<(i64, i64)>> {
-        let pair = |v: &Value| match ints(&tick(field), v)?.as_slice() {
+        let pair = |v: &Value| match ints(field, v)?.as_slice() {
             [b, e] => Ok((*b, *e)),
             _ => Err(Fault::expected(&tick(field), "a list of [begin, end]", v)),
         };
@@ -247,14 +250,14 @@ impl Request {
 
     /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
     pub(crate) fn access(&self, v: &Value, vector: i64) -> Result<(Access, i64)> {
-        let what = "`access`";
+        let what = "access";
         if let Value::Array(lanes) = v {
             let lanes = lanes.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
             return Ok((Access::Lanes(lanes), vector));
         }
         let accepted =
             "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
-        let o = v.as_object().ok_or_else(|| Fault::expected(what, accepted, v))?;
+        let o = v.as_object().ok_or_else(|| Fault::expected(&tick(what), accepted, v))?;
         let number = |k: &str| o.get(k).map_or(Ok(0), |v| int(what, v));
         let (access, fields): (Access, &[&str]) = match o.get("kind").and_then(Value::as_str) {
             Some("column") => (Access::Column { index: number("index")? }, &["index"]),
@@ -265,12 +268,13 @@ impl Request {
             ),
             Some("lanes") => {
                 let list = o.get("coords").and_then(Value::as_array);
-                let list =
-                    list.ok_or_else(|| Fault::expected(what, "a list `coords` of coordinates", v))?;
+                let list = list.ok_or_else(|| {
+                    Fault::expected(&tick(what), "a list `coords` of coordinates", v)
+                })?;
                 let lanes = list.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
                 (Access::Lanes(lanes), &["coords"])
             }
-            _ => return Err(Fault::expected(what, accepted, v)),
+            _ => return Err(Fault::expected(&tick(what), accepted, v)),
         };
         if let Some(k) =
             o.keys().find(|k| !fields.contains(&k.as_str()) && *k != "kind" && *k != "vector")
@@ -330,11 +334,12 @@ fn axis_kind(v: &Value) -> Result<AxisKind> {
     found.ok_or_else(|| Fault::expected("the kind of an axis", accepted, v))
 }
 
-pub(crate) fn int(what: &str, v: &Value) -> Result<i64> {
-    v.as_i64().ok_or_else(|| Fault::expected(what, "a 64-bit integer", v))
+pub(crate) fn int(field: &str, v: &Value) -> Result<i64> {
+    v.as_i64().ok_or_else(|| Fault::expected(&tick(field), "a 64-bit integer", v))
 }
 
-pub(crate) fn ints(what: &str, v: &Value) -> Result<Vec<i64>> {
-    let list = v.as_array().ok_or_else(|| Fault::expected(what, "a list of integers", v))?;
-    list.iter().map(|x| int(what, x)).collect()
+pub(crate) fn ints(field: &str, v: &Value) -> Result<Vec<i64>> {
+    let list =
+        v.as_array().ok_or_else(|| Fault::expected(&tick(field), "a list of integers", v))?;
+    list.iter().map(|x| int(field, x)).collect()
 }

@@ -96,8 +96,9 @@ impl AxisKind {
 /// Axes are ordered by name, which is the order in which offsets are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
-    name: [u8; MAX_AXIS_NAME],
-    len: u8,
+    /// The name, padded with zero bytes, and its length in the last byte: 24 bytes compare in
+    /// registers, and their order is the order of the names.
+    name: [u8; MAX_AXIS_NAME + 1],
     kind: AxisKind,
 }
 
@@ -116,14 +117,16 @@ impl Axis {
     const fn builtin(name: &str, kind: AxisKind) -> Axis {
         let bytes = name.as_bytes();
         assert!(bytes.len() <= MAX_AXIS_NAME);
-        let mut buf = [0; MAX_AXIS_NAME];
+        let mut buf = [0; MAX_AXIS_NAME + 1];
         let mut i = 0;
         while i < bytes.len() {
             buf[i] = bytes[i];
             i += 1;
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most MAX_AXIS_NAME")]
-        Axis { name: buf, len: bytes.len() as u8, kind }
+        let len = bytes.len() as u8;
+        buf[MAX_AXIS_NAME] = len;
+        Axis { name: buf, kind }
     }
 
     /// An axis of the user's own.
@@ -155,7 +158,17 @@ impl Axis {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        std::str::from_utf8(&self.name[..self.len as usize]).expect("names are checked to be ASCII")
+        std::str::from_utf8(self.name_bytes()).expect("names are checked to be ASCII")
+    }
+
+    /// Its name, for comparing without looking at the characters again.
+    fn name_bytes(&self) -> &[u8] {
+        &self.name[..usize::from(self.name[MAX_AXIS_NAME])]
+    }
+
+    /// Whether both have one name, whatever their kinds.
+    pub(crate) fn same_name(&self, other: &Axis) -> bool {
+        self.name == other.name
     }
 
     /// What it ranges over.
@@ -176,7 +189,7 @@ impl Axis {
 
 impl Hash for Axis {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
+        self.name.hash(state);
     }
 }
 
@@ -188,7 +201,6 @@ impl PartialOrd for Axis {
 
 impl Ord for Axis {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Names are padded with zero bytes, so the byte order of the buffers is the name order.
         self.name.cmp(&other.name).then_with(|| {
             let rank = |k: AxisKind| match k {
                 AxisKind::Memory => (0, None),
@@ -217,7 +229,7 @@ const fn thread(name: &str, of: Scope, within: Scope) -> Axis {
 }
 
 /// The axes that every table knows.
-const BUILTIN: [Axis; 19] = [
+static BUILTIN: [Axis; 19] = [
     Axis::M,
     Axis::builtin("P", AxisKind::Memory),
     Axis::builtin("F", AxisKind::Memory),
@@ -270,8 +282,9 @@ impl AxisTable {
 
     /// The axis of that name; aliases (`tid`, `reg`) give the axis they stand for.
     pub fn get(&self, name: &str) -> Result<Axis> {
-        if let Some(axis) = self.iter().find(|a| a.name() == name) {
-            return Ok(axis);
+        let named = |a: &&Axis| a.name_bytes() == name.as_bytes();
+        if let Some(axis) = BUILTIN.iter().chain(&self.declared).find(named) {
+            return Ok(*axis);
         }
         if let Some((_, axis)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
             return Ok(*axis);

@@ -220,25 +220,39 @@ impl Layout {
     pub(crate) fn places_unchecked(&self, flat: i64) -> Places<'_> {
         let inside = self.window.as_ref().map_or(flat, |w| w.to_padded(flat));
         let axes = self.tile.axes();
+        let count = usize::try_from(self.tile.copies()).expect("at most MAX_PLACES");
         let width = axes.len();
-        let mut values = self.tile.base(inside);
-        let mut count = 1;
-        for it in self.tile.replica() {
-            let Some(slot) = self.tile.slot(it.axis) else { continue };
-            for copy in 1..it.extent {
-                for i in 0..count * width {
-                    let step = if i % width == slot { copy * it.stride } else { 0 };
-                    values.push(values[i] + step);
-                }
-            }
-            count *= usize::try_from(it.extent).expect("at most MAX_PLACES");
+        let values = SmallVec::from_slice(self.tile.origin());
+        let mut places = Places { axes, values, count };
+        self.tile.add_digits(inside, &mut places.values);
+        if count > 1 {
+            places.values.resize(width * count, 0);
+            self.copy_replicas(&mut places.values, width);
         }
-        if let (Some(sw), Some(m)) = (self.swizzle, self.tile.slot(Axis::M)) {
-            for row in values.chunks_mut(width) {
+        if let Some(sw) = self.swizzle
+            && let Some(m) = self.tile.slot(Axis::M)
+        {
+            for row in places.values.chunks_mut(width) {
                 row[m] = sw.apply(row[m]);
             }
         }
-        Places { axes, values, count }
+        places
+    }
+
+    /// The first of the rows of `width` values gives the others: each replica iter repeats all rows
+    /// so far, a step further.
+    fn copy_replicas(&self, values: &mut [i64], width: usize) {
+        let mut filled = width;
+        for (it, slot) in self.tile.copying() {
+            let before = filled;
+            for copy in 1..it.extent {
+                values.copy_within(..before, filled);
+                for row in values[filled..filled + before].chunks_exact_mut(width) {
+                    row[slot] += copy * it.stride;
+                }
+                filled += before;
+            }
+        }
     }
 
     /// The places of the element at a coordinate of an admitted shape.

@@ -9,7 +9,7 @@
 //! functions part, in time that depends on the number of iters and not on the number of elements.
 
 use crate::axis::Axis;
-use crate::int::Congruence;
+use crate::int::{Congruence, div_rem, rem};
 use crate::tile::Iter;
 use smallvec::SmallVec;
 
@@ -98,8 +98,8 @@ impl Radix {
         let mut value: Vector = SmallVec::from_elem(0, self.width);
         for (i, d) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
-            let digit = if last { rest } else { rest.rem_euclid(d.extent) };
-            rest = if last { 0 } else { rest.div_euclid(d.extent) };
+            let (carry, digit) = if last { (0, rest) } else { div_rem(rest, d.extent) };
+            rest = carry;
             for (v, s) in value.iter_mut().zip(&d.stride) {
                 *v += digit * s;
             }
@@ -137,15 +137,15 @@ impl Radix {
     ) -> Option<i128> {
         let (f, g) = (self.steps(), other.steps());
         let mut first: Option<i128> = None;
+        let classes_g: SmallVec<[_; 8]> = (0..g.jumps.len()).map(|l| g.class(l, c)).collect();
         for (j, jump_f) in f.jumps.iter().enumerate() {
-            for (l, jump_g) in g.jumps.iter().enumerate() {
+            let (in_f, out_f) = f.class(j, b);
+            for (jump_g, (in_g, out_g)) in g.jumps.iter().zip(&classes_g) {
                 if jump_f == jump_g {
                     continue;
                 }
                 let to = first.map_or(n - 1, |t| t - 1);
-                let (in_f, out_f) = f.class(j, b);
-                let (in_g, out_g) = g.class(l, c);
-                if let Some(t) = first_member(&[in_f, in_g], &[out_f, out_g], 1, to) {
+                if let Some(t) = first_member([in_f, *in_g], &[out_f, *out_g], 1, to) {
                     first = Some(t);
                 }
             }
@@ -174,7 +174,7 @@ impl Radix {
                     let (inside, outside) = steps.class(j, b);
                     let multiples = Congruence::new(0, weight);
                     let found =
-                        first_member(&[inside, multiples], &[outside], weight + 1, boundary - 1);
+                        first_member([inside, multiples], &[outside], weight + 1, boundary - 1);
                     boundary = found.unwrap_or(boundary);
                 }
             }
@@ -254,19 +254,22 @@ impl Steps {
     }
 
     fn jump_at(&self, t: i128) -> &Vector {
-        let depth = self.weights.iter().rposition(|w| t % w == 0).unwrap_or(0);
+        let depth = self.weights.iter().rposition(|w| rem(t, *w) == 0).unwrap_or(0);
         &self.jumps[depth]
     }
 }
 
-/// The smallest `t` in `[from, to]` inside all of `inside` and none of `outside` (at most two).
+/// The smallest `t` in `[from, to]` inside both of `inside` and none of `outside` (at most two).
 fn first_member(
-    inside: &[Congruence],
+    inside: [Congruence; 2],
     outside: &[Option<Congruence>],
     from: i128,
     to: i128,
 ) -> Option<i128> {
-    let all = inside.iter().copied().try_fold(Congruence::new(0, 1), Congruence::and)?;
+    if inside.iter().any(|c| c.first_at_least(from) > to) {
+        return None;
+    }
+    let all = inside[0].and(inside[1])?;
     let mut t = all.first_at_least(from);
     // Two excluded classes either cover every member or leave one among four in a row: a class of
     // index 2 leaves every second member, and of two such members another class excludes at most

@@ -102,11 +102,11 @@ impl Swizzle {
     /// The swizzled address. `m` must be 0 or more; [`crate::Layout`] guarantees it.
     #[inline]
     pub fn apply(&self, m: i64) -> i64 {
-        let mask = (1i64 << self.swizzle_len) - 1;
-        let x = m >> self.per_element;
-        let flipped =
-            if self.inner { (x >> self.atom_len) & mask } else { (x & mask) << self.atom_len };
-        m ^ (flipped << self.per_element)
+        let bits = m.cast_unsigned();
+        let field = ((1u64 << self.swizzle_len) - 1) << self.per_element;
+        // One of the two is 0: without a branch, whole tables swizzle in vector registers.
+        let (right, left) = if self.inner { (self.atom_len, 0) } else { (0, self.atom_len) };
+        (bits ^ (((bits >> right) & field) << left)).cast_signed()
     }
 
     /// The same permutation of elements `2^log2` times narrower: `sw'(n m + j) = n sw(m) + j`.

@@ -3,9 +3,10 @@
 use crate::axis::Scope;
 use crate::axis::{Axis, scope_pair};
 use crate::error::{Error, Result};
-use crate::int::{narrow, product, row_major};
+use crate::int::{product, row_major};
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 
 /// `extent` steps of `stride` along one axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,8 +64,13 @@ pub struct Bounds {
 /// 3. on every axis the smallest and largest coordinate, and their difference, fit in `i64`, so
 ///    evaluation at any index of the domain cannot overflow;
 /// 4. one axis name has one kind.
+///
+/// Nothing ever changes inside one, so clones share: they cost no more than a reference.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TileLayout {
+pub struct TileLayout(Arc<Parts>);
+
+#[derive(PartialEq, Eq)]
+struct Parts {
     shard: Vec<Iter>,
     replica: Vec<Iter>,
     offset: Vec<(Axis, i64)>,
@@ -72,8 +78,10 @@ pub struct TileLayout {
     axes: SmallVec<[Axis; 4]>,
     /// Per axis, in the order of `axes`.
     bounds: SmallVec<[Bounds; 4]>,
-    /// Per shard iter, the index of its axis in `axes`.
-    slots: SmallVec<[u8; 8]>,
+    /// The offset per axis, in the order of `axes`.
+    origin: SmallVec<[i64; 4]>,
+    /// Per shard iter, then per replica iter, the index of its axis in `axes`.
+    slots: SmallVec<[u8; 16]>,
     size: i64,
     copies: i64,
 }
@@ -123,7 +131,7 @@ impl TileLayout {
         let mentioned = shard.iter().chain(&replica).map(|it| it.axis);
         for axis in mentioned.chain(summed.iter().map(|(a, _)| *a)) {
             if !axes.contains(&axis) {
-                if axes.iter().any(|a| a.name() == axis.name()) {
+                if axes.iter().any(|a| a.same_name(&axis)) {
                     return Err(Error::AxisConflict { name: axis.name().to_string() });
                 }
                 axes.push(axis);
@@ -140,23 +148,18 @@ impl TileLayout {
 
         let size = product(shard.iter().map(|it| it.extent), "the number of elements")?;
         let copies = product(replica.iter().map(|it| it.extent), "the number of replicas")?;
-        let mut layout = TileLayout {
-            shard,
-            replica,
-            offset: summed,
-            axes,
-            bounds: SmallVec::new(),
-            slots: SmallVec::new(),
-            size,
-            copies,
-        };
-        layout.bounds = layout.compute_bounds()?;
-        layout.slots = layout
-            .shard
+        let offset_on = |axis| summed.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
+        let origin: SmallVec<[i64; 4]> = axes.iter().map(|a| offset_on(*a)).collect();
+        let slot_of = |it: &Iter| axes.iter().position(|a| *a == it.axis).unwrap_or(0);
+        let slots: SmallVec<[u8; 16]> = shard
             .iter()
-            .map(|it| u8::try_from(layout.slot(it.axis).unwrap_or(0)).unwrap_or(0))
+            .chain(&replica)
+            .map(|it| u8::try_from(slot_of(it)).expect("at most 255 axes"))
             .collect();
-        Ok(layout)
+        let bounds = bounds(shard.iter().chain(&replica).zip(&slots), &origin, &axes)?;
+        let parts =
+            Parts { shard, replica, offset: summed, axes, bounds, origin, slots, size, copies };
+        Ok(TileLayout(Arc::new(parts)))
     }
 
     /// A shard alone.
@@ -182,75 +185,51 @@ impl TileLayout {
         TileLayout::new(shard, Vec::new(), (offset != 0).then_some((Axis::M, offset)))
     }
 
-    /// Law: `bounds(a)` is the least interval that holds every coordinate on `a`, for a non-empty
-    /// layout; an empty one is bounded by its offset.
-    fn compute_bounds(&self) -> Result<SmallVec<[Bounds; 4]>> {
-        self.axes
-            .iter()
-            .map(|axis| {
-                let offset = i128::from(self.offset_on(*axis));
-                let (mut min, mut max) = (offset, offset);
-                for it in self.shard.iter().chain(&self.replica).filter(|it| it.axis == *axis) {
-                    let reach = i128::from((it.extent - 1).max(0)) * i128::from(it.stride);
-                    if reach < 0 {
-                        min = min.saturating_add(reach);
-                    } else {
-                        max = max.saturating_add(reach);
-                    }
-                }
-                let what = format!("the range of coordinates on `{axis}`");
-                narrow(max.saturating_sub(min).saturating_add(1), &what)?;
-                narrow(max.saturating_add(1), &what)?;
-                Ok(Bounds { min: narrow(min, &what)?, max: narrow(max, &what)? })
-            })
-            .collect()
-    }
-
     /// The shard iters, slowest first.
     pub fn shard(&self) -> &[Iter] {
-        &self.shard
+        &self.0.shard
     }
 
     /// The replica iters.
     pub fn replica(&self) -> &[Iter] {
-        &self.replica
+        &self.0.replica
     }
 
     /// The offset, one entry per axis that was given one, sorted by axis.
     pub fn offset(&self) -> &[(Axis, i64)] {
-        &self.offset
+        &self.0.offset
     }
 
     /// The offset on one axis, 0 where none was given.
     pub fn offset_on(&self, axis: Axis) -> i64 {
-        self.offset.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v)
+        self.0.offset.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v)
     }
 
     /// The distinct axes mentioned, sorted by name.
     pub fn axes(&self) -> &[Axis] {
-        &self.axes
+        &self.0.axes
     }
 
     /// The number of logical elements.
     pub fn size(&self) -> i64 {
-        self.size
+        self.0.size
     }
 
     /// The number of replica combinations: how many coordinates each element has.
     pub fn copies(&self) -> i64 {
-        self.copies
+        self.0.copies
     }
 
     /// The product of the extents of the shard iters on one axis.
     pub fn size_on(&self, axis: Axis) -> i64 {
         // A factor of `size`, hence no overflow unless another factor is 0.
-        let extents = self.shard.iter().filter(|it| it.axis == axis).map(|it| it.extent);
+        let extents = self.0.shard.iter().filter(|it| it.axis == axis).map(|it| it.extent);
         product(extents, "size").unwrap_or(i64::MAX)
     }
 
     /// The smallest and largest coordinate on an axis; `[0, 0]` on one it does not mention.
     pub fn bounds(&self, axis: Axis) -> Bounds {
-        self.slot(axis).map_or(Bounds { min: 0, max: 0 }, |i| self.bounds[i])
+        self.slot(axis).map_or(Bounds { min: 0, max: 0 }, |i| self.0.bounds[i])
     }
 
     /// One more than the largest coordinate on an axis, offset included.
@@ -266,48 +245,58 @@ impl TileLayout {
 
     /// The pair (narrowest scope counted, widest scope counted in) of its thread axes.
     pub fn scope(&self) -> Result<Option<(Scope, Scope)>> {
-        scope_pair(&self.axes)
+        scope_pair(&self.0.axes)
     }
 
     /// The index of an axis in [`TileLayout::axes`].
     pub(crate) fn slot(&self, axis: Axis) -> Option<usize> {
-        self.axes.iter().position(|a| *a == axis)
-    }
-
-    /// Adds `D(flat) + O` onto `point` (one entry per axis). `flat` is inside the domain.
-    #[inline]
-    pub(crate) fn add_base(&self, flat: i64, point: &mut [i64]) {
-        let mut rest = flat.cast_unsigned();
-        for (it, slot) in self.shard.iter().zip(&self.slots).rev() {
-            let extent = it.extent.cast_unsigned();
-            let digit = if rest < extent {
-                let d = rest;
-                rest = 0;
-                d
-            } else {
-                let d = rest % extent;
-                rest /= extent;
-                d
-            };
-            point[usize::from(*slot)] += digit.cast_signed() * it.stride;
-        }
-        for (axis, value) in &self.offset {
-            if let Some(i) = self.slot(*axis) {
-                point[i] += value;
-            }
-        }
+        self.0.axes.iter().position(|a| *a == axis)
     }
 
     /// `D(flat) + O`, one entry per axis of [`TileLayout::axes`]. `flat` is inside the domain.
     pub(crate) fn base(&self, flat: i64) -> SmallVec<[i64; 8]> {
-        let mut point = SmallVec::from_elem(0, self.axes.len());
-        self.add_base(flat, &mut point);
+        let mut point = SmallVec::from_slice(&self.0.origin);
+        self.add_digits(flat, &mut point);
         point
+    }
+
+    /// The offset, one entry per axis of [`TileLayout::axes`].
+    pub(crate) fn origin(&self) -> &[i64] {
+        &self.0.origin
+    }
+
+    /// Adds `D(flat)` onto `point`, one entry per axis. `flat` is inside the domain.
+    #[inline]
+    pub(crate) fn add_digits(&self, flat: i64, point: &mut [i64]) {
+        let parts = &*self.0;
+        let Some((outermost, inner)) = parts.shard.split_first() else { return };
+        let mut rest = flat.cast_unsigned();
+        for (it, slot) in inner.iter().zip(&parts.slots[1..]).rev() {
+            let extent = it.extent.cast_unsigned();
+            // Most extents are powers of two, and a division costs as much as all the rest.
+            let digit = if extent.is_power_of_two() {
+                let digit = rest & (extent - 1);
+                rest >>= extent.trailing_zeros();
+                digit
+            } else {
+                let digit = rest % extent;
+                rest /= extent;
+                digit
+            };
+            point[usize::from(*slot)] += digit.cast_signed() * it.stride;
+        }
+        point[usize::from(parts.slots[0])] += rest.cast_signed() * outermost.stride;
+    }
+
+    /// The replica iters, each with the index of its axis in [`TileLayout::axes`].
+    pub(crate) fn copying(&self) -> impl Iterator<Item = (&Iter, usize)> + '_ {
+        let slots = self.0.slots[self.0.shard.len()..].iter().map(|s| usize::from(*s));
+        self.0.replica.iter().zip(slots)
     }
 
     /// The same layout with another shard.
     pub(crate) fn with_shard(&self, shard: Vec<Iter>) -> Result<TileLayout> {
-        TileLayout::new(shard, self.replica.clone(), self.offset.iter().copied())
+        TileLayout::new(shard, self.0.replica.clone(), self.0.offset.iter().copied())
     }
 
     /// Whether it is row-major in memory: element `i` at address `i`, one copy.
@@ -315,24 +304,53 @@ impl TileLayout {
     /// Semantic: unit iters, zero offsets and how the shape is split never matter.
     pub fn is_trivial(&self) -> bool {
         let mut next = 1;
-        for it in self.shard.iter().rev().filter(|it| it.extent != 1) {
+        for it in self.0.shard.iter().rev().filter(|it| it.extent != 1) {
             if it.axis != Axis::M || it.stride != next {
-                return self.size == 0;
+                return self.0.size == 0;
             }
             next *= it.extent;
         }
-        self.offset.iter().all(|(_, v)| *v == 0)
-            && self.replica.iter().all(|it| it.extent == 1 || it.stride == 0)
+        self.0.offset.iter().all(|(_, v)| *v == 0)
+            && self.0.replica.iter().all(|it| it.extent == 1 || it.stride == 0)
     }
+}
+
+/// The least interval per axis that holds every coordinate, for a non-empty layout; an empty one is
+/// bounded by its offset.
+fn bounds<'a>(
+    iters: impl Iterator<Item = (&'a Iter, &'a u8)>,
+    origin: &[i64],
+    axes: &[Axis],
+) -> Result<SmallVec<[Bounds; 4]>> {
+    let mut wide: SmallVec<[(i128, i128); 4]> =
+        origin.iter().map(|o| (i128::from(*o), i128::from(*o))).collect();
+    for (it, slot) in iters {
+        let (min, max) = &mut wide[usize::from(*slot)];
+        let reach = i128::from((it.extent - 1).max(0)) * i128::from(it.stride);
+        if reach < 0 {
+            *min = min.saturating_add(reach);
+        } else {
+            *max = max.saturating_add(reach);
+        }
+    }
+    let narrow = |(axis, (min, max)): (&Axis, (i128, i128))| {
+        let end = i64::try_from(max.saturating_add(1));
+        let extent = i64::try_from(max.saturating_sub(min).saturating_add(1));
+        match (i64::try_from(min), end, extent) {
+            (Ok(min), Ok(end), Ok(_)) => Ok(Bounds { min, max: end - 1 }),
+            _ => Err(Error::overflow(format!("the range of coordinates on `{axis}`"))),
+        }
+    };
+    axes.iter().zip(wide).map(narrow).collect()
 }
 
 impl fmt::Debug for TileLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "S{:?}", self.shard)?;
-        if !self.replica.is_empty() {
-            write!(f, " + R{:?}", self.replica)?;
+        write!(f, "S{:?}", self.0.shard)?;
+        if !self.0.replica.is_empty() {
+            write!(f, " + R{:?}", self.0.replica)?;
         }
-        for (axis, v) in &self.offset {
+        for (axis, v) in &self.0.offset {
             write!(f, " + {v}@{axis}")?;
         }
         Ok(())

@@ -38,6 +38,9 @@ impl<'a> Cursor<'a> {
 
     fn skip_space(&mut self) {
         let rest = self.rest();
+        if rest.bytes().next().is_none_or(|b| b.is_ascii_graphic()) {
+            return;
+        }
         self.at += rest.len() - rest.trim_start().len();
     }
 

@@ -206,9 +206,13 @@ fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut Parts)
         }
         None => return Err(c.expected("`S[..]`, `R[..]` or an offset")),
     };
-    c.expect('[', &format!("after `{letter}`"))?;
+    let (after, at_end) = match letter {
+        "S" => ("after `S`", "at the end of `S[..]`"),
+        _ => ("after `R`", "at the end of `R[..]`"),
+    };
+    c.expect('[', after)?;
     let iters = iters(c, axes)?;
-    c.expect(']', &format!("at the end of `{letter}[..]`"))?;
+    c.expect(']', at_end)?;
     let span = start..c.here();
     if negative {
         let message = format!("`{letter}[..]` cannot be subtracted");

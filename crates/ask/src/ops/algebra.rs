@@ -71,7 +71,7 @@ pub(super) fn apply(r: &Request) -> Answer {
     }
     let mut out = Vec::with_capacity(coords.len());
     for c in coords {
-        let coordinate = ints("`coords`", c)?;
+        let coordinate = ints("coords", c)?;
         let found = layout.places(zellige_layout::flatten(&shape, &coordinate)?)?;
         out.push(places(&found));
     }

@@ -79,7 +79,7 @@ pub(super) fn lookup(r: &Request) -> Answer {
     let axes = r.axes()?;
     let mut place = Vec::new();
     for (name, value) in object {
-        place.push((axes.get(name)?, int("`place`", value)?));
+        place.push((axes.get(name)?, int("place", value)?));
     }
     Ok(match layout.lookup(&place)? {
         Held::Elements(found) => {

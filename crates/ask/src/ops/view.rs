@@ -27,19 +27,19 @@ impl Arguments<'_> {
     }
 
     fn int(&self, position: usize, name: &'static str) -> Result<i64, Fault> {
-        int(&format!("`{name}`"), &self.need(position, name)?)
+        int(name, &self.need(position, name)?)
     }
 
     fn opt_int(&self, position: usize, name: &'static str) -> Result<Option<i64>, Fault> {
-        self.get(position, name).map(|v| int(&format!("`{name}`"), &v)).transpose()
+        self.get(position, name).map(|v| int(name, &v)).transpose()
     }
 
     /// A list as one argument, or spread over all of them as PyTorch also allows.
     fn ints(&self, name: &'static str) -> Result<Vec<i64>, Fault> {
         if self.list.first().is_some_and(Value::is_i64) {
-            return ints(&format!("`{name}`"), &Value::Array(self.list.clone()));
+            return ints(name, &Value::Array(self.list.clone()));
         }
-        ints(&format!("`{name}`"), &self.need(0, name)?)
+        ints(name, &self.need(0, name)?)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::axis::{Axis, AxisKind, AxisTable};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::tile::{Iter, TileLayout};
+use smallvec::SmallVec;
 
 impl TileLayout {
     /// The canonical form: the same function with as few iters as possible.
@@ -30,24 +31,23 @@ impl TileLayout {
         if shard.is_empty() {
             shard.extend(self.shard().first());
         }
-        let mut offset = self.offset().to_vec();
+        let mut offset: SmallVec<[(Axis, i64); 4]> = SmallVec::from_slice(self.offset());
         let mut replica = Vec::with_capacity(self.replica().len());
         for it in self.replica().iter().filter(|it| it.extent != 1 && it.stride != 0) {
             if it.stride < 0 {
-                offset.push((it.axis, (it.extent - 1) * it.stride));
+                let lowest = (it.extent - 1) * it.stride;
+                match offset.iter_mut().find(|(a, _)| *a == it.axis) {
+                    Some((_, sum)) => *sum += lowest,
+                    None => offset.push((it.axis, lowest)),
+                }
                 replica.push(Iter::new(it.extent, -it.stride, it.axis));
             } else {
                 replica.push(*it);
             }
         }
         fuse_replicas(&mut replica);
-        let layout = TileLayout::new(shard, replica, offset).expect(INVARIANT);
-        let nonzero: Vec<_> = layout.offset().iter().filter(|(_, v)| *v != 0).copied().collect();
-        if nonzero.len() == layout.offset().len() {
-            return layout;
-        }
-        TileLayout::new(layout.shard().to_vec(), layout.replica().to_vec(), nonzero)
-            .expect(INVARIANT)
+        offset.retain(|(_, v)| *v != 0);
+        TileLayout::new(shard, replica, offset).expect(INVARIANT)
     }
 
     /// The canonical form on CUDA hardware: thread axes fuse by the fixed sizes of a warp (32

@@ -1,0 +1,163 @@
+//! Timing: warm up, many rounds, the median.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// What a case is held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Goal {
+    /// One call takes at most this long.
+    Within(Duration),
+    /// At least this many per second.
+    Rate(f64),
+    /// No goal: there to explain the others.
+    None,
+}
+
+/// A line of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) case: String,
+    pub(crate) goal: Goal,
+    /// The measured times, or why there are none.
+    pub(crate) outcome: Result<Times, String>,
+}
+
+/// Nanoseconds of one unit of work, over the rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Times {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Times {
+    /// The order statistics of at least one sample.
+    fn of(mut samples: Vec<f64>) -> Times {
+        samples.sort_unstable_by(f64::total_cmp);
+        let last = samples.len() - 1;
+        Times { median: samples[last / 2], min: samples[0], max: samples[last] }
+    }
+}
+
+/// Rounds of a short case; each runs for about [`ROUND`].
+const ROUNDS: usize = 61;
+/// Long enough that reading the clock is nothing, short enough that many rounds dodge a busy
+/// neighbour.
+const ROUND: Duration = Duration::from_millis(2);
+/// Rounds of a case that takes milliseconds by itself.
+const LONG_ROUNDS: usize = 21;
+
+/// Runs cases and collects their rows.
+pub(crate) struct Bench {
+    words: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Bench {
+    /// Only cases whose name holds every word are run.
+    pub(crate) fn new(words: Vec<String>) -> Bench {
+        Bench { words, rows: Vec::new() }
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(crate) fn wants(&self, case: &str) -> bool {
+        self.words.iter().all(|w| case.contains(w.as_str()))
+    }
+
+    /// A case of nanoseconds to microseconds: each round repeats it for [`ROUND`].
+    ///
+    /// `f` gets the number of the call, so that it can vary its input; what it returns counts as
+    /// used.
+    pub(crate) fn short<T>(&mut self, case: &str, goal: Goal, mut f: impl FnMut(usize) -> T) {
+        if !self.wants(case) {
+            return;
+        }
+        let calls = calls_per_round(&mut f);
+        let mut samples = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            for i in 0..calls {
+                black_box(f(black_box(i)));
+            }
+            samples.push(nanos(start.elapsed()) / count(calls));
+        }
+        self.push(case, goal, Ok(Times::of(samples)));
+    }
+
+    /// A case of milliseconds: one call a round, after two that do not count.
+    pub(crate) fn long<T>(&mut self, case: &str, goal: Goal, mut f: impl FnMut() -> T) {
+        if !self.wants(case) {
+            return;
+        }
+        let mut samples = Vec::with_capacity(LONG_ROUNDS);
+        for round in 0..LONG_ROUNDS + 2 {
+            let start = Instant::now();
+            let made = black_box(f());
+            let took = nanos(start.elapsed());
+            drop(made);
+            if round >= 2 {
+                samples.push(took);
+            }
+        }
+        self.push(case, goal, Ok(Times::of(samples)));
+    }
+
+    /// A case that times itself: nanoseconds of one unit of work, one sample a round.
+    pub(crate) fn samples(&mut self, case: &str, goal: Goal, outcome: Result<Vec<f64>, String>) {
+        self.push(case, goal, outcome.map(Times::of));
+    }
+
+    fn push(&mut self, case: &str, goal: Goal, outcome: Result<Times, String>) {
+        eprintln!("{case}");
+        self.rows.push(Row { case: case.to_string(), goal, outcome });
+    }
+}
+
+/// How many calls fill a round; finding out is the warm-up.
+fn calls_per_round<T>(f: &mut impl FnMut(usize) -> T) -> usize {
+    let mut calls = 1;
+    loop {
+        let start = Instant::now();
+        for i in 0..calls {
+            black_box(f(black_box(i)));
+        }
+        if start.elapsed() >= ROUND {
+            return calls;
+        }
+        calls *= 2;
+    }
+}
+
+pub(crate) fn nanos(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e9
+}
+
+/// A count as a divisor.
+#[allow(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+pub(crate) fn count(n: usize) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_sample() {
+        let t = Times::of(vec![5.0, 1.0, 9.0]);
+        assert_eq!((t.min, t.median, t.max), (1.0, 5.0, 9.0));
+        assert_eq!(Times::of(vec![2.0]).median, 2.0);
+    }
+
+    #[test]
+    fn only_the_named_cases_run() {
+        let mut bench = Bench::new(vec!["table".into(), "swizzled".into()]);
+        bench.short("table, plain", Goal::None, |i| i);
+        bench.short("table, swizzled", Goal::None, |i| i);
+        assert_eq!(bench.rows().len(), 1);
+    }
+}

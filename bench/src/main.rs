@@ -1,0 +1,27 @@
+//! Speed of the layout engine, beside its goals.
+//!
+//! `cargo run --release -p zellige-bench [-- WORDS]` prints one Markdown table of the cases whose
+//! name holds every word. `README.md` says how the numbers are taken and what they mean.
+
+#![forbid(unsafe_code)]
+
+mod cases;
+mod harness;
+mod report;
+
+use anyhow::Result;
+use harness::Bench;
+
+fn main() -> Result<()> {
+    if cfg!(debug_assertions) {
+        eprintln!("warning: a debug build; run with --release");
+    }
+    let mut bench = Bench::new(std::env::args().skip(1).collect());
+    cases::apply::run(&mut bench)?;
+    cases::table::run(&mut bench)?;
+    cases::algebra::run(&mut bench)?;
+    cases::text::run(&mut bench)?;
+    cases::ask::run(&mut bench)?;
+    print!("{}", report::markdown(bench.rows()));
+    Ok(())
+}
