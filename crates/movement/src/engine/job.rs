@@ -292,7 +292,7 @@ impl Job {
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
             unsafe {
-                self.one(current, src.wrapping_offset(next.a), src, dst, scratch.as_mut_ptr())
+                self.one(current, src.wrapping_offset(next.a), src, dst, scratch.as_mut_ptr());
             };
             current = next;
         }
