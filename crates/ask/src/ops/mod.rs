@@ -2,6 +2,7 @@
 
 mod algebra;
 mod analysis;
+mod moves;
 mod proof;
 mod spyre;
 mod view;
@@ -70,6 +71,8 @@ pub const OPERATIONS: &[Operation] = operations! {
     "convert", "layout, shape?, dtype?, to", "text, or not_expressible", analysis::convert;
     "presets", "name?", "presets: name, title, shape, dtype, layout", analysis::presets;
     "view", "size, stride?, offset?, call, args?", "size, stride, offset, or needs_copy", view::view;
+    "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, direction?", "nests with host and device named, dci", moves::dma;
+    "move", "src, dst, shape, dtype, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text", moves::plan;
     "spyre_layout", "size, stride?, dtype, dim_order?", "device_size, stride_map, device_dtype, bytes, text", spyre::layout;
     "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
     "restickify_layout", "size, stride?, dtype, device_size, stride_map, to_dim", "device_size, stride_map", spyre::restickify;
@@ -88,8 +91,6 @@ const UNSUPPORTED: &[&str] = &[
     "blocked_product",
     "raked_product",
     "linear",
-    "dma",
-    "move",
     "work_division",
     "lx_plan",
     "compile",

@@ -12,7 +12,10 @@ fn too_many(plan: &Plan) -> Result<(), Fault> {
     if starts <= 1 << 16 {
         return Ok(());
     }
-    Err(Fault::new("too_large", format!("the plan has {starts} nests, and an answer lists at most 65536")))
+    Err(Fault::new(
+        "too_large",
+        format!("the plan has {starts} nests, and an answer lists at most 65536"),
+    ))
 }
 
 pub(super) fn dma(r: &Request) -> Answer {
@@ -24,7 +27,11 @@ pub(super) fn dma(r: &Request) -> Answer {
         None => Strided::new(&size, Strided::contiguous(&size)?.stride(), offset)?,
     };
     let dtype = r.dtype()?;
-    let stick = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, dtype.device_format()?)?;
+    let stick = StickLayout::explicit(
+        &r.ints("device_size")?,
+        &r.ints("stride_map")?,
+        dtype.device_format()?,
+    )?;
     let stick = match r.opt_ints("tensor_stride")? {
         Some(own) => stick.with_own_strides(&size, &own)?,
         None => stick.with_host(&size, stride.as_deref())?,
@@ -35,7 +42,11 @@ pub(super) fn dma(r: &Request) -> Answer {
         other => {
             let shown: String = other.chars().take(40).collect();
             let message = format!("unknown direction `{shown}`; known: h2d, d2h");
-            return Err(Fault { kind: "bad_request", message, witness: json!({"field": "direction"}) });
+            return Err(Fault {
+                kind: "bad_request",
+                message,
+                witness: json!({"field": "direction"}),
+            });
         }
     };
     let transfer = Transfer::new(&host, &stick, dtype, direction)?;
@@ -76,8 +87,11 @@ pub(super) fn plan(r: &Request) -> Answer {
             })
         })
         .collect();
-    let runs: Vec<Value> =
-        plan.run_lengths().iter().map(|(run, count)| json!({"elements": run, "count": count})).collect();
+    let runs: Vec<Value> = plan
+        .run_lengths()
+        .iter()
+        .map(|(run, count)| json!({"elements": run, "count": count}))
+        .collect();
     let bytes = plan.cost((bits / 8).max(1), (bits / 8).max(1));
     Ok(json!({
         "nests": nests,
