@@ -2,7 +2,7 @@
 
 use crate::axis::Axis;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Point};
+use crate::layout::{Layout, MAX_PLACES, Point};
 use crate::radix::Radix;
 use crate::tile::TileLayout;
 use crate::window::Extent;
@@ -46,7 +46,7 @@ impl Layout {
             return index.map(|i| self.differ_at(other, i)).transpose();
         }
         let copies = self.tile().copies().max(other.tile().copies());
-        if self.size().saturating_mul(copies) > LIMIT {
+        if copies > MAX_PLACES || self.size().saturating_mul(copies) > LIMIT {
             let limit = LIMIT.cast_unsigned();
             return Err(Error::TooLarge {
                 what: "comparing the layouts element by element",
