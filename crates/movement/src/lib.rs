@@ -3,7 +3,7 @@
 //! A move is a pair of layouts over one logical shape. [`Plan::between`] refines both to common
 //! digits and yields loop nests (ranges, source strides, destination strides, offsets) and fills
 //! for padding. Host to device, restickify, transposes, repacking of weights are all that one
-//! thing. [`reference`] is the obvious mover that every other one is compared with.
+//! thing. [`mod@reference`] is the obvious mover that every other one is compared with.
 //!
 //! ```
 //! use zellige_layout::{StickLayout, Dtype, Strided};
@@ -17,6 +17,13 @@
 //! );
 //! # Ok::<(), zellige_layout::Error>(())
 //! ```
+//!
+//! A [`Mover`] runs a plan on bytes: SIMD, streaming stores, threads, conversion of elements on the
+//! way. [`Plan::clip`] cuts a plan into slabs for destinations larger than memory; [`Transfer`]
+//! writes one as the device's descriptor.
+//!
+//! # What it may not do
+//! Know of devices or graphs: a device layout comes in as a layout like any other.
 
 mod between;
 mod buffer;

@@ -125,6 +125,67 @@ fn large_moves_stream_and_share_threads() {
     }
 }
 
+/// Converting while moving is moving, then converting every element.
+#[test]
+fn conversions_are_fused() {
+    use zellige_float::{Converter, Format};
+    let l = |size: &[i64], stride: &[i64]| {
+        Layout::from(TileLayout::strided(size, stride, 0).expect("small"))
+    };
+    for (rows, columns) in [(3, 5), (64, 64), (33, 130), (1200, 1100)] {
+        let size = [rows, columns];
+        let window = Window::new(vec![
+            Extent::full(rows),
+            Extent::padded(columns, (columns + 63) / 64 * 64),
+        ]);
+        let blocks = (columns + 63) / 64;
+        let tile = TileLayout::of(vec![
+            Iter::mem(rows, 64),
+            Iter::mem(blocks, rows * 64),
+            Iter::mem(64, 1),
+        ]);
+        let sticks = Layout::from(tile.expect("small"))
+            .with_window(window.expect("well-formed"))
+            .expect("fits");
+        let row = l(&size, &[columns, 1]);
+        let column = l(&size, &[1, rows]);
+        for (src, dst) in [(&row, &sticks), (&sticks, &row), (&row, &column), (&row, &row)] {
+            let plan = Plan::between(src, dst, &size, Fill::Padding).expect("a plan");
+            for (from, to) in [
+                (Format::F32, Format::F16),
+                (Format::F16, Format::DL16),
+                (Format::DL16, Format::F32),
+                (Format::I64, Format::I32),
+                (Format::F16, Format::F16),
+                (Format::BF16, Format::F8E4M3FN),
+            ] {
+                let n = elements(src);
+                let input: Vec<u8> =
+                    (0..n * from.size()).map(|i| (i * 37 + i / 251) as u8).collect();
+                let mut moved = vec![0u8; elements(dst) * from.size()];
+                let zero = vec![0u8; from.size()];
+                let plain = Mover::new(&plan, from.size()).expect("a width");
+                plain.run(&input, &mut moved, Some(&zero), 1).expect("long enough");
+                let mut want = vec![0u8; elements(dst) * to.size()];
+                Converter::new(from, to)
+                    .convert(&moved, &mut want, elements(dst))
+                    .expect("long enough");
+                let mover = Mover::converting(&plan, from, to).expect("a pair");
+                for threads in [1, 2] {
+                    let mut got = Guarded::new(want.len(), true);
+                    mover
+                        .run(&input, got.bytes(), Some(&vec![0u8; to.size()]), threads)
+                        .expect("long enough");
+                    assert!(
+                        got.bytes() == want,
+                        "{from} -> {to}, {rows}x{columns}, {src:?} -> {dst:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn short_buffers_are_refused_before_anything_is_written() {
     let l = Layout::from(TileLayout::row_major(&[16]).expect("small"));

@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
 use std::ops::Range;
+use zellige_float::Converter;
 
 /// A loop in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,8 @@ enum Kernel {
     Transpose { run: Transpose, stream: bool },
     /// Single elements.
     Elements { run: Elements },
+    /// Runs of adjacent elements, converted.
+    Convert { converter: Converter, count: usize, stream: bool },
     /// One long run, cut into chunks.
     Linear { run: Rows, bytes: usize },
 }
@@ -94,6 +97,42 @@ impl Job {
         let starts = nest.starts.iter().map(|(a, b)| (in_bytes(*a, w), in_bytes(*b, w))).collect();
         let loops = nest.loops.iter().map(axis).collect();
         Job::build(loops, starts, width, stream)
+    }
+
+    /// Makes a nest of converting copies ready.
+    pub(super) fn convert(nest: &Nest, converter: &Converter, stream: bool) -> Job {
+        let (from, to) =
+            (converter.src().size().cast_signed(), converter.dst().size().cast_signed());
+        let mut count = 1;
+        let mut loops = Vec::with_capacity(nest.loops.len());
+        for l in &nest.loops {
+            if l.src == 1 && l.dst == 1 && count == 1 {
+                count = usize::try_from(l.range).unwrap_or(usize::MAX);
+                continue;
+            }
+            let n = isize::try_from(l.range).unwrap_or(isize::MAX);
+            loops.push(Axis { n, src: in_bytes(l.src, from), dst: in_bytes(l.dst, to) });
+        }
+        // A long run alone is cut, so that threads have something to share.
+        let chunk = CHUNK / 16;
+        if loops.is_empty() && count > chunk && count % chunk == 0 {
+            let n = (count / chunk).cast_signed();
+            let step = chunk.cast_signed();
+            loops.push(Axis { n, src: step * from, dst: step * to });
+            count = chunk;
+        }
+        let starts =
+            nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to))).collect();
+        // The same tiles as for plain rows; each start is walked on its own.
+        let rows = Job::rows(
+            loops,
+            starts,
+            count * converter.dst().size().max(converter.src().size()),
+            stream,
+        );
+        // Streamed rows must be whole lines, or neighbours would share one.
+        let stream = stream && (count * converter.dst().size()).is_multiple_of(64);
+        Job { kernel: Kernel::Convert { converter: *converter, count, stream }, ..rows }
     }
 
     /// Makes a fill ready: its source is a [`Pattern`], read from the start by every run.
@@ -333,6 +372,19 @@ impl Job {
                         db: y.dst,
                     };
                     run(src.offset(a), dst.offset(b), tile);
+                }
+                Kernel::Convert { converter, count, stream } => {
+                    for p in 0..x_part.n {
+                        for q in 0..y_part.n {
+                            let s = src.offset(a + p * x.src + q * y.src);
+                            let d = dst.offset(b + p * x.dst + q * y.dst);
+                            if stream {
+                                converter.convert_streaming_raw(s, d, count);
+                            } else {
+                                converter.convert_raw(s, d, count);
+                            }
+                        }
+                    }
                 }
                 Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x_part, y_part),
                 Kernel::Linear { run, bytes } => {

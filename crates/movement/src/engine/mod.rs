@@ -11,8 +11,9 @@ mod job;
 mod rows;
 mod transpose;
 
-use crate::plan::Plan;
+use crate::plan::{Nest, Plan};
 use job::Job;
+use zellige_float::{Converter, Format};
 
 /// A plan for elements of one width, ready to run.
 #[derive(Debug, Clone)]
@@ -66,21 +67,38 @@ impl Mover {
         if !matches!(width, 1 | 2 | 4 | 8 | 16) {
             return Err(MoveError::Width(width));
         }
-        let bytes = |elements: i64| {
-            usize::try_from(elements)
-                .ok()
-                .and_then(|n| n.checked_mul(width))
-                .ok_or(MoveError::TooLarge)
-        };
-        let (src_bytes, dst_bytes) = (bytes(plan.src_len())?, bytes(plan.dst_len())?);
-        if src_bytes.max(dst_bytes) > isize::MAX as usize {
-            return Err(MoveError::TooLarge);
+        Mover::build(plan, width, width, |n, stream| Job::copy(n, width, stream))
+    }
+
+    /// Makes a plan ready that also converts: elements of `from` become elements of `to`.
+    ///
+    /// **Law**: the result is that of moving first and converting every element then, by
+    /// [`zellige_float::Element::cast_from`].
+    pub fn converting(plan: &Plan, from: Format, to: Format) -> Result<Mover, MoveError> {
+        if from == to {
+            return Mover::new(plan, from.size());
         }
-        let total = bytes(plan.elements().saturating_mul(plan.copies))?;
+        let converter = Converter::new(from, to);
+        Mover::build(plan, from.size(), to.size(), |n, stream| Job::convert(n, &converter, stream))
+    }
+
+    fn build(
+        plan: &Plan,
+        src_width: usize,
+        dst_width: usize,
+        job: impl Fn(&Nest, bool) -> Job,
+    ) -> Result<Mover, MoveError> {
+        let bytes = |elements: i64, width: usize| {
+            let fits = usize::try_from(elements).ok().and_then(|n| n.checked_mul(width));
+            fits.filter(|b| isize::try_from(*b).is_ok()).ok_or(MoveError::TooLarge)
+        };
+        let src_bytes = bytes(plan.src_len(), src_width)?;
+        let dst_bytes = bytes(plan.dst_len(), dst_width)?;
+        let total = bytes(plan.elements().saturating_mul(plan.copies), dst_width)?;
         let stream = total >= STREAM_BYTES;
-        let jobs = plan.nests().iter().map(|n| Job::copy(n, width, stream)).collect();
-        let fills = plan.fills().iter().map(|f| Job::fill(f, width, stream)).collect();
-        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width })
+        let jobs = plan.nests().iter().map(|n| job(n, stream)).collect();
+        let fills = plan.fills().iter().map(|f| Job::fill(f, dst_width, stream)).collect();
+        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width: dst_width })
     }
 
     /// Bytes that the source must hold.
