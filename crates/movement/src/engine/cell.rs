@@ -1,7 +1,5 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
-use std::ptr;
-
 /// A register and how it touches memory.
 pub(super) trait Lane: Copy {
     /// Its width in bytes.
@@ -91,7 +89,7 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
     }
 }
 
-/// A few bytes, by halves that may overlap.
+/// Fewer than 64 bytes, by halves that may overlap.
 ///
 /// # Safety
 /// As [`copy`].
@@ -115,8 +113,17 @@ unsafe fn small(s: *const u8, d: *mut u8, bytes: usize) {
         };
     }
     if bytes >= 32 {
-        // SAFETY: by the contract of this function.
-        unsafe { ptr::copy_nonoverlapping(s, d, bytes) };
+        let last = bytes - 32;
+        // SAFETY: both stretches of 32 bytes lie inside `[0, bytes)`, and runs here are shorter than
+        // 64, so that together they cover it.
+        unsafe {
+            let head = (Plain::load(s), Plain::load(s.add(16)));
+            let tail = (Plain::load(s.add(last)), Plain::load(s.add(last + 16)));
+            head.0.store(d);
+            head.1.store(d.add(16));
+            tail.0.store(d.add(last));
+            tail.1.store(d.add(last + 16));
+        }
         return;
     }
     halves!(u128);
