@@ -3,8 +3,7 @@
 use super::cell;
 use super::elements::{self, Elements};
 use super::rows::{self, Rows, Table};
-use super::transpose::{self, ROW, SCRATCH, Tile, Transpose};
-use crate::buffer::Buffer;
+use super::transpose::{self, ROW, Scratch, Tile, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -302,7 +301,7 @@ impl Job {
                 b: b + i * self.x.dst + j * self.y.dst,
             }
         };
-        let mut scratch = Buffer::zeroed(if self.streams_tiles() { SCRATCH } else { 0 });
+        let mut scratch = Scratch::new(self.streams_tiles());
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
@@ -331,10 +330,12 @@ impl Job {
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
             unsafe {
-                self.one(current, src.wrapping_offset(next.a), src, dst, scratch.as_mut_ptr());
+                self.one(current, src.wrapping_offset(next.a), src, dst, &raw mut scratch);
             };
             current = next;
         }
+        // SAFETY: by the contract of this function the destination is still writable.
+        unsafe { scratch.finish() };
         cell::fence();
     }
 
@@ -346,9 +347,16 @@ impl Job {
     /// One tile.
     ///
     /// # Safety
-    /// As [`Job::run`]; `scratch` holds [`SCRATCH`] bytes where tiles are streamed.
+    /// As [`Job::run`]; `scratch` has memory where tiles are streamed.
     #[inline]
-    unsafe fn one(&self, at: At, next: *const u8, src: *const u8, dst: *mut u8, scratch: *mut u8) {
+    unsafe fn one(
+        &self,
+        at: At,
+        next: *const u8,
+        src: *const u8,
+        dst: *mut u8,
+        scratch: *mut Scratch,
+    ) {
         let (x, y) = (self.x, self.y);
         let At { i, j, a, b } = at;
         let x_part = Axis { n: (x.n - i).min(self.tile.0), ..x };

@@ -10,6 +10,7 @@
 //! level cache, and leave it as rows of up to [`ROW`] bytes.
 
 use super::cell::{Lane, Plain, copy, prefetch};
+use crate::buffer::Buffer;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
 /// adjacent elements in the source, `db` bytes apart in the destination.
@@ -21,8 +22,8 @@ pub(super) struct Tile {
     pub(super) db: isize,
     /// Where the next tile begins in the source: asked for while this one is written.
     pub(super) next: *const u8,
-    /// [`SCRATCH`] bytes, for streamed tiles.
-    pub(super) scratch: *mut u8,
+    /// For streamed tiles.
+    pub(super) scratch: *mut Scratch,
 }
 
 /// A transpose of one tile for one element width.
@@ -119,9 +120,67 @@ const NEAR: usize = 1024;
 /// Distance between staged rows: not a power of two.
 const STAGE_PITCH: usize = STAGE + 64;
 
-/// Bytes of scratch: a stage of source rows, then the columns that are gathered.
-pub(super) const SCRATCH: usize = STAGE_BYTES + 64 * PITCH;
 const STAGE_BYTES: usize = ROW * STAGE_PITCH;
+const COLUMNS_BYTES: usize = 64 * PITCH;
+
+/// What streamed tiles share from one to the next: a stage of source rows, two sets of gathered
+/// columns, and the set that is still on its way to memory.
+///
+/// Streamed stores queue up behind memory. Handing them over a few at a time, between the blocks of
+/// the next columns, lets registers and memory work at once.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    memory: Buffer,
+    pending: Pending,
+    /// Which set of columns is gathered next.
+    second: bool,
+}
+
+/// Columns that are gathered and not yet written.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    from: *const u8,
+    to: *mut u8,
+    step: isize,
+    bytes: usize,
+    left: usize,
+}
+
+impl Scratch {
+    /// Scratch for a job; without memory where its tiles are not streamed.
+    pub(super) fn new(streamed: bool) -> Scratch {
+        let bytes = if streamed { STAGE_BYTES + 2 * COLUMNS_BYTES } else { 0 };
+        let (from, to) = (std::ptr::null(), std::ptr::null_mut());
+        let pending = Pending { from, to, step: 0, bytes: 0, left: 0 };
+        Scratch { memory: Buffer::zeroed(bytes), pending, second: false }
+    }
+
+    /// Writes what is still pending.
+    ///
+    /// # Safety
+    /// The destination of the tiles that ran with it is still writable.
+    pub(super) unsafe fn finish(&mut self) {
+        // SAFETY: by the contract of this function.
+        unsafe { flush::<Plain>(&mut self.pending, usize::MAX) };
+    }
+}
+
+/// Writes up to `rows` pending columns.
+///
+/// # Safety
+/// The pending destination is writable, and the machine has the instructions of `L`.
+#[inline(always)]
+unsafe fn flush<L: Lane>(p: &mut Pending, rows: usize) {
+    for _ in 0..rows.min(p.left) {
+        // SAFETY: `from` holds `left` columns at its pitch, and their places are writable.
+        unsafe {
+            copy::<L, true>(p.from, p.to, p.bytes);
+            p.from = p.from.add(PITCH);
+            p.to = p.to.wrapping_offset(p.step);
+        }
+        p.left -= 1;
+    }
+}
 
 /// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
 ///
@@ -176,7 +235,9 @@ unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
     // of each row is copied before its blocks run, and the blocks of a piece cover all of its columns
     // before these leave. The last block of each direction is moved back to end with the tile.
     unsafe {
-        let (stage, columns) = (t.scratch, t.scratch.add(STAGE_BYTES));
+        let scratch = &mut *t.scratch;
+        let stage = scratch.memory.as_mut_ptr();
+        let share = wide.div_ceil(t.na.div_ceil(rows));
         let per_stage = (STAGE / E).max(wide);
         // Rows near one another share no sets.
         let staged = t.sa.unsigned_abs() >= NEAR;
@@ -193,6 +254,8 @@ unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
             let ahead = if b + count < t.nb { from.wrapping_add(count * E) } else { t.next };
             let mut c = 0usize;
             loop {
+                let set = if scratch.second { COLUMNS_BYTES } else { 0 };
+                let columns = stage.add(STAGE_BYTES + set);
                 let mut a = 0usize;
                 loop {
                     // The same lines of the next stretch, while this one is in registers.
@@ -206,15 +269,21 @@ unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
                         columns.add(a * E),
                         PITCH.cast_signed(),
                     );
+                    flush::<L>(&mut scratch.pending, share);
                     if a + rows >= t.na {
                         break;
                     }
                     a = (a + rows).min(t.na - rows);
                 }
-                for k in 0..wide {
-                    let to = dst.offset((b + c + k).cast_signed() * t.db);
-                    copy::<L, true>(columns.add(k * PITCH), to, t.na * E);
-                }
+                flush::<L>(&mut scratch.pending, usize::MAX);
+                scratch.pending = Pending {
+                    from: columns,
+                    to: dst.offset((b + c).cast_signed() * t.db),
+                    step: t.db,
+                    bytes: t.na * E,
+                    left: wide,
+                };
+                scratch.second = !scratch.second;
                 if c + wide >= count {
                     break;
                 }
@@ -231,8 +300,8 @@ unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
 
 /// # Safety
 /// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap,
-/// `scratch` holds [`SCRATCH`] bytes where tiles are streamed, and the machine has the instructions
-/// of `V` and `L`.
+/// `scratch` has memory where tiles are streamed, and the machine has the instructions of `V` and
+/// `L`. A streamed tile is complete only after [`Scratch::finish`].
 #[inline(always)]
 unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM: bool>(
     src: *const u8,
