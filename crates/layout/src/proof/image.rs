@@ -150,7 +150,15 @@ impl Layout {
         if self.size() == 0 {
             return Ok(None);
         }
-        if self.window().is_some() || self.swizzle().is_some_and(|s| !s.is_identity()) {
+        if self.window().is_some() {
+            return self.gap_by_counting();
+        }
+        if let Some(sw) = self.swizzle().filter(|s| !s.is_identity()) {
+            // A swizzle permutes every block of its bits: whole blocks without a gap stay so.
+            let whole = self.tile().span(Axis::M) % (1 << sw.bits()) == 0;
+            if whole && self.tile().axes().iter().all(|a| self.tile_gap(*a).is_none()) {
+                return Ok(None);
+            }
             return self.gap_by_counting();
         }
         for axis in self.tile().axes() {

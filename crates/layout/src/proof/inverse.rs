@@ -141,16 +141,36 @@ impl Layout {
         let apart =
             apart.is_ok_and(|(grouped, seps)| grouped.shard()[..seps[1]].iter().all(passes));
         let proved = if apart { block } else { back.size() };
-        if proved > PROOF_LIMIT {
+        let agrees = |p: i64| moved.apply(back.base(p)[m]) == back.base(sw.apply(p))[m];
+        let all_agree = if moves_bits(back) {
+            // Both sides are linear over XOR, so the single bits decide.
+            (0..62).map(|k| 1i64 << k).take_while(|p| *p < proved).all(agrees)
+        } else {
+            proved <= PROOF_LIMIT && (0..proved).all(agrees)
+        };
+        if !all_agree {
             return Err(refuse());
-        }
-        for p in 0..proved {
-            if moved.apply(back.base(p)[m]) != back.base(sw.apply(p))[m] {
-                return Err(refuse());
-            }
         }
         Ok(Inverse { layout, ..inverse })
     }
+}
+
+/// Whether every bit of the index becomes one bit of the coordinate on `m`, no two the same one:
+/// extents and strides are powers of two, and nothing carries.
+fn moves_bits(tile: &TileLayout) -> bool {
+    let mut taken = 0;
+    tile.offset().iter().all(|(_, v)| *v == 0)
+        && tile.shard().iter().filter(|it| it.extent != 1).all(|it| {
+            let power = |v: i64| v > 0 && v.cast_unsigned().is_power_of_two();
+            if it.axis != Axis::M || !power(it.extent) || !power(it.stride) {
+                return false;
+            }
+            // At most the largest coordinate, so this does not overflow.
+            let bits = (it.extent - 1) * it.stride;
+            let free = taken & bits == 0;
+            taken |= bits;
+            free
+        })
 }
 
 #[derive(Clone, Copy, PartialEq)]
