@@ -80,10 +80,7 @@ pub fn explain(
     }
     let positions = match parsed {
         Parsed::Spyre(stick) => stick.positions(),
-        _ if tile.axes() == [Axis::M] && layout.size() > 0 => {
-            layout.padded().bounds(Axis::M).map(|b| b.max - b.min + 1)?
-        }
-        _ => tile.size(),
+        _ => layout.positions()?,
     };
     let image = layout.image();
     let mut padding_bytes = None;

@@ -5,12 +5,12 @@ use serde_json::Value;
 use std::fmt;
 
 /// The members of one JSON object, in order. A request has a handful, which a list finds faster
-/// than a hash table does; where a name occurs twice the last one counts, as everywhere in JSON.
+/// than a hash table does. A name that occurs twice is refused: which one was meant?
 pub(crate) struct Fields(Vec<(String, Value)>);
 
 impl Fields {
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v)
+        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + '_ {
@@ -35,7 +35,13 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
         let mut members = Vec::with_capacity(8);
-        while let Some(member) = map.next_entry()? {
+        while let Some(member) = map.next_entry::<String, Value>()? {
+            if members.iter().any(|(name, _): &(String, Value)| *name == member.0) {
+                let shown: String = member.0.chars().take(60).collect();
+                return Err(serde::de::Error::custom(format!(
+                    "the field `{shown}` is given twice"
+                )));
+            }
             members.push(member);
         }
         Ok(Fields(members))

@@ -54,7 +54,7 @@ pub(crate) fn lints(list: &[Lint]) -> Value {
 }
 
 pub(crate) fn vector(v: VectorWidth) -> Value {
-    json!({"elements": v.elements, "bits": v.bits, "bytes": v.bits as f64 / 8.0})
+    json!({"elements": v.elements, "bits": v.bits, "bytes": (v.bits + 7) / 8})
 }
 
 pub(crate) fn conflicts(c: &Conflicts) -> Value {
@@ -62,9 +62,10 @@ pub(crate) fn conflicts(c: &Conflicts) -> Value {
         .phases
         .iter()
         .map(|p| {
-            let banks: Vec<Value> =
+            let words: Vec<Value> =
                 p.banks.iter().map(|(bank, words)| json!({"bank": bank, "words": words})).collect();
-            json!({"lanes": p.lanes, "banks": banks, "ways": p.ways})
+            let banks: Vec<i64> = p.banks.keys().copied().collect();
+            json!({"lanes": p.lanes, "banks": banks, "words": words, "ways": p.ways})
         })
         .collect();
     json!({"ways": c.ways, "conflict_free": c.conflict_free(), "phases": phases})

@@ -34,7 +34,7 @@ use serde_json::Value;
 /// The answer to one request, as one line without the newline. Never fails: what is wrong with the
 /// request is in the answer.
 pub fn answer(line: &str) -> String {
-    let (id, outcome) = respond(line);
+    let (id, outcome) = respond(line.trim_end_matches(['\n', '\r']));
     // Written part by part: a tree of the whole answer would cost as much as finding it.
     let mut reply = b"{\"id\":".to_vec();
     write(&mut reply, &id);

@@ -5,7 +5,7 @@ use crate::fault::clip;
 use crate::fields::Fields;
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use zellige_layout::{Access, Axis, AxisKind, AxisTable, Dtype, Layout, Scope};
+use zellige_layout::{Access, Axis, AxisKind, AxisTable, DataFormat, Dtype, Layout, Scope};
 use zellige_notation::convert::{Refusal, convert};
 use zellige_notation::{Notation, Parsed, parse, parse_as};
 
@@ -46,6 +46,20 @@ impl Request {
             message: format!("`{field}` is missing"),
             witness: json!({"field": field}),
         })
+    }
+
+    /// Names a field that the request does not know beside the fault that followed.
+    pub(crate) fn misspelt(&self, fields: &str, fault: &Fault) -> Result<()> {
+        let known = |name: &str| {
+            fields.split([',', ' ', '?']).any(|f| f == name) || self.used.borrow().contains(&name)
+        };
+        match self.fields.names().find(|n| !known(n)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let message = format!("{}; unknown field `{}`", fault.message, clip(unknown, 60));
+                Err(Fault { message, ..fault.clone() })
+            }
+        }
     }
 
     /// Refuses fields that the request does not know.
@@ -236,15 +250,15 @@ impl Request {
     /// The text of a result: in the notation of `as`, of `notation`, or TIRx.
     pub(crate) fn print(&self, layout: &Layout) -> Result<Value> {
         let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
-        let format = match self.opt_dtype()? {
-            Some(d) => Some(d.device_format()?),
-            None => None,
-        };
+        let dtype = self.opt_dtype()?;
         match notation.unwrap_or(Notation::Tirx) {
             Notation::Tirx => Ok(json!(zellige_notation::tirx::print(layout))),
-            other => convert(layout, &layout.default_shape(), format, other)
-                .map(Value::String)
-                .map_err(refused),
+            other => {
+                let format = device_format(dtype, other)?;
+                convert(layout, &layout.default_shape(), format, other)
+                    .map(Value::String)
+                    .map_err(refused)
+            }
         }
     }
 
@@ -266,13 +280,13 @@ impl Request {
                 Access::Ldmatrix { row: number("row")?, column: number("column")? },
                 &["row", "column"],
             ),
-            Some("lanes") => {
-                let list = o.get("coords").and_then(Value::as_array);
-                let list = list.ok_or_else(|| {
-                    Fault::expected(&tick(what), "a list `coords` of coordinates", v)
-                })?;
-                let lanes = list.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
-                (Access::Lanes(lanes), &["coords"])
+            Some("lanes") | None if lanes_of(o).is_some() => {
+                let list = lanes_of(o).unwrap_or_default();
+                let lanes = list.into_iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
+                return Ok((
+                    Access::Lanes(lanes),
+                    o.get("vector").map_or(Ok(vector), |v| int(what, v))?,
+                ));
             }
             _ => return Err(Fault::expected(&tick(what), accepted, v)),
         };
@@ -287,6 +301,26 @@ impl Request {
         }
         let vector = o.get("vector").map_or(Ok(vector), |v| int(what, v))?;
         Ok((access, vector))
+    }
+}
+
+/// The coordinates of lanes in an access: a list `coords` or `lanes`, or an object from lane numbers
+/// (0, 1, 2, ..) to coordinates.
+fn lanes_of(o: &serde_json::Map<String, Value>) -> Option<Vec<&Value>> {
+    let known = |k: &String| matches!(k.as_str(), "kind" | "vector" | "coords" | "lanes");
+    if let Some(list) = o.get("coords").or(o.get("lanes")).and_then(Value::as_array) {
+        return o.keys().all(known).then(|| list.iter().collect());
+    }
+    let count = o.keys().filter(|k| !matches!(k.as_str(), "kind" | "vector")).count();
+    let lanes: Option<Vec<&Value>> = (0..count).map(|i| o.get(&i.to_string())).collect();
+    lanes.filter(|l| !l.is_empty())
+}
+
+/// The device format of a dtype, which only a device layout needs.
+pub(crate) fn device_format(dtype: Option<Dtype>, to: Notation) -> Result<Option<DataFormat>> {
+    match dtype {
+        Some(d) if to == Notation::Spyre => Ok(Some(d.device_format()?)),
+        _ => Ok(None),
     }
 }
 

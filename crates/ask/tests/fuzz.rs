@@ -53,6 +53,8 @@ const SEEDS: &[&str] = &[
     r#"{"id":1,"op":"parse","layout":{"kind":"compose","per_element":3,"swizzle_len":3,"atom_len":3,"swizzle_inner":true,"tile":{"kind":"tile","shard":[[8,64,"m"],[64,1]],"replica":[],"offset":{"m":0}},"valid":[[0,7,8],[1,60,64]]}}"#,
     r#"{"id":1,"op":"parse","layout":"size=[4, 6] stride=[6, 1] offset=2","as":"tirx"}"#,
     r#"{"id":1,"op":"parse","layout":"SpyreTensorLayout(device_size=[3, 5, 64], stride_map =[64, 150, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 150])"}"#,
+    r#"{"id":92,"op":"host_facts","size":[2,3,4,5],"stride":[60,1,15,3],"offset":2}"#,
+    r#"{"id":93,"op":"spyre_dtype","device_size":[2,4,32],"stride_map":[32,32,1],"dtype":"float32","to_dtype":"float16"}"#,
     r#"{"id":90,"op":"dma","size":[40,240],"stride":[240,1],"offset":0,"tensor_stride":[240,1],"dtype":"float16","device_size":[4,40,64],"stride_map":[64,240,1],"direction":"d2h"}"#,
     r#"{"id":91,"op":"move","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(1,4)] valid[4,6/8]","shape":[4,6],"dtype":"float32","fill":"zero"}"#,
     r#"{"id":2,"op":"apply","layout":"Swizzle(3,3,3) o S[(8,64):(64,1)]","shape":[8,64],"coords":[[1,2],[7,63]]}"#,

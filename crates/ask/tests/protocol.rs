@@ -143,6 +143,30 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         (r#"{"op":"apply","layout":"S[4:1]","shape":[5],"coords":[[1]]}"#, "size_mismatch"),
         (r#"{"op":"apply","layout":"S[4:1]","coords":7}"#, "bad_request"),
         (r#"{"op":"spyre_layout","size":[4],"dtype":"float64"}"#, "unsupported_dtype"),
+        (r#"{"op":"spyre_layout","size":[4],"dtype":"nope"}"#, "unknown_dtype"),
+        (r#"{"op":"parse","layout":"S[4]","layout":"S[5]"}"#, "json"),
+        (r#"{"op":"left_inverse","layout":"S[6:3] + R[2:7]"}"#, "not_expressible"),
+        (r#"{"op":"physical_order","layout":"S[4:1] + R[2:4]"}"#, "not_expressible"),
+        (r#"{"op":"physical_order","layout":"S[4:-1]"}"#, "not_expressible"),
+        (
+            r#"{"op":"conflicts","layout":"S[(2,4):(1@laneid,1)]","shape":[2,4],"dtype":"int32","access":{"kind":"column"}}"#,
+            "not_one_axis",
+        ),
+        (
+            r#"{"op":"conflicts","layout":"S[(8,64)]","shape":[8,64],"dtype":"int32","access":{"kind":"row"},"vector":3}"#,
+            "bad_parameter",
+        ),
+        (
+            r#"{"op":"tile","inner":"S[2:1] + -2","outer":"S[2:1]","outer_shape":[2],"inner_shape":[2]}"#,
+            "bad_parameter",
+        ),
+        (
+            r#"{"op":"is_tile_inner","layout":"S[4]","tiled":"S[8]","tiled_shape":[9],"inner_shape":[3]}"#,
+            "size_mismatch",
+        ),
+        (r#"{"op":"view","size":[4,6],"call":"transpose","args":[0,1,2]}"#, "bad_request"),
+        (r#"{"op":"view","size":[4,6],"call":"unfold","args":[0,2,1],"length":3}"#, "bad_request"),
+        (r#"{"op":"convert","layout":"S[64]","shape":[64],"to":"spyre"}"#, "bad_request"),
         (long.as_str(), "overflow"),
         (deep.as_str(), "json"),
     ] {
@@ -150,6 +174,10 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         let shown: String = line.chars().take(80).collect();
         assert_eq!(reply["error"]["kind"], kind, "{shown}: {reply}");
     }
+    // A misspelt field is named beside the one that is missing.
+    let e = error(&json!({"op": "apply", "layout": "S[4]", "coord": [[1]]}));
+    let message = e["message"].as_str().expect("a message");
+    assert!(message.contains("`coords`") && message.contains("`coord`"), "{message}");
     // The id comes back whatever it is, also with an error.
     for id in [json!(1), json!("a"), json!(null), json!([1, {"b": 2}])] {
         assert_eq!(ask(&json!({"id": id, "op": "fly"}))["id"], id);

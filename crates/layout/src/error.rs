@@ -270,6 +270,14 @@ pub enum Error {
         /// The dimension and the rule that fails.
         reason: String,
     },
+    /// A name that is no dtype.
+    #[error("unknown dtype `{dtype}`; known: {known}")]
+    UnknownDtype {
+        /// The name.
+        dtype: String,
+        /// The names that are.
+        known: String,
+    },
     /// A dtype that the device does not store.
     #[error("dtype `{dtype}` is not stored on the device; supported: {supported}")]
     UnsupportedDtype {
@@ -352,6 +360,7 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::NoScope { .. } => "no_scope",
             Error::NeedsCopy { .. } => "needs_copy",
+            Error::UnknownDtype { .. } => "unknown_dtype",
             Error::UnsupportedDtype { .. } => "unsupported_dtype",
             Error::BadStick { .. } => "bad_stick",
             Error::NegativeDeviceSize { .. } => "negative_extent",
@@ -365,7 +374,9 @@ impl Error {
             Error::UnknownAxis { name, .. }
             | Error::BadAxisName { name, .. }
             | Error::AxisConflict { name } => Witness::Name(name.clone()),
-            Error::UnsupportedDtype { dtype, .. } => Witness::Name(dtype.clone()),
+            Error::UnsupportedDtype { dtype, .. } | Error::UnknownDtype { dtype, .. } => {
+                Witness::Name(dtype.clone())
+            }
             Error::NegativeExtent { index, .. } => Witness::Dim(*index),
             Error::CoordinateOutOfRange { dim, .. }
             | Error::RegionOutOfRange { dim, .. }

@@ -287,9 +287,31 @@ impl Layout {
         }
     }
 
-    /// One more than the largest coordinate on an axis.
+    /// One more than the largest coordinate on an axis, over the padded domain; 0 for a layout
+    /// without elements.
     pub fn span(&self, axis: Axis) -> Result<i64> {
-        Ok(self.bounds(axis)?.max + 1)
+        Ok(if self.tile.size() == 0 { 0 } else { self.bounds(axis)?.max + 1 })
+    }
+
+    /// Largest minus smallest coordinate on an axis, plus one, over the padded domain; 0 for a layout
+    /// without elements.
+    pub fn extent(&self, axis: Axis) -> Result<i64> {
+        let b = self.bounds(axis)?;
+        Ok(if self.tile.size() == 0 { 0 } else { b.max - b.min + 1 })
+    }
+
+    /// The places in the range of every axis, from 0 (or the smallest coordinate, where that is
+    /// negative) to the largest: used by elements and padding together.
+    pub fn positions(&self) -> Result<i64> {
+        if self.tile.size() == 0 {
+            return Ok(0);
+        }
+        let mut total = 1i128;
+        for axis in self.tile.axes() {
+            let b = self.bounds(*axis)?;
+            total = total.saturating_mul(i128::from(b.max) - i128::from(b.min.min(0)) + 1);
+        }
+        i64::try_from(total).map_err(|_| Error::overflow("the number of positions"))
     }
 
     /// Replaces the tile layout, keeping the swizzle and dropping the window.

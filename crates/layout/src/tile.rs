@@ -232,15 +232,16 @@ impl TileLayout {
         self.slot(axis).map_or(Bounds { min: 0, max: 0 }, |i| self.0.bounds[i])
     }
 
-    /// One more than the largest coordinate on an axis, offset included.
+    /// One more than the largest coordinate on an axis, offset included (CuTe's cosize); 0 for a
+    /// layout without elements.
     pub fn span(&self, axis: Axis) -> i64 {
-        self.bounds(axis).max + 1
+        if self.size() == 0 { 0 } else { self.bounds(axis).max + 1 }
     }
 
-    /// Largest minus smallest coordinate on an axis, plus one.
+    /// Largest minus smallest coordinate on an axis, plus one; 0 for a layout without elements.
     pub fn extent(&self, axis: Axis) -> i64 {
         let b = self.bounds(axis);
-        b.max - b.min + 1
+        if self.size() == 0 { 0 } else { b.max - b.min + 1 }
     }
 
     /// The pair (narrowest scope counted, widest scope counted in) of its thread axes.

@@ -138,7 +138,6 @@ pub(super) fn direct_sum(r: &Request) -> Answer {
 
 /// The interleaved shape, checked against `other_shape` where that is given.
 fn interleaved(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, Fault> {
-    let _ = r.opt_ints("other_shape")?;
     if let Some(other) = r.opt_ints("other_shape")? {
         let found: Vec<i64> = given.iter().skip(usize::from(odd)).step_by(2).copied().collect();
         if found != other {

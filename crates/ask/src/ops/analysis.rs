@@ -4,7 +4,7 @@ use super::Answer;
 use crate::Fault;
 use crate::fault::clip;
 use crate::json::{conflicts as conflicts_json, lints, vector};
-use crate::request::{Request, refused, unsupported_notation};
+use crate::request::{Request, device_format, refused, unsupported_notation};
 use serde_json::{Value, json};
 use zellige_layout::{Access, Axis, Remedy};
 use zellige_notation::convert::Refusal;
@@ -26,7 +26,8 @@ pub(super) fn analyze(r: &Request) -> Answer {
     let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
     let (mut sectors, mut banks) = (Value::Null, Value::Null);
     if in_memory {
-        sectors = json!(layout.sectors(&shape, bits, &access, width)?);
+        let per_warp = layout.sectors(&shape, bits, &access, width)?;
+        sectors = json!(per_warp.iter().sum::<usize>());
         banks = conflicts_json(&layout.conflicts(&shape, bits, &access, width)?);
     }
     Ok(json!({
@@ -90,6 +91,16 @@ pub(super) fn physical_order(r: &Request) -> Answer {
             witness: json!({"name": other.name()}),
         });
     }
+    if layout.image()?.copies > 1 {
+        let message = "an element has several places, and a physical order names one";
+        return Err(Fault::new("not_expressible", message));
+    }
+    if layout.size() > 0 && layout.bounds(Axis::M)?.min < 0 {
+        return Err(Fault::new(
+            "not_expressible",
+            "positions are counted from 0, and some are negative",
+        ));
+    }
     if layout.size() > 1 << 24 {
         let message = "listing more than 2^24 positions in one answer";
         return Err(Fault::new("too_large", message));
@@ -109,7 +120,16 @@ pub(super) fn convert(r: &Request) -> Answer {
         let message = format!("unknown notation `{}`; known: {}", clip(name, 60), names.join(", "));
         return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
-    let format = r.opt_dtype()?.map(zellige_layout::Dtype::device_format).transpose()?;
+    let dtype = r.opt_dtype()?;
+    if to == Notation::Spyre && dtype.is_none() {
+        let message = "`dtype` is missing: it gives the elements of a stick";
+        return Err(Fault {
+            kind: "bad_request",
+            message: message.into(),
+            witness: json!({"field": "dtype"}),
+        });
+    }
+    let format = device_format(dtype, to)?;
     match zellige_notation::convert::convert(&layout, &shape, format, to) {
         Ok(text) => Ok(json!({"text": text, "notation": to.name()})),
         Err(Refusal::NotExpressible(n)) => Ok(json!({

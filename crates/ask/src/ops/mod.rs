@@ -70,11 +70,13 @@ pub const OPERATIONS: &[Operation] = operations! {
     "physical_order", "layout, shape?, dtype?", "order, padded_elements", analysis::physical_order;
     "convert", "layout, shape?, dtype?, to", "text, or not_expressible", analysis::convert;
     "presets", "name?", "presets: name, title, shape, dtype, layout", analysis::presets;
-    "view", "size, stride?, offset?, call, args?", "size, stride, offset, or needs_copy", view::view;
+    "host_facts", "size, stride?, offset?", "row_major, column_major, channels_last, dense, own_strides, canonical, addresses", view::host_facts;
+    "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::view;
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, direction?", "nests with host and device named, dci", moves::dma;
     "move", "src, dst, shape, dtype, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text", moves::plan;
     "spyre_layout", "size, stride?, dtype, dim_order?", "device_size, stride_map, device_dtype, bytes, text", spyre::layout;
     "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
+    "spyre_dtype", "device_size, stride_map, dtype, to_dtype, stick_extent?", "device_size, stride_map, device_dtype, bytes, text", spyre::dtype;
     "restickify_layout", "size, stride?, dtype, device_size, stride_map, to_dim", "device_size, stride_map", spyre::restickify;
 };
 
@@ -100,9 +102,13 @@ pub(crate) fn run(request: &Request) -> Answer {
     let op = request.op()?;
     if let Some(operation) = OPERATIONS.iter().find(|o| o.name == op) {
         let answer = (operation.run)(request);
-        // An unknown field is the likelier mistake than whatever followed from ignoring it.
-        if answer.is_ok() {
-            request.finish()?;
+        match &answer {
+            Ok(_) => request.finish()?,
+            // A field that is missing is often there, misspelt.
+            Err(fault) if fault.kind == "bad_request" => {
+                request.misspelt(operation.fields, fault)?;
+            }
+            Err(_) => {}
         }
         return answer;
     }

@@ -101,8 +101,9 @@ pub(super) fn facts(r: &Request) -> Answer {
     let image = layout.image()?;
     let positions = match &parsed {
         zellige_notation::Parsed::Spyre(stick) => stick.positions(),
-        _ => layout.tile().size(),
+        _ => layout.positions()?,
     };
+    let held = layout.size().saturating_mul(image.copies);
     let mut clash = Value::Null;
     if let Some((a, b, place)) = &image.clash {
         clash = json!({"pair": [a, b], "place": crate::json::place(place)});
@@ -113,8 +114,9 @@ pub(super) fn facts(r: &Request) -> Answer {
         "bijective": image.bijective(),
         "size": layout.size(),
         "span": per_axis(&layout, |a| layout.span(a))?,
-        "extent": per_axis(&layout, |a| layout.bounds(a).map(|b| b.max - b.min + 1))?,
-        "padding": {"valid": layout.size(), "padded": positions, "count": positions - layout.size()},
+        "extent": per_axis(&layout, |a| layout.extent(a))?,
+        "size_on": per_axis(&layout, |a| Ok(layout.tile().size_on(a)))?,
+        "padding": {"valid": layout.size(), "padded": positions, "count": (positions - held).max(0)},
         "contiguous": contiguous(&layout)?,
         "replicas": image.copies,
         "scope": scope_of(&layout),
@@ -147,7 +149,7 @@ fn scope_of(layout: &Layout) -> Value {
 
 pub(super) fn span(r: &Request) -> Answer {
     let layout = r.layout("layout")?;
-    let extent = |a: Axis| layout.bounds(a).map(|b| b.max - b.min + 1);
+    let extent = |a: Axis| layout.extent(a);
     if r.get("axis").is_some() {
         let axis = r.axis("axis")?;
         return Ok(json!({"span": layout.span(axis)?, "extent": extent(axis)?}));

@@ -74,3 +74,11 @@ pub(super) fn restickify(r: &Request) -> Answer {
         .with_host(&size, stride.as_deref())?;
     described(&layout.restickified(r.int("to_dim")?)?)
 }
+
+/// The layout of the same elements in another format.
+pub(super) fn dtype(r: &Request) -> Answer {
+    let from = r.dtype()?.device_format()?;
+    let to = zellige_layout::Dtype::from_name(r.str("to_dtype")?)?.device_format()?;
+    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, from)?;
+    described(&layout.with_dtype(to, r.opt_int("stick_extent")?)?)
+}

@@ -58,6 +58,15 @@ impl Access {
                 limit(rows, vector)?;
                 ((0..rows).map(|r| coordinate(r, *index)).collect(), vector)
             }
+            Access::Row { .. } if columns % vector != 0 => {
+                return Err(Error::BadParameter {
+                    what: "vector",
+                    value: vector,
+                    accepted: format!(
+                        "a row of {columns} elements is read in vectors that divide it"
+                    ),
+                });
+            }
             Access::Row { index } => {
                 limit(columns / vector, vector)?;
                 ((0..columns / vector).map(|l| coordinate(*index, l * vector)).collect(), vector)

@@ -1,7 +1,8 @@
 //! Shared-memory banks: 32 of them, 4 bytes wide.
 
 use crate::analysis::access::{Access, WARP};
-use crate::error::Result;
+use crate::axis::Axis;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,9 @@ impl Layout {
     ) -> Result<Conflicts> {
         Layout::check_bits(bits)?;
         self.admit(shape)?;
+        if self.tile().axes() != [Axis::M] {
+            return Err(Error::not_one_axis("conflicts", Axis::M, self.tile().axes()));
+        }
         let lanes = access.lanes(shape, vector, bits)?;
         let per_lane = lanes.first().map_or(1, Vec::len);
         let bytes = (i64::try_from(per_lane).unwrap_or(i64::MAX).saturating_mul(bits) + 7) / 8;

@@ -69,13 +69,16 @@ impl Layout {
             vector = vector.max(lanes.first().map_or(1, |l| i64::try_from(l.len()).unwrap_or(1)));
             touched += lanes.iter().map(|l| l.len() as u64).sum::<u64>();
         }
-        let plain = Layout::from(tile.clone());
         let ways = |l: &Layout| -> Result<Vec<usize>> {
             accesses.iter().map(|(a, v)| Ok(l.conflicts(shape, bits, a, *v)?.ways)).collect()
         };
         let before = ways(self)?;
-        let mut best =
-            SwizzleChoice { ways: ways(&plain)?, layout: plain, remedy: Remedy::None, before };
+        let mut best = SwizzleChoice {
+            layout: self.clone(),
+            remedy: Remedy::None,
+            ways: before.clone(),
+            before,
+        };
         let mut steps = Steps::up_to(LIMIT);
         let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;

@@ -47,6 +47,8 @@ impl Layout {
         inner_shape: &[i64],
     ) -> Result<Option<Layout>> {
         let op = "is_tile_inner";
+        self.admit(inner_shape)?;
+        tiled.admit(tiled_shape)?;
         if self.unpadded(op)?.swizzle() != tiled.unpadded(op)?.swizzle() {
             return Ok(None);
         }
@@ -69,11 +71,14 @@ impl Layout {
     ) -> Result<Option<Layout>> {
         let outer = plain(self, "is_tile_outer")?;
         let tiled_tile = tiled.unpadded("is_tile_outer")?.tile();
+        self.admit(outer_shape)?;
+        tiled.admit(tiled_shape)?;
         let Some(inner_shape) = quotient(tiled_shape, outer_shape)? else { return Ok(None) };
         let shape = interleaved(outer_shape, &inner_shape);
         let Some(parts) = split(tiled_tile, &shape)? else { return Ok(None) };
-        for inner in inner_candidates(&parts, outer)? {
-            let again = interleave(&scaled(outer, &inner)?, outer_shape, &inner, &inner_shape)?;
+        for inner in inner_candidates(&parts, &outer.group(outer_shape)?.0)? {
+            let Ok(outer) = scaled(outer, &inner) else { continue };
+            let again = interleave(&outer, outer_shape, &inner, &inner_shape)?;
             if Layout::from(again).difference(&tiled_tile.clone().into())?.is_none() {
                 return tiled.with_tile(inner).map(Some);
             }
@@ -85,8 +90,19 @@ impl Layout {
 /// The outer layout with every stride, replica and offset multiplied by the inner span.
 fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
     let scale = |value: i64, axis: Axis| {
+        let span = inner.span(axis);
+        if span <= 0 && value != 0 && inner.size() > 0 {
+            // Tiles would fall onto one another, or run backwards.
+            return Err(Error::BadParameter {
+                what: "the span of the inner layout",
+                value: span,
+                accepted: format!(
+                    "to be tiled along `{axis}` it must reach coordinate 0 or beyond"
+                ),
+            });
+        }
         value
-            .checked_mul(inner.span(axis))
+            .checked_mul(span)
             .ok_or_else(|| Error::overflow(format!("an outer stride on `{axis}`")))
     };
     let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
@@ -122,20 +138,25 @@ fn divided(sum: &TileLayout, inner: &TileLayout) -> Result<Option<TileLayout>> {
     }
 }
 
+/// Replicas whose every share is tried.
+const MAX_SHARED: usize = 8;
+
 /// Inner layouts that could have been tiled: the odd dimensions with each way to share out the
 /// replicas, and the offset that solves `O = outer_O * span(inner) + inner_O`.
 fn inner_candidates(parts: &Parts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
     let tiled = parts.sum.canonical();
-    let mut shares: Vec<Vec<Iter>> = vec![tiled.replica().to_vec()];
-    if !outer.replica().is_empty() {
+    let mut shares: Vec<Vec<Iter>> = Vec::new();
+    if outer.replica().is_empty() {
+        shares.push(tiled.replica().to_vec());
+    } else {
         // The outer replicas were scaled by a span that the shard usually tells.
-        let spans = parts
+        let spans: Vec<(Axis, i64)> = parts
             .left
             .iter()
             .zip(outer.shard())
             .filter(|(t, o)| o.extent > 1 && o.stride != 0 && t.stride % o.stride == 0)
-            .map(|(t, o)| (t.axis, t.stride / o.stride));
-        let spans: Vec<(Axis, i64)> = spans.collect();
+            .map(|(t, o)| (t.axis, t.stride / o.stride))
+            .collect();
         let inner = TileLayout::of(parts.right.clone())?;
         let span_on = |axis: Axis| {
             spans.iter().find(|(a, _)| *a == axis).map_or(inner.span(axis), |(_, s)| *s)
@@ -146,7 +167,16 @@ fn inner_candidates(parts: &Parts<'_>, outer: &TileLayout) -> Result<Vec<TileLay
             .iter()
             .map(|it| Iter { stride: it.stride.saturating_mul(span_on(it.axis)), ..*it })
             .collect();
-        shares = without(tiled.replica(), &scaled).into_iter().collect();
+        shares.extend(without(tiled.replica(), &scaled));
+        // Where it does not, the inner layout has some of the replicas: each choice is tried, and
+        // whoever asked proves the result.
+        let all = tiled.replica();
+        if all.len() <= MAX_SHARED {
+            for choice in 0..1u32 << all.len() {
+                let some = all.iter().enumerate().filter(|(k, _)| choice >> k & 1 == 1);
+                shares.push(some.map(|(_, it)| *it).collect());
+            }
+        }
     }
     let mut candidates = Vec::new();
     for replica in shares {

@@ -43,12 +43,7 @@ impl Layout {
         if let Some(place) = self.gap()? {
             return Err(Error::NotCovered { place: Box::new(place) });
         }
-        if self.distinct_copies()? > 1 {
-            return Err(Error::NotExpressible {
-                reason: "each element has several places (take the layout of one replica)".into(),
-                index: 0,
-            });
-        }
+        self.one_place_each()?;
         let inverse = build(self.tile(), Cover::Exact)?;
         self.unswizzle(inverse)
     }
@@ -60,22 +55,20 @@ impl Layout {
         if let Some((a, b, place)) = self.clash()? {
             return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
+        self.one_place_each()?;
         let inverse = build(self.tile(), Cover::Left)?;
-        let single = TileLayout::new(
-            self.tile().shard().to_vec(),
-            Vec::new(),
-            self.tile().offset().iter().copied(),
-        )?;
-        if let [_] = inverse.axes.as_slice() {
-            let back = compose_tiles(inverse.layout.tile(), &single)?;
-            let identity = TileLayout::row_major(&[self.size()])?;
-            if let Some(crate::Difference::At { index, .. }) =
-                Layout::from(back).difference(&identity.into())?
-            {
-                return Err(no_chain(index));
-            }
-        }
         self.unswizzle(inverse)
+    }
+
+    /// An element with several places has no one place to come back from.
+    fn one_place_each(&self) -> Result<()> {
+        if self.distinct_copies()? == 1 {
+            return Ok(());
+        }
+        Err(Error::NotExpressible {
+            reason: "each element has several places (take the layout of one replica)".into(),
+            index: 0,
+        })
     }
 
     /// A layout `R` on the places `[0, n)` with `L(R(p)) = p`, for the largest `n` that nested
@@ -190,6 +183,12 @@ fn no_chain(index: i64) -> Error {
 
 /// Per axis, the chain of iters by rising stride becomes the digits of the place.
 fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
+    if tile.size() == 0 {
+        let axes: Vec<Axis> =
+            if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
+        let shape = vec![0; axes.len()];
+        return Ok(Inverse { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
+    }
     let mut weight = 1;
     let mut iters = Vec::new();
     for it in tile.shard().iter().rev() {
@@ -203,6 +202,9 @@ fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
             iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
         chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
         let (digits, base) = axis_digits(tile, *axis, &chain, cover)?;
+        if cover == Cover::Left {
+            prove_axis(tile, *axis, &iters, &digits, base)?;
+        }
         start += base;
         let extent: i64 = digits.iter().map(|(e, _)| *e).product();
         shape.push(extent);
@@ -210,6 +212,29 @@ fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
     }
     let offset = (start != 0).then_some((Axis::M, start));
     Ok(Inverse { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+}
+
+/// Proves that the digits of one axis give back what its iters put there: gaps and offsets make that
+/// less than obvious.
+fn prove_axis(
+    tile: &TileLayout,
+    axis: Axis,
+    iters: &[Weighted],
+    digits: &[(i64, i64)],
+    base: i64,
+) -> Result<()> {
+    let mine = || iters.iter().rev().filter(|w| w.it.axis == axis);
+    let there = mine().map(|w| Iter::mem(w.it.extent, w.it.stride)).collect();
+    let there = TileLayout::new(there, Vec::new(), [(Axis::M, tile.offset_on(axis))])?;
+    let back = digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)).collect();
+    let back = TileLayout::new(back, Vec::new(), [(Axis::M, base)])?;
+    let want = TileLayout::of(mine().map(|w| Iter::mem(w.it.extent, w.weight)).collect())?;
+    let got = compose_tiles(&back, &there)?;
+    match Layout::from(got).difference(&want.into())? {
+        None => Ok(()),
+        Some(crate::Difference::At { index, .. }) => Err(no_chain(index)),
+        Some(crate::Difference::Size(..)) => Err(no_chain(0)),
+    }
 }
 
 /// The digits (extent, stride) of a coordinate on one axis, innermost first, and the constant that

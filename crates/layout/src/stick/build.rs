@@ -14,7 +14,7 @@ impl StickLayout {
     }
 
     /// The default layout in a named device format, for a host with the given strides (row-major
-    /// ones where none are given).
+    /// ones where none are given); a host that is not dense counts with its own strides.
     ///
     /// A tensor that is stored in another format than its dtype's own, such as float32 that is
     /// down-cast on its way to the device, is built here.
@@ -24,7 +24,9 @@ impl StickLayout {
         format: DataFormat,
     ) -> Result<StickLayout> {
         let host = host_of(size, stride)?;
-        let inner = host.canonical();
+        // A slice of a larger tensor has row-major strides of its own.
+        let own = Strided::new(size, &host.own_strides()?, 0)?;
+        let inner = own.canonical();
         let order: Vec<i64> = (0..).take(inner.rank()).collect();
         let layout = from_order(&inner, format, &order)?;
         Ok(StickLayout { host: Some(host), ..layout })

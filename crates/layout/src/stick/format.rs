@@ -243,7 +243,10 @@ impl Dtype {
         };
         let known = Dtype::ALL.iter().copied().find(|d| d.name() == bare);
         // A name is user input of any length: quote enough to recognise it.
-        known.ok_or_else(|| Dtype::unsupported(name.chars().take(64).collect()))
+        known.ok_or_else(|| Error::UnknownDtype {
+            dtype: name.chars().take(64).collect(),
+            known: Dtype::ALL.iter().map(|d| d.name()).collect::<Vec<_>>().join(", "),
+        })
     }
 
     /// The format of its elements in host memory.
