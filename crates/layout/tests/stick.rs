@@ -340,12 +340,20 @@ fn broadcast_hosts_keep_their_own_places() {
     assert_eq!(fields(&l), (vec![1, 4, 64], vec![64, 0, 1]));
     check_laws(&l);
     check_laws(&f16(&[1, 4, 64], &[64, 0, 1]).with_host(&[4, 6], Some(&[0, 1])).unwrap());
-    let stick = StickLayout::default_in(&[4, 130], Some(&[1, 0]), DataFormat::SEN169_FP16).unwrap();
+    // An order of dimensions takes the strides as they are; the default layout of a host that is not
+    // dense is that of its own strides, as the recorded transfers have it.
+    let order = &[0, 1];
+    let stick =
+        StickLayout::with_dim_order(&[4, 130], Some(&[1, 0]), Dtype::Float16, order).unwrap();
     assert_eq!(fields(&stick), (vec![3, 4, 64], vec![0, 1, 0]));
     check_laws(&stick);
-    let two =
-        StickLayout::default_in(&[3, 5, 7], Some(&[0, 0, 1]), DataFormat::SEN169_FP16).unwrap();
-    check_laws(&two);
+    let own = StickLayout::default_in(&[40, 130], Some(&[1, 0]), DataFormat::SEN169_FP16).unwrap();
+    assert_eq!(fields(&own), (vec![3, 40, 64], vec![64, 130, 1]));
+    check_laws(&own);
+    let order = &[0, 1, 2];
+    check_laws(
+        &StickLayout::with_dim_order(&[3, 5, 7], Some(&[0, 0, 1]), Dtype::Float16, order).unwrap(),
+    );
     // An expanded host on a layout without broadcast dimensions is read row-major.
     check_laws(&f16(&[3, 40, 64], &[64, 130, 1]).with_host(&[40, 130], Some(&[1, 0])).unwrap());
     let missing = l.with_own_strides(&[4, 9, 6], &[0, 0, 1]).unwrap();
