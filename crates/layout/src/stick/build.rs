@@ -29,7 +29,7 @@ impl StickLayout {
         let inner = own.canonical();
         let order: Vec<i64> = (0..).take(inner.rank()).collect();
         let layout = from_order(&inner, format, &order)?;
-        Ok(StickLayout { host: Some(host), ..layout })
+        Ok(StickLayout { host: Some(own), ..layout })
     }
 
     /// The layout for an order of the host dimensions, of which the last is cut into sticks.
