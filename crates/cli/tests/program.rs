@@ -210,9 +210,91 @@ fn a_closed_pipe_is_no_error() {
     assert!(out.stderr.is_empty(), "{}", text(&out.stderr));
 }
 
+/// A folder that is removed at the end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("zellige-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn move_goes_to_sticks_and_back() {
+    use zellige_files::{Kind, NewTensor, read_all, write_all};
+    use zellige_layout::Dtype;
+    let folder = Folder::new("move");
+    let data: Vec<u8> = (0..40u16 * 100).flat_map(u16::to_le_bytes).collect();
+    for (input, kind) in
+        [("a.npy", Kind::Npy), ("a.safetensors", Kind::Safetensors), ("a.npz", Kind::Npz)]
+    {
+        let tensor = NewTensor::new("a", Dtype::Int16, [40, 100]);
+        write_all(folder.file(input), &[(tensor, &data)], kind).expect("written");
+        let (from, sticks, back) = (folder.file(input), folder.file("s.npy"), folder.file("b.npz"));
+        let out = stdout(&["move", &from, &sticks, "--to", "spyre", "--verify", "--memory", "1"]);
+        assert!(out.contains("[2, 40, 64]") && out.contains("read back and equal"), "{out}");
+        let (info, image) = read_all(&sticks, None).expect("readable");
+        assert_eq!(info.shape(), [2, 40, 64]);
+        for (row, column) in [(0, 0), (1, 70), (39, 99)] {
+            let at = (column / 64 * 40 + row) * 64 + column % 64;
+            let value = u16::from_le_bytes([image[2 * at], image[2 * at + 1]]);
+            assert_eq!(usize::from(value), row * 100 + column);
+        }
+        assert_eq!(image[2 * (40 * 64 + 50)..][..2], [0, 0], "padding is zero");
+        let args =
+            ["move", &sticks, &back, "--from", "spyre", "--shape", "40,100", "--to", "row-major"];
+        stdout(&args);
+        assert_eq!(read_all(&back, None).expect("readable").1, data);
+    }
+    let a = folder.file("a.npy");
+    for (args, part) in [
+        (vec!["move", &a, &a, "--to", "spyre"], "the same file"),
+        (vec!["move", &a, "x.foo", "--to", "spyre"], ".npy, .npz or .safetensors"),
+        (vec!["move", &a, "x.npy", "--to", "S[7]"], "7"),
+        (vec!["move", &a, "x.npy", "--to", "S[(40,100):(1,1)]"], "share the place"),
+        (vec!["move", "/no/such.npy", "x.npy", "--to", "spyre"], "/no/such.npy"),
+        (vec!["move", &a, "x.npy", "--to", "spyre", "--tensor", "z"], "z"),
+    ] {
+        let out = zellige(&args);
+        assert!(matches!(out.status.code(), Some(2 | 3)), "{args:?}: {:?}", out.status);
+        assert!(text(&out.stderr).contains(part), "{args:?}: {}", text(&out.stderr));
+    }
+    assert!(!std::path::Path::new("x.npy").exists());
+}
+
+#[test]
+fn dma_names_both_sides() {
+    let out = stdout(&["dma", "--size", "40,240", "--dtype", "float16"]);
+    assert!(
+        out.contains("host strides [64, 240, 1]") && out.contains("device strides [2560, 64, 1]"),
+        "{out}"
+    );
+    let json: Value =
+        serde_json::from_str(&stdout(&["dma", "--size", "40,240", "--dtype", "float16", "--json"]))
+            .expect("JSON");
+    assert_eq!(json["dci"]["dcsi_"][1]["offset_dst_"], 7680);
+    let slice = stdout(&[
+        "dma", "--size", "40,60", "--stride", "120,1", "--offset", "60", "--dtype", "float16",
+    ]);
+    assert!(slice.contains("from 60"), "{slice}");
+    assert_eq!(zellige(&["dma", "--size", "4", "--dtype", "float64"]).status.code(), Some(2));
+}
+
 #[test]
 fn help_has_examples() {
-    for command in ["show", "map", "check", "presets", "ask"] {
+    for command in ["show", "map", "check", "move", "dma", "presets", "ask"] {
         let help = stdout(&[command, "--help"]);
         assert!(
             help.contains("Examples:") && help.contains(&format!("zellige {command}")),
