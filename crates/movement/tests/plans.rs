@@ -167,3 +167,46 @@ fn recorded_descriptors_are_reproduced() {
     }
     assert_eq!(checked, 79);
 }
+
+/// Host views that other implementations transfer wrongly: strided, expanded and permuted sticks,
+/// inexact stride ratios, destinations with strides of their own.
+#[test]
+fn transfers_that_others_get_wrong() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/spyre_extras.json");
+    let text = std::fs::read_to_string(path).expect("the data");
+    let extras: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let ints = |v: &serde_json::Value| -> Vec<i64> {
+        v.as_array().expect("a list").iter().map(|x| x.as_i64().expect("an integer")).collect()
+    };
+    let cases = extras["known_bad_h2d_june"].as_array().expect("a list");
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let (size, stride) = (ints(&case["size"]), ints(&case["cpu_stride"]));
+        let offset = case["offset"].as_i64().expect("an offset");
+        let host =
+            Strided::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
+        let format = zellige_layout::DataFormat::SEN169_FP16;
+        let device =
+            StickLayout::explicit(&ints(&case["device_size"]), &ints(&case["stride_map"]), format)
+                .and_then(|s| s.with_host(&size, Some(&stride)))
+                .and_then(|s| s.lower())
+                .unwrap_or_else(|e| panic!("{case}: {e}"));
+        check(&host, &device, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
+        // Back into the strides of the view; an expanded view has elements that share a place.
+        check(&device, &host, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
+    }
+    // Zero-size tensors move nothing, without complaint.
+    let empty = StickLayout::default(&[4, 0], zellige_layout::Dtype::Float16).expect("a layout");
+    let host = Strided::contiguous(&[4, 0]).and_then(|h| h.to_layout()).expect("a host");
+    let plan = Plan::between(&host, &empty.lower().expect("a layout"), &[4, 0], Fill::Padding)
+        .expect("a plan");
+    assert_eq!((plan.nests().len(), plan.elements()), (0, 0));
+    // Sparse to dense is a move like any other.
+    let order = [0, 1, -1];
+    let sparse =
+        StickLayout::with_dim_order(&[6, 70], None, zellige_layout::Dtype::Float16, &order);
+    let sparse = sparse.and_then(|s| s.lower()).expect("a layout");
+    let dense =
+        StickLayout::default(&[6, 70], zellige_layout::Dtype::Float16).and_then(|s| s.lower());
+    check(&sparse, &dense.expect("a layout"), &[6, 70]).expect("equal");
+}
