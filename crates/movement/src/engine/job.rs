@@ -80,7 +80,7 @@ const TILE_DST: usize = 1 << 13;
 /// Rows of a transpose that are at least this many bytes apart count as far.
 const FAR: usize = 4096;
 /// Far rows that one tile reads.
-const FAR_ROWS: usize = 64;
+const FAR_ROWS: usize = 128;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 

@@ -114,7 +114,7 @@ unsafe fn block<V: Lanes, const E: usize, const R: usize>(
 }
 
 /// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
-const STAGE: usize = 256;
+const STAGE: usize = 512;
 /// Rows nearer than this are read where they are.
 const NEAR: usize = 1024;
 /// Distance between staged rows: not a power of two.
