@@ -31,6 +31,7 @@ mod clip;
 mod cover;
 mod dci;
 mod engine;
+#[cfg(unix)]
 mod mapped;
 mod plan;
 pub mod reference;
@@ -40,5 +41,6 @@ pub use between::Fill;
 pub use buffer::Buffer;
 pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
 pub use engine::{MoveError, Mover};
+#[cfg(unix)]
 pub use mapped::Mapped;
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};
