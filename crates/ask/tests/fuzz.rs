@@ -5,11 +5,11 @@
 //! shapes fit, so that requests reach the algebra and not only the parser. `ZELLIGE_FUZZ_SECONDS`
 //! sets how long it runs (8 where it is not given), `ZELLIGE_FUZZ_SEED` where it starts.
 
+use peak_alloc::PeakAlloc;
 use serde_json::{Map, Value, json};
-use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zellige_ask::{OPERATIONS, answer};
 use zellige_layout::AxisTable;
@@ -22,29 +22,8 @@ const ANSWER_BYTES: usize = 64 << 20;
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// The system allocator, counting what is in use.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        let live = LIVE.fetch_add(block.size(), Ordering::Relaxed) + block.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the system allocator.
-        unsafe { System.alloc(block) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, block: Block) {
-        LIVE.fetch_sub(block.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the system allocator.
-        unsafe { System.dealloc(at, block) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// One valid request per operation, several where the operation has several forms.
 const SEEDS: &[&str] = &[
@@ -536,7 +515,7 @@ fn watch(began: Instant) {
             let started = STARTED.load(Ordering::Relaxed);
             let now = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let hung = started != 0 && now.saturating_sub(started) > SECONDS * 10_000;
-            if hung || LIVE.load(Ordering::Relaxed) > 4 * MEMORY_BYTES {
+            if hung || ALLOCATOR.current_usage() > 4 * MEMORY_BYTES {
                 let line = CURRENT.lock().map(|l| l.clone()).unwrap_or_default();
                 eprintln!(
                     "{}: {}",
@@ -564,14 +543,14 @@ fn thread_time() -> Option<Duration> {
 fn complaint(line: &str) -> Option<String> {
     // One at a time: the memory in use is counted for the whole process.
     let _turn = TURN.lock();
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
     let time = |line: &str| {
         let start = Instant::now();
         (catch_unwind(AssertUnwindSafe(|| answer(line))), start.elapsed())
     };
     let (reply, took) = time(line);
-    let memory = PEAK.load(Ordering::Relaxed) - before;
+    let memory = ALLOCATOR.peak_usage().saturating_sub(before);
     let reply = match reply {
         Ok(r) => r,
         Err(_) => return Some("panicked".into()),
