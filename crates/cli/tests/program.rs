@@ -210,6 +210,31 @@ fn a_closed_pipe_is_no_error() {
     assert!(out.stderr.is_empty(), "{}", text(&out.stderr));
 }
 
+/// Every `$ command` in README.md prints what stands below it.
+#[test]
+fn readme_shows_what_is_printed() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("README.md");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_zellige"));
+    let folder = program.parent().expect("a folder").to_string_lossy().into_owned();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut checked = 0;
+    for block in readme.split("```text\n").skip(1).filter_map(|b| b.split("```").next()) {
+        for part in block.split("$ ").skip(1) {
+            let (command, shown) = part.split_once('\n').expect("a command and its output");
+            let command = format!("{command} 2>&1");
+            let out = Command::new("sh")
+                .args(["-c", &command])
+                .env("PATH", &path)
+                .output()
+                .expect("a shell");
+            assert_eq!(text(&out.stdout).trim_end(), shown.trim_end(), "{command}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 6, "{checked}");
+}
+
 /// A folder that is removed at the end.
 struct Folder(std::path::PathBuf);
 

@@ -180,6 +180,20 @@ proptest! {
     }
 
     #[test]
+    fn contiguous_means_one_after_the_other(l in any_layout()) {
+        let places: Vec<_> = (0..l.size()).map(|i| define(&l, i)).collect();
+        let at = |i: usize| -> Option<i64> {
+            let only = places[i].iter().next().filter(|_| places[i].len() == 1)?;
+            only.keys().all(|a| *a == Axis::M).then(|| only.get(&Axis::M).copied().unwrap_or(0))
+        };
+        let lands_on_m = l.tile().axes().iter().all(|a| *a == Axis::M);
+        let want = lands_on_m && at(0).is_some_and(|first| {
+            (0..places.len()).all(|i| at(i) == Some(first + i64::try_from(i).expect("small")))
+        });
+        prop_assert_eq!(l.is_contiguous().expect("small"), want);
+    }
+
+    #[test]
     fn canonical_is_the_same_function(l in any_layout()) {
         let c = l.canonical().expect("canonical");
         prop_assert_eq!(same(&l, &c), None);

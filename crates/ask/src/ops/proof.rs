@@ -117,25 +117,12 @@ pub(super) fn facts(r: &Request) -> Answer {
         "extent": per_axis(&layout, |a| layout.extent(a))?,
         "size_on": per_axis(&layout, |a| Ok(layout.tile().size_on(a)))?,
         "padding": {"valid": layout.size(), "padded": positions, "count": (positions - held).max(0)},
-        "contiguous": contiguous(&layout)?,
+        "contiguous": layout.is_contiguous()?,
         "replicas": image.copies,
         "scope": scope_of(&layout),
         "clash": clash,
         "gap": image.gap.as_ref().map(crate::json::place),
     }))
-}
-
-/// Element `i` at address `i`, from some first address on.
-fn contiguous(layout: &Layout) -> Result<bool, Fault> {
-    if layout.size() == 0 {
-        return Ok(true);
-    }
-    if layout.tile().axes().iter().any(|a| *a != Axis::M) {
-        return Ok(false);
-    }
-    let first = layout.places(0)?.points().first().map_or(0, |p| p.get(Axis::M));
-    let line = zellige_layout::TileLayout::strided(&[layout.size()], &[1], first)?;
-    Ok(layout.difference(&line.into())?.is_none())
 }
 
 /// The scope pair, or the reason why there is none.

@@ -57,6 +57,19 @@ impl Layout {
         first.map(|i| self.differ_at(other, i)).transpose()
     }
 
+    /// Whether element `i` lives at address `first + i` of `m` and nowhere else, for some `first`.
+    pub fn is_contiguous(&self) -> Result<bool> {
+        if self.size() == 0 {
+            return Ok(true);
+        }
+        if self.tile().axes().iter().any(|a| *a != Axis::M) {
+            return Ok(false);
+        }
+        let first = self.places(0)?.points().first().map_or(0, |p| p.get(Axis::M));
+        let line = TileLayout::strided(&[self.size()], &[1], first)?;
+        Ok(self.difference(&line.into())?.is_none())
+    }
+
     fn same_places(&self, other: &Layout, i: i64) -> bool {
         normal(&self.places_unchecked(i).points()) == normal(&other.places_unchecked(i).points())
     }
