@@ -299,6 +299,42 @@ fn move_goes_to_sticks_and_back() {
     assert!(!std::path::Path::new("x.npy").exists());
 }
 
+/// Two gibibytes through 512 MiB of address space. Runs in `./test --long`, which sets ZELLIGE_LONG:
+/// it takes half a minute and four gibibytes of disk.
+#[test]
+fn a_file_larger_than_memory_is_moved_when_long() {
+    use std::io::{Seek, SeekFrom};
+    if std::env::var_os("ZELLIGE_LONG").is_none() {
+        return;
+    }
+    let folder = Folder::new("long");
+    let (input, output) = (folder.file("a.npy"), folder.file("b.npy"));
+    let tensor = zellige_files::NewTensor::new("a", zellige_layout::Dtype::Float16, [16384, 65536]);
+    let writer =
+        zellige_files::Writer::create(&input, &[tensor], zellige_files::Kind::Npy).expect("a file");
+    // Every row begins with its number; the rest are holes.
+    for row in 0..16384u64 {
+        let number = u16::try_from(row).expect("small").to_le_bytes();
+        writer.write_at(0, row * 65536 * 2, &number).expect("written");
+    }
+    writer.finish().expect("renamed");
+    let program = env!("CARGO_BIN_EXE_zellige");
+    let limited =
+        format!("ulimit -v 524288 && exec {program} move {input} {output} --to spyre --memory 128");
+    let out = Command::new("sh").args(["-c", &limited]).output().expect("a shell");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let container = zellige_files::Container::open(&output).expect("readable");
+    let info = container.only().expect("one tensor");
+    assert_eq!(info.shape(), [1024, 16384, 64]);
+    let mut number = [0; 2];
+    for row in (0..16384u64).step_by(97) {
+        container.source(info).expect("a source").read_at(&mut number, row * 128).expect("inside");
+        assert_eq!(u64::from(u16::from_le_bytes(number)), row);
+    }
+    let mut file = std::fs::File::open(&output).expect("readable");
+    assert!(file.seek(SeekFrom::End(0)).expect("an end") > 2 << 30);
+}
+
 #[test]
 fn dma_names_both_sides() {
     let out = stdout(&["dma", "--size", "40,240", "--dtype", "float16"]);

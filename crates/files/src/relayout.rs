@@ -75,20 +75,21 @@ impl Relayout<'_> {
             let part = plan.clip(elements(done), elements(done + len));
             let target = &mut buffer[..len];
             target.fill(0);
-            let (low, high) = part.src_window();
-            let part = part.with_source_at(low);
-            let mover = Mover::new(&part, width)?;
             match (&inflated, info.data_offset()) {
                 (Some(whole), _) => {
-                    let start = usize::try_from(low).unwrap_or(0) * width;
-                    mover.run(&whole[start..], target, fill.as_deref(), self.threads)?;
+                    Mover::new(&part, width)?.run(whole, target, fill.as_deref(), self.threads)?;
                 }
                 (None, offset) => {
-                    let bytes = usize::try_from(high - low).unwrap_or(0) * width;
-                    let at = offset.unwrap_or(0) + u64::try_from(low).unwrap_or(0) * width as u64;
-                    let map = Mapped::new(from.file(), at, bytes)
-                        .map_err(|e| RelayoutError::Map(Arc::new(e)))?;
-                    mover.run(&map, target, fill.as_deref(), self.threads)?;
+                    for part in part.split_source(elements(slab)) {
+                        let (low, high) = part.src_window();
+                        let bytes = usize::try_from(high - low).unwrap_or(0) * width;
+                        let at =
+                            offset.unwrap_or(0) + u64::try_from(low).unwrap_or(0) * width as u64;
+                        let map = Mapped::new(from.file(), at, bytes)
+                            .map_err(|e| RelayoutError::Map(Arc::new(e)))?;
+                        let mover = Mover::new(&part.with_source_at(low), width)?;
+                        mover.run(&map, target, fill.as_deref(), self.threads)?;
+                    }
                 }
             }
             info.swap(target);

@@ -43,6 +43,38 @@ impl Plan {
         Plan { nests, fills, elements: written, copies: 1, src_range, dst_range }
     }
 
+    /// Plans that together are this one, each reading no more than `most` adjacent source elements
+    /// where its loops allow: a source larger than memory is then mapped part by part.
+    ///
+    /// Fills go with the first.
+    pub fn split_source(&self, most: i64) -> Vec<Plan> {
+        let (low, high) = self.src_window();
+        if high - low <= most.max(1) {
+            return vec![self.clone()];
+        }
+        let mut nests = Vec::new();
+        for nest in &self.nests {
+            for (a, b) in &nest.starts {
+                halve(&nest.loops, *a, *b, most.max(1), &mut nests);
+            }
+        }
+        let mut fills = self.fills.clone();
+        nests
+            .into_iter()
+            .map(|nest| {
+                let nests = vec![nest];
+                Plan {
+                    elements: nests[0].elements(),
+                    copies: 1,
+                    src_range: Plan::range(&nests, |s| s.0, |l| l.src),
+                    dst_range: self.dst_range,
+                    fills: std::mem::take(&mut fills),
+                    nests,
+                }
+            })
+            .collect()
+    }
+
     /// The source addresses it reads: from the first to one past the last.
     pub fn src_window(&self) -> (i64, i64) {
         self.src_range.map_or((0, 0), |(low, high)| (low, high + 1))
@@ -72,6 +104,23 @@ impl Plan {
             }
         }
         range
+    }
+}
+
+/// Halves the loop with the widest reach in the source until the whole reads at most `most`.
+fn halve(loops: &[Loop], a: i64, b: i64, most: i64, out: &mut Vec<Nest>) {
+    let (down, up) = reach(loops, |l| l.src);
+    let widest = (0..loops.len()).max_by_key(|i| ((loops[*i].range - 1) * loops[*i].src).abs());
+    let widest = widest.filter(|i| loops[*i].range > 1 && loops[*i].src != 0);
+    let (true, Some(i)) = (up - down >= most, widest) else {
+        out.push(Nest { loops: loops.to_vec(), starts: vec![(a, b)] });
+        return;
+    };
+    let first = loops[i].range / 2;
+    for (range, skip) in [(first, 0), (loops[i].range - first, first)] {
+        let mut part = loops.to_vec();
+        part[i].range = range;
+        halve(&part, a + skip * loops[i].src, b + skip * loops[i].dst, most, out);
     }
 }
 

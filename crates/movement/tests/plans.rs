@@ -46,6 +46,21 @@ fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError>
         }
         prop_assert_eq!(&parts, &want, "slabs of {}: {:?} -> {:?}", slab, src, dst);
     }
+    for most in [1, 5, 40] {
+        let mut parts = vec![0u32; len(dst)];
+        for part in plan.split_source(most) {
+            let (low, high) = part.src_window();
+            prop_assert!(high - low <= most || part.nests().iter().all(|n| n.loops.is_empty()));
+            let low_at = usize::try_from(low).expect("0 or more");
+            reference::run_plan(
+                &part.with_source_at(low),
+                &from[low_at..],
+                &mut parts,
+                Some(9_999_999),
+            );
+        }
+        prop_assert_eq!(&parts, &want, "source parts of {}: {:?} -> {:?}", most, src, dst);
+    }
     prop_assert!(plan.src_len() <= i64::try_from(from.len()).expect("small"));
     prop_assert!(plan.dst_len() <= i64::try_from(got.len()).expect("small"));
     Ok(())
