@@ -152,6 +152,46 @@ fn turns(reps: usize, things: &mut [&mut dyn FnMut()]) -> Vec<f64> {
     times.into_iter().map(median).collect()
 }
 
+/// Median nanoseconds of a short call.
+fn nanoseconds(mut call: impl FnMut()) -> f64 {
+    let rounds = (0..31).map(|_| {
+        let start = Instant::now();
+        for _ in 0..1000 {
+            call();
+        }
+        start.elapsed().as_secs_f64() * 1e6
+    });
+    median(rounds.collect())
+}
+
+/// What a move costs before its first byte: planning, and a call of a planned move of 64 bytes.
+fn overhead() {
+    let size = [8, 32, 2048, 128];
+    let pairs = [
+        ("planning, 2-D to sticks, padded", vec![4095i64, 4097]),
+        ("planning, 4-D to sticks", size.to_vec()),
+        ("planning, 6-D to sticks, padded", vec![2, 3, 4, 5, 6, 100]),
+    ];
+    println!("\n| overhead | goal | median |\n|---|---:|---:|");
+    for (name, size) in pairs {
+        let (src, dst) = (row_major(&size), sticks(&size));
+        let time = nanoseconds(|| {
+            let plan = Plan::between(&src, &dst, &size, Fill::Padding);
+            std::hint::black_box(plan.expect("a plan"));
+        });
+        println!("| {name} | 20 us | {:.1} us |", time / 1e3);
+    }
+    let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
+    let plan = Plan::between(&src, &dst, &[8, 4], Fill::Leave).expect("a plan");
+    let mover = Mover::new(&plan, 2).expect("a mover");
+    let (from, mut to) = (Buffer::zeroed(64), Buffer::zeroed(64));
+    let time = nanoseconds(|| {
+        mover.run(&from, &mut to, None, 1).expect("long enough");
+        std::hint::black_box(&mut to);
+    });
+    println!("| call of a planned 8x4 f16 transpose | 150 ns | {time:.0} ns |");
+}
+
 fn main() {
     if cfg!(debug_assertions) {
         eprintln!("warning: a debug build; run with --release");
@@ -204,5 +244,8 @@ fn main() {
             one / ceiling,
             two / ceiling_of_two
         );
+    }
+    if words.is_empty() {
+        overhead();
     }
 }
