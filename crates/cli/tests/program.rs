@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 fn zellige(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zellige"))
@@ -22,14 +22,18 @@ fn stdout(args: &[&str]) -> String {
     text(&out.stdout)
 }
 
-/// Runs `zellige ask` over some input.
-fn ask(input: &[u8]) -> Vec<Value> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+fn spawn_ask() -> Child {
+    Command::new(env!("CARGO_BIN_EXE_zellige"))
         .arg("ask")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the program starts");
+        .expect("the program starts")
+}
+
+/// Runs `zellige ask` over some input.
+fn ask(input: &[u8]) -> Vec<Value> {
+    let mut child = spawn_ask();
     let mut stdin = child.stdin.take().expect("piped");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -177,12 +181,7 @@ fn ask_answers_every_line_in_order() {
 #[test]
 fn ask_answers_before_the_next_question_arrives() {
     use std::io::{BufRead, BufReader};
-    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
-        .arg("ask")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child = spawn_ask();
     let mut stdin = child.stdin.take().expect("piped");
     let mut answers = BufReader::new(child.stdout.take().expect("piped")).lines();
     for i in 0..3 {
@@ -299,14 +298,11 @@ fn move_goes_to_sticks_and_back() {
     assert!(!std::path::Path::new("x.npy").exists());
 }
 
-/// Two gibibytes through 512 MiB of address space. Runs in `./test --long`, which sets ZELLIGE_LONG:
-/// it takes half a minute and four gibibytes of disk.
+/// Two gibibytes through 512 MiB of address space.
 #[test]
-fn a_file_larger_than_memory_is_moved_when_long() {
+#[ignore = "./test --long runs it: half a minute and four gibibytes of disk"]
+fn long_a_file_larger_than_memory_is_moved() {
     use std::io::{Seek, SeekFrom};
-    if std::env::var_os("ZELLIGE_LONG").is_none() {
-        return;
-    }
     let folder = Folder::new("long");
     let (input, output) = (folder.file("a.npy"), folder.file("b.npy"));
     let tensor = zellige_files::NewTensor::new("a", zellige_layout::Dtype::Float16, [16384, 65536]);

@@ -294,14 +294,14 @@ impl Builder {
                 dst_range = Some(dst_range.map_or((lo, hi), |(a, b)| (a.min(lo), b.max(hi))));
             }
         }
-        for (what, r) in [("the source", src_range), ("the destination", dst_range)] {
-            if let Some((low, _)) = r.filter(|(low, _)| *low < 0) {
+        let lowest = [
+            ("the lowest source address", src_range),
+            ("the lowest destination address", dst_range),
+        ];
+        for (what, range) in lowest {
+            if let Some((low, _)) = range.filter(|(low, _)| *low < 0) {
                 return Err(Error::BadParameter {
-                    what: if what == "the source" {
-                        "the lowest source address"
-                    } else {
-                        "the lowest destination address"
-                    },
+                    what,
                     value: low,
                     accepted: "buffers begin at address 0; give the layout an offset".into(),
                 });
