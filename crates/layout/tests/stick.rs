@@ -694,6 +694,61 @@ fn device_coordinates_of_accesses() {
     assert_eq!(l.device_access(&[Loop { range: 0, step: 5 }], 0).unwrap().overrun(), None);
 }
 
+/// One step of making a view; what does not apply leaves it as it is.
+fn change(v: &Strided, kind: u8, a: i64, b: i64, c: i64) -> Strided {
+    let rank = i64::try_from(v.rank()).unwrap().max(1);
+    let (d, e) = (a % rank, b % rank);
+    let n = v.size().get(usize::try_from(d).unwrap()).copied().unwrap_or(1).max(1);
+    let made = match kind {
+        0 => v.transpose(d, e),
+        1 => v.slice(d, Some(b % n), Some(b % n + 1 + c % n), 1),
+        2 => v.slice(d, Some(b % n), None, 1 + c % 4),
+        3 => v.select(d, b % n),
+        4 => v.unsqueeze(d).and_then(|u| {
+            let mut size = u.size().to_vec();
+            size[usize::try_from(d).unwrap()] = 1 + c % 5;
+            u.expand(&size)
+        }),
+        _ => v.view(&[v.numel()]),
+    };
+    made.unwrap_or_else(|_| v.clone())
+}
+
+proptest! {
+    /// The layout of a view puts every element where the identity says, and plain views are never
+    /// refused.
+    #[test]
+    fn layouts_of_views(
+        size in prop::collection::vec(1i64..150, 1..4),
+        order in 0usize..6,
+        steps in prop::collection::vec((0u8..6, 0i64..1000, 0i64..1000, 0i64..1000), 0..4),
+    ) {
+        let mut size = size;
+        size.truncate(if size.iter().product::<i64>() > 60_000 { 2 } else { 3 });
+        let mut dims: Vec<i64> = (0..i64::try_from(size.len()).unwrap()).collect();
+        let n = dims.len();
+        dims.rotate_left(order % n);
+        let l = StickLayout::with_dim_order(&size, None, Dtype::Float16, &dims).unwrap();
+        let base = Strided::contiguous(&size).unwrap();
+        let mut view = base;
+        for (kind, a, b, c) in &steps {
+            view = change(&view, *kind, *a, *b, *c);
+        }
+        let plain = steps.iter().all(|s| s.0 != 5 && s.0 != 2);
+        match l.view_layout(&view) {
+            Err(e) => prop_assert!(!plain, "{l}: {view:?}: {e}"),
+            Ok(layout) => {
+                prop_assert_eq!(layout.size(), view.numel());
+                for i in (0..view.numel()).step_by(1 + usize::try_from(view.numel() / 500).unwrap()) {
+                    let p = layout.places(i).unwrap().points()[0].get(Axis::M);
+                    let at = view.address(&unflatten(view.size(), i)).unwrap();
+                    prop_assert_eq!(l.offset_of(&unflatten(l.device_size(), p)), Ok(at), "{} {:?}", l, view);
+                }
+            }
+        }
+    }
+}
+
 /// Numbers of every magnitude, small ones often.
 fn number() -> impl Strategy<Value = i64> {
     prop_oneof![-2i64..9, -2i64..9, (0u32..63).prop_map(|b| 1 << b), any::<i64>()]
@@ -732,6 +787,9 @@ proptest! {
             }
             if let Ok(m) = l.padding_map() {
                 let _ = (m.element_at(a), m.element_at(0), m.padding());
+            }
+            if let Ok(view) = Strided::new(&[a, 3], &[b, a], b) {
+                let _ = l.view_layout(&view);
             }
             let loops = [Loop { range: a, step: b }, Loop { range: 3, step: a }];
             if let Ok(access) = l.device_access(&loops, b) {

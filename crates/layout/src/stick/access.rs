@@ -138,6 +138,13 @@ impl StickLayout {
     /// The stick coordinate comes out as one variable, one variable modulo the stick, or none,
     /// plus a constant; an access that would need anything else is refused.
     pub fn device_access(&self, loops: &[Loop], offset: i64) -> Result<DeviceAccess> {
+        let access = self.decomposed(loops, offset)?;
+        self.check_stick(&access.coordinates)?;
+        Ok(access)
+    }
+
+    /// The same, whatever the stick coordinate comes out as.
+    pub(super) fn decomposed(&self, loops: &[Loop], offset: i64) -> Result<DeviceAccess> {
         self.standard()?;
         let mut coordinates = vec![Expr::default(); self.device_rank()];
         let mut order: Vec<usize> = (0..self.device_rank())
@@ -173,7 +180,6 @@ impl StickLayout {
                 self.decompose(var, *l, &order, &mut coordinates)?;
             }
         }
-        self.check_stick(&coordinates)?;
         let device_size = self.device_size.clone();
         Ok(DeviceAccess { loops: loops.to_vec(), coordinates, device_size })
     }
@@ -215,6 +221,9 @@ impl StickLayout {
                 return refuse(j, "falls between two of its steps");
             }
             let divisor = stride / l.step;
+            if modulus.is_some_and(|m| m % divisor != 0) {
+                return refuse(j, "does not divide the next larger stride");
+            }
             // A dimension with the stride of the one before it gets nothing that is left.
             if modulus != Some(divisor) {
                 out[j].terms.push(Term { var, multiplier: 1, divisor, modulus });

@@ -13,6 +13,7 @@
 //! | `arrangement` | orders of lanes left behind by dtype conversion |
 //! | `change` | another stick dimension, another format |
 //! | `access` | loops over a view, as device coordinates |
+//! | `view` | the layout of a view |
 
 mod access;
 mod arrangement;
@@ -22,6 +23,7 @@ mod dim_map;
 mod format;
 mod lower;
 mod padding;
+mod view;
 
 pub use access::{DeviceAccess, Expr, Loop, Term};
 pub use arrangement::Arrangement;
