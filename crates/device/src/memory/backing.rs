@@ -1,0 +1,93 @@
+//! Host memory behind a block.
+
+use super::allocator::GRANULE;
+use crate::error::{DeviceError, Result};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+/// From this many bytes on a block has a mapping of its own, whose pages exist once touched; below,
+/// the heap pools it, as a hundred thousand mappings would exceed what systems allow a process.
+const MAPPED: usize = 1 << 20;
+/// Bytes of a huge page: from here on they are asked for.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 2 << 20;
+/// Alignment of every backing: a stick, which is two cache lines.
+const ALIGN: usize = 128;
+const _: () = assert!(ALIGN as u64 == GRANULE);
+
+/// Owned bytes that read as zero at first, at a stick's boundary.
+///
+/// Every block gets fresh ones and frees them, so no byte of a freed block is ever seen again.
+#[derive(Debug)]
+pub(super) struct Backing {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Backing {
+    pub(super) fn zeroed(len: usize) -> Result<Backing> {
+        if len == 0 {
+            // Aligned like every other, so that callers need not tell an empty block apart.
+            let start = NonNull::without_provenance(
+                std::num::NonZeroUsize::new(ALIGN).expect("an alignment is not zero"),
+            );
+            return Ok(Backing { start, len });
+        }
+        let refused = |reason: String| DeviceError::HostMemory { asked: len as u64, reason };
+        #[cfg(unix)]
+        if len >= MAPPED {
+            return Ok(Backing { start: map(len).map_err(|e| refused(e.to_string()))?, len });
+        }
+        let layout = Layout::from_size_align(len, ALIGN).map_err(|e| refused(e.to_string()))?;
+        // SAFETY: the layout has a nonzero size.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(raw).ok_or_else(|| refused("the heap is full".into()))?;
+        Ok(Backing { start, len })
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+#[cfg(unix)]
+fn map(len: usize) -> std::io::Result<NonNull<u8>> {
+    #[cfg(target_os = "linux")]
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[cfg(not(target_os = "linux"))]
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANON;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh anonymous mapping at an address that the kernel chooses.
+    let raw = unsafe { libc::mmap(std::ptr::null_mut(), len, access, FLAGS, -1, 0) };
+    if raw == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    #[cfg(target_os = "linux")]
+    if len >= HUGE {
+        // SAFETY: the range was just mapped; the advice changes no contents and may be refused.
+        unsafe { libc::madvise(raw, len, libc::MADV_HUGEPAGE) };
+    }
+    NonNull::new(raw.cast()).ok_or_else(|| std::io::Error::other("mapped at address 0"))
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
+        #[cfg(unix)]
+        if self.len >= MAPPED {
+            // SAFETY: mapped by `zeroed` with this length, and not used after this.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+            return;
+        }
+        let layout = Layout::from_size_align(self.len, ALIGN).expect("checked when allocated");
+        // SAFETY: allocated by `zeroed` with the same layout, and not used after this.
+        unsafe { dealloc(self.start.as_ptr(), layout) };
+    }
+}
+
+// SAFETY: a backing owns its bytes; who may touch them when is decided by the lock of its block.
+unsafe impl Send for Backing {}
+// SAFETY: as above: `start` gives an address only.
+unsafe impl Sync for Backing {}

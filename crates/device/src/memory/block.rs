@@ -1,0 +1,229 @@
+//! Blocks: shared pieces of memory, and the locks that keep threads apart.
+
+use super::backing::Backing;
+use super::{Memory, Region};
+use crate::error::Result;
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A piece of a memory. Clones share it; it goes back with the last one.
+///
+/// Fresh blocks read as zero. One operation locks all its blocks at once by [`Guards::lock`]; a
+/// thread that holds a guard of a block and asks for another of the same block waits for itself.
+/// A panic while a guard is held leaves the bytes as they are and the block usable.
+#[derive(Clone)]
+pub struct Block(Arc<Inner>);
+
+struct Inner {
+    id: u64,
+    memory: Memory,
+    region: Region,
+    backing: Backing,
+    lock: RwLock<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.memory.release(&self.region);
+    }
+}
+
+impl Block {
+    pub(super) fn new(memory: Memory, region: Region) -> Result<Block> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let backing = match usize::try_from(region.rounded) {
+            Ok(len) => Backing::zeroed(len),
+            Err(_) => Err(crate::DeviceError::HostMemory {
+                asked: region.rounded,
+                reason: "longer than an address of this machine".into(),
+            }),
+        };
+        let backing = backing.inspect_err(|_| memory.release(&region))?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Block(Arc::new(Inner { id, memory, region, backing, lock: RwLock::new(()) })))
+    }
+
+    /// Its address on the device, a multiple of 128; 0 for a block of no bytes.
+    pub fn address(&self) -> u64 {
+        self.0.region.address
+    }
+
+    /// The bytes asked for.
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.0.region.bytes).expect("a block has host memory behind all its bytes")
+    }
+
+    /// The bytes it takes: [`Block::bytes`] rounded up to sticks. All of them may be touched.
+    pub fn capacity(&self) -> usize {
+        usize::try_from(self.0.region.rounded).expect("as above")
+    }
+
+    /// The segment it lies in; none for a block of no bytes.
+    pub fn segment(&self) -> Option<usize> {
+        (self.0.region.rounded > 0).then_some(self.0.region.segment)
+    }
+
+    /// A number that no other block of this process has or had.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// The memory it is a piece of.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// Waits for writers, and keeps them out while the answer lives.
+    pub fn read(&self) -> BlockRead<'_> {
+        BlockRead { block: self, _guard: self.read_guard() }
+    }
+
+    /// Waits for everybody else, and keeps them out while the answer lives.
+    pub fn write(&self) -> BlockWrite<'_> {
+        BlockWrite { block: self, _guard: self.write_guard() }
+    }
+
+    // The lock guards no invariant of ours that a panic could break: bytes are bytes.
+    fn read_guard(&self) -> RwLockReadGuard<'_, ()> {
+        self.0.lock.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_guard(&self) -> RwLockWriteGuard<'_, ()> {
+        self.0.lock.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.0.backing.start()
+    }
+}
+
+impl PartialEq for Block {
+    /// Whether both are the same piece of memory.
+    fn eq(&self, other: &Block) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Block {}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({:#x}, {} bytes)", self.address(), self.bytes())
+    }
+}
+
+/// The bytes of a block, for reading.
+pub struct BlockRead<'a> {
+    block: &'a Block,
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl Deref for BlockRead<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block owns that many initialised bytes, and nobody writes them while the
+        // read guard lives.
+        unsafe { std::slice::from_raw_parts(self.block.start(), self.block.bytes()) }
+    }
+}
+
+/// The bytes of a block, for writing.
+pub struct BlockWrite<'a> {
+    block: &'a Block,
+    _guard: RwLockWriteGuard<'a, ()>,
+}
+
+impl Deref for BlockWrite<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block owns that many initialised bytes, and the write guard is exclusive.
+        unsafe { std::slice::from_raw_parts(self.block.start(), self.block.bytes()) }
+    }
+}
+
+impl DerefMut for BlockWrite<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, borrowed mutably with the guard.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start(), self.block.bytes()) }
+    }
+}
+
+/// Several blocks locked for one operation.
+///
+/// Locks are taken in the order of [`Block::id`], which all threads share, so operations never wait
+/// for each other in a circle. A block that is both read and written is taken for writing, once.
+///
+/// # Aliasing
+/// Pointers are good for [`Block::capacity`] bytes as long as the guards live. Of a block held for
+/// writing, [`Guards::ptr`] and [`Guards::mut_ptr`] are the same bytes: who makes references of
+/// them must see to it that no `&mut` range overlaps another live reference, on any thread.
+pub struct Guards<'a> {
+    held: SmallVec<[(&'a Block, Held<'a>); 4]>,
+}
+
+enum Held<'a> {
+    Read { _guard: RwLockReadGuard<'a, ()> },
+    Write { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl<'a> Guards<'a> {
+    /// Locks all of them; a block may occur several times and in both lists.
+    pub fn lock(reads: &[&'a Block], writes: &[&'a Block]) -> Guards<'a> {
+        let mut wanted: SmallVec<[(&'a Block, bool); 8]> = SmallVec::new();
+        wanted.extend(writes.iter().map(|b| (*b, true)));
+        wanted.extend(reads.iter().map(|b| (*b, false)));
+        // Stable: a block's writing entry stays before its reading one and survives `dedup`.
+        wanted.sort_by_key(|(block, _)| block.id());
+        wanted.dedup_by_key(|(block, _)| block.id());
+        let held = wanted.into_iter().map(|(block, write)| {
+            let held = if write {
+                Held::Write { _guard: block.write_guard() }
+            } else {
+                Held::Read { _guard: block.read_guard() }
+            };
+            (block, held)
+        });
+        Guards { held: held.collect() }
+    }
+
+    /// The first byte of a block in either list.
+    ///
+    /// # Panics
+    /// If the block is in neither: that is a mistake of the caller, not of a user.
+    pub fn ptr(&self, block: &Block) -> *const u8 {
+        assert!(self.find(block).is_some(), "{block:?} is not locked for this operation");
+        block.start()
+    }
+
+    /// The first byte of a block in the list of writes.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn mut_ptr(&self, block: &Block) -> *mut u8 {
+        let held = self.find(block);
+        assert!(matches!(held, Some(Held::Write { .. })), "{block:?} is not locked for writing");
+        block.start()
+    }
+
+    /// The bytes of a block that is only read.
+    ///
+    /// # Panics
+    /// If the block is not locked, or also locked for writing.
+    pub fn bytes(&self, block: &Block) -> &[u8] {
+        let held = self.find(block);
+        assert!(
+            matches!(held, Some(Held::Read { .. })),
+            "{block:?} is not locked for reading only"
+        );
+        // SAFETY: the block owns that many initialised bytes, and the read guard that `self` holds
+        // keeps writers out for as long as the answer is borrowed.
+        unsafe { std::slice::from_raw_parts(block.start(), block.bytes()) }
+    }
+
+    fn find(&self, block: &Block) -> Option<&Held<'a>> {
+        self.held.iter().find(|(b, _)| *b == block).map(|(_, held)| held)
+    }
+}

@@ -1,0 +1,202 @@
+//! Device memory: an address space in segments, given out in sticks.
+//!
+//! Addresses are simulated: a segment's base plus an offset. Behind each block stands host memory
+//! of its own, mapped when the block is made and touched page by page, so an empty card of
+//! 128 GiB costs nothing, a limit on the host's address space matters only to blocks that exceed it,
+//! and a fresh block reads as zero because it *is* fresh.
+//!
+//! Laws: every address is a multiple of 128; no two live blocks overlap; no block spans segments; the same
+//! requests in the same order get the same addresses.
+
+mod allocator;
+mod backing;
+mod block;
+mod segment;
+mod stats;
+
+pub use allocator::GRANULE;
+pub use block::{Block, BlockRead, BlockWrite, Guards};
+pub use segment::{Purpose, SEGMENT_BYTES, SEGMENTS, SegmentSpec};
+pub use stats::{MemoryStats, SegmentStats};
+
+use crate::error::{DeviceError, Result};
+use segment::Segment;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An address space. Clones are the same memory; blocks keep it alive.
+#[derive(Clone)]
+pub struct Memory(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    segments: Vec<Segment>,
+    peak: u64,
+    peak_reserved: u64,
+}
+
+/// The addresses of one block.
+#[derive(Debug, Clone, Copy)]
+struct Region {
+    segment: usize,
+    address: u64,
+    bytes: u64,
+    rounded: u64,
+}
+
+impl Memory {
+    /// A memory of these segments, all free.
+    pub fn new(segments: &[SegmentSpec]) -> Result<Memory> {
+        let segments = Segment::all(segments)?;
+        Ok(Memory(Arc::new(Mutex::new(State { segments, peak: 0, peak_reserved: 0 }))))
+    }
+
+    /// The memory of a card: 112 GiB for tensors, 16 GiB for programs.
+    pub fn card() -> Memory {
+        Memory::new(&SegmentSpec::card()).expect("the card's segments are disjoint")
+    }
+
+    /// A block in the first segment for tensors that has room.
+    pub fn alloc(&self, bytes: usize) -> Result<Block> {
+        let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
+        Block::new(self.clone(), region)
+    }
+
+    /// A block in this segment, which must not be one for programs.
+    pub fn alloc_in(&self, segment: usize, bytes: usize) -> Result<Block> {
+        let region = self.state().take_in(segment, bytes as u64)?;
+        Block::new(self.clone(), region)
+    }
+
+    /// A block for a program, in the segment reserved for them.
+    pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
+        let region = self.state().take_any(Purpose::Programs, bytes as u64)?;
+        Block::new(self.clone(), region)
+    }
+
+    /// The memory at this moment.
+    pub fn stats(&self) -> MemoryStats {
+        let state = self.state();
+        MemoryStats::of(&state.segments, state.peak, state.peak_reserved)
+    }
+
+    /// Forgets the peaks: they begin again at what is allocated now.
+    pub fn reset_peak(&self) {
+        self.state().reset_peak();
+    }
+
+    fn release(&self, region: &Region) {
+        if region.rounded > 0 {
+            let segment = &mut self.state().segments[region.segment];
+            segment.give(region.address, region.bytes, region.rounded);
+        }
+    }
+
+    // No call-out happens while the state is locked, so a poisoned lock is still consistent.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.stats();
+        write!(f, "Memory({} of {} bytes reserved)", stats.reserved, stats.capacity)
+    }
+}
+
+impl State {
+    fn take_any(&mut self, purpose: Purpose, bytes: u64) -> Result<Region> {
+        let place = match purpose {
+            Purpose::Programs => "program memory",
+            Purpose::Tensors | Purpose::Scratchpad => "device memory",
+        };
+        let wanted: Vec<usize> = (0..self.segments.len())
+            .filter(|i| self.segments[*i].spec.purpose == purpose)
+            .collect();
+        if wanted.is_empty() && purpose == Purpose::Programs {
+            return Err(DeviceError::NoProgramSegment { place: "this memory".into() });
+        }
+        self.take(&wanted, place.into(), bytes)
+    }
+
+    fn take_in(&mut self, segment: usize, bytes: u64) -> Result<Region> {
+        let count = self.segments.len();
+        let spec = match self.segments.get(segment) {
+            Some(s) => s.spec,
+            None => return Err(DeviceError::NoSuchSegment { segment, count }),
+        };
+        let place = match spec.purpose {
+            Purpose::Programs => {
+                return Err(DeviceError::ProgramSegment {
+                    segment,
+                    base: spec.base,
+                    accepted: self.tensor_segments(),
+                });
+            }
+            Purpose::Tensors => format!("segment {segment}"),
+            Purpose::Scratchpad => format!("LX of core {segment}"),
+        };
+        self.take(&[segment], place, bytes)
+    }
+
+    fn take(&mut self, wanted: &[usize], place: String, bytes: u64) -> Result<Region> {
+        if bytes == 0 {
+            return Ok(Region { segment: 0, address: 0, bytes: 0, rounded: 0 });
+        }
+        let limit = wanted.iter().map(|i| self.segments[*i].spec.bytes).max().unwrap_or(0);
+        if bytes > limit {
+            return Err(DeviceError::TooLarge { place, asked: bytes, limit });
+        }
+        // `limit` is a multiple of the granule, so rounding up stays below it.
+        let rounded = bytes.next_multiple_of(GRANULE);
+        for &segment in wanted {
+            if let Some(address) = self.segments[segment].take(bytes, rounded) {
+                let (allocated, reserved) = self.taken();
+                self.peak = self.peak.max(allocated);
+                self.peak_reserved = self.peak_reserved.max(reserved);
+                return Ok(Region { segment, address, bytes, rounded });
+            }
+        }
+        let sum = |f: fn(&Segment) -> u64| wanted.iter().map(|i| f(&self.segments[*i])).sum();
+        let largest = wanted.iter().map(|i| self.segments[*i].holes.largest()).max();
+        Err(DeviceError::OutOfMemory {
+            place,
+            asked: bytes,
+            used: sum(Segment::reserved),
+            free: sum(|s| s.holes.free()),
+            largest_hole: largest.unwrap_or(0),
+        })
+    }
+
+    /// Bytes asked for by live blocks, and bytes they take.
+    fn taken(&self) -> (u64, u64) {
+        let sum = |f: fn(&Segment) -> u64| self.segments.iter().map(f).sum();
+        (sum(|s| s.allocated), sum(Segment::reserved))
+    }
+
+    fn reset_peak(&mut self) {
+        (self.peak, self.peak_reserved) = self.taken();
+        for segment in &mut self.segments {
+            segment.peak = segment.allocated;
+            segment.peak_reserved = segment.reserved();
+        }
+    }
+
+    fn tensor_segments(&self) -> String {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (i, segment) in self.segments.iter().enumerate() {
+            match runs.last_mut() {
+                _ if segment.spec.purpose != Purpose::Tensors => {}
+                Some(run) if run.end == i => run.end = i + 1,
+                _ => runs.push(i..i + 1),
+            }
+        }
+        let runs = runs.iter().map(|r| match r.len() {
+            1 => format!("segment {}", r.start),
+            _ => format!("segments {} to {}", r.start, r.end - 1),
+        });
+        runs.collect::<Vec<_>>().join(", ")
+    }
+}

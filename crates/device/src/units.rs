@@ -1,0 +1,40 @@
+//! Numbers with their units, as people write them.
+
+use std::fmt;
+
+/// Bytes: exact below 1 KiB, with three digits and a binary unit above.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        for (unit, shift) in UNITS {
+            let one = 1_u64 << shift;
+            if self.0 < one {
+                continue;
+            }
+            return if self.0.is_multiple_of(one) {
+                write!(f, "{} {unit}", self.0 >> shift)
+            } else {
+                // Rounded down, so that a printed free space is never more than there is.
+                let hundredths = (u128::from(self.0) * 100) >> shift;
+                write!(f, "{}.{:02} {unit} ({} bytes)", hundredths / 100, hundredths % 100, self.0)
+            };
+        }
+        write!(f, "{} bytes", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_exact_or_say_the_exact_number() {
+        assert_eq!(Bytes(0).to_string(), "0 bytes");
+        assert_eq!(Bytes(1023).to_string(), "1023 bytes");
+        assert_eq!(Bytes(16 << 30).to_string(), "16 GiB");
+        assert_eq!(Bytes((1 << 20) + 128).to_string(), "1.00 MiB (1048704 bytes)");
+        assert_eq!(Bytes(u64::MAX).to_string(), "16777215.99 TiB (18446744073709551615 bytes)");
+    }
+}
