@@ -1,6 +1,7 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
 use crate::units::Bytes;
+use zellige_layout::{DataFormat, Dtype};
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
@@ -92,6 +93,107 @@ pub enum DeviceError {
         /// What is wrong and what is accepted.
         reason: &'static str,
     },
+    /// A format that no tensor of the simulated device holds.
+    #[error(
+        "the simulated device does not store {dtype} as {format}; it stores 8-, 16- and 32-bit \
+         formats"
+    )]
+    Unstored {
+        /// The device format.
+        format: DataFormat,
+        /// The dtype of the tensor.
+        dtype: Dtype,
+    },
+    /// A host dtype that cannot be moved.
+    #[error(
+        "{dtype} is no dtype of host tensors here; accepted are float64/32/16, bfloat16, float8, \
+         int64/32/16/8, uint8, uint32 and bool"
+    )]
+    HostDtype {
+        /// The dtype.
+        dtype: Dtype,
+    },
+    /// A tensor that kernels cannot read as it lies.
+    #[error("dimension {dim} does not lie in whole sticks: {reason}; copy the tensor first")]
+    Irregular {
+        /// The logical dimension.
+        dim: usize,
+        /// Why.
+        reason: String,
+    },
+    /// A work division that does not fit.
+    #[error("splits {splits:?} do not divide the work{}: accepted are {accepted}",
+        dim.map(|d| format!(" in dimension {d}")).unwrap_or_default())]
+    BadDivision {
+        /// The splits.
+        splits: Vec<usize>,
+        /// The dimension at fault, where it is one.
+        dim: Option<usize>,
+        /// What would be accepted.
+        accepted: String,
+    },
+    /// Operands that an operation cannot take.
+    #[error("{op}: {reason}")]
+    BadOperand {
+        /// The operation.
+        op: String,
+        /// The operand at fault, from 0, where it is one.
+        operand: Option<usize>,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// An attribute that an operation cannot take.
+    #[error("{op}: attribute `{name}`: {reason}")]
+    BadAttribute {
+        /// The operation.
+        op: String,
+        /// The attribute.
+        name: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// An operation that the device does not have.
+    #[error("there is no operation `{name}`{}", hint.as_ref().map(|h| format!("; did you mean `{h}`?")).unwrap_or_default())]
+    NoSuchOp {
+        /// The name asked for.
+        name: String,
+        /// The nearest name.
+        hint: Option<String>,
+    },
+    /// Tensors of different cards in one operation.
+    #[error(
+        "{op}: operand {operand} is on card {found}, and the operation runs on card {expected}"
+    )]
+    MixedCards {
+        /// The operation.
+        op: String,
+        /// The operand.
+        operand: usize,
+        /// Its card.
+        found: usize,
+        /// The card of the operation.
+        expected: usize,
+    },
+    /// Host memory of another size than the tensor.
+    #[error("the host {what} holds {found} bytes, and the tensor needs {needed}")]
+    HostBytes {
+        /// `source` or `destination`.
+        what: &'static str,
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// Two tensors that have to have one size.
+    #[error("{what}: sizes {left:?} and {right:?} differ")]
+    SizeMismatch {
+        /// What needs them equal.
+        what: String,
+        /// One size.
+        left: Vec<i64>,
+        /// The other.
+        right: Vec<i64>,
+    },
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -111,6 +213,15 @@ impl DeviceError {
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
+            DeviceError::Unstored { .. } | DeviceError::HostDtype { .. } => "unsupported_dtype",
+            DeviceError::Irregular { .. } => "irregular",
+            DeviceError::BadDivision { .. } => "bad_division",
+            DeviceError::BadOperand { .. } => "bad_operand",
+            DeviceError::BadAttribute { .. } => "bad_attribute",
+            DeviceError::NoSuchOp { .. } => "no_such_op",
+            DeviceError::MixedCards { .. } => "mixed_cards",
+            DeviceError::HostBytes { .. } => "host_bytes",
+            DeviceError::SizeMismatch { .. } => "size_mismatch",
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }

@@ -17,9 +17,22 @@
 //! # What it may not do
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
+mod card;
+mod division;
 mod error;
+mod format;
+mod kernels;
 pub mod memory;
+mod sticks;
+mod tensor;
+mod transfer;
 mod units;
 
+pub use card::Card;
+pub use division::{Division, Span};
 pub use error::{DeviceError, Result};
+pub use format::{Mode, default_layout, host_format};
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
+pub use sticks::Sticks;
+pub use tensor::Tensor;
+pub use transfer::Moved;

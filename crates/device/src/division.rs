@@ -1,0 +1,183 @@
+//! Work division: which part of an iteration space each core takes.
+
+use crate::error::{DeviceError, Result};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// One dimension of an iteration space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Iterations.
+    pub size: usize,
+    /// Iterations that stay together: the lanes of a stick for a stick dimension, else 1.
+    pub unit: usize,
+    /// Whether results of different slices have to be combined.
+    pub reduced: bool,
+}
+
+impl Span {
+    /// A dimension that appears in the result.
+    pub fn output(size: usize, unit: usize) -> Span {
+        Span { size, unit, reduced: false }
+    }
+
+    /// A dimension that is summed over.
+    pub fn reduced(size: usize, unit: usize) -> Span {
+        Span { size, unit, reduced: true }
+    }
+
+    /// How many pieces it can be cut into.
+    pub fn units(&self) -> usize {
+        self.size.div_ceil(self.unit.max(1))
+    }
+}
+
+/// How many slices each dimension of an iteration space is cut into, in output-then-reduction order.
+///
+/// A core's number is written in mixed radix over the splits, the last dimension fastest: cores that
+/// share a result and split its reduction are neighbours on the ring. Slices are whole units, as
+/// equal as they can be, the first ones larger; a split may exceed what divides the dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Division {
+    splits: SmallVec<[usize; 6]>,
+}
+
+impl Division {
+    /// Everything on one core.
+    pub fn one(rank: usize) -> Division {
+        Division { splits: SmallVec::from_elem(1, rank) }
+    }
+
+    /// Checks the splits against the space and the number of cores.
+    ///
+    /// # Errors
+    /// A split of 0 or of more than its dimension's units, too many cores, the wrong number of splits.
+    pub fn new(splits: &[usize], space: &[Span], cores: usize) -> Result<Division> {
+        let bad = |dim: Option<usize>, accepted: String| DeviceError::BadDivision {
+            splits: splits.to_vec(),
+            dim,
+            accepted,
+        };
+        if splits.len() != space.len() {
+            return Err(bad(None, format!("one split for each of the {} dimensions", space.len())));
+        }
+        for (dim, (split, span)) in splits.iter().zip(space).enumerate() {
+            let most = span.units().max(1);
+            if *split == 0 || *split > most {
+                return Err(bad(Some(dim), format!("1 to {most}")));
+            }
+        }
+        let used = splits.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
+        if used.is_none_or(|n| n > cores) {
+            return Err(bad(None, format!("splits whose product is at most {cores}, the cores")));
+        }
+        Ok(Division { splits: splits.into() })
+    }
+
+    /// The default distribution: output dimensions by decreasing number of units (the first of equal
+    /// ones first), each cut by its largest divisor that the remaining cores allow; then, where
+    /// `reduce` allows it, one reduction dimension.
+    pub fn distribute(space: &[Span], cores: usize, reduce: bool) -> Division {
+        let mut splits: SmallVec<[usize; 6]> = SmallVec::from_elem(1, space.len());
+        let mut left = cores.max(1);
+        let largest = |units: usize, left: usize| {
+            (1..=units.min(left)).rev().find(|d| units % d == 0).unwrap_or(1)
+        };
+        let mut order: SmallVec<[usize; 6]> =
+            (0..space.len()).filter(|d| !space[*d].reduced).collect();
+        order.sort_by_key(|d| std::cmp::Reverse(space[*d].units()));
+        for d in order {
+            splits[d] = largest(space[d].units(), left);
+            left /= splits[d];
+        }
+        if reduce && left > 1 {
+            let reduced = (0..space.len()).filter(|d| space[*d].reduced);
+            let best = reduced.map(|d| (largest(space[d].units(), left), d));
+            if let Some((split, d)) = best.max_by_key(|(split, d)| (*split, std::cmp::Reverse(*d)))
+            {
+                splits[d] = split;
+            }
+        }
+        Division { splits }
+    }
+
+    /// The splits.
+    pub fn splits(&self) -> &[usize] {
+        &self.splits
+    }
+
+    /// Cores that have a slice.
+    pub fn cores(&self) -> usize {
+        self.splits.iter().product()
+    }
+
+    /// The place of a core in every dimension.
+    pub fn digits(&self, core: usize) -> SmallVec<[usize; 6]> {
+        let mut rest = core;
+        let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.splits.len());
+        for (digit, split) in digits.iter_mut().zip(&self.splits).rev() {
+            *digit = rest % split;
+            rest /= split;
+        }
+        digits
+    }
+
+    /// The iterations of a core.
+    pub fn slice(&self, core: usize, space: &[Span]) -> SmallVec<[Range<usize>; 6]> {
+        let digits = self.digits(core);
+        let cut = |d: usize| {
+            let (span, n) = (space[d], self.splits[d]);
+            let (base, extra) = (span.units() / n, span.units() % n);
+            let first = |i: usize| ((base * i + extra.min(i)) * span.unit).min(span.size);
+            first(digits[d])..first(digits[d] + 1)
+        };
+        (0..space.len()).map(cut).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_partition_the_space() {
+        for sizes in [[10usize, 130, 7], [1, 64, 1], [32, 0, 5], [3, 200, 31]] {
+            let space =
+                [Span::output(sizes[0], 1), Span::output(sizes[1], 64), Span::reduced(sizes[2], 1)];
+            for cores in [1, 2, 5, 32] {
+                for reduce in [false, true] {
+                    let division = Division::distribute(&space, cores, reduce);
+                    assert!(division.cores() <= cores);
+                    let mut seen = vec![0u8; sizes.iter().product()];
+                    for core in 0..division.cores() {
+                        let s = division.slice(core, &space);
+                        assert!(s[1].start % 64 == 0);
+                        for i in s[0].clone() {
+                            for j in s[1].clone() {
+                                for k in s[2].clone() {
+                                    seen[(i * sizes[1] + j) * sizes[2] + k] += 1;
+                                }
+                            }
+                        }
+                    }
+                    assert!(seen.iter().all(|n| *n == 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_documented_examples() {
+        // abs of [256, 128, 512] in float32: all 32 cores on dimension 0.
+        let space = [Span::output(256, 1), Span::output(128, 1), Span::output(512, 32)];
+        assert_eq!(Division::distribute(&space, 32, true).splits(), [32, 1, 1]);
+        // One row, 12800 columns in sticks of 64: 200 sticks, 25 cores.
+        let space = [Span::output(1, 1), Span::output(12800, 64), Span::reduced(4096, 64)];
+        assert_eq!(Division::distribute(&space, 32, false).splits(), [1, 25, 1]);
+        assert!(Division::new(&[2, 1, 1], &space, 32).is_err());
+        assert!(Division::new(&[1, 25, 2], &space, 32).is_err());
+        assert!(Division::new(&[1, 25], &space, 32).is_err());
+        assert!(Division::new(&[1, 0, 1], &space, 32).is_err());
+        assert_eq!(Division::new(&[1, 16, 2], &space, 32).unwrap().digits(3).as_slice(), [0, 1, 1]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Elements in and out of registers: formats become the numbers that kernels compute with.
+
+use zellige_float::{Converter, Format};
+
+/// How the lanes of a row lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lanes {
+    /// Side by side in sticks of `eps`, which are `stride` elements apart.
+    Along {
+        /// Lanes of a stick.
+        eps: usize,
+        /// Elements from one stick to the next.
+        stride: usize,
+    },
+    /// One element for the whole row.
+    One,
+}
+
+/// The numbers that kernels compute with: float32, or int32 for exact integers.
+pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
+    /// The format of the number itself.
+    const FORMAT: Format;
+}
+
+impl Number for f32 {
+    const FORMAT: Format = Format::F32;
+}
+
+impl Number for i32 {
+    const FORMAT: Format = Format::I32;
+}
+
+/// Reads elements of one format as numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load<T> {
+    convert: Converter,
+    size: usize,
+    number: std::marker::PhantomData<T>,
+}
+
+/// Writes numbers as elements of one format: one rounding.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Store<T> {
+    convert: Converter,
+    size: usize,
+    number: std::marker::PhantomData<T>,
+}
+
+impl<T: Number> Load<T> {
+    pub(crate) fn new(format: Format) -> Load<T> {
+        let convert = Converter::new(format, T::FORMAT);
+        Load { convert, size: format.size(), number: std::marker::PhantomData }
+    }
+
+    /// Reads `into.len()` adjacent elements.
+    ///
+    /// # Safety
+    /// They are readable from element `at` of `base` on.
+    #[inline]
+    pub(crate) unsafe fn run(&self, base: *const u8, at: usize, into: &mut [T]) {
+        // SAFETY: by the contract of this function, and `into` is as long.
+        unsafe {
+            let from = base.add(at * self.size);
+            self.convert.convert_raw(from, into.as_mut_ptr().cast(), into.len());
+        }
+    }
+
+    /// Reads one element.
+    ///
+    /// # Safety
+    /// It is readable.
+    #[inline]
+    pub(crate) unsafe fn one(&self, base: *const u8, at: usize) -> T {
+        let mut value = [T::default()];
+        // SAFETY: by the contract of this function.
+        unsafe { self.run(base, at, &mut value) };
+        value[0]
+    }
+
+    /// Reads one row of lanes.
+    ///
+    /// # Safety
+    /// Its lanes are readable.
+    #[inline]
+    pub(crate) unsafe fn row(&self, base: *const u8, at: usize, kind: Lanes, into: &mut [T]) {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match kind {
+                Lanes::One => into.fill(self.one(base, at)),
+                Lanes::Along { eps, stride } => {
+                    for (q, piece) in into.chunks_mut(eps).enumerate() {
+                        self.run(base, at + q * stride, piece);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Number> Store<T> {
+    pub(crate) fn new(format: Format) -> Store<T> {
+        let convert = Converter::new(T::FORMAT, format);
+        Store { convert, size: format.size(), number: std::marker::PhantomData }
+    }
+
+    /// Writes adjacent elements.
+    ///
+    /// # Safety
+    /// They are writable from element `at` of `base` on.
+    #[inline]
+    pub(crate) unsafe fn run(&self, base: *mut u8, at: usize, from: &[T]) {
+        // SAFETY: by the contract of this function, and `from` is as long.
+        unsafe {
+            let to = base.add(at * self.size);
+            self.convert.convert_raw(from.as_ptr().cast(), to, from.len());
+        }
+    }
+
+    /// Writes one row of lanes; of a row of one element, the first.
+    ///
+    /// # Safety
+    /// Its lanes are writable.
+    #[inline]
+    pub(crate) unsafe fn row(&self, base: *mut u8, at: usize, kind: Lanes, from: &[T]) {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match kind {
+                Lanes::One => self.run(base, at, &from[..1]),
+                Lanes::Along { eps, stride } => {
+                    for (q, piece) in from.chunks(eps).enumerate() {
+                        self.run(base, at + q * stride, piece);
+                    }
+                }
+            }
+        }
+    }
+}

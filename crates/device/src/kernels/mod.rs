@@ -1,0 +1,4 @@
+//! Kernels.
+
+mod io;
+mod walk;

@@ -1,0 +1,241 @@
+//! How a kernel walks an output and its operands together: rows of whole sticks.
+//!
+//! A walk is a nest of loops whose innermost two levels are a run of *rows*, each of which is the
+//! lanes of one stick of the output (one element, where the output is sparse). An operand gives the
+//! same lanes, or one value for all of them.
+
+use super::io::{Lanes, Load, Number, Store};
+use crate::sticks::Sticks;
+use smallvec::SmallVec;
+
+/// Which operand does not lie as the output does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// Its number.
+    pub(crate) operand: usize,
+}
+
+/// One loop: its extent and the step of the output, then of every operand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Level {
+    n: usize,
+    step: SmallVec<[usize; 4]>,
+}
+
+/// A nest over an output and its operands.
+#[derive(Debug, Clone)]
+pub(crate) struct Walk {
+    parts: Vec<Part>,
+    /// Lanes in a full row.
+    pub(crate) lanes: usize,
+    kinds: SmallVec<[Lanes; 4]>,
+}
+
+/// One box of the walk.
+#[derive(Debug, Clone)]
+struct Part {
+    outer: Vec<Level>,
+    rows: Level,
+    lanes: usize,
+    start: SmallVec<[usize; 4]>,
+}
+
+/// Some rows: where they begin and how far apart they are, for the output and every operand.
+#[derive(Debug)]
+pub(crate) struct Rows<'a> {
+    pub(crate) count: usize,
+    pub(crate) lanes: usize,
+    pub(crate) start: &'a [usize],
+    pub(crate) step: &'a [usize],
+}
+
+impl Walk {
+    /// The walk over `out` with operands that were expanded to its size.
+    ///
+    /// # Errors
+    /// [`Mismatch`] for an operand whose lanes run along another dimension: it has to be moved first.
+    pub(crate) fn new(out: &Sticks, operands: &[Sticks]) -> Result<Walk, Mismatch> {
+        let stick = out.stick;
+        let along = |o: &Sticks| o.stick.is_some() && o.stick == stick;
+        let mut lanes = if stick.is_some() { out.eps } else { 1 };
+        for (operand, o) in operands.iter().enumerate() {
+            let spread = stick.is_some_and(|s| o.stride[s] != 0);
+            if !along(o) && (o.stick.is_some() || spread) {
+                return Err(Mismatch { operand });
+            }
+            if along(o) {
+                lanes = lanes.max(o.eps);
+            }
+        }
+        let all = || std::iter::once(out).chain(operands);
+        let kinds = all()
+            .map(|o| match stick {
+                Some(s) if along(o) => Lanes::Along { eps: o.eps, stride: o.stride[s] },
+                _ => Lanes::One,
+            })
+            .collect();
+        let mut walk = Walk { parts: Vec::new(), lanes, kinds };
+        if out.numel() == 0 {
+            return Ok(walk);
+        }
+        let dims = (0..out.rank()).filter(|d| Some(*d) != stick && out.size[*d] > 1);
+        let levels: Vec<Level> = dims
+            .map(|d| Level { n: out.size[d], step: all().map(|o| o.stride[d]).collect() })
+            .collect();
+        let start: SmallVec<[usize; 4]> = all().map(|o| o.offset).collect();
+        let Some(s) = stick else {
+            walk.parts.push(Part::new(levels, lanes, start));
+            return Ok(walk);
+        };
+        let blocks = Level {
+            n: 0,
+            step: all().map(|o| if along(o) { o.stride[s] * (lanes / o.eps) } else { 0 }).collect(),
+        };
+        let size = out.size[s];
+        // Where all sticks are alike the last one is padded in every operand, and goes with the rest.
+        let alike = all().all(|o| !along(o) || o.eps == lanes);
+        let full = if alike { size.div_ceil(lanes) } else { size / lanes };
+        if full > 0 {
+            let mut levels = levels.clone();
+            levels.push(Level { n: full, ..blocks.clone() });
+            walk.parts.push(Part::new(levels, lanes, start.clone()));
+        }
+        if full * lanes < size {
+            let tail = start.iter().zip(&blocks.step).map(|(a, step)| a + full * step).collect();
+            walk.parts.push(Part::new(levels, size - full * lanes, tail));
+        }
+        Ok(walk)
+    }
+
+    /// How the lanes of the output (0) and of the operands (from 1) lie.
+    pub(crate) fn kind(&self, which: usize) -> Lanes {
+        self.kinds[which]
+    }
+
+    /// Calls `f` with runs of at most `most` rows, in an order that depends on the walk alone.
+    pub(crate) fn run(&self, most: usize, mut f: impl FnMut(Rows<'_>)) {
+        for part in &self.parts {
+            let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, part.outer.len());
+            loop {
+                let mut at = part.start.clone();
+                for (level, digit) in part.outer.iter().zip(&digits) {
+                    for (a, step) in at.iter_mut().zip(&level.step) {
+                        *a += step * digit;
+                    }
+                }
+                let mut done = 0;
+                while done < part.rows.n {
+                    let count = most.max(1).min(part.rows.n - done);
+                    let step = part.rows.step.as_slice();
+                    f(Rows { count, lanes: part.lanes, start: &at, step });
+                    for (a, step) in at.iter_mut().zip(step) {
+                        *a += step * count;
+                    }
+                    done += count;
+                }
+                if !advance(&mut digits, &part.outer) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The next value of an odometer, last digit fastest; false after the last.
+fn advance(digits: &mut [usize], levels: &[Level]) -> bool {
+    for (digit, level) in digits.iter_mut().zip(levels).rev() {
+        *digit += 1;
+        if *digit < level.n {
+            return true;
+        }
+        *digit = 0;
+    }
+    false
+}
+
+impl Part {
+    /// Orders loops by the output's address, fuses those that are one line for everybody, and takes
+    /// the innermost as rows.
+    fn new(mut levels: Vec<Level>, lanes: usize, start: SmallVec<[usize; 4]>) -> Part {
+        levels.sort_by_key(|l| std::cmp::Reverse(l.step[0]));
+        let mut fused: Vec<Level> = Vec::new();
+        for inner in levels {
+            let one_line =
+                |outer: &Level| outer.step.iter().zip(&inner.step).all(|(o, i)| *o == i * inner.n);
+            match fused.last_mut() {
+                Some(outer) if one_line(outer) => {
+                    *outer = Level { n: outer.n * inner.n, step: inner.step };
+                }
+                _ => fused.push(inner),
+            }
+        }
+        let step = SmallVec::from_elem(0, start.len());
+        let rows = fused.pop().unwrap_or(Level { n: 1, step });
+        Part { outer: fused, rows, lanes, start }
+    }
+}
+
+impl Rows<'_> {
+    /// Reads the rows of an operand (from 0), `lanes` numbers each.
+    ///
+    /// # Safety
+    /// `base` is the block of that operand, readable, and `kind` how its lanes lie.
+    pub(crate) unsafe fn load<T: Number>(
+        &self,
+        load: &Load<T>,
+        base: *const u8,
+        operand: usize,
+        kind: Lanes,
+        into: &mut [T],
+    ) {
+        let (start, step) = (self.start[operand + 1], self.step[operand + 1]);
+        let into = &mut into[..self.count * self.lanes];
+        // SAFETY: by the contract of this function; the walk stays inside its tensors.
+        unsafe {
+            match kind {
+                Lanes::Along { eps, .. } if eps == self.lanes && step == eps => {
+                    load.run(base, start, into);
+                }
+                _ if step == 0 => {
+                    load.row(base, start, kind, &mut into[..self.lanes]);
+                    for row in 1..self.count {
+                        into.copy_within(..self.lanes, row * self.lanes);
+                    }
+                }
+                _ => {
+                    for (row, into) in into.chunks_mut(self.lanes).enumerate() {
+                        load.row(base, start + row * step, kind, into);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the rows of the output.
+    ///
+    /// # Safety
+    /// `base` is the block of the output, writable, and `kind` how its lanes lie.
+    pub(crate) unsafe fn store<T: Number>(
+        &self,
+        store: &Store<T>,
+        base: *mut u8,
+        kind: Lanes,
+        from: &[T],
+    ) {
+        let (start, step) = (self.start[0], self.step[0]);
+        let from = &from[..self.count * self.lanes];
+        // SAFETY: by the contract of this function; the walk stays inside its tensors.
+        unsafe {
+            match kind {
+                Lanes::Along { eps, .. } if eps == self.lanes && step == eps => {
+                    store.run(base, start, from);
+                }
+                _ => {
+                    for (row, from) in from.chunks(self.lanes).enumerate() {
+                        store.row(base, start + row * step, kind, from);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A tensor as kernels see it: one dimension in sticks, every other one a plain stride.
+//!
+//! Kernels work on layouts as they lie. What they need to know of one is small: how far a step along
+//! each logical dimension moves, and which dimension runs along the lanes. Tensors in the layouts that
+//! the device's rules allow, and their transposes, slices by whole sticks, selections and expansions,
+//! all have that form; what has not (a slice that begins inside a stick) is moved first.
+
+use crate::error::{DeviceError, Result};
+use smallvec::SmallVec;
+use std::ops::Range;
+use zellige_float::Format;
+use zellige_layout::{StickLayout, Strided, Term};
+
+/// Per logical dimension.
+pub type Dims<T> = SmallVec<[T; 6]>;
+
+/// Places of a tensor's elements, in elements of its block.
+///
+/// **Law**: element `c` lies at `offset + sum(c[d] * stride[d])` over the dimensions other than the
+/// stick; along the stick dimension `s`, at `c[s] / eps * stride[s] + c[s] % eps` more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sticks {
+    /// Extents.
+    pub size: Dims<usize>,
+    /// Elements of the block that one step moves; for the stick dimension, one stick.
+    pub stride: Dims<usize>,
+    /// The dimension that runs along the lanes; none for a sparse tensor, with one element in each
+    /// stick.
+    pub stick: Option<usize>,
+    /// Lanes of a stick.
+    pub eps: usize,
+    /// The first element.
+    pub offset: usize,
+    /// The format of elements.
+    pub format: Format,
+}
+
+impl Sticks {
+    /// The form of a view of a tensor.
+    ///
+    /// # Errors
+    /// [`DeviceError::Irregular`] where a kernel cannot read the view as it lies.
+    pub fn of(layout: &StickLayout, view: &Strided, format: Format) -> Result<Sticks> {
+        let irregular = |dim: usize, reason: String| DeviceError::Irregular { dim, reason };
+        let unsigned = |n: i64| usize::try_from(n).expect("sizes and places are not negative");
+        let access = layout.view_access(view).map_err(|e| irregular(0, e.to_string()))?;
+        let strides = layout.device_strides()?;
+        let last = layout.device_rank() - 1;
+        let eps = unsigned(layout.elems_per_stick());
+        let mut sticks = Sticks {
+            size: view.size().iter().map(|n| unsigned(*n)).collect(),
+            stride: SmallVec::from_elem(0, view.rank()),
+            stick: None,
+            eps,
+            offset: 0,
+            format,
+        };
+        if view.numel() == 0 {
+            return Ok(sticks);
+        }
+        if let Some((dim, step)) = access.overrun() {
+            let reason = format!("device dimension {dim} would be stepped to {step}");
+            return Err(irregular(0, reason));
+        }
+        let parts = access.coordinates().iter().zip(&strides);
+        sticks.offset = parts.map(|(e, s)| unsigned(e.constant) * unsigned(*s)).sum();
+        for d in 0..view.rank() {
+            let terms: SmallVec<[(usize, Term); 4]> = access
+                .coordinates()
+                .iter()
+                .enumerate()
+                .flat_map(|(j, e)| e.terms.iter().map(move |t| (j, *t)))
+                .filter(|(_, t)| t.var == d)
+                .collect();
+            let whole = |t: &Term| t.divisor == 1 && t.modulus.is_none();
+            match terms.as_slice() {
+                [] => {}
+                [(j, t)] if *j != last && whole(t) => {
+                    sticks.stride[d] = unsigned(t.multiplier) * unsigned(strides[*j]);
+                }
+                [(j, t)] if *j == last && whole(t) => sticks.stick = Some(d),
+                [(j, t), (k, lane)] | [(k, lane), (j, t)]
+                    if *k == last
+                        && *j != last
+                        && lane.modulus == Some(layout.elems_per_stick())
+                        && t.divisor == layout.elems_per_stick()
+                        && t.multiplier == 1
+                        && t.modulus.is_none() =>
+                {
+                    sticks.stick = Some(d);
+                    sticks.stride[d] = unsigned(strides[*j]);
+                }
+                _ => {
+                    let reason = "it is spread over several device dimensions".into();
+                    return Err(irregular(d, reason));
+                }
+            }
+        }
+        let lane = access.coordinates()[last].constant;
+        if let Some(d) = sticks.stick
+            && lane != 0
+        {
+            return Err(irregular(d, format!("it begins at lane {lane} of a stick")));
+        }
+        Ok(sticks)
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.size.len()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.size.iter().product()
+    }
+
+    /// Sticks along the stick dimension.
+    pub fn count(&self) -> usize {
+        self.stick.map_or(1, |s| self.size[s].div_ceil(self.eps))
+    }
+
+    /// The place of an element.
+    pub fn place(&self, at: &[usize]) -> usize {
+        let mut place = self.offset;
+        for (d, c) in at.iter().enumerate() {
+            place += if self.stick == Some(d) {
+                c / self.eps * self.stride[d] + c % self.eps
+            } else {
+                c * self.stride[d]
+            };
+        }
+        place
+    }
+
+    /// The part of a dimension; along the sticks it begins with a whole one.
+    ///
+    /// # Panics
+    /// Ranges outside the dimension, or that begin inside a stick: callers cut by whole sticks.
+    #[must_use]
+    pub fn slice(&self, dim: usize, range: Range<usize>) -> Sticks {
+        assert!(range.start <= range.end && range.end <= self.size[dim], "outside dimension {dim}");
+        let mut part = self.clone();
+        part.size[dim] = range.len();
+        part.offset += if self.stick == Some(dim) {
+            assert!(range.start.is_multiple_of(self.eps), "a slice begins with a whole stick");
+            range.start / self.eps * self.stride[dim]
+        } else {
+            range.start * self.stride[dim]
+        };
+        part
+    }
+
+    /// The same tensor with its dimensions in another order: dimension `d` of the result is `perm[d]`.
+    #[must_use]
+    pub fn permute(&self, perm: &[usize]) -> Sticks {
+        let pick = |list: &[usize]| perm.iter().map(|d| list[*d]).collect();
+        Sticks {
+            size: pick(&self.size),
+            stride: pick(&self.stride),
+            stick: self.stick.and_then(|s| perm.iter().position(|d| *d == s)),
+            ..self.clone()
+        }
+    }
+
+    /// The tensor expanded to `size`: leading dimensions are added, those of extent 1 repeat.
+    pub fn expand(&self, size: &[usize]) -> Option<Sticks> {
+        let lead = size.len().checked_sub(self.rank())?;
+        let mut wide = Sticks {
+            size: size.into(),
+            stride: SmallVec::from_elem(0, size.len()),
+            stick: None,
+            ..self.clone()
+        };
+        for d in 0..self.rank() {
+            if self.size[d] == size[lead + d] {
+                wide.stride[lead + d] = self.stride[d];
+                // A stick dimension of one element is only its first lane.
+                if self.stick == Some(d) {
+                    wide.stick = Some(lead + d);
+                }
+            } else if self.size[d] != 1 {
+                return None;
+            }
+        }
+        Some(wide)
+    }
+}

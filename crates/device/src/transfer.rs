@@ -1,0 +1,290 @@
+//! Moving tensors: to the card, from it, and on it. Every one is a plan between two layouts.
+
+use crate::card::Card;
+use crate::error::{DeviceError, Result};
+use crate::format::{default_layout, host_format};
+use crate::tensor::Tensor;
+use zellige_float::Format;
+use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use zellige_movement::{Buffer, Direction, Fill, Mover, Plan, Transfer};
+
+/// What a move did, for the accounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Lengths in bytes of adjacent reads, with their numbers, longest first.
+    pub read_runs: Vec<(u64, u64)>,
+    /// The same of the writes.
+    pub write_runs: Vec<(u64, u64)>,
+}
+
+/// One side of a move.
+struct Side {
+    layout: Layout,
+    format: Format,
+}
+
+impl Moved {
+    fn of(plan: &Plan, from: Format, to: Format) -> Moved {
+        let runs = |size: usize| -> Vec<(u64, u64)> {
+            let lengths = plan.run_lengths().into_iter();
+            lengths.map(|(n, c)| (n.unsigned_abs() * size as u64, c.unsigned_abs())).collect()
+        };
+        let elements = plan.elements().unsigned_abs();
+        Moved {
+            read: elements * from.size() as u64,
+            written: elements * to.size() as u64,
+            read_runs: runs(from.size()),
+            write_runs: runs(to.size()),
+        }
+    }
+}
+
+/// Plans a move and hands the mover to `run`.
+fn between(
+    from: &Side,
+    to: &Side,
+    shape: &[i64],
+    run: impl FnOnce(&Mover) -> Result<()>,
+) -> Result<Moved> {
+    let plan = Plan::between(&from.layout, &to.layout, shape, Fill::Leave)?;
+    run(&Mover::converting(&plan, from.format, to.format)?)?;
+    Ok(Moved::of(&plan, from.format, to.format))
+}
+
+/// The part of host memory that a tensor touches, checked.
+fn host_side(host: &Strided, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
+    let format = host_format(dtype)?;
+    if let Some(range) = host.address_range() {
+        if range.min < 0 {
+            return Err(DeviceError::BadOperand {
+                op: "a host tensor".into(),
+                operand: None,
+                reason: format!("its first element would lie {} before its memory", -range.min),
+            });
+        }
+        let needed = (range.max.unsigned_abs() as u128 + 1) * format.size() as u128;
+        if (found as u128) < needed {
+            let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+            return Err(DeviceError::HostBytes { what, needed, found });
+        }
+    }
+    Ok(Side { layout: host.to_layout()?, format })
+}
+
+fn same_size(what: &str, left: &[i64], right: &[i64]) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    let (left, right) = (left.to_vec(), right.to_vec());
+    Err(DeviceError::SizeMismatch { what: what.into(), left, right })
+}
+
+impl Tensor {
+    /// A tensor with the elements of a host tensor, in `layout` or in the default one of its size.
+    ///
+    /// # Errors
+    /// Host memory too short, dtypes that the device does not store, layouts that do not hold the
+    /// tensor, no room on the card. Nothing is left behind.
+    pub fn upload(
+        card: &Card,
+        bytes: &[u8],
+        host: &Strided,
+        dtype: Dtype,
+        layout: Option<&StickLayout>,
+    ) -> Result<(Tensor, Moved)> {
+        host_side(host, dtype, bytes.len(), "source")?;
+        let layout = match layout {
+            Some(l) if l.host().is_some() => l.clone(),
+            Some(l) => l.with_host(host.size(), Some(host.stride()))?,
+            None => {
+                let stride = Some(host.stride());
+                default_layout(host.size(), stride, dtype, card.keeps_fp32())?
+            }
+        };
+        let tensor = Tensor::zeros(card, dtype, &layout)?;
+        same_size("the layout and the host tensor", tensor.size(), host.size())?;
+        let moved = tensor.write_from(bytes, host, dtype)?;
+        Ok((tensor, moved))
+    }
+
+    /// Writes the elements of a host tensor of the same size into this tensor or view: only its own
+    /// elements change.
+    ///
+    /// # Errors
+    /// As [`Tensor::upload`].
+    pub fn write_from(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+        same_size("a write", host.size(), self.size())?;
+        let from = host_side(host, dtype, bytes.len(), "source")?;
+        self.receive(&from, bytes)
+    }
+
+    /// Reads the elements into a host tensor of the same size, whatever its strides.
+    ///
+    /// # Errors
+    /// Host memory too short or with two elements in one place, sizes that differ.
+    pub fn read_into(&self, bytes: &mut [u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+        same_size("a read", host.size(), self.size())?;
+        let to = host_side(host, dtype, bytes.len(), "destination")?;
+        let threads = self.card().host_threads();
+        self.with_side(|from, memory| {
+            between(from, &to, self.size(), |m| Ok(m.run(memory, bytes, None, threads)?))
+        })
+    }
+
+    /// Its elements as a contiguous host tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn download(&self, dtype: Dtype) -> Result<Vec<u8>> {
+        let host = Strided::contiguous(self.size())?;
+        let size = host_format(dtype)?.size();
+        let mut bytes = vec![0; usize::try_from(self.numel()).unwrap_or(usize::MAX) * size];
+        self.read_into(&mut bytes, &host, dtype)?;
+        Ok(bytes)
+    }
+
+    /// Copies the elements of another tensor of the same size: restickify, another tiling, sparse to
+    /// dense, another format.
+    ///
+    /// # Errors
+    /// Sizes that differ, views with two elements in one place.
+    pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
+        same_size("a copy", src.size(), self.size())?;
+        if src.block() == self.block() {
+            // The two may overlap: read everything first.
+            let held = src.dense()?;
+            let (buffer, host) = (&held.0, &held.1);
+            let from = Side { layout: host.to_layout()?, format: src.format() };
+            return self.receive(&from, buffer);
+        }
+        src.with_side(|from, memory| self.receive(from, memory))
+    }
+
+    /// The same elements in another layout of the same size.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`] and [`Tensor::copy_from`].
+    pub fn to_layout(&self, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+        self.to_dtype(self.dtype(), layout)
+    }
+
+    /// The same elements in another layout and dtype.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_layout`].
+    pub fn to_dtype(&self, dtype: Dtype, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+        let bound = match layout.host() {
+            Some(_) => layout.clone(),
+            None => layout.with_host(self.size(), None)?,
+        };
+        let to = Tensor::zeros(self.card(), dtype, &bound)?;
+        let moved = to.copy_from(self)?;
+        Ok((to, moved))
+    }
+
+    /// Sets every element of the tensor or view.
+    ///
+    /// # Errors
+    /// Views that form no layout.
+    pub fn fill(&self, value: f64) -> Result<Moved> {
+        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        self.write_from(&value.to_le_bytes(), &one, Dtype::Float64)
+    }
+
+    /// A tensor of another size whose elements are the first ones of this tensor in row-major order;
+    /// what there is no element for is zero.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn resized(&self, size: &[i64]) -> Result<Tensor> {
+        let layout = StickLayout::default_in(size, None, self.layout().device_dtype())?;
+        let to = Tensor::zeros(self.card(), self.dtype(), &layout)?;
+        let kept = self.numel().min(to.numel());
+        let (mut buffer, _) = self.dense()?;
+        let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().size();
+        if to.numel() > kept {
+            let mut longer = Buffer::zeroed(bytes(to.numel()));
+            longer[..bytes(kept)].copy_from_slice(&buffer[..bytes(kept)]);
+            buffer = longer;
+        }
+        let host = Strided::contiguous(size)?;
+        to.receive(&Side { layout: host.to_layout()?, format: to.format() }, &buffer)?;
+        Ok(to)
+    }
+
+    /// The planned transfer to or from a host tensor, with its descriptor.
+    ///
+    /// # Errors
+    /// Views, which have no descriptor of their own, and sizes that differ.
+    pub fn transfer(&self, host: &Strided, direction: Direction) -> Result<Transfer> {
+        same_size("a transfer", host.size(), self.size())?;
+        Ok(Transfer::new(host, self.layout(), self.dtype(), direction)?)
+    }
+
+    /// Elements in the stored format, row-major without gaps.
+    fn dense(&self) -> Result<(Buffer, Strided)> {
+        let host = Strided::contiguous(self.size())?;
+        let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().size();
+        let mut buffer = Buffer::zeroed(bytes);
+        let to = Side { layout: host.to_layout()?, format: self.format() };
+        let threads = self.card().host_threads();
+        self.with_side(|from, memory| {
+            between(from, &to, self.size(), |m| Ok(m.run(memory, &mut buffer, None, threads)?))
+        })?;
+        Ok((buffer, host))
+    }
+
+    /// Calls `f` with the layout of this tensor and the bytes that it describes: the block itself, or
+    /// for a view that forms no layout of the block, the base laid out as its own strides say.
+    fn with_side<T>(&self, f: impl FnOnce(&Side, &[u8]) -> Result<T>) -> Result<T> {
+        let format = self.format();
+        match self.places() {
+            Ok(layout) => f(&Side { layout, format }, &self.block().read()),
+            Err(_) if !self.is_base() => {
+                let base = self.unfolded()?;
+                f(&Side { layout: self.view().to_layout()?, format }, &base)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The base, every element at its own-stride offset.
+    fn unfolded(&self) -> Result<Buffer> {
+        let base = self.base();
+        let last = base.view().address_range().map_or(0, |r| r.max + 1);
+        let bytes = usize::try_from(last).unwrap_or(usize::MAX) * self.format().size();
+        let mut buffer = Buffer::zeroed(bytes);
+        let from = Side { layout: base.places()?, format: self.format() };
+        let to = Side { layout: base.view().to_layout()?, format: self.format() };
+        let memory = self.block().read();
+        between(&from, &to, base.size(), |m| Ok(m.run(&memory, &mut buffer, None, 1)?))?;
+        Ok(buffer)
+    }
+
+    /// Writes every element from another side of the same size.
+    fn receive(&self, from: &Side, bytes: &[u8]) -> Result<Moved> {
+        let (format, threads) = (self.format(), self.card().host_threads());
+        match self.places() {
+            Ok(layout) => {
+                let to = Side { layout, format };
+                let mut memory = self.block().write();
+                between(from, &to, self.size(), |m| Ok(m.run(bytes, &mut memory, None, threads)?))
+            }
+            Err(_) if !self.is_base() => {
+                let mut base = self.unfolded()?;
+                let to = Side { layout: self.view().to_layout()?, format };
+                let moved = between(from, &to, self.size(), |m| {
+                    Ok(m.run(bytes, &mut base, None, threads)?)
+                })?;
+                let whole = self.base();
+                whole.receive(&Side { layout: whole.view().to_layout()?, format }, &base)?;
+                Ok(moved)
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
