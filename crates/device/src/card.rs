@@ -40,6 +40,14 @@ impl Card {
     pub fn host_threads(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
+    /// Refuses a number of cores that the card does not have.
+    pub(crate) fn check_cores(&self, cores: usize) -> crate::error::Result<()> {
+        if (1..=self.cores()).contains(&cores) {
+            return Ok(());
+        }
+        let accepted = format!("1 to {} cores", self.cores());
+        Err(crate::DeviceError::BadDivision { splits: vec![cores], dim: None, accepted })
+    }
     /// Cores.
     pub fn cores(&self) -> usize {
         32

@@ -19,10 +19,13 @@
 
 mod card;
 mod division;
+mod eager;
 mod error;
 mod format;
 mod kernels;
+mod lay;
 pub mod memory;
+mod ops;
 mod sticks;
 mod tensor;
 mod transfer;
@@ -30,9 +33,12 @@ mod units;
 
 pub use card::Card;
 pub use division::{Division, Span};
+pub use eager::Ran;
 pub use error::{DeviceError, Result};
 pub use format::{Mode, default_layout, host_format};
+pub use kernels::{Lay, Meta, Want};
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
+pub use ops::{Entry, Op};
 pub use sticks::Sticks;
 pub use tensor::Tensor;
 pub use transfer::Moved;

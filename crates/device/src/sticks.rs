@@ -12,7 +12,7 @@ use zellige_float::Format;
 use zellige_layout::{StickLayout, Strided, Term};
 
 /// Per logical dimension.
-pub type Dims<T> = SmallVec<[T; 6]>;
+pub(crate) type Dims<T> = SmallVec<[T; 6]>;
 
 /// Places of a tensor's elements, in elements of its block.
 ///

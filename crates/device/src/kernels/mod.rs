@@ -1,4 +1,136 @@
-//! Kernels.
+//! Kernels: the maths of every operation on stick layouts as they lie, cut into core slices.
+//!
+//! **Arithmetic.** Operands widen to float32, an operation computes in float32, its result rounds once
+//! to the stored format. Integers compute exactly in 32 bits and wrap. Padding is never an operand:
+//! what a kernel reads past the valid lanes of a last stick cannot reach a valid result.
+//!
+//! **Determinism.** A slice's result depends on the tensors and the division alone. Host threads take
+//! slices in any order; where slices meet (a split reduction), they meet in the order of core numbers.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `io` | elements to numbers and back |
+//! | `walk` | an output and its operands, row by row |
+//! | `pointwise` | element by element |
 
-mod io;
-mod walk;
+pub(crate) mod io;
+pub(crate) mod pointwise;
+pub(crate) mod walk;
+
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use zellige_layout::{Dtype, StickLayout};
+
+/// Size and dtype of a tensor, before it has a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// Extents.
+    pub size: Vec<i64>,
+    /// The dtype that PyTorch sees.
+    pub dtype: Dtype,
+}
+
+/// How an operand has to lie for a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// As it is, as long as its form is regular.
+    AsIs,
+    /// Its lanes along this dimension.
+    Along(usize),
+    /// One element in each stick.
+    Sparse,
+    /// Exactly so.
+    Layout(StickLayout),
+}
+
+/// The layouts with which an operation runs.
+#[derive(Debug, Clone)]
+pub struct Lay {
+    /// For every operand.
+    pub inputs: Vec<Want>,
+    /// Of every result.
+    pub outputs: Vec<StickLayout>,
+}
+
+/// One operation with its attributes.
+pub(crate) trait Kernel: fmt::Debug + Send + Sync {
+    /// Sizes and dtypes of the results.
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>>;
+
+    /// How operands must lie, and how results will, for operands that lie as given.
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay>;
+
+    /// The iteration space, output dimensions first.
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span>;
+
+    /// The work on tensors that lie as [`Kernel::lay`] asked.
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>>;
+}
+
+/// A kernel bound to its tensors.
+pub(crate) trait Task: Send + Sync {
+    /// Phases: all slices of one are done before the next begins.
+    fn phases(&self) -> usize {
+        1
+    }
+
+    /// Runs the slice of one core.
+    ///
+    /// # Safety
+    /// The pointers are those of the tensors that the task was made for, readable and writable.
+    /// No two calls run the same slice at the same time, and phases do not overlap.
+    unsafe fn run(&self, phase: usize, core: usize, memory: &Pointers);
+}
+
+/// The blocks of a kernel's tensors, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Pointers {
+    pub(crate) inputs: SmallVec<[*const u8; 4]>,
+    pub(crate) outputs: SmallVec<[*mut u8; 2]>,
+}
+
+// SAFETY: the pointers are to blocks that are locked for the whole operation; slices of different
+// cores write disjoint elements.
+unsafe impl Send for Pointers {}
+// SAFETY: as above.
+unsafe impl Sync for Pointers {}
+
+/// Runs every slice of a task with up to `threads` host threads.
+///
+/// # Safety
+/// As [`Task::run`].
+pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, threads: usize) {
+    for phase in 0..task.phases() {
+        let next = AtomicUsize::new(0);
+        let drain = || {
+            loop {
+                let core = next.fetch_add(1, Ordering::Relaxed);
+                if core >= cores {
+                    break;
+                }
+                // SAFETY: by the contract of this function; every core is taken once.
+                unsafe { task.run(phase, core, memory) };
+            }
+        };
+        if threads <= 1 || cores <= 1 {
+            drain();
+            continue;
+        }
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(cores) {
+                scope.spawn(drain);
+            }
+            drain();
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! One operation at a time: layouts are settled, operands that do not fit are moved, the kernel runs.
+
+use crate::card::Card;
+use crate::division::Division;
+use crate::error::{DeviceError, Result};
+use crate::kernels::{self, Meta, Pointers, Want};
+use crate::lay::with_order;
+use crate::memory::Guards;
+use crate::ops::Op;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use crate::transfer::Moved;
+use zellige_layout::{StickLayout, Strided};
+
+/// What an operation gave and what it took.
+#[derive(Debug)]
+pub struct Ran {
+    /// The results.
+    pub outputs: Vec<Tensor>,
+    /// Operands that were moved first, with what that took.
+    pub moves: Vec<(usize, Moved)>,
+    /// How the work was divided.
+    pub division: Division,
+}
+
+impl Op {
+    /// Runs on a card with the default division over its cores.
+    ///
+    /// # Errors
+    /// Operands that the operation does not take, tensors of other cards, no room for the results.
+    /// Nothing is changed then.
+    pub fn run(&self, card: &Card, inputs: &[Tensor]) -> Result<Ran> {
+        self.run_on(card, inputs, card.cores())
+    }
+
+    /// The same on at most `cores` cores.
+    ///
+    /// # Errors
+    /// As [`Op::run`], and a number of cores that the card does not have.
+    pub fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
+        card.check_cores(cores)?;
+        for (operand, t) in inputs.iter().enumerate() {
+            if t.card().index() != card.index() {
+                return Err(DeviceError::MixedCards {
+                    op: self.name().into(),
+                    operand,
+                    found: t.card().index(),
+                    expected: card.index(),
+                });
+            }
+        }
+        let metas: Vec<Meta> =
+            inputs.iter().map(|t| Meta { size: t.size().to_vec(), dtype: t.dtype() }).collect();
+        let results = self.kernel().infer(&metas)?;
+        let lay = self.kernel().lay(inputs, &results)?;
+        let mut moves = Vec::new();
+        let mut operands = Vec::with_capacity(inputs.len());
+        for (operand, (t, want)) in inputs.iter().zip(&lay.inputs).enumerate() {
+            let (t, moved) = conform(t, want)?;
+            moves.extend(moved.map(|m| (operand, m)));
+            operands.push(t);
+        }
+        let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
+        let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
+        let division = launch(self, &operands, &outputs, None, cores)?;
+        Ok(Ran { outputs, moves, division })
+    }
+}
+
+/// Runs a kernel on tensors that lie as it wants, with a division or the default one.
+///
+/// # Errors
+/// Tensors that do not lie so, and divisions that do not fit.
+pub(crate) fn launch(
+    op: &Op,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    division: Option<&Division>,
+    cores: usize,
+) -> Result<Division> {
+    let forms = |list: &[Tensor]| list.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>();
+    let (ins, outs) = (forms(inputs)?, forms(outputs)?);
+    let space = op.kernel().space(&ins, &outs);
+    let division = match division {
+        Some(d) => Division::new(d.splits(), &space, cores)?,
+        None => Division::distribute(&space, cores, false),
+    };
+    if outs.iter().all(|o| o.numel() == 0) {
+        return Ok(division);
+    }
+    let task = op.kernel().task(&ins, &outs, &division)?;
+    let reads: Vec<_> = inputs.iter().map(Tensor::block).collect();
+    let writes: Vec<_> = outputs.iter().map(Tensor::block).collect();
+    let guards = Guards::lock(&reads, &writes);
+    let memory = Pointers {
+        inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
+        outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
+    };
+    let threads = outputs.first().map_or(1, |t| t.card().host_threads());
+    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own,
+    // and the task was made for these tensors.
+    unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
+    Ok(division)
+}
+
+/// The tensor as a kernel wants it: itself, or a copy in another layout.
+fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
+    let form = tensor.sticks();
+    let fits = match (&form, want) {
+        (Ok(_), Want::AsIs) => true,
+        (Ok(f), Want::Along(d)) => f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none()),
+        (Ok(f), Want::Sparse) => f.stick.is_none(),
+        (Ok(_), Want::Layout(l)) => tensor.is_base() && tensor.layout() == l,
+        (Err(_), _) => tensor.numel() == 0,
+    };
+    if fits {
+        return Ok((tensor.clone(), None));
+    }
+    let host = Strided::contiguous(tensor.size())?;
+    let format = tensor.layout().device_dtype();
+    let plain: Vec<usize> = (0..host.rank()).collect();
+    let layout = match want {
+        Want::AsIs => StickLayout::default_in(tensor.size(), None, format)?,
+        Want::Along(d) => {
+            let order = plain.iter().filter(|k| *k != d).chain([d]);
+            let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
+            StickLayout::with_dim_order_in(tensor.size(), None, format, &order)?
+        }
+        Want::Sparse => with_order(&host, &plain, None, format)?,
+        Want::Layout(l) => l.clone(),
+    };
+    let (copy, moved) = tensor.to_layout(&layout)?;
+    Ok((copy, Some(moved)))
+}

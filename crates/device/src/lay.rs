@@ -1,0 +1,170 @@
+//! Sizes, dtypes and layouts of results, from those of the operands.
+
+use crate::error::Result;
+use crate::kernels::Meta;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+
+/// How dtypes meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promotion {
+    /// PyTorch's rule: categories before widths, tensors before single numbers.
+    Usual,
+}
+
+/// Whether values of the dtype have a fraction.
+pub(crate) fn is_float(dtype: Dtype) -> bool {
+    crate::format::host_format(dtype).is_ok_and(Format::is_float)
+}
+
+/// 0 for bool, 1 for integers, 2 for floats.
+fn category(dtype: Dtype) -> u8 {
+    match dtype {
+        Dtype::Bool => 0,
+        d if is_float(d) => 2,
+        _ => 1,
+    }
+}
+
+/// The dtype in which operands meet; a reason where they cannot.
+pub(crate) fn promote(operands: &[Meta], rule: Promotion) -> Result<Dtype, String> {
+    let Promotion::Usual = rule;
+    let top = |single: bool| {
+        let of = operands.iter().filter(|m| m.size.is_empty() == single);
+        of.map(|m| category(m.dtype)).max()
+    };
+    let (tensors, singles) = (top(false), top(true));
+    // A single number only counts where it is of a higher category than every tensor.
+    let count_singles = tensors.is_none() || singles > tensors;
+    let counted = operands.iter().filter(|m| !m.size.is_empty() || count_singles);
+    let mut result: Option<Dtype> = None;
+    for m in counted {
+        result = Some(match result {
+            None => m.dtype,
+            Some(have) => pair(have, m.dtype)?,
+        });
+    }
+    result.ok_or_else(|| "it has no operands".into())
+}
+
+fn pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
+    if a == b {
+        return Ok(a);
+    }
+    match category(a).cmp(&category(b)) {
+        std::cmp::Ordering::Less => return Ok(b),
+        std::cmp::Ordering::Greater => return Ok(a),
+        std::cmp::Ordering::Equal => {}
+    }
+    use Dtype::{Bfloat16, Float16, Float32, Int8, Int16, Uint8};
+    let eight = |d: Dtype| d.bits() == 8 && is_float(d);
+    if eight(a) || eight(b) {
+        return Err(format!("{a} and {b} do not promote; convert one of them first"));
+    }
+    Ok(match (a, b) {
+        (Float16, Bfloat16) | (Bfloat16, Float16) => Float32,
+        (Uint8, Int8) | (Int8, Uint8) => Int16,
+        _ if a.bits() >= b.bits() => a,
+        _ => b,
+    })
+}
+
+/// The size to which all operands broadcast; a reason where they do not.
+pub(crate) fn broadcast(operands: &[Meta]) -> Result<Vec<i64>, String> {
+    let rank = operands.iter().map(|m| m.size.len()).max().unwrap_or(0);
+    let mut size = vec![1i64; rank];
+    for (operand, m) in operands.iter().enumerate() {
+        let lead = rank - m.size.len();
+        for (d, n) in m.size.iter().enumerate() {
+            let have = &mut size[lead + d];
+            if *have == 1 {
+                *have = *n;
+            } else if *n != 1 && *n != *have {
+                return Err(format!(
+                    "operand {operand} of size {:?} does not broadcast: dimension {d} has {n}, \
+                     and other operands have {have} there",
+                    m.size
+                ));
+            }
+        }
+    }
+    Ok(size)
+}
+
+/// The format in which a result is stored: float32 stays wide where a float32 operand is.
+pub(crate) fn result_format(operands: &[Tensor], dtype: Dtype) -> Result<DataFormat> {
+    if dtype != Dtype::Float32 {
+        return Ok(dtype.device_format()?);
+    }
+    let keeps = operands.first().is_some_and(|t| t.card().keeps_fp32());
+    let wide = |t: &Tensor| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
+    let any_float = operands.iter().any(|t| t.dtype() == Dtype::Float32);
+    let wide = operands.iter().any(wide) || (keeps && !any_float);
+    Ok(if wide { DataFormat::IEEE_FP32 } else { DataFormat::SEN169_FP16 })
+}
+
+/// The form of a bound layout, whatever its format.
+pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
+    let view = layout.host().cloned().expect("layouts of results are bound");
+    Sticks::of(layout, &view, Format::F32)
+}
+
+/// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
+/// that a result is sparse only where every operand is.
+pub(crate) fn like(operands: &[Tensor], out: &Meta) -> Result<StickLayout> {
+    let format = result_format(operands, out.dtype)?;
+    let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
+    let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
+        return Ok(StickLayout::default_in(&out.size, None, format)?);
+    };
+    let same = tensor.is_base() && tensor.size() == out.size;
+    if same && tensor.layout().device_dtype() == format {
+        return Ok(tensor.layout().clone());
+    }
+    let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    match lead.expand(&size) {
+        Some(wide) => arranged(&wide, format),
+        None => Ok(StickLayout::default_in(&out.size, None, format)?),
+    }
+}
+
+/// A dense layout with the dimension order of a form: its slowest dimension first.
+///
+/// Dimensions along which the form does not move come first. A form without lanes gives a sparse
+/// layout.
+pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout> {
+    let size: Vec<i64> = form.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
+    let own = Strided::contiguous(&size)?;
+    let mut order: Vec<usize> = (0..size.len()).collect();
+    let key = |d: &usize| {
+        if form.stride[*d] == 0 && Some(*d) != form.stick { usize::MAX } else { form.stride[*d] }
+    };
+    order.sort_by_key(|d| std::cmp::Reverse(key(d)));
+    with_order(&own, &order, form.stick, format)
+}
+
+/// A dense layout with its dimensions in `order`, slowest first, and lanes along `stick`.
+pub(crate) fn with_order(
+    host: &Strided,
+    order: &[usize],
+    stick: Option<usize>,
+    format: DataFormat,
+) -> Result<StickLayout> {
+    let eps = format.elems_per_stick().unwrap_or(1);
+    let (mut device, mut map) = (Vec::new(), Vec::new());
+    for d in order {
+        let (n, stride) = (host.size()[*d], host.stride()[*d]);
+        let lanes = if stick == Some(*d) { eps } else { 1 };
+        device.push(n / lanes + i64::from(n % lanes != 0));
+        map.push(if n == 1 { -1 } else { stride * lanes });
+    }
+    if device.is_empty() {
+        (device, map) = (vec![1], vec![-1]);
+    }
+    device.push(eps);
+    map.push(stick.filter(|d| host.size()[*d] != 1).map_or(-1, |d| host.stride()[d]));
+    let layout = StickLayout::explicit(&device, &map, format)?;
+    Ok(layout.with_host(host.size(), Some(host.stride()))?)
+}

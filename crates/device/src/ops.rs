@@ -1,0 +1,193 @@
+//! The operations by name, each with its attributes.
+
+use crate::error::{DeviceError, Result};
+use crate::kernels::Kernel;
+use crate::kernels::pointwise::{Pointwise, Slices, Yields};
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// An operation with its attributes.
+#[derive(Clone)]
+pub struct Op {
+    name: &'static str,
+    kernel: Arc<dyn Kernel>,
+}
+
+/// What the table says of an operation.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// Its operands.
+    pub operands: &'static [&'static str],
+    /// Its attributes with their defaults.
+    pub attributes: &'static [(&'static str, &'static str)],
+    build: fn(&mut Attrs) -> Result<Arc<dyn Kernel>>,
+}
+
+/// The attributes of one operation, taken out one by one.
+pub(crate) struct Attrs {
+    op: &'static str,
+    map: Map<String, Value>,
+}
+
+impl Attrs {
+    fn bad(&self, name: &str, reason: String) -> DeviceError {
+        DeviceError::BadAttribute { op: self.op.into(), name: name.into(), reason }
+    }
+
+    /// An integer.
+    pub(crate) fn int(&mut self, name: &str, default: Option<i64>) -> Result<i64> {
+        match (self.map.remove(name), default) {
+            (Some(v), _) => v.as_i64().ok_or_else(|| self.bad(name, format!("{v} is no integer"))),
+            (None, Some(d)) => Ok(d),
+            (None, None) => Err(self.bad(name, "it is missing; an integer".into())),
+        }
+    }
+
+    /// A number.
+    pub(crate) fn number(&mut self, name: &str, default: Option<f64>) -> Result<f64> {
+        match (self.map.remove(name), default) {
+            (Some(Value::String(s)), _) if s == "inf" => Ok(f64::INFINITY),
+            (Some(Value::String(s)), _) if s == "-inf" => Ok(f64::NEG_INFINITY),
+            (Some(v), _) => v.as_f64().ok_or_else(|| self.bad(name, format!("{v} is no number"))),
+            (None, Some(d)) => Ok(d),
+            (None, None) => Err(self.bad(name, "it is missing; a number".into())),
+        }
+    }
+
+    /// A truth value.
+    pub(crate) fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
+        match self.map.remove(name) {
+            Some(v) => {
+                v.as_bool().ok_or_else(|| self.bad(name, format!("{v} is not true or false")))
+            }
+            None => Ok(default),
+        }
+    }
+
+    /// A list of integers; one integer is a list of one.
+    pub(crate) fn ints(&mut self, name: &str) -> Result<Option<Vec<i64>>> {
+        let whole = |v: &Value| v.as_i64();
+        match self.map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(v @ Value::Number(_)) => match whole(&v) {
+                Some(n) => Ok(Some(vec![n])),
+                None => Err(self.bad(name, format!("{v} is no integer"))),
+            },
+            Some(Value::Array(list)) => {
+                let all: Option<Vec<i64>> = list.iter().map(whole).collect();
+                all.map(Some).ok_or_else(|| self.bad(name, "it is a list of integers".into()))
+            }
+            Some(v) => Err(self.bad(name, format!("{v} is no list of integers"))),
+        }
+    }
+
+    /// A word.
+    pub(crate) fn word(&mut self, name: &str, default: &str, accepted: &[&str]) -> Result<String> {
+        let word = match self.map.remove(name) {
+            None => default.to_string(),
+            Some(Value::String(s)) => s,
+            Some(v) => return Err(self.bad(name, format!("{v} is no text"))),
+        };
+        if accepted.contains(&word.as_str()) {
+            return Ok(word);
+        }
+        Err(self.bad(name, format!("`{word}` is none of {}", accepted.join(", "))))
+    }
+}
+
+impl Op {
+    /// The operation of that name with attributes from a JSON object.
+    ///
+    /// # Errors
+    /// Unknown names and attributes, attributes of the wrong kind.
+    pub fn new(name: &str, attributes: &Value) -> Result<Op> {
+        let Some(entry) = table().iter().find(|e| e.name == name) else {
+            let hint = nearest(name).map(str::to_string);
+            return Err(DeviceError::NoSuchOp { name: name.chars().take(64).collect(), hint });
+        };
+        let map = match attributes {
+            Value::Null => Map::new(),
+            Value::Object(map) => map.clone(),
+            other => {
+                return Err(DeviceError::BadAttribute {
+                    op: name.into(),
+                    name: String::new(),
+                    reason: format!("attributes are a JSON object, not {other}"),
+                });
+            }
+        };
+        let mut attrs = Attrs { op: entry.name, map };
+        let kernel = (entry.build)(&mut attrs)?;
+        if let Some(left) = attrs.map.keys().next() {
+            let known: Vec<&str> = entry.attributes.iter().map(|(n, _)| *n).collect();
+            let accepted = if known.is_empty() { "it has none".into() } else { known.join(", ") };
+            return Err(
+                attrs.bad(left, format!("there is no such attribute; accepted: {accepted}"))
+            );
+        }
+        Ok(Op { name: entry.name, kernel })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Every operation.
+    pub fn all() -> &'static [Entry] {
+        table()
+    }
+
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.name, self.kernel)
+    }
+}
+
+/// The name that shares the most with another.
+fn nearest(name: &str) -> Option<&'static str> {
+    let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
+    let best = table().iter().map(|e| (common(e.name, name), e.name));
+    best.filter(|(n, _)| *n >= 3).max_by_key(|(n, _)| *n).map(|(_, name)| name)
+}
+
+fn table() -> &'static [Entry] {
+    TABLE
+}
+
+fn pointwise(
+    name: &'static str,
+    arity: usize,
+    float: Option<Slices<f32>>,
+    int: Option<Slices<i32>>,
+    yields: Yields,
+) -> Arc<dyn Kernel> {
+    Arc::new(Pointwise { name, arity, float, int, yields, extra: SmallVec::new(), silent: 0 })
+}
+
+static TABLE: &[Entry] = &[Entry {
+    name: "add",
+    operands: &["a", "b"],
+    attributes: &[],
+    build: |_| {
+        Ok(pointwise(
+            "add",
+            2,
+            Some(|x, o| o.iter_mut().zip(x[0].iter().zip(x[1])).for_each(|(o, (a, b))| *o = a + b)),
+            Some(|x, o| {
+                o.iter_mut()
+                    .zip(x[0].iter().zip(x[1]))
+                    .for_each(|(o, (a, b))| *o = a.wrapping_add(*b));
+            }),
+            Yields::Promoted,
+        ))
+    },
+}];
