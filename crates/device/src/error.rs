@@ -14,8 +14,8 @@ pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 pub enum DeviceError {
     /// One allocation longer than the longest piece of the memory.
     #[error(
-        "{}: asked {}, more than one allocation can take: at most {}, as no allocation spans two \
-         segments; split the tensor", place, Bytes(*asked), Bytes(*limit)
+        "{}: asked {}, more than one allocation can take: at most {}, as none spans two segments or \
+         two cores; split the tensor", place, Bytes(*asked), Bytes(*limit)
     )]
     TooLarge {
         /// The memory: device memory, a segment, a core's LX.
@@ -59,6 +59,14 @@ pub enum DeviceError {
     NoSuchSegment {
         /// The number asked for.
         segment: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A core number past the last one.
+    #[error("core {core} does not exist; cores are 0 to {}", count.saturating_sub(1))]
+    NoSuchCore {
+        /// The number asked for.
+        core: usize,
         /// How many there are.
         count: usize,
     },
@@ -108,6 +116,7 @@ impl DeviceError {
             DeviceError::OutOfMemory { .. } => "out_of_memory",
             DeviceError::HostMemory { .. } => "host_memory",
             DeviceError::NoSuchSegment { .. } => "no_such_segment",
+            DeviceError::NoSuchCore { .. } => "no_such_core",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",

@@ -18,8 +18,10 @@
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
 mod error;
+mod lx;
 pub mod memory;
 mod units;
 
 pub use error::{DeviceError, Result};
+pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
