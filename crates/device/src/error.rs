@@ -100,6 +100,24 @@ pub enum DeviceError {
         /// What is wrong and what is accepted.
         reason: &'static str,
     },
+    /// A name of a preset that is not built in.
+    #[error("no hardware preset is called `{name}`; built in are {known}")]
+    UnknownPreset {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A hardware preset that cannot be one.
+    #[error("hardware preset, line {line}{}: {reason}", if key.is_empty() { String::new() } else { format!(", `{key}`") })]
+    Preset {
+        /// The line, counted from 1.
+        line: usize,
+        /// Section and key.
+        key: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -120,6 +138,8 @@ impl DeviceError {
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
+            DeviceError::UnknownPreset { .. } => "unknown_preset",
+            DeviceError::Preset { .. } => "preset",
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }

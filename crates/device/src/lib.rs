@@ -18,10 +18,14 @@
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
 mod error;
+pub mod hardware;
 mod lx;
 pub mod memory;
+mod ratio;
 mod units;
 
 pub use error::{DeviceError, Result};
+pub use hardware::{Hardware, Key, Model};
 pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
+pub use ratio::Ratio;
