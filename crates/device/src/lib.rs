@@ -17,15 +17,19 @@
 //! # What it may not do
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
+pub mod account;
 mod error;
 pub mod hardware;
 mod lx;
 pub mod memory;
 mod ratio;
+mod time;
 mod units;
 
+pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use error::{DeviceError, Result};
 pub use hardware::{Hardware, Key, Model};
 pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
 pub use ratio::Ratio;
+pub use time::Time;

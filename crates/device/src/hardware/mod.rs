@@ -3,7 +3,7 @@
 //! A preset is a TOML file of figures, each `{ value, unit, source }`, or for a curve
 //! `{ by, points, unit, source }`. `card` and `ktir` are built in; a file of one's own begins with
 //! `extends = "card"` and says what differs. The field `model` decides how cycles are combined
-//! (the module `account` says how).
+//! (see [`account`](crate::account)).
 //!
 //! ```
 //! use zellige_device::{Hardware, Key};
