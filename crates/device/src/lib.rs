@@ -24,6 +24,7 @@ mod lx;
 pub mod memory;
 mod ratio;
 mod time;
+mod timeline;
 mod units;
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
@@ -33,3 +34,4 @@ pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
 pub use ratio::Ratio;
 pub use time::Time;
+pub use timeline::{Event as TraceEvent, Timeline, Track, chrome_trace};
