@@ -13,16 +13,26 @@ struct Inner {
     index: usize,
     memory: Memory,
     mode: Mode,
+    hardware: crate::Hardware,
 }
 
 impl Card {
     /// A card with the published figures.
     pub fn new(index: usize) -> Card {
-        Card(Arc::new(Inner { index, memory: Memory::card(), mode: Mode::Dl16 }))
+        Card(Arc::new(Inner {
+            index,
+            memory: Memory::card(),
+            mode: Mode::Dl16,
+            hardware: crate::Hardware::card(),
+        }))
     }
     /// Its number.
     pub fn index(&self) -> usize {
         self.0.index
+    }
+    /// Its figures.
+    pub fn hardware(&self) -> &crate::Hardware {
+        &self.0.hardware
     }
     /// Its memory.
     pub fn memory(&self) -> &Memory {

@@ -1,5 +1,6 @@
 //! One operation at a time: layouts are settled, operands that do not fit are moved, the kernel runs.
 
+use crate::account::{Cost, Kind, Work};
 use crate::card::Card;
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
@@ -17,10 +18,10 @@ use zellige_layout::{StickLayout, Strided};
 pub struct Ran {
     /// The results.
     pub outputs: Vec<Tensor>,
-    /// Operands that were moved first, with what that took.
-    pub moves: Vec<(usize, Moved)>,
     /// How the work was divided.
     pub division: Division,
+    /// Operands that were moved first, and the operation itself, in the order they ran.
+    pub costs: Vec<Cost>,
 }
 
 impl Op {
@@ -53,17 +54,24 @@ impl Op {
             inputs.iter().map(|t| Meta { size: t.size().to_vec(), dtype: t.dtype() }).collect();
         let results = self.kernel().infer(&metas)?;
         let lay = self.kernel().lay(inputs, &results)?;
-        let mut moves = Vec::new();
+        let mut costs = Vec::new();
         let mut operands = Vec::with_capacity(inputs.len());
         for (operand, (t, want)) in inputs.iter().zip(&lay.inputs).enumerate() {
             let (t, moved) = conform(t, want)?;
-            moves.extend(moved.map(|m| (operand, m)));
+            costs.extend(moved.map(|m| {
+                card.hardware().cost(&m.work(
+                    format!("restickify {}", operand),
+                    Kind::Restickify,
+                    cores,
+                ))
+            }));
             operands.push(t);
         }
         let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
         let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
-        let division = launch(self, &operands, &outputs, None, cores)?;
-        Ok(Ran { outputs, moves, division })
+        let (division, work) = launch(self, &operands, &outputs, None, cores)?;
+        costs.push(card.hardware().cost(&work));
+        Ok(Ran { outputs, division, costs })
     }
 }
 
@@ -77,7 +85,7 @@ pub(crate) fn launch(
     outputs: &[Tensor],
     division: Option<&Division>,
     cores: usize,
-) -> Result<Division> {
+) -> Result<(Division, Work)> {
     let forms = |list: &[Tensor]| list.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let space = op.kernel().space(&ins, &outs);
@@ -86,7 +94,7 @@ pub(crate) fn launch(
         None => Division::distribute(&space, cores, false),
     };
     if outs.iter().all(|o| o.numel() == 0) {
-        return Ok(division);
+        return Ok((division, Work::new(op.name(), Kind::Other, Vec::new())));
     }
     let task = op.kernel().task(&ins, &outs, &division)?;
     let reads: Vec<_> = inputs.iter().map(Tensor::block).collect();
@@ -100,7 +108,8 @@ pub(crate) fn launch(
     // SAFETY: the blocks are locked until the end of this function, results are blocks of their own,
     // and the task was made for these tensors.
     unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
-    Ok(division)
+    let slices = (0..division.cores()).map(|core| task.work(core)).collect();
+    Ok((division, Work::new(op.name(), task.kind(), slices)))
 }
 
 /// The tensor as a kernel wants it: itself, or a copy in another layout.

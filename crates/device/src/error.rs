@@ -15,8 +15,8 @@ pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 pub enum DeviceError {
     /// One allocation longer than the longest piece of the memory.
     #[error(
-        "{}: asked {}, more than one allocation can take: at most {}, as no allocation spans two \
-         segments; split the tensor", place, Bytes(*asked), Bytes(*limit)
+        "{}: asked {}, more than one allocation can take: at most {}, as none spans two segments or \
+         two cores; split the tensor", place, Bytes(*asked), Bytes(*limit)
     )]
     TooLarge {
         /// The memory: device memory, a segment, a core's LX.
@@ -60,6 +60,14 @@ pub enum DeviceError {
     NoSuchSegment {
         /// The number asked for.
         segment: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A core number past the last one.
+    #[error("core {core} does not exist; cores are 0 to {}", count.saturating_sub(1))]
+    NoSuchCore {
+        /// The number asked for.
+        core: usize,
         /// How many there are.
         count: usize,
     },
@@ -194,6 +202,24 @@ pub enum DeviceError {
         /// The other.
         right: Vec<i64>,
     },
+    /// A name of a preset that is not built in.
+    #[error("no hardware preset is called `{name}`; built in are {known}")]
+    UnknownPreset {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A hardware preset that cannot be one.
+    #[error("hardware preset, line {line}{}: {reason}", if key.is_empty() { String::new() } else { format!(", `{key}`") })]
+    Preset {
+        /// The line, counted from 1.
+        line: usize,
+        /// Section and key.
+        key: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -210,6 +236,7 @@ impl DeviceError {
             DeviceError::OutOfMemory { .. } => "out_of_memory",
             DeviceError::HostMemory { .. } => "host_memory",
             DeviceError::NoSuchSegment { .. } => "no_such_segment",
+            DeviceError::NoSuchCore { .. } => "no_such_core",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
@@ -222,6 +249,8 @@ impl DeviceError {
             DeviceError::MixedCards { .. } => "mixed_cards",
             DeviceError::HostBytes { .. } => "host_bytes",
             DeviceError::SizeMismatch { .. } => "size_mismatch",
+            DeviceError::UnknownPreset { .. } => "unknown_preset",
+            DeviceError::Preset { .. } => "preset",
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }

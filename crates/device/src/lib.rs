@@ -17,28 +17,40 @@
 //! # What it may not do
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
+pub mod account;
 mod card;
 mod division;
 mod eager;
 mod error;
 mod format;
+pub mod hardware;
 mod kernels;
 mod lay;
+mod lx;
 pub mod memory;
 mod ops;
+mod ratio;
 mod sticks;
 mod tensor;
+mod time;
+mod timeline;
 mod transfer;
 mod units;
 
+pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::Card;
 pub use division::{Division, Span};
 pub use eager::Ran;
 pub use error::{DeviceError, Result};
 pub use format::{Mode, default_layout, host_format};
+pub use hardware::{Hardware, Key, Model};
 pub use kernels::{Lay, Meta, Want};
+pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
-pub use ops::{Entry, Op};
+pub use ops::{Entry, Layer, Op};
+pub use ratio::Ratio;
 pub use sticks::Sticks;
 pub use tensor::Tensor;
+pub use time::Time;
+pub use timeline::{Event as TraceEvent, Timeline, Track, chrome_trace};
 pub use transfer::Moved;

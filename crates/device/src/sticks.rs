@@ -5,6 +5,7 @@
 //! the device's rules allow, and their transposes, slices by whole sticks, selections and expansions,
 //! all have that form; what has not (a slice that begins inside a stick) is moved first.
 
+use crate::account::Traffic;
 use crate::error::{DeviceError, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -118,6 +119,38 @@ impl Sticks {
     /// Sticks along the stick dimension.
     pub fn count(&self) -> usize {
         self.stick.map_or(1, |s| self.size[s].div_ceil(self.eps))
+    }
+
+    /// What reading or writing all of it moves, in whole sticks: bursts of adjacent ones, and the
+    /// bytes among them that hold no element of it. A stick that several elements share is moved once.
+    pub fn traffic(&self) -> (Traffic, u64) {
+        if self.numel() == 0 {
+            return (Traffic::new(), 0);
+        }
+        let mut steps: Dims<(usize, usize)> = (0..self.rank())
+            .map(|d| {
+                if self.stick == Some(d) {
+                    (self.stride[d], self.count())
+                } else {
+                    (self.stride[d], self.size[d])
+                }
+            })
+            .filter(|(stride, n)| *n > 1 && *stride > 0)
+            .collect();
+        steps.sort_unstable();
+        let (mut run, mut bursts) = (self.eps, 1u64);
+        for (stride, n) in steps {
+            if stride == run && bursts == 1 {
+                run *= n;
+            } else {
+                bursts *= n as u64;
+            }
+        }
+        let distinct = (0..self.rank()).filter(|d| self.stride[*d] > 0 || self.stick == Some(*d));
+        let elements: u64 = distinct.map(|d| self.size[d] as u64).product();
+        let width = self.format.size() as u64;
+        let moved = run as u64 * width * bursts;
+        (Traffic::of(run as u64 * width, bursts), moved.saturating_sub(elements * width))
     }
 
     /// The place of an element.

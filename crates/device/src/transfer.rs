@@ -1,5 +1,6 @@
 //! Moving tensors: to the card, from it, and on it. Every one is a plan between two layouts.
 
+use crate::account::{CoreWork, Kind, Traffic, Work};
 use crate::card::Card;
 use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
@@ -40,6 +41,54 @@ impl Moved {
             read_runs: runs(from.size()),
             write_runs: runs(to.size()),
         }
+    }
+}
+
+impl Moved {
+    /// The move as work of the device: of a transfer, that of its engine; on the device, its bursts
+    /// shared by up to `cores` cores.
+    pub fn work(&self, name: impl Into<String>, kind: Kind, cores: usize) -> Work {
+        // A burst shorter than a stick still moves the stick.
+        let sticks = |runs: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
+            let mut traffic = Traffic::new();
+            for (bytes, count) in runs {
+                traffic.add(bytes.next_multiple_of(128), share(*count));
+            }
+            traffic
+        };
+        let whole = |n: u64| n;
+        let mut one = CoreWork {
+            reads: sticks(&self.read_runs, &whole),
+            writes: sticks(&self.write_runs, &whole),
+            ..CoreWork::default()
+        };
+        let moved = one.reads.bytes() + one.writes.bytes();
+        if kind.is_transfer() {
+            if kind == Kind::Upload {
+                (one.host_in, one.reads) = (self.read, Traffic::new());
+            } else {
+                (one.host_out, one.writes) = (self.written, Traffic::new());
+            }
+            return Work::new(name, kind, vec![one]);
+        }
+        let cores = cores.max(1) as u64;
+        let padding = moved.saturating_sub(self.read + self.written);
+        let slices = (0..cores).map(|core| {
+            let share = |n: u64| n / cores + u64::from(core < n % cores);
+            let reads = sticks(&self.read_runs, &share);
+            let writes = sticks(&self.write_runs, &share);
+            let lx_bytes = reads.bytes() + writes.bytes();
+            let lx_peak = lx_bytes.min(64 * 1024);
+            CoreWork {
+                reads,
+                writes,
+                lx_bytes,
+                lx_peak,
+                padding_bytes: share(padding),
+                ..CoreWork::default()
+            }
+        });
+        Work::new(name, kind, slices.collect())
     }
 }
 
@@ -101,7 +150,9 @@ impl Tensor {
             Some(l) if l.host().is_some() => l.clone(),
             Some(l) => l.with_host(host.size(), Some(host.stride()))?,
             None => {
-                let stride = Some(host.stride());
+                // A reversed host steps forward on the device, in row-major order.
+                let forward = host.stride().iter().all(|s| *s >= 0);
+                let stride = Some(host.stride()).filter(|_| forward);
                 default_layout(host.size(), stride, dtype, card.keeps_fp32())?
             }
         };

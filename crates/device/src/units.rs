@@ -25,6 +25,33 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Three significant digits, or all of those before the point.
+pub(crate) fn three_digits(f: &mut fmt::Formatter<'_>, x: f64) -> fmt::Result {
+    match x {
+        x if x == x.trunc() && x < 1.0 => write!(f, "{x:.0}"),
+        x if x < 9.995 => write!(f, "{x:.2}"),
+        x if x < 99.95 => write!(f, "{x:.1}"),
+        x => write!(f, "{x:.0}"),
+    }
+}
+
+/// Bytes of traffic, three digits and a decimal unit, as bandwidths have them: `4.19 MB`.
+pub(crate) struct Traffic(pub(crate) u64);
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, f64); 4] = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+        let bytes = self.0 as f64;
+        match UNITS.into_iter().find(|(_, size)| bytes >= *size) {
+            None => write!(f, "{} B", self.0),
+            Some((unit, size)) => {
+                three_digits(f, bytes / size)?;
+                write!(f, " {unit}")
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +63,12 @@ mod tests {
         assert_eq!(Bytes(16 << 30).to_string(), "16 GiB");
         assert_eq!(Bytes((1 << 20) + 128).to_string(), "1.00 MiB (1048704 bytes)");
         assert_eq!(Bytes(u64::MAX).to_string(), "16777215.99 TiB (18446744073709551615 bytes)");
+    }
+
+    #[test]
+    fn traffic_has_three_digits() {
+        assert_eq!(Traffic(999).to_string(), "999 B");
+        assert_eq!(Traffic(4_194_304).to_string(), "4.19 MB");
+        assert_eq!(Traffic(9_999_000).to_string(), "10.0 MB");
     }
 }

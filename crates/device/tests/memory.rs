@@ -133,7 +133,7 @@ fn what_cannot_be_is_refused_with_the_limit() {
     assert_eq!(
         error.to_string(),
         "device memory: asked 186.26 GiB (200000000000 bytes), more than one allocation can take: \
-         at most 16 GiB, as no allocation spans two segments; split the tensor"
+         at most 16 GiB, as none spans two segments or two cores; split the tensor"
     );
     assert!(memory.alloc(usize::MAX).is_err());
     assert_eq!(

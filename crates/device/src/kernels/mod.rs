@@ -17,6 +17,7 @@ pub(crate) mod io;
 pub(crate) mod pointwise;
 pub(crate) mod walk;
 
+use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::sticks::Sticks;
@@ -84,12 +85,37 @@ pub(crate) trait Task: Send + Sync {
         1
     }
 
+    /// What the operation is, for the accounts.
+    fn kind(&self) -> Kind;
+
+    /// What one core does.
+    fn work(&self, core: usize) -> CoreWork;
+
     /// Runs the slice of one core.
     ///
     /// # Safety
     /// The pointers are those of the tensors that the task was made for, readable and writable.
     /// No two calls run the same slice at the same time, and phases do not overlap.
     unsafe fn run(&self, phase: usize, core: usize, memory: &Pointers);
+}
+
+/// Bytes of a tensor that a streaming kernel keeps in the scratchpad: two tiles, one in use while the
+/// other is on its way.
+const TILES: u64 = 2 * 16 * 1024;
+
+/// The memory side of a kernel that streams these tensors through the scratchpad once.
+pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {
+    let mut work = CoreWork::default();
+    for (list, traffic) in [(reads, &mut work.reads), (writes, &mut work.writes)] {
+        for t in list {
+            let (bursts, padding) = t.traffic();
+            traffic.merge(&bursts);
+            work.padding_bytes += padding;
+            work.lx_bytes += bursts.bytes();
+            work.lx_peak += bursts.bytes().min(TILES);
+        }
+    }
+    work
 }
 
 /// The blocks of a kernel's tensors, in order.

@@ -2,7 +2,8 @@
 
 use super::io::{Load, Number, Store};
 use super::walk::Walk;
-use super::{Kernel, Lay, Meta, Pointers, Task, Want};
+use super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::lay::{Promotion, like, promote};
@@ -36,6 +37,8 @@ pub(crate) struct Pointwise {
     /// In 32-bit integers.
     pub(crate) int: Option<Slices<i32>>,
     pub(crate) yields: Yields,
+    /// Whether the SFU takes its slow path.
+    pub(crate) transcendental: bool,
     /// Numbers that the function takes after its operands, the same for all elements.
     pub(crate) extra: SmallVec<[f32; 2]>,
     /// Operands that say nothing about the dtype (the condition of `where`).
@@ -126,7 +129,14 @@ impl Kernel for Pointwise {
                 let reason = "its lanes run along another dimension than the result's".into();
                 self.refuse(Some(m.operand), reason)
             })?;
-            slices.push(walk);
+            let mut work = streamed(&ins, &[cut(out)]);
+            let lanes = work.writes.bytes() / out.format.size() as u64;
+            if self.transcendental {
+                work.sfu_transcendental = lanes;
+            } else {
+                work.sfu = lanes;
+            }
+            slices.push((walk, work));
         }
         let formats: Vec<Format> = inputs.iter().map(|i| i.format).collect();
         let ints = formats[self.silent.min(formats.len())..].iter().all(|f| !f.is_float());
@@ -151,7 +161,7 @@ struct Work<T> {
     extra: SmallVec<[T; 2]>,
     loads: Vec<Load<T>>,
     store: Store<T>,
-    slices: Vec<Walk>,
+    slices: Vec<(Walk, CoreWork)>,
 }
 
 impl<T: Number> Work<T> {
@@ -160,7 +170,7 @@ impl<T: Number> Work<T> {
         extra: &[T],
         formats: &[Format],
         out: Format,
-        slices: Vec<Walk>,
+        slices: Vec<(Walk, CoreWork)>,
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f)).collect();
         Work { f, extra: extra.iter().copied().collect(), loads, store: Store::new(out), slices }
@@ -168,8 +178,16 @@ impl<T: Number> Work<T> {
 }
 
 impl<T: Number> Task for Work<T> {
+    fn kind(&self) -> Kind {
+        Kind::Pointwise
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.slices[core].1.clone()
+    }
+
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
-        let walk = &self.slices[core];
+        let walk = &self.slices[core].0;
         let rows = (CHUNK / walk.lanes).max(1);
         let wide = rows * walk.lanes;
         let count = self.loads.len();

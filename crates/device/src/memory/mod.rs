@@ -69,6 +69,17 @@ impl Memory {
         Block::new(self.clone(), region)
     }
 
+    /// A block in this segment, called `place` in errors.
+    pub(crate) fn alloc_at(
+        &self,
+        segment: usize,
+        bytes: usize,
+        place: impl FnOnce() -> String,
+    ) -> Result<Block> {
+        let region = self.state().take(&[segment], place, bytes as u64)?;
+        Block::new(self.clone(), region)
+    }
+
     /// A block for a program, in the segment reserved for them.
     pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
         let region = self.state().take_any(Purpose::Programs, bytes as u64)?;
@@ -118,7 +129,7 @@ impl State {
         if wanted.is_empty() && purpose == Purpose::Programs {
             return Err(DeviceError::NoProgramSegment { place: "this memory".into() });
         }
-        self.take(&wanted, place.into(), bytes)
+        self.take(&wanted, || place.into(), bytes)
     }
 
     fn take_in(&mut self, segment: usize, bytes: u64) -> Result<Region> {
@@ -127,27 +138,29 @@ impl State {
             Some(s) => s.spec,
             None => return Err(DeviceError::NoSuchSegment { segment, count }),
         };
-        let place = match spec.purpose {
-            Purpose::Programs => {
-                return Err(DeviceError::ProgramSegment {
-                    segment,
-                    base: spec.base,
-                    accepted: self.tensor_segments(),
-                });
-            }
-            Purpose::Tensors => format!("segment {segment}"),
-            Purpose::Scratchpad => format!("LX of core {segment}"),
-        };
-        self.take(&[segment], place, bytes)
+        if spec.purpose == Purpose::Programs {
+            return Err(DeviceError::ProgramSegment {
+                segment,
+                base: spec.base,
+                accepted: self.tensor_segments(),
+            });
+        }
+        self.take(&[segment], || format!("segment {segment}"), bytes)
     }
 
-    fn take(&mut self, wanted: &[usize], place: String, bytes: u64) -> Result<Region> {
+    /// Takes from the first of these segments that has room; `place` names them in errors.
+    fn take(
+        &mut self,
+        wanted: &[usize],
+        place: impl FnOnce() -> String,
+        bytes: u64,
+    ) -> Result<Region> {
         if bytes == 0 {
             return Ok(Region { segment: 0, address: 0, bytes: 0, rounded: 0 });
         }
         let limit = wanted.iter().map(|i| self.segments[*i].spec.bytes).max().unwrap_or(0);
         if bytes > limit {
-            return Err(DeviceError::TooLarge { place, asked: bytes, limit });
+            return Err(DeviceError::TooLarge { place: place(), asked: bytes, limit });
         }
         // `limit` is a multiple of the granule, so rounding up stays below it.
         let rounded = bytes.next_multiple_of(GRANULE);
@@ -162,7 +175,7 @@ impl State {
         let sum = |f: fn(&Segment) -> u64| wanted.iter().map(|i| f(&self.segments[*i])).sum();
         let largest = wanted.iter().map(|i| self.segments[*i].holes.largest()).max();
         Err(DeviceError::OutOfMemory {
-            place,
+            place: place(),
             asked: bytes,
             used: sum(Segment::reserved),
             free: sum(|s| s.holes.free()),

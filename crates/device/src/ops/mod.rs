@@ -1,10 +1,14 @@
-//! The operations by name, each with its attributes.
+//! The operations by name, each with its attributes. One file per family holds its table.
+
+mod index;
+mod matmul;
+mod pointwise;
+mod reduce;
+mod shape;
 
 use crate::error::{DeviceError, Result};
 use crate::kernels::Kernel;
-use crate::kernels::pointwise::{Pointwise, Slices, Yields};
 use serde_json::{Map, Value};
-use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,7 +27,24 @@ pub struct Entry {
     pub operands: &'static [&'static str],
     /// Its attributes with their defaults.
     pub attributes: &'static [(&'static str, &'static str)],
+    /// How upstream runs it.
+    pub layer: Layer,
     build: fn(&mut Attrs) -> Result<Arc<dyn Kernel>>,
+}
+
+/// How an operation reaches the card upstream; the coverage profile `card` follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// An instruction of the hardware.
+    Native,
+    /// A kernel of its own.
+    Custom,
+    /// Made of other operations.
+    Decomposed,
+    /// Computed by the host.
+    Fallback,
+    /// Not at all.
+    Missing,
 }
 
 /// The attributes of one operation, taken out one by one.
@@ -104,7 +125,7 @@ impl Op {
     /// # Errors
     /// Unknown names and attributes, attributes of the wrong kind.
     pub fn new(name: &str, attributes: &Value) -> Result<Op> {
-        let Some(entry) = table().iter().find(|e| e.name == name) else {
+        let Some(entry) = table().find(|e| e.name == name) else {
             let hint = nearest(name).map(str::to_string);
             return Err(DeviceError::NoSuchOp { name: name.chars().take(64).collect(), hint });
         };
@@ -137,7 +158,7 @@ impl Op {
     }
 
     /// Every operation.
-    pub fn all() -> &'static [Entry] {
+    pub fn all() -> impl Iterator<Item = &'static Entry> {
         table()
     }
 
@@ -155,39 +176,13 @@ impl fmt::Debug for Op {
 /// The name that shares the most with another.
 fn nearest(name: &str) -> Option<&'static str> {
     let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
-    let best = table().iter().map(|e| (common(e.name, name), e.name));
+    let best = table().map(|e| (common(e.name, name), e.name));
     best.filter(|(n, _)| *n >= 3).max_by_key(|(n, _)| *n).map(|(_, name)| name)
 }
 
-fn table() -> &'static [Entry] {
-    TABLE
+/// Every operation, family by family.
+fn table() -> impl Iterator<Item = &'static Entry> {
+    [pointwise::TABLE, reduce::TABLE, matmul::TABLE, index::TABLE, shape::TABLE]
+        .into_iter()
+        .flatten()
 }
-
-fn pointwise(
-    name: &'static str,
-    arity: usize,
-    float: Option<Slices<f32>>,
-    int: Option<Slices<i32>>,
-    yields: Yields,
-) -> Arc<dyn Kernel> {
-    Arc::new(Pointwise { name, arity, float, int, yields, extra: SmallVec::new(), silent: 0 })
-}
-
-static TABLE: &[Entry] = &[Entry {
-    name: "add",
-    operands: &["a", "b"],
-    attributes: &[],
-    build: |_| {
-        Ok(pointwise(
-            "add",
-            2,
-            Some(|x, o| o.iter_mut().zip(x[0].iter().zip(x[1])).for_each(|(o, (a, b))| *o = a + b)),
-            Some(|x, o| {
-                o.iter_mut()
-                    .zip(x[0].iter().zip(x[1]))
-                    .for_each(|(o, (a, b))| *o = a.wrapping_add(*b));
-            }),
-            Yields::Promoted,
-        ))
-    },
-}];

@@ -1,0 +1,99 @@
+//! What operations cost.
+//!
+//! [`Work`] says what each core did: bursts of memory, multiply-adds, element operations, bytes of
+//! scratchpad and ring. It comes from the plan of an operation and knows no hardware.
+//! [`Hardware::latency`] turns it into cycles with integers and exact fractions alone: the same
+//! work on the same preset always takes the same time, on any machine and any number of host threads.
+//!
+//! # Cycles of a core
+//! - **PT**: multiply-adds, padding included, over the sustained rate: that of a matmul, or of a
+//!   batch matmul in the default layout from `pt.batch_matmul_from` matrices on. The model `ktir`
+//!   takes two operations per multiply-add and the peak.
+//! - **SFU**: element operations over the lanes of all corelets; a transcendental one counts
+//!   `sfu.transcendental` times.
+//! - **memory**: the cores in use share the bandwidth evenly, and a burst is charged in whole
+//!   granules. The model `card` takes the longer of two times: issuing the bursts at the peak
+//!   times the efficiency of their length (interpolated in the logarithm of the length), and
+//!   moving the bytes at the sustained rate. That rate is `one_way`, for bytes matched by as many of the
+//!   other direction `balanced`; a restickify and a reduction across rows have measured rates of
+//!   their own, and a reduction within rows reaches the share of `reduction.derate` for its number
+//!   of cores (linear between the points). The model `ktir` charges different sticks at the peak.
+//! - **LX**: bytes over its bandwidth; the model `ktir` has none.
+//! - **ring**: each message occupies every link that it crosses, one after the other. A reduction over
+//!   a group of `g` cores sends `g - 1` hops, so it is charged by the size of the group.
+//! - **host**: bytes in and out over the link, which transfers share as cores share memory.
+//!
+//! # A core and a kernel
+//! - `card`: `max(PT + SFU, memory, LX, host) + ring`. Memory, scratchpad and link stream while
+//!   the units compute; PT and SFU work on the same tile one after the other; partial results travel when
+//!   they are complete.
+//! - `ktir`: `PT + SFU + max(memory, host) + ring`, nothing overlapped. That model has no host;
+//!   a transfer streams through link and memory at once.
+//!
+//! A kernel takes as long as its slowest core. Launching costs nothing: no figure is published.
+//!
+//! ```
+//! use zellige_device::account::{CoreWork, Kind, Traffic, Work};
+//! use zellige_device::Hardware;
+//! // Each of 32 cores adds 128 numbers of two bytes.
+//! let each = CoreWork {
+//!     reads: Traffic::of(256, 2),
+//!     writes: Traffic::of(256, 1),
+//!     sfu: 128,
+//!     ..CoreWork::default()
+//! };
+//! let add = Work::uniform("add", Kind::Pointwise, 32, each);
+//! assert_eq!(Hardware::ktir().latency(&add).cycles, 192 + 2);
+//! assert_eq!(
+//!     Hardware::ktir().cost(&add).to_string(),
+//!     "194 ns, memory bound, 16.4 kB in, 8.19 kB out, 32 cores, padding 0.0%"
+//! );
+//! ```
+
+mod latency;
+mod work;
+
+pub use latency::{Bottleneck, CoreCycles, Latency};
+pub use work::{Burst, CoreWork, Kind, RingMove, Totals, Traffic, Work};
+
+use crate::hardware::Hardware;
+use crate::units;
+use serde::Serialize;
+use std::fmt;
+
+/// What an operation moved and computed, and how long it took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// The operation.
+    pub name: String,
+    /// All cores together.
+    pub totals: Totals,
+    /// How long it takes, and why.
+    pub latency: Latency,
+}
+
+impl Hardware {
+    /// What this work costs here.
+    pub fn cost(&self, work: &Work) -> Cost {
+        Cost { name: work.name.clone(), totals: work.totals(), latency: self.latency(work) }
+    }
+}
+
+impl fmt::Display for Cost {
+    /// One line: time, what bounds it, bytes, cores, padding.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Totals { bytes_in, bytes_out, host_in, host_out, cores, .. } = self.totals;
+        write!(f, "{}, {}", self.latency.time, self.latency.bottleneck)?;
+        for (bytes, what) in [(host_in, "from the host"), (host_out, "to the host")] {
+            if bytes > 0 {
+                write!(f, ", {} {what}", units::Traffic(bytes))?;
+            }
+        }
+        let (input, output) = (units::Traffic(bytes_in), units::Traffic(bytes_out));
+        write!(f, ", {input} in, {output} out")?;
+        if host_in == 0 && host_out == 0 {
+            write!(f, ", {cores} core{}", if cores == 1 { "" } else { "s" })?;
+        }
+        write!(f, ", padding {:.1}%", 100.0 * self.totals.padding())
+    }
+}

@@ -1,0 +1,246 @@
+//! What an operation did, core by core, whatever the hardware.
+
+use serde::Serialize;
+use smallvec::SmallVec;
+
+/// Accesses of device memory: how many bursts of which length.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Traffic(SmallVec<[Burst; 2]>);
+
+/// Consecutive bytes accessed at once, so many times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Burst {
+    /// Its length.
+    pub bytes: u64,
+    /// How often.
+    pub count: u64,
+}
+
+impl Traffic {
+    /// No traffic.
+    pub fn new() -> Traffic {
+        Traffic::default()
+    }
+
+    /// `count` bursts of `bytes` each.
+    pub fn of(bytes: u64, count: u64) -> Traffic {
+        let mut traffic = Traffic::new();
+        traffic.add(bytes, count);
+        traffic
+    }
+
+    /// Adds `count` bursts of `bytes` each. Bursts of one length are one entry, the order of lengths
+    /// is fixed: the order of additions never shows.
+    pub fn add(&mut self, bytes: u64, count: u64) {
+        if bytes == 0 || count == 0 {
+            return;
+        }
+        match self.0.binary_search_by_key(&bytes, |burst| burst.bytes) {
+            Ok(at) => self.0[at].count = self.0[at].count.saturating_add(count),
+            Err(at) => self.0.insert(at, Burst { bytes, count }),
+        }
+    }
+
+    /// Adds all bursts of another.
+    pub fn merge(&mut self, other: &Traffic) {
+        other.0.iter().for_each(|b| self.add(b.bytes, b.count));
+    }
+
+    /// The bursts by length.
+    pub fn bursts(&self) -> &[Burst] {
+        &self.0
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().fold(0, |sum, b| sum.saturating_add(b.bytes.saturating_mul(b.count)))
+    }
+}
+
+/// Bytes sent over the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RingMove {
+    /// Bytes of the message.
+    pub bytes: u64,
+    /// Links it crosses one after the other.
+    pub hops: u64,
+}
+
+/// What one core did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct CoreWork {
+    /// Read from device memory.
+    pub reads: Traffic,
+    /// Written to device memory.
+    pub writes: Traffic,
+    /// Different sticks among reads and writes, if some were accessed more than once. The model `ktir` charges
+    /// these; without them, every access counts.
+    pub unique_sticks: Option<u64>,
+    /// Bytes among reads and writes that hold no element.
+    pub padding_bytes: u64,
+    /// Multiply-adds of the PT array, those on padding too.
+    pub macs: u64,
+    /// Multiply-adds on elements.
+    pub macs_valid: u64,
+    /// Plain element operations of the SFU.
+    pub sfu: u64,
+    /// Transcendental element operations of the SFU.
+    pub sfu_transcendental: u64,
+    /// Bytes read from and written to the scratchpad.
+    pub lx_bytes: u64,
+    /// The most bytes of the scratchpad in use at once.
+    pub lx_peak: u64,
+    /// Messages this core sent.
+    pub ring: SmallVec<[RingMove; 1]>,
+    /// Bytes from the host.
+    pub host_in: u64,
+    /// Bytes to the host.
+    pub host_out: u64,
+}
+
+impl CoreWork {
+    /// Whether it did nothing that takes time.
+    pub fn is_idle(&self) -> bool {
+        let CoreWork { padding_bytes: _, lx_peak: _, macs_valid: _, unique_sticks: _, .. } = self;
+        self.reads.bursts().is_empty()
+            && self.writes.bursts().is_empty()
+            && self.ring.is_empty()
+            && [self.macs, self.sfu, self.sfu_transcendental, self.lx_bytes].iter().all(|n| *n == 0)
+            && self.host_in == 0
+            && self.host_out == 0
+    }
+
+    /// Bytes of its messages, each counted on every link it crosses.
+    pub fn ring_bytes(&self) -> u64 {
+        self.ring.iter().fold(0, |sum, m| sum.saturating_add(m.bytes.saturating_mul(m.hops)))
+    }
+}
+
+/// What an operation is, as far as figures of hardware tell operations apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// Element by element.
+    Pointwise,
+    /// A reduction within rows, along sticks.
+    RowReduction,
+    /// A reduction across rows.
+    CrossRowReduction,
+    /// A matrix product.
+    Matmul,
+    /// Many matrix products on operands in the default layout.
+    BatchMatmulDefault {
+        /// How many.
+        batch: u64,
+    },
+    /// A change of the stick dimension.
+    Restickify,
+    /// Any other move on the device.
+    Copy,
+    /// Host to device.
+    Upload,
+    /// Device to host.
+    Download,
+    /// Done by the host: down, computed there, up again.
+    Fallback,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// Whether the transfer engine does it and no core.
+    pub fn is_transfer(self) -> bool {
+        matches!(self, Kind::Upload | Kind::Download | Kind::Fallback)
+    }
+}
+
+/// An operation: its name, its kind, and what each core did; entry `i` is core `i`. Of a transfer,
+/// the single entry is the transfer engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// What to call it.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// What each core did.
+    pub cores: Vec<CoreWork>,
+}
+
+/// All cores together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Totals {
+    /// Bytes read from device memory.
+    pub bytes_in: u64,
+    /// Bytes written to device memory.
+    pub bytes_out: u64,
+    /// Bytes among them that hold no element.
+    pub padding_bytes: u64,
+    /// Multiply-adds, those on padding too.
+    pub macs: u64,
+    /// Multiply-adds on elements.
+    pub macs_valid: u64,
+    /// Element operations, plain and transcendental.
+    pub sfu: u64,
+    /// Useful floating-point operations: two per valid multiply-add, one per element operation.
+    pub flops: u64,
+    /// Bytes of scratchpads read and written.
+    pub lx_bytes: u64,
+    /// The largest scratchpad use of a core.
+    pub lx_peak: u64,
+    /// Bytes over links of the ring.
+    pub ring_bytes: u64,
+    /// Bytes from the host.
+    pub host_in: u64,
+    /// Bytes to the host.
+    pub host_out: u64,
+    /// Cores that did something.
+    pub cores: usize,
+}
+
+impl Work {
+    /// An operation by what each core did.
+    pub fn new(name: impl Into<String>, kind: Kind, cores: Vec<CoreWork>) -> Work {
+        Work { name: name.into(), kind, cores }
+    }
+
+    /// An operation that `cores` cores share evenly.
+    pub fn uniform(name: impl Into<String>, kind: Kind, cores: usize, each: CoreWork) -> Work {
+        Work { name: name.into(), kind, cores: vec![each; cores] }
+    }
+
+    /// All cores together; sums end at the largest number of 64 bits.
+    pub fn totals(&self) -> Totals {
+        let mut t = Totals::default();
+        for core in &self.cores {
+            let sums = [
+                (&mut t.bytes_in, core.reads.bytes()),
+                (&mut t.bytes_out, core.writes.bytes()),
+                (&mut t.padding_bytes, core.padding_bytes),
+                (&mut t.macs, core.macs),
+                (&mut t.macs_valid, core.macs_valid),
+                (&mut t.sfu, core.sfu.saturating_add(core.sfu_transcendental)),
+                (&mut t.lx_bytes, core.lx_bytes),
+                (&mut t.ring_bytes, core.ring_bytes()),
+                (&mut t.host_in, core.host_in),
+                (&mut t.host_out, core.host_out),
+            ];
+            for (sum, n) in sums {
+                *sum = sum.saturating_add(n);
+            }
+            t.lx_peak = t.lx_peak.max(core.lx_peak);
+            t.cores += usize::from(!core.is_idle());
+        }
+        t.flops = t.macs_valid.saturating_mul(2).saturating_add(t.sfu);
+        t
+    }
+}
+
+impl Totals {
+    /// The share of memory traffic that holds no element.
+    pub fn padding(&self) -> f64 {
+        let all = self.bytes_in.saturating_add(self.bytes_out);
+        if all == 0 { 0.0 } else { self.padding_bytes as f64 / all as f64 }
+    }
+}

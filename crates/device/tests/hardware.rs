@@ -1,0 +1,166 @@
+//! Presets: complete, exact, and refused with the line and what is accepted.
+
+use zellige_device::{DeviceError, Hardware, Key, Model, Ratio};
+
+#[test]
+fn the_card_is_what_is_published_and_says_what_is_assumed() {
+    let card = Hardware::preset("card").unwrap();
+    assert_eq!((card.cores(), card.model()), (32, Model::Card));
+    assert_eq!(card.peak_tflops(), 98.304);
+    assert_eq!(card.number(Key::MemoryPeak), Ratio::new(1024, 5));
+    assert_eq!(card.count(Key::Span), 256 << 20);
+    assert_eq!(card.count(Key::LxSize), 2 << 20);
+    let segments = card.segments();
+    assert_eq!((segments.len(), segments[7].base), (8, 0x1C_0000_0000));
+    let assumed: Vec<&str> = Key::all()
+        .filter(|k| card.figure(*k).unwrap().source().starts_with("assumption"))
+        .map(Key::path)
+        .collect();
+    assert_eq!(
+        assumed,
+        ["sfu.lanes", "sfu.transcendental", "memory.bursts", "lx.bandwidth", "host.link"]
+    );
+}
+
+#[test]
+fn every_number_is_listed_with_unit_and_source() {
+    for name in Hardware::presets() {
+        let hardware = Hardware::preset(name).unwrap();
+        let table = hardware.to_string();
+        for key in Key::all() {
+            let Some(figure) = hardware.figure(key) else { continue };
+            let line = table.lines().find(|l| l.split_whitespace().next() == Some(key.path()));
+            let line = line.unwrap_or_else(|| panic!("{} is not listed", key.path()));
+            for part in [figure.written(), figure.unit(), figure.source()] {
+                assert!(!part.is_empty() && line.contains(part), "{line}: {part}");
+            }
+        }
+    }
+    let card = Hardware::card().to_string();
+    assert!(card.contains("memory.peak"), "{card}");
+}
+
+#[test]
+fn a_preset_of_ones_own_overrides_what_it_says() {
+    let own = Hardware::from_toml(
+        "name = 'fast'\nextends = 'card'\n[memory]\n\
+         peak = { value = 1.2, unit = 'TB/s', source = 'HBM, if it had any' }\n",
+    )
+    .unwrap();
+    assert_eq!(own.number(Key::MemoryPeak), Ratio::new(1200, 1));
+    assert_eq!(own.figure(Key::MemoryPeak).unwrap().unit(), "TB/s");
+    assert_eq!(own.number(Key::Clock), Hardware::card().number(Key::Clock));
+    assert_eq!(own.about(), "as `card`, except what it says itself");
+}
+
+#[test]
+fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
+    let figure = |section: &str, entry: &str| {
+        format!("name = 'x'\nextends = 'card'\n[{section}]\n{entry}\n")
+    };
+    let cases: &[(String, usize, &str, &str)] = &[
+        ("name = ".into(), 1, "", "not TOML"),
+        (String::new(), 1, "name", "a preset has a name"),
+        ("name = 3".into(), 1, "name", "a text in quotes is accepted, not integer"),
+        ("name = 'x'".into(), 1, "model", "extends = \"card\""),
+        ("name = 'x'\nextends = 'gpu'".into(), 2, "extends", "built in are card, ktir"),
+        ("name = 'x'\nmodel = 'gpu'".into(), 2, "model", "accepted are `card` and `ktir`"),
+        ("name = 'x'\nmodel = 'ktir'\nextends = 'card'".into(), 2, "model", "leave it out"),
+        ("name = 'x'\nmodel = 'ktir'\n".into(), 3, "cores.count", "missing"),
+        (figure("core", ""), 3, "core", "accepted are name, about, model, extends, cores, pt"),
+        (figure("cores", "size = 3"), 4, "cores.size", "unknown; accepted: cores.count"),
+        (
+            "name = 'x'\nextends = 'ktir'\n[lx]\nbandwidth = 3".into(),
+            4,
+            "lx.bandwidth",
+            "model `ktir` does not use it; accepted: lx.size",
+        ),
+        (figure("cores", "count = 16"), 4, "cores.count", "{ value = 1, unit = \"cores\""),
+        (figure("cores", "count = { value = 16 }"), 4, "cores.count", "has no `unit`"),
+        (
+            figure("cores", "count = { value = 16, unit = 'cores' }"),
+            4,
+            "cores.count",
+            "has no `source`",
+        ),
+        (
+            figure("cores", "count = { value = 16, unit = 'core', source = 's' }"),
+            4,
+            "cores.count",
+            "unit \"core\"; accepted: \"cores\"",
+        ),
+        (
+            figure("cores", "count = { value = 16, unit = 'cores', source = 's', why = 1 }"),
+            4,
+            "cores.count",
+            "unknown field `why`",
+        ),
+        (
+            figure("cores", "\ncount = { value = 0, unit = 'cores', source = 's' }"),
+            5,
+            "cores.count",
+            "positive",
+        ),
+        (
+            figure("cores", "count = { value = 2.5, unit = 'cores', source = 's' }"),
+            4,
+            "cores.count",
+            "a whole number from 1 to 1024",
+        ),
+        (
+            figure("cores", "clock = { value = -1.5, unit = 'GHz', source = 's' }"),
+            4,
+            "cores.clock",
+            "positive",
+        ),
+        (
+            figure("cores", "clock = { value = inf, unit = 'GHz', source = 's' }"),
+            4,
+            "cores.clock",
+            "positive",
+        ),
+        (
+            figure("lx", "size = { value = 1000, unit = 'B/core', source = 's' }"),
+            4,
+            "lx.size",
+            "a multiple of 128",
+        ),
+        (
+            figure("memory", "bursts = { by = 'B', unit = 'of peak', points = [], source = 's' }"),
+            4,
+            "memory.bursts",
+            "growing x",
+        ),
+        (
+            figure(
+                "memory",
+                "bursts = { by = 'B', unit = 'of peak', points = [[8, 1], [8, 1]], source = 's' }",
+            ),
+            4,
+            "memory.bursts",
+            "growing x",
+        ),
+        (
+            figure(
+                "memory",
+                "bursts = { by = 'B', unit = 'of peak', points = [[8, 1.5]], source = 's' }",
+            ),
+            4,
+            "memory.bursts",
+            "up to 1",
+        ),
+    ];
+    for (text, line, key, reason) in cases {
+        match Hardware::from_toml(text) {
+            Err(DeviceError::Preset { line: l, key: k, reason: r }) => {
+                assert_eq!((l, k.as_str()), (*line, *key), "{text}: {r}");
+                assert!(r.contains(reason), "{text}: {r}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    assert_eq!(
+        Hardware::preset("gpu").unwrap_err().to_string(),
+        "no hardware preset is called `gpu`; built in are card, ktir"
+    );
+}
