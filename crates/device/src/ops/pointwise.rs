@@ -29,6 +29,7 @@ pub(super) static TABLE: &[Entry] = &[Entry {
     name: "add",
     operands: &["a", "b"],
     attributes: &[],
+    layer: Layer::Native,
     build: |_| {
         Ok(pointwise(
             "add",
