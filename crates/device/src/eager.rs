@@ -105,6 +105,8 @@ pub(crate) fn launch(
         outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
     };
     let threads = outputs.first().map_or(1, |t| t.card().host_threads());
+    // SAFETY: the blocks are locked, and the task was made for these tensors.
+    unsafe { task.check(&memory)? };
     // SAFETY: the blocks are locked until the end of this function, results are blocks of their own,
     // and the task was made for these tensors.
     unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };

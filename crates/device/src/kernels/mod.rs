@@ -12,7 +12,9 @@
 //! | `io` | elements to numbers and back |
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
+//! | `index` | elements looked up by index, and written by index |
 
+pub(crate) mod index;
 pub(crate) mod io;
 pub(crate) mod pointwise;
 pub(crate) mod walk;
@@ -34,6 +36,13 @@ pub struct Meta {
     pub size: Vec<i64>,
     /// The dtype that PyTorch sees.
     pub dtype: Dtype,
+}
+
+impl Meta {
+    /// Of a tensor.
+    pub fn of(tensor: &Tensor) -> Meta {
+        Meta { size: tensor.size().to_vec(), dtype: tensor.dtype() }
+    }
 }
 
 /// How an operand has to lie for a kernel.
@@ -90,6 +99,14 @@ pub(crate) trait Task: Send + Sync {
 
     /// What one core does.
     fn work(&self, core: usize) -> CoreWork;
+
+    /// Looks at the operands before anything is written: indices out of range are found here.
+    ///
+    /// # Safety
+    /// The pointers are those of the tensors that the task was made for, readable.
+    unsafe fn check(&self, _memory: &Pointers) -> Result<()> {
+        Ok(())
+    }
 
     /// Runs the slice of one core.
     ///

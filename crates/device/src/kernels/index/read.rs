@@ -1,0 +1,160 @@
+//! Reading by index: `embedding`, `index_select`, `gather`, `index`.
+
+use super::{From, Indices, Pattern, refuse, step};
+use crate::account::{CoreWork, Kind, Traffic};
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::lay::{result_format, with_order};
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use zellige_layout::Strided;
+
+/// A read by index: the indexed tensor, then the index tensors.
+///
+/// **Law**: element `c` of the result has the bits of the element of the indexed tensor whose
+/// coordinate is `c` where dimensions are shared, and what the index tensors hold elsewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    pub(crate) name: &'static str,
+    pub(crate) pattern: Pattern,
+}
+
+impl Kernel for Read {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let Some((x, indices)) = inputs.split_first() else {
+            return Err(refuse(self.name, None, "it takes a tensor and its indices".into()));
+        };
+        let shape = self.pattern.resolve(self.name, x, indices)?;
+        Ok(vec![Meta { size: shape.size, dtype: x.dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
+        let shape = self.pattern.resolve(self.name, &metas[0], &metas[1..])?;
+        let host = Strided::contiguous(&outputs[0].size)?;
+        // The lanes of the indexed tensor stay lanes where its stick dimension is not looked up.
+        let stick =
+            inputs[0].sticks().ok().and_then(|s| s.stick).and_then(|s| match shape.from[s] {
+                From::Dim(d) => Some(d),
+                From::Index(_) => None,
+            });
+        let stick = stick.or_else(|| host.rank().checked_sub(1));
+        let order: Vec<usize> = (0..host.rank()).collect();
+        let format = result_format(&inputs[..1], outputs[0].dtype)?;
+        let out = with_order(&host, &order, stick, format)?;
+        Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
+    }
+
+    fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let out = &outputs[0];
+        let unit = |d: usize| if out.stick == Some(d) { out.eps } else { 1 };
+        (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let shape = self.pattern.of_sticks(self.name, &inputs[0], &inputs[1..])?;
+        let (x, out) = (inputs[0].clone(), outputs[0].clone());
+        if x.format != out.format {
+            let reason = format!("the result is stored as {}, not {}", x.format, out.format);
+            return Err(refuse(self.name, None, reason));
+        }
+        let indices = Indices::new(&shape, &x, &inputs[1..]);
+        let space = self.space(inputs, outputs);
+        let slices: Vec<Sticks> = (0..division.cores())
+            .map(|core| {
+                let ranges = division.slice(core, &space);
+                ranges.iter().enumerate().fold(out.clone(), |t, (d, r)| t.slice(d, r.clone()))
+            })
+            .collect();
+        let starts = (0..division.cores())
+            .map(|core| division.slice(core, &space).iter().map(|r| r.start).collect())
+            .collect();
+        // Lanes are copied together where both tensors have them side by side.
+        let along = out.stick.filter(|s| {
+            x.stick.is_some_and(|xs| shape.from[xs] == From::Dim(*s)) && !indices.vary(*s)
+        });
+        Ok(Box::new(Copying {
+            name: self.name,
+            from: shape.from,
+            x,
+            indices,
+            slices,
+            starts,
+            along,
+        }))
+    }
+}
+
+/// A read on core slices.
+struct Copying {
+    name: &'static str,
+    from: Vec<From>,
+    x: Sticks,
+    indices: Indices,
+    slices: Vec<Sticks>,
+    starts: Vec<SmallVec<[usize; 6]>>,
+    along: Option<usize>,
+}
+
+impl Task for Copying {
+    fn kind(&self) -> Kind {
+        Kind::Copy
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        let out = &self.slices[core];
+        let mut work = streamed(self.indices.tensors(), std::slice::from_ref(out));
+        // Every row of the result reads its own stick.
+        let sticks = match self.along {
+            Some(s) => out.numel() / out.size[s].max(1) * out.count(),
+            None => out.numel(),
+        } as u64;
+        work.reads.merge(&Traffic::of(128, sticks));
+        work.lx_bytes += 128 * sticks;
+        work.sfu = out.numel() as u64;
+        work
+    }
+
+    unsafe fn check(&self, memory: &Pointers) -> Result<()> {
+        // SAFETY: by the contract of `Task::check`.
+        unsafe { self.indices.check(self.name, memory) }
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let (out, start) = (&self.slices[core], &self.starts[core]);
+        let width = out.format.size();
+        let mut box_size = out.size.clone();
+        if let Some(s) = self.along {
+            box_size[s] = out.size[s].div_ceil(out.eps);
+        }
+        let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, out.rank());
+        for _ in 0..box_size.iter().product::<usize>() {
+            let mut local = c.clone();
+            if let Some(s) = self.along {
+                local[s] *= out.eps;
+            }
+            let at: SmallVec<[usize; 6]> = local.iter().zip(start).map(|(c, s)| c + s).collect();
+            let source = self.from.iter().map(|f| match f {
+                From::Dim(d) => at[*d],
+                // SAFETY: by the contract of `Task::run`; positions were checked.
+                From::Index(k) => unsafe { self.indices.at(*k, &at, memory) },
+            });
+            let source: SmallVec<[usize; 6]> = source.collect();
+            let count = self.along.map_or(1, |s| out.eps.min(out.size[s] - local[s]));
+            // SAFETY: both places are inside their tensors, and `count` lanes of a stick follow them.
+            unsafe {
+                let from = memory.inputs[0].add(self.x.place(&source) * width);
+                let to = memory.outputs[0].add(out.place(&local) * width);
+                std::ptr::copy_nonoverlapping(from, to, count * width);
+            }
+            step(&mut c, &box_size);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Writing by index: `scatter`, `index_add`, `index_copy`, `index_put`.
+
+use super::{From, Indices, Pattern, Shape, refuse, step};
+use crate::account::{CoreWork, Kind, Traffic};
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::kernels::io::{Load, Number, Store};
+use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::lay::like;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// How a value meets what is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combine {
+    /// The value alone; of several for one place, the last in row-major order.
+    Replace,
+    /// The sum.
+    Add,
+    /// The product.
+    Multiply,
+    /// The larger one; a NaN wins.
+    Max,
+    /// The smaller one; a NaN wins.
+    Min,
+}
+
+/// A write by index: the indexed tensor, the index tensors, then the values, which broadcast to the
+/// iterations.
+///
+/// **Law**: the result is the indexed tensor, into which the values are written one after the other
+/// in row-major order of the iterations. An element that several values meet is combined in the
+/// numbers that kernels compute with and rounds once, at the end.
+#[derive(Debug, Clone)]
+pub(crate) struct Write {
+    pub(crate) name: &'static str,
+    pub(crate) pattern: Pattern,
+    pub(crate) combine: Combine,
+}
+
+impl Write {
+    fn parts<'a, T>(&self, inputs: &'a [T]) -> Result<(&'a T, &'a [T], &'a T)> {
+        match inputs {
+            [x, indices @ .., values] if !indices.is_empty() => Ok((x, indices, values)),
+            _ => {
+                let reason = "it takes a tensor, its indices and the values".into();
+                Err(refuse(self.name, None, reason))
+            }
+        }
+    }
+
+    fn check_values(&self, shape: &Shape, values: &[i64], operand: usize) -> Result<()> {
+        let lead = shape.size.len().checked_sub(values.len());
+        // The values of a scatter may be longer than its index; the rest is not used.
+        let longer = matches!(self.pattern, Pattern::Gather(_)) && lead == Some(0);
+        let fits = lead.is_some_and(|lead| {
+            values.iter().enumerate().all(|(d, n)| {
+                let want = shape.size[lead + d];
+                *n == want || *n == 1 || (longer && *n > want)
+            })
+        });
+        if fits {
+            return Ok(());
+        }
+        let reason = format!("values of size {values:?} do not fit the positions {:?}", shape.size);
+        Err(refuse(self.name, Some(operand), reason))
+    }
+}
+
+impl Kernel for Write {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let (x, indices, values) = self.parts(inputs)?;
+        let shape = self.pattern.resolve(self.name, x, indices)?;
+        self.check_values(&shape, &values.size, inputs.len() - 1)?;
+        if values.dtype != x.dtype && !values.size.is_empty() {
+            let reason = format!("values are {}, and the tensor is {}", values.dtype, x.dtype);
+            return Err(refuse(self.name, Some(inputs.len() - 1), reason));
+        }
+        Ok(vec![x.clone()])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let out = like(&inputs[..1], &outputs[0])?;
+        Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
+    }
+
+    /// Dimensions that are looked up stay whole: any core could be pointed at.
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let out = &outputs[0];
+        let looked_up = self.parts(inputs).ok().and_then(|(x, indices, _)| {
+            self.pattern.of_sticks(self.name, x, indices).ok().map(|s| s.from)
+        });
+        let unit = |d: usize| match looked_up.as_ref().map(|f| f[d]) {
+            Some(From::Dim(_)) if out.stick == Some(d) => out.eps,
+            Some(From::Dim(_)) => 1,
+            _ => out.size[d].max(1),
+        };
+        (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let (x, indices, values) = self.parts(inputs)?;
+        let shape = self.pattern.of_sticks(self.name, x, indices)?;
+        let out = &outputs[0];
+        if x.stick != out.stick || x.format != out.format || x.size != out.size {
+            return Err(refuse(self.name, Some(0), "the result does not lie as the tensor".into()));
+        }
+        let mut narrow = values.clone();
+        let lead = shape.size.len().saturating_sub(values.rank());
+        for (d, n) in narrow.size.iter_mut().enumerate() {
+            *n = (*n).min(usize::try_from(shape.size[lead + d]).unwrap_or(0));
+        }
+        let size: Vec<usize> =
+            shape.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        let wide = narrow.expand(&size).ok_or_else(|| {
+            refuse(self.name, Some(inputs.len() - 1), "values do not fit the positions".into())
+        })?;
+        let space = self.space(inputs, outputs);
+        let ranges = (0..division.cores()).map(|core| division.slice(core, &space));
+        let scatter = Scatter {
+            name: self.name,
+            combine: self.combine,
+            indices: Indices::new(&shape, x, indices),
+            from: shape.from,
+            size,
+            x: x.clone(),
+            out: out.clone(),
+            values: wide,
+            ranges: ranges.map(|r| r.iter().map(|r| (r.start, r.end)).collect()).collect(),
+        };
+        Ok(scatter.boxed())
+    }
+}
+
+/// A write on core slices.
+struct Scatter {
+    name: &'static str,
+    combine: Combine,
+    indices: Indices,
+    from: Vec<From>,
+    /// Extents of the iterations.
+    size: Vec<usize>,
+    x: Sticks,
+    out: Sticks,
+    values: Sticks,
+    /// Per core, its part of every dimension of the result.
+    ranges: Vec<SmallVec<[(usize, usize); 6]>>,
+}
+
+impl Scatter {
+    fn boxed(self) -> Box<dyn Task> {
+        if self.out.format.is_float() {
+            Box::new(Typed::<f32>::new(self))
+        } else {
+            Box::new(Typed::<i32>::new(self))
+        }
+    }
+
+    fn slice(&self, t: &Sticks, core: usize) -> Sticks {
+        let ranges = self.ranges[core].iter().enumerate();
+        ranges.fold(t.clone(), |t, (d, (a, b))| t.slice(d, *a..*b))
+    }
+}
+
+struct Typed<T> {
+    scatter: Scatter,
+    load_x: Load<T>,
+    load: Load<T>,
+    store: Store<T>,
+}
+
+impl<T: Number> Typed<T> {
+    fn new(scatter: Scatter) -> Typed<T> {
+        let (x, v) = (scatter.out.format, scatter.values.format);
+        Typed { load_x: Load::new(x), load: Load::new(v), store: Store::new(x), scatter }
+    }
+
+    /// Copies the indexed tensor into the result, stick by stick.
+    ///
+    /// # Safety
+    /// As [`Task::run`].
+    unsafe fn copy(&self, core: usize, memory: &Pointers) {
+        let (x, out) = (
+            self.scatter.slice(&self.scatter.x, core),
+            self.scatter.slice(&self.scatter.out, core),
+        );
+        let width = out.format.size();
+        let mut box_size = out.size.clone();
+        if let Some(s) = out.stick {
+            box_size[s] = out.count();
+        }
+        let lanes = if out.stick.is_some() { out.eps } else { 1 };
+        let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, out.rank());
+        for _ in 0..box_size.iter().product::<usize>() {
+            let mut at = c.clone();
+            if let Some(s) = out.stick {
+                at[s] *= out.eps;
+            }
+            // SAFETY: whole sticks of two tensors of the same form.
+            unsafe {
+                let from = memory.inputs[0].add(x.place(&at) * width);
+                let to = memory.outputs[0].add(out.place(&at) * width);
+                std::ptr::copy_nonoverlapping(from, to, lanes * width);
+            }
+            step(&mut c, &box_size);
+        }
+    }
+}
+
+impl<T: Number + Meets> Task for Typed<T> {
+    fn kind(&self) -> Kind {
+        Kind::Copy
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        let s = &self.scatter;
+        let (x, out) = (s.slice(&s.x, core), s.slice(&s.out, core));
+        let mut work = streamed(s.indices.tensors(), &[out]);
+        work.reads.merge(&x.traffic().0);
+        let share = (s.size.iter().product::<usize>() / self.scatter.ranges.len().max(1)) as u64;
+        let (reads, writes) = (Traffic::of(128, share), Traffic::of(128, share));
+        work.reads.merge(&reads);
+        work.writes.merge(&writes);
+        work.sfu = share;
+        work
+    }
+
+    unsafe fn check(&self, memory: &Pointers) -> Result<()> {
+        // SAFETY: by the contract of `Task::check`.
+        unsafe { self.scatter.indices.check(self.scatter.name, memory) }
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let s = &self.scatter;
+        // SAFETY: by the contract of this function.
+        unsafe { self.copy(core, memory) };
+        let last = memory.inputs.len() - 1;
+        let mut touched: BTreeMap<usize, T> = BTreeMap::new();
+        let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, s.size.len());
+        // Iterations of this core: the dimensions that it shares with the result are cut alike, and
+        // those that are looked up are whole, so every position is this core's.
+        let mut low: SmallVec<[usize; 6]> = SmallVec::from_elem(0, s.size.len());
+        let mut count: SmallVec<[usize; 6]> = s.size.as_slice().into();
+        for (f, (a, b)) in s.from.iter().zip(&s.ranges[core]) {
+            if let From::Dim(d) = f {
+                low[*d] = (*a).min(s.size[*d]);
+                count[*d] = (*b).min(s.size[*d]) - low[*d];
+            }
+        }
+        for _ in 0..count.iter().product::<usize>() {
+            let at: SmallVec<[usize; 6]> = c.iter().zip(&low).map(|(c, l)| c + l).collect();
+            let to = s.from.iter().map(|f| match f {
+                From::Dim(d) => at[*d],
+                // SAFETY: by the contract of this function; positions were checked.
+                From::Index(k) => unsafe { s.indices.at(*k, &at, memory) },
+            });
+            let place = s.out.place(&to.collect::<SmallVec<[usize; 6]>>());
+            // SAFETY: both places are inside their tensors.
+            unsafe {
+                let value = self.load.one(memory.inputs[last], s.values.place(&at));
+                let have = || self.load_x.one(memory.outputs[0], place);
+                let old = touched.entry(place).or_insert_with(have);
+                *old = T::meet(s.combine, *old, value);
+            }
+            step(&mut c, &count);
+        }
+        for (place, value) in touched {
+            // SAFETY: the place is inside the slice of this core.
+            unsafe { self.store.run(memory.outputs[0], place, &[value]) };
+        }
+    }
+}
+
+/// Numbers that meet at one place.
+pub(crate) trait Meets: Sized {
+    /// The value there now and the one that comes.
+    fn meet(combine: Combine, old: Self, new: Self) -> Self;
+}
+
+impl Meets for f32 {
+    fn meet(combine: Combine, old: f32, new: f32) -> f32 {
+        match combine {
+            Combine::Replace => new,
+            Combine::Add => old + new,
+            Combine::Multiply => old * new,
+            Combine::Max if old.is_nan() || old >= new => old,
+            Combine::Min if old.is_nan() || old <= new => old,
+            Combine::Max | Combine::Min => new,
+        }
+    }
+}
+
+impl Meets for i32 {
+    fn meet(combine: Combine, old: i32, new: i32) -> i32 {
+        match combine {
+            Combine::Replace => new,
+            Combine::Add => old.wrapping_add(new),
+            Combine::Multiply => old.wrapping_mul(new),
+            Combine::Max => old.max(new),
+            Combine::Min => old.min(new),
+        }
+    }
+}
