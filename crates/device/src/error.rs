@@ -1,5 +1,6 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
+use crate::time::Time;
 use crate::units::Bytes;
 
 /// The result of every fallible operation of this crate.
@@ -118,6 +119,85 @@ pub enum DeviceError {
         /// What is wrong and what is accepted.
         reason: String,
     },
+    /// A stream number past the last one.
+    #[error(
+        "stream {stream} does not exist; streams are 0 (default), 1 to 32 (low priority) and 33 to 64 \
+         (high priority)"
+    )]
+    NoSuchStream {
+        /// The number asked for.
+        stream: u32,
+    },
+    /// A card number past the last one.
+    #[error("Device index {index} out of range [0, {count})")]
+    NoSuchCard {
+        /// The number asked for.
+        index: usize,
+        /// How many cards there are.
+        count: usize,
+    },
+    /// Work in the background failed; raised when its stream is synchronized.
+    #[error(
+        "stream {stream}: `{op}` failed: {error}{}", match skipped {
+            0 => String::new(),
+            1 => "; the operation after it was skipped".into(),
+            n => format!("; the {n} operations after it were skipped"),
+        }
+    )]
+    StreamFailed {
+        /// The stream.
+        stream: u32,
+        /// The operation.
+        op: String,
+        /// Later operations of the stream that were skipped.
+        skipped: u64,
+        /// What it said.
+        error: Box<DeviceError>,
+    },
+    /// Work in the background panicked.
+    #[error("panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// Work of a card wanted to wait for the worker that it runs on.
+    #[error(
+        "work running on card {card} cannot wait for stream {stream} of the same card; wait outside of it"
+    )]
+    WaitsForItself {
+        /// The card.
+        card: usize,
+        /// The stream to be waited for.
+        stream: u32,
+    },
+    /// An event of one card used with another.
+    #[error(
+        "an event of card {event} means nothing to card {card}; synchronize it on the host, then submit"
+    )]
+    EventOfAnotherCard {
+        /// The card of the event.
+        event: usize,
+        /// The card it was used with.
+        card: usize,
+    },
+    /// Time from a later event to an earlier one.
+    #[error("the first event is at {first}, after the second at {second}; swap them")]
+    EventsReversed {
+        /// When the first happens.
+        first: Time,
+        /// When the second happens.
+        second: Time,
+    },
+    /// The system gave no thread for a card.
+    #[error(
+        "card {card}: the host gave no thread to work on ({reason}); raise the limit (ulimit -u)"
+    )]
+    NoWorker {
+        /// The card.
+        card: usize,
+        /// What the system said.
+        reason: String,
+    },
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -140,6 +220,14 @@ impl DeviceError {
             DeviceError::BadSegment { .. } => "bad_segment",
             DeviceError::UnknownPreset { .. } => "unknown_preset",
             DeviceError::Preset { .. } => "preset",
+            DeviceError::NoSuchStream { .. } => "no_such_stream",
+            DeviceError::NoSuchCard { .. } => "no_such_card",
+            DeviceError::StreamFailed { .. } => "stream_failed",
+            DeviceError::Panicked { .. } => "panicked",
+            DeviceError::WaitsForItself { .. } => "waits_for_itself",
+            DeviceError::EventOfAnotherCard { .. } => "event_of_another_card",
+            DeviceError::EventsReversed { .. } => "events_reversed",
+            DeviceError::NoWorker { .. } => "no_worker",
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }
