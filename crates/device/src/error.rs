@@ -71,6 +71,30 @@ pub enum DeviceError {
         /// How many there are.
         count: usize,
     },
+    /// An operation divided over more cores than the card uses.
+    #[error("`{op}` is divided over {asked} cores; this card uses at most {most}")]
+    TooManyCores {
+        /// The operation.
+        op: String,
+        /// Cores of its division.
+        asked: usize,
+        /// Cores in use.
+        most: usize,
+    },
+    /// A number of cores that a card cannot use.
+    #[error("a card cannot use {cores} cores; accepted are 1 to {most}")]
+    BadCoreCount {
+        /// The number asked for.
+        cores: usize,
+        /// How many there are.
+        most: usize,
+    },
+    /// A device mode that does not exist.
+    #[error("unknown device mode `{mode}`; accepted are `dl16` and `ieee`")]
+    UnknownMode {
+        /// The mode asked for.
+        mode: String,
+    },
     /// A tensor was to be put where programs live.
     #[error(
         "segment {segment} (base {base:#x}) is reserved for programs; tensors go to {accepted}"
@@ -215,6 +239,9 @@ impl DeviceError {
             DeviceError::HostMemory { .. } => "host_memory",
             DeviceError::NoSuchSegment { .. } => "no_such_segment",
             DeviceError::NoSuchCore { .. } => "no_such_core",
+            DeviceError::TooManyCores { .. } => "too_many_cores",
+            DeviceError::BadCoreCount { .. } => "bad_core_count",
+            DeviceError::UnknownMode { .. } => "unknown_mode",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",

@@ -272,6 +272,25 @@ fn dropping_finishes_the_work_even_from_within() {
     });
 }
 
+#[test]
+fn what_skipped_work_holds_is_gone_when_its_stream_is_synchronized() {
+    within_a_minute(|| {
+        let streams = Streams::new(0);
+        for _ in 0..200 {
+            let held = Arc::new(AtomicBool::new(false));
+            let flag = SetOnDrop(held.clone());
+            streams.submit(id(1), "bad", || Err(failure())).unwrap();
+            let job = move || {
+                drop(flag);
+                Ok(())
+            };
+            streams.submit(id(1), "holds", job).unwrap();
+            assert!(streams.synchronize(id(1)).is_err());
+            assert!(held.load(Ordering::SeqCst));
+        }
+    });
+}
+
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {

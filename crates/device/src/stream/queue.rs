@@ -112,10 +112,9 @@ impl Shared {
         queue.entries.push_back(Entry { number, step });
         queue.submitted += 1;
         let position = queue.submitted;
-        let skipped = state.settle();
+        state.settle();
         drop(state);
         self.changed.notify_all();
-        drop(skipped);
         position
     }
 
@@ -147,10 +146,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Does work in the calling thread when its turn in the stream comes. An error of earlier work
-    /// is raised instead, and cleared; its own error is the answer and does not stick.
-    pub(super) fn run<T>(&self, stream: StreamId, job: impl FnOnce() -> Result<T>) -> Result<T> {
-        let position = self.submit(stream, Step::Own);
+    /// Does work in the calling thread when its turn in the stream comes, which is entry
+    /// `position`. An error of earlier work is raised instead, and cleared; its own error is the
+    /// answer and does not stick.
+    pub(super) fn run<T>(
+        &self,
+        stream: StreamId,
+        position: u64,
+        job: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let mut state = self.lock();
         loop {
             let queue = &mut state.queues[stream.index()];
@@ -173,9 +177,6 @@ impl Shared {
 
     /// Does work until the queues are closed and empty.
     pub(super) fn work(&self) {
-        // For good, not only during jobs: dropping a skipped job may drop the last handle of its
-        // card, which must not wait for this thread.
-        WORKING_FOR.set(self.address());
         let mut state = self.lock();
         loop {
             match state.next() {
@@ -214,30 +215,27 @@ impl Shared {
         let mut state = self.lock();
         let queue = &mut state.queues[stream.index()];
         queue.busy = false;
-        let entry = queue.pop();
+        queue.pop();
         if let Some((op, error)) = failed {
-            queue.failure = Some(Failure { op, error, skipped: 0, at: queue.done });
+            let at = queue.done;
+            queue.failure.get_or_insert(Failure { op, error, skipped: 0, at });
         }
-        let skipped = state.settle();
+        state.settle();
         drop(state);
         self.changed.notify_all();
-        drop((entry, skipped));
     }
 }
 
 impl Queue {
-    fn pop(&mut self) -> Option<Entry> {
+    fn pop(&mut self) {
         self.done += 1;
-        self.entries.pop_front()
+        self.entries.pop_front();
     }
 }
 
 impl State {
-    /// Handles all entries at the front of streams that need no work: events, and work of failed
-    /// streams. What was skipped is handed out, to be dropped when nothing is locked: dropping a
-    /// job may drop the last handle of anything.
-    fn settle(&mut self) -> Vec<Entry> {
-        let mut skipped = Vec::new();
+    /// Handles all entries at the front of streams that need no work: events.
+    fn settle(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             for (number, queue) in (0..).zip(&mut self.queues) {
@@ -250,7 +248,6 @@ impl State {
                         (Step::Record(mark), failure) => {
                             mark.happen(failure.map(|f| f.error(stream)));
                         }
-                        (Step::Run(..), Some(failure)) => failure.skipped += 1,
                         (Step::Wait(_), Some(_)) => {}
                         (Step::Wait(mark), None) => match mark.happened() {
                             None => break,
@@ -261,14 +258,13 @@ impl State {
                                 queue.failure = Some(Failure { op, error, skipped: 0, at });
                             }
                         },
-                        (Step::Run(..), None) | (Step::Own, _) => break,
+                        (Step::Run(..) | Step::Own, _) => break,
                     }
-                    skipped.extend(queue.pop());
+                    queue.pop();
                     moved = true;
                 }
             }
         }
-        skipped
     }
 
     /// The work to do next: of the highest priority, the oldest. Its stream is busy from now on.
@@ -286,12 +282,19 @@ impl State {
         let queue = &mut self.queues[stream.index()];
         let step = &mut queue.entries.front_mut()?.step;
         // The entry stays at the front as the one being worked on.
-        match std::mem::replace(step, Step::Own) {
-            Step::Run(op, job) => {
-                queue.busy = true;
-                Some((stream, op, job))
+        let Step::Run(op, job) = std::mem::replace(step, Step::Own) else { return None };
+        queue.busy = true;
+        match &mut queue.failure {
+            None => Some((stream, op, job)),
+            // Skipped, which means dropped with all that it holds before it counts as done.
+            Some(failure) => {
+                failure.skipped += 1;
+                let skip = move || {
+                    drop(job);
+                    Ok(())
+                };
+                Some((stream, op, Box::new(skip)))
             }
-            _ => None,
         }
     }
 

@@ -40,11 +40,16 @@ impl Streams {
     /// An error of earlier work is raised instead, and cleared; an error of this one is the answer and
     /// does not stick.
     pub fn run<T>(&self, stream: StreamId, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.take_turn(stream)?.run(job)
+    }
+
+    /// A place in a stream for work that the calling thread will do.
+    pub(crate) fn take_turn(&self, stream: StreamId) -> Result<Turn<'_>> {
         if self.shared.is_mine() {
             let (card, stream) = (self.shared.card, stream.number());
             return Err(DeviceError::WaitsForItself { card, stream });
         }
-        self.shared.run(stream, job)
+        Ok(Turn { shared: &self.shared, stream, position: self.shared.submit(stream, Step::Own) })
     }
 
     /// The event that everything submitted to a stream so far is done; `time` is when, simulated.
@@ -93,6 +98,20 @@ impl Streams {
             })?);
         }
         Ok(())
+    }
+}
+
+/// A place in a stream, which waits until it is [`run`](Turn::run).
+#[must_use = "the stream waits for it"]
+pub(crate) struct Turn<'s> {
+    shared: &'s Shared,
+    stream: StreamId,
+    position: u64,
+}
+
+impl Turn<'_> {
+    pub(crate) fn run<T>(self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.shared.run(self.stream, self.position, job)
     }
 }
 
