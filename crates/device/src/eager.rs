@@ -1,7 +1,7 @@
 //! One operation at a time: layouts are settled, operands that do not fit are moved, the kernel runs.
 
-use crate::account::{Cost, Kind, Work};
-use crate::card::Card;
+use crate::account::{Kind, Work};
+use crate::card::{Card, Receipt};
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
 use crate::kernels::{self, Meta, Pointers, Want};
@@ -9,6 +9,7 @@ use crate::lay::with_order;
 use crate::memory::Guards;
 use crate::ops::Op;
 use crate::sticks::Sticks;
+use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
 use zellige_layout::{StickLayout, Strided};
@@ -21,11 +22,11 @@ pub struct Ran {
     /// How the work was divided.
     pub division: Division,
     /// Operands that were moved first, and the operation itself, in the order they ran.
-    pub costs: Vec<Cost>,
+    pub receipts: Vec<Receipt>,
 }
 
 impl Op {
-    /// Runs on a card with the default division over its cores.
+    /// Runs on a card with the default division over its cores, in the default stream.
     ///
     /// # Errors
     /// Operands that the operation does not take, tensors of other cards, no room for the results.
@@ -39,9 +40,23 @@ impl Op {
     /// # Errors
     /// As [`Op::run`], and a number of cores that the card does not have.
     pub fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
+        self.run_in(card, StreamId::DEFAULT, inputs, cores)
+    }
+
+    /// The same in a stream of the card.
+    ///
+    /// # Errors
+    /// As [`Op::run_on`], and what failed before in the stream.
+    pub fn run_in(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        cores: usize,
+    ) -> Result<Ran> {
         card.check_cores(cores)?;
         for (operand, t) in inputs.iter().enumerate() {
-            if t.card().index() != card.index() {
+            if t.card() != card {
                 return Err(DeviceError::MixedCards {
                     op: self.name().into(),
                     operand,
@@ -50,28 +65,25 @@ impl Op {
                 });
             }
         }
-        let metas: Vec<Meta> =
-            inputs.iter().map(|t| Meta { size: t.size().to_vec(), dtype: t.dtype() }).collect();
+        let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
         let results = self.kernel().infer(&metas)?;
         let lay = self.kernel().lay(inputs, &results)?;
-        let mut costs = Vec::new();
+        let mut receipts = Vec::new();
         let mut operands = Vec::with_capacity(inputs.len());
         for (operand, (t, want)) in inputs.iter().zip(&lay.inputs).enumerate() {
             let (t, moved) = conform(t, want)?;
-            costs.extend(moved.map(|m| {
-                card.hardware().cost(&m.work(
-                    format!("restickify {}", operand),
-                    Kind::Restickify,
-                    cores,
-                ))
-            }));
+            if let Some(moved) = moved {
+                let name = format!("restickify operand {operand} of {}", self.name());
+                let work = moved.work(name, Kind::Restickify, cores);
+                receipts.push(card.account(stream, &work)?);
+            }
             operands.push(t);
         }
         let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
         let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
         let (division, work) = launch(self, &operands, &outputs, None, cores)?;
-        costs.push(card.hardware().cost(&work));
-        Ok(Ran { outputs, division, costs })
+        receipts.push(card.account(stream, &work)?);
+        Ok(Ran { outputs, division, receipts })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
+use crate::time::Time;
 use crate::units::Bytes;
 use zellige_layout::{DataFormat, Dtype};
 
@@ -70,6 +71,30 @@ pub enum DeviceError {
         core: usize,
         /// How many there are.
         count: usize,
+    },
+    /// An operation divided over more cores than the card uses.
+    #[error("`{op}` is divided over {asked} cores; this card uses at most {most}")]
+    TooManyCores {
+        /// The operation.
+        op: String,
+        /// Cores of its division.
+        asked: usize,
+        /// Cores in use.
+        most: usize,
+    },
+    /// A number of cores that a card cannot use.
+    #[error("a card cannot use {cores} cores; accepted are 1 to {most}")]
+    BadCoreCount {
+        /// The number asked for.
+        cores: usize,
+        /// How many there are.
+        most: usize,
+    },
+    /// A device mode that does not exist.
+    #[error("unknown device mode `{mode}`; accepted are `dl16` and `ieee`")]
+    UnknownMode {
+        /// The mode asked for.
+        mode: String,
     },
     /// A tensor was to be put where programs live.
     #[error(
@@ -170,7 +195,8 @@ pub enum DeviceError {
     },
     /// Tensors of different cards in one operation.
     #[error(
-        "{op}: operand {operand} is on card {found}, and the operation runs on card {expected}"
+        "{op}: operand {operand} is on {}card {found}, and the operation runs on card {expected}",
+        if found == expected { "another " } else { "" }
     )]
     MixedCards {
         /// The operation.
@@ -220,6 +246,85 @@ pub enum DeviceError {
         /// What is wrong and what is accepted.
         reason: String,
     },
+    /// A stream number past the last one.
+    #[error(
+        "stream {stream} does not exist; streams are 0 (default), 1 to 32 (low priority) and 33 to 64 \
+         (high priority)"
+    )]
+    NoSuchStream {
+        /// The number asked for.
+        stream: u32,
+    },
+    /// A card number past the last one.
+    #[error("Device index {index} out of range [0, {count})")]
+    NoSuchCard {
+        /// The number asked for.
+        index: usize,
+        /// How many cards there are.
+        count: usize,
+    },
+    /// Work in the background failed; raised when its stream is synchronized.
+    #[error(
+        "stream {stream}: `{op}` failed: {error}{}", match skipped {
+            0 => String::new(),
+            1 => "; the operation after it was skipped".into(),
+            n => format!("; the {n} operations after it were skipped"),
+        }
+    )]
+    StreamFailed {
+        /// The stream.
+        stream: u32,
+        /// The operation.
+        op: String,
+        /// Later operations of the stream that were skipped.
+        skipped: u64,
+        /// What it said.
+        error: Box<DeviceError>,
+    },
+    /// Work in the background panicked.
+    #[error("panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// Work of a card wanted to wait for the worker that it runs on.
+    #[error(
+        "work running on card {card} cannot wait for stream {stream} of the same card; wait outside of it"
+    )]
+    WaitsForItself {
+        /// The card.
+        card: usize,
+        /// The stream to be waited for.
+        stream: u32,
+    },
+    /// An event of one card used with another.
+    #[error(
+        "an event of card {event} means nothing to card {card}; synchronize it on the host, then submit"
+    )]
+    EventOfAnotherCard {
+        /// The card of the event.
+        event: usize,
+        /// The card it was used with.
+        card: usize,
+    },
+    /// Time from a later event to an earlier one.
+    #[error("the first event is at {first}, after the second at {second}; swap them")]
+    EventsReversed {
+        /// When the first happens.
+        first: Time,
+        /// When the second happens.
+        second: Time,
+    },
+    /// The system gave no thread for a card.
+    #[error(
+        "card {card}: the host gave no thread to work on ({reason}); raise the limit (ulimit -u)"
+    )]
+    NoWorker {
+        /// The card.
+        card: usize,
+        /// What the system said.
+        reason: String,
+    },
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -237,6 +342,9 @@ impl DeviceError {
             DeviceError::HostMemory { .. } => "host_memory",
             DeviceError::NoSuchSegment { .. } => "no_such_segment",
             DeviceError::NoSuchCore { .. } => "no_such_core",
+            DeviceError::TooManyCores { .. } => "too_many_cores",
+            DeviceError::BadCoreCount { .. } => "bad_core_count",
+            DeviceError::UnknownMode { .. } => "unknown_mode",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
@@ -251,6 +359,14 @@ impl DeviceError {
             DeviceError::SizeMismatch { .. } => "size_mismatch",
             DeviceError::UnknownPreset { .. } => "unknown_preset",
             DeviceError::Preset { .. } => "preset",
+            DeviceError::NoSuchStream { .. } => "no_such_stream",
+            DeviceError::NoSuchCard { .. } => "no_such_card",
+            DeviceError::StreamFailed { .. } => "stream_failed",
+            DeviceError::Panicked { .. } => "panicked",
+            DeviceError::WaitsForItself { .. } => "waits_for_itself",
+            DeviceError::EventOfAnotherCard { .. } => "event_of_another_card",
+            DeviceError::EventsReversed { .. } => "events_reversed",
+            DeviceError::NoWorker { .. } => "no_worker",
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }

@@ -1,22 +1,12 @@
 //! What is stored for a PyTorch dtype.
 
 use crate::error::{DeviceError, Result};
+use crate::mode::Mode;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout};
 
-/// How the device encodes its 16-bit floats.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// SEN169_FP16 is DLFloat16, as on the card.
-    #[default]
-    Dl16,
-    /// SEN169_FP16 holds the host's own 16-bit bits (float16; bfloat16 stays bfloat16), so that a
-    /// round trip changes nothing: for debugging bit by bit.
-    Ieee,
-}
-
 impl Mode {
-    /// The format of stored elements of a tensor.
+    /// The format of stored elements of a tensor: in the mode `ieee` float16 and bfloat16 keep their bits.
     ///
     /// # Errors
     /// Formats that are packed or never stored.

@@ -1,16 +1,17 @@
 //! A simulated card.
 //!
-//! [`Memory`] is its address space: segments of device memory that cost the host nothing until
-//! they are touched. A [`Block`] is a piece of it.
+//! A [`Card`] is [`Hardware`] in numbers, [`Memory`] that costs the host nothing until it is
+//! touched, scratchpads ([`Lx`]), [`stream`]s that work in the background, and an account of what
+//! everything costs in simulated time.
 //!
 //! ```
-//! use zellige_device::Memory;
-//! let memory = Memory::card();
-//! let block = memory.alloc(1000)?;
+//! use zellige_device::{Card, Hardware};
+//! let card = Card::new(0, Hardware::card())?;
+//! let block = card.memory().alloc(1000)?;
 //! assert_eq!((block.address() % 128, block.bytes()), (0, 1000));
 //! block.write()[0] = 7;
 //! assert_eq!(block.read()[..2], [7, 0]);
-//! assert_eq!(memory.stats().reserved, 1024);
+//! assert_eq!(card.stats().memory.reserved, 1024);
 //! # Ok::<(), zellige_device::DeviceError>(())
 //! ```
 //!
@@ -28,29 +29,33 @@ mod kernels;
 mod lay;
 mod lx;
 pub mod memory;
+mod mode;
 mod ops;
 mod ratio;
 mod sticks;
+pub mod stream;
 mod tensor;
 mod time;
-mod timeline;
+pub mod timeline;
 mod transfer;
 mod units;
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
-pub use card::Card;
+pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};
 pub use division::{Division, Span};
 pub use eager::Ran;
 pub use error::{DeviceError, Result};
-pub use format::{Mode, default_layout, host_format};
+pub use format::{default_layout, host_format};
 pub use hardware::{Hardware, Key, Model};
 pub use kernels::{Lay, Meta, Want};
 pub use lx::Lx;
 pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
+pub use mode::Mode;
 pub use ops::{Entry, Layer, Op};
 pub use ratio::Ratio;
 pub use sticks::Sticks;
+pub use stream::{Event, StreamId, Streams};
 pub use tensor::Tensor;
 pub use time::Time;
-pub use timeline::{Event as TraceEvent, Timeline, Track, chrome_trace};
+pub use timeline::Timeline;
 pub use transfer::Moved;

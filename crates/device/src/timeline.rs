@@ -7,6 +7,7 @@ use crate::time::Time;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Where an event is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +51,7 @@ pub struct Event {
     /// Where.
     pub track: Track,
     /// What.
-    pub name: String,
+    pub name: Arc<str>,
     /// From when on.
     pub start: Time,
     /// How long.
@@ -174,7 +175,7 @@ pub fn chrome_trace(cards: &[&Timeline]) -> String {
             let args: serde_json::Map<String, Value> = event.args.iter().cloned().collect();
             let line = format!(
                 r#"{{"name":{},"ph":"X","pid":{pid},"tid":{tid},"ts":{},"dur":{},"args":{}}}"#,
-                Value::from(event.name.as_str()),
+                Value::from(&*event.name),
                 microseconds(event.start),
                 microseconds(event.duration),
                 Value::Object(args)
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(timeline.overlap(), None);
         timeline.push(event(Track::Core(3), "late", 2_000_600, 1));
         let (a, b) = timeline.overlap().unwrap();
-        assert_eq!((a.name.as_str(), b.name.as_str()), ("mul", "late"));
+        assert_eq!((&*a.name, &*b.name), ("mul", "late"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Rng, broadcast_index, check, holds, random, run, tensor};
+use common::{Rng, broadcast_index, card, check, holds, random, run, tensor};
 use serde_json::json;
 use zellige_device::{Card, Op, Tensor};
 use zellige_layout::{Dtype, flatten, unflatten};
@@ -27,7 +27,7 @@ fn u(n: i64) -> usize {
 
 #[test]
 fn rows_of_a_table() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(1);
     for _ in 0..60 {
         let (rows, width) = (1 + i64::try_from(rng.below(40)).unwrap(), rng.size(1)[0]);
@@ -46,7 +46,7 @@ fn rows_of_a_table() {
 
 #[test]
 fn positions_along_a_dimension() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(2);
     for _ in 0..80 {
         let rank = 1 + rng.below(3);
@@ -87,7 +87,7 @@ fn positions_along_a_dimension() {
 
 #[test]
 fn one_position_for_every_element() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(3);
     for _ in 0..80 {
         let rank = 1 + rng.below(3);
@@ -132,7 +132,7 @@ fn one_position_for_every_element() {
 
 #[test]
 fn several_index_tensors_broadcast_and_count_from_the_end() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(4);
     for _ in 0..60 {
         let rank = 2 + rng.below(2);
@@ -165,7 +165,7 @@ fn several_index_tensors_broadcast_and_count_from_the_end() {
 
 #[test]
 fn positions_out_of_range_are_named_and_nothing_changes() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(5);
     let (x, _) = random(&mut rng, &card, &[4, 70], Dtype::Float16);
     let i = tensor(&mut rng, &card, &[3], Dtype::Int64, &[0.0, 4.0, 1.0]);

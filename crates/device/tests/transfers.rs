@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Rng, bytes_of, holds, random, read, rounded, tensor, values};
+use common::{Rng, bytes_of, card, holds, random, read, rounded, tensor, values};
 use zellige_device::{Card, Tensor};
 use zellige_layout::{Dtype, StickLayout, Strided};
 
@@ -24,7 +24,7 @@ const STORED: [Dtype; 11] = [
 
 #[test]
 fn every_dtype_comes_back_as_stored() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(1);
     for round in 0..400 {
         let dtype = STORED[round % STORED.len()];
@@ -42,7 +42,7 @@ fn every_dtype_comes_back_as_stored() {
 
 #[test]
 fn a_host_tensor_may_have_any_strides() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(2);
     for _ in 0..200 {
         let base = Strided::contiguous(&[7, 5, 90]).unwrap();
@@ -91,7 +91,7 @@ fn a_host_tensor_may_have_any_strides() {
 
 #[test]
 fn views_share_memory_and_move_only_their_own() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(3);
     for _ in 0..150 {
         let size = [4, 9, 140];
@@ -123,7 +123,7 @@ fn views_share_memory_and_move_only_their_own() {
 
 #[test]
 fn copies_between_any_two_layouts_on_the_device() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(4);
     for _ in 0..300 {
         let rank = 1 + rng.below(4);
@@ -150,7 +150,7 @@ fn copies_between_any_two_layouts_on_the_device() {
 
 #[test]
 fn resizing_keeps_the_flat_order() {
-    let card = Card::new(0);
+    let card = card();
     let mut rng = Rng::new(5);
     for (from, to) in
         [([4, 128], [2, 128]), ([4, 128], [8, 64]), ([3, 70], [5, 100]), ([0, 4], [2, 2])]
@@ -164,7 +164,7 @@ fn resizing_keeps_the_flat_order() {
 
 #[test]
 fn bad_input_is_refused_and_nothing_is_left_behind() {
-    let card = Card::new(0);
+    let card = card();
     let host = Strided::contiguous(&[4, 64]).unwrap();
     let up = |bytes: usize, dtype, layout: Option<&StickLayout>| {
         Tensor::upload(&card, &vec![0; bytes], &host, dtype, layout).map(|(t, _)| t)
@@ -195,7 +195,7 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
 
 #[test]
 fn a_large_view_is_few_nests() {
-    let card = Card::new(0);
+    let card = card();
     let t = Tensor::empty(&card, &[4096, 4100], Dtype::Float16).unwrap();
     let part =
         t.viewed(|v| v.slice(1, Some(60), Some(4000), 1)?.slice(0, Some(1), None, 2)).unwrap();

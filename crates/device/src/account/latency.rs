@@ -79,7 +79,12 @@ impl Hardware {
     /// How long this work takes here. It depends on nothing else; see [`account`](crate::account).
     pub fn latency(&self, work: &Work) -> Latency {
         let rates = Rates::of(self, work);
-        let cores: Vec<CoreCycles> = work.cores.iter().map(|core| rates.cycles(core)).collect();
+        // Cores mostly do the same, and divisions of 128 bits add up.
+        let mut cores: Vec<CoreCycles> = Vec::with_capacity(work.cores.len());
+        for (i, core) in work.cores.iter().enumerate() {
+            let same = i.checked_sub(1).filter(|before| work.cores[*before] == *core);
+            cores.push(same.map_or_else(|| rates.cycles(core), |before| cores[before]));
+        }
         let cycles = cores.iter().map(|c| c.total).max().unwrap_or(0);
         let critical_core = cores.iter().position(|c| c.total == cycles && cycles > 0);
         Latency {

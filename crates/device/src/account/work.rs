@@ -102,13 +102,31 @@ pub struct CoreWork {
 impl CoreWork {
     /// Whether it did nothing that takes time.
     pub fn is_idle(&self) -> bool {
-        let CoreWork { padding_bytes: _, lx_peak: _, macs_valid: _, unique_sticks: _, .. } = self;
         self.reads.bursts().is_empty()
             && self.writes.bursts().is_empty()
             && self.ring.is_empty()
             && [self.macs, self.sfu, self.sfu_transcendental, self.lx_bytes].iter().all(|n| *n == 0)
             && self.host_in == 0
             && self.host_out == 0
+    }
+
+    fn totals(&self) -> Totals {
+        let sfu = self.sfu.saturating_add(self.sfu_transcendental);
+        Totals {
+            bytes_in: self.reads.bytes(),
+            bytes_out: self.writes.bytes(),
+            padding_bytes: self.padding_bytes,
+            macs: self.macs,
+            macs_valid: self.macs_valid,
+            sfu,
+            flops: self.macs_valid.saturating_mul(2).saturating_add(sfu),
+            lx_bytes: self.lx_bytes,
+            lx_peak: self.lx_peak,
+            ring_bytes: self.ring_bytes(),
+            host_in: self.host_in,
+            host_out: self.host_out,
+            cores: usize::from(!self.is_idle()),
+        }
     }
 
     /// Bytes of its messages, each counted on every link it crosses.
@@ -214,30 +232,36 @@ impl Work {
     pub fn totals(&self) -> Totals {
         let mut t = Totals::default();
         for core in &self.cores {
-            let sums = [
-                (&mut t.bytes_in, core.reads.bytes()),
-                (&mut t.bytes_out, core.writes.bytes()),
-                (&mut t.padding_bytes, core.padding_bytes),
-                (&mut t.macs, core.macs),
-                (&mut t.macs_valid, core.macs_valid),
-                (&mut t.sfu, core.sfu.saturating_add(core.sfu_transcendental)),
-                (&mut t.lx_bytes, core.lx_bytes),
-                (&mut t.ring_bytes, core.ring_bytes()),
-                (&mut t.host_in, core.host_in),
-                (&mut t.host_out, core.host_out),
-            ];
-            for (sum, n) in sums {
-                *sum = sum.saturating_add(n);
-            }
-            t.lx_peak = t.lx_peak.max(core.lx_peak);
-            t.cores += usize::from(!core.is_idle());
+            t.add(&core.totals());
         }
-        t.flops = t.macs_valid.saturating_mul(2).saturating_add(t.sfu);
+        t.cores = self.cores.iter().filter(|core| !core.is_idle()).count();
         t
     }
 }
 
 impl Totals {
+    /// Adds another's numbers, of the scratchpad and of cores the larger one.
+    pub fn add(&mut self, other: &Totals) {
+        let sums = [
+            (&mut self.bytes_in, other.bytes_in),
+            (&mut self.bytes_out, other.bytes_out),
+            (&mut self.padding_bytes, other.padding_bytes),
+            (&mut self.macs, other.macs),
+            (&mut self.macs_valid, other.macs_valid),
+            (&mut self.sfu, other.sfu),
+            (&mut self.flops, other.flops),
+            (&mut self.lx_bytes, other.lx_bytes),
+            (&mut self.ring_bytes, other.ring_bytes),
+            (&mut self.host_in, other.host_in),
+            (&mut self.host_out, other.host_out),
+        ];
+        for (sum, n) in sums {
+            *sum = sum.saturating_add(n);
+        }
+        self.lx_peak = self.lx_peak.max(other.lx_peak);
+        self.cores = self.cores.max(other.cores);
+    }
+
     /// The share of memory traffic that holds no element.
     pub fn padding(&self) -> f64 {
         let all = self.bytes_in.saturating_add(self.bytes_out);

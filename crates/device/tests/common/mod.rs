@@ -6,6 +6,11 @@ use zellige_device::{Card, Op, Tensor, host_format};
 use zellige_float::{Converter, Format};
 use zellige_layout::{Dtype, StickLayout, Strided};
 
+/// A card with the published figures.
+pub fn card() -> Card {
+    Card::builder().build().unwrap()
+}
+
 /// A small generator with a seed, the same everywhere.
 pub struct Rng(u64);
 

@@ -1,0 +1,79 @@
+//! Events: places in a stream to wait for.
+
+use super::StreamId;
+use super::queue::Shared;
+use crate::error::{DeviceError, Result};
+use crate::time::Time;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The moment when everything submitted to a stream so far is done.
+#[derive(Clone)]
+pub struct Event {
+    pub(super) shared: Arc<Shared>,
+    pub(super) mark: Arc<Mark>,
+    pub(super) stream: StreamId,
+    /// Entries of the stream up to this one.
+    pub(super) position: u64,
+    pub(super) time: Time,
+}
+
+/// Whether an event has happened, and whether its stream had failed by then.
+#[derive(Debug, Default)]
+pub(super) struct Mark(OnceLock<Option<DeviceError>>);
+
+impl Mark {
+    pub(super) fn happen(&self, failure: Option<DeviceError>) {
+        // An event is recorded once, so the first value is the only one.
+        let _ = self.0.set(failure);
+    }
+
+    pub(super) fn happened(&self) -> Option<&Option<DeviceError>> {
+        self.0.get()
+    }
+}
+
+impl Event {
+    /// The stream it was recorded in.
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// When it happens, in simulated time.
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// Simulated time from this event to a later one; an error if that one is earlier, or of another card.
+    pub fn elapsed(&self, later: &Event) -> Result<Time> {
+        self.same_card(later)?;
+        if later.time < self.time {
+            return Err(DeviceError::EventsReversed { first: self.time, second: later.time });
+        }
+        Ok(later.time - self.time)
+    }
+
+    /// Whether the work before it is done (or was skipped).
+    pub fn query(&self) -> bool {
+        self.mark.happened().is_some()
+    }
+
+    /// Waits until it has happened; raises and clears the error of its stream.
+    pub fn synchronize(&self) -> Result<()> {
+        self.shared.synchronize(self.stream, Some(self.position))
+    }
+
+    fn same_card(&self, other: &Event) -> Result<()> {
+        let [a, b] = [&self.shared, &other.shared].map(|s| s.card);
+        if Arc::ptr_eq(&self.shared, &other.shared) {
+            return Ok(());
+        }
+        Err(DeviceError::EventOfAnotherCard { event: b, card: a })
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({} of card {}, at {})", self.stream, self.shared.card, self.time)
+    }
+}

@@ -1,0 +1,304 @@
+//! The queues of a card, and who may take what from them when.
+
+use super::event::Mark;
+use super::{STREAMS, StreamId};
+use crate::error::{DeviceError, Result};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+pub(super) type Job = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// One entry of a stream.
+pub(super) enum Step {
+    /// Work for the worker.
+    Run(String, Job),
+    /// Work that the thread which submitted it does itself when its turn comes.
+    Own,
+    /// The event happens.
+    Record(Arc<Mark>),
+    /// Nothing further until the event has happened.
+    Wait(Arc<Mark>),
+}
+
+struct Entry {
+    /// The order of submission over all streams.
+    number: u64,
+    step: Step,
+}
+
+#[derive(Default)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    /// Whether the first entry is being worked on.
+    busy: bool,
+    /// Entries submitted and entries done, ever.
+    submitted: u64,
+    done: u64,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    op: String,
+    error: DeviceError,
+    skipped: u64,
+    /// Entries done when it happened, itself included.
+    at: u64,
+}
+
+impl Failure {
+    fn error(&self, stream: StreamId) -> DeviceError {
+        DeviceError::StreamFailed {
+            stream: stream.number(),
+            op: self.op.clone(),
+            skipped: self.skipped,
+            error: Box::new(self.error.clone()),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    queues: Vec<Queue>,
+    submitted: u64,
+    closing: bool,
+}
+
+/// What the worker, the submitting threads and events share.
+pub(super) struct Shared {
+    pub(super) card: usize,
+    state: Mutex<State>,
+    /// Something changed: every waiting thread looks again.
+    changed: Condvar,
+}
+
+thread_local! {
+    /// The queues whose work this thread is doing, by address; 0 for none.
+    static WORKING_FOR: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Shared {
+    pub(super) fn new(card: usize) -> Shared {
+        let queues = (0..STREAMS).map(|_| Queue::default()).collect();
+        let state = Mutex::new(State { queues, submitted: 0, closing: false });
+        Shared { card, state, changed: Condvar::new() }
+    }
+
+    // Jobs run outside the lock, so a poisoned lock is still consistent.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the calling thread is doing work of these queues.
+    pub(super) fn is_mine(&self) -> bool {
+        WORKING_FOR.get() == self.address()
+    }
+
+    /// Appends to a stream; gives the number of entries of that stream with it.
+    pub(super) fn submit(&self, stream: StreamId, step: Step) -> u64 {
+        let mut state = self.lock();
+        let number = state.submitted;
+        state.submitted += 1;
+        let queue = &mut state.queues[stream.index()];
+        queue.entries.push_back(Entry { number, step });
+        queue.submitted += 1;
+        let position = queue.submitted;
+        state.settle();
+        drop(state);
+        self.changed.notify_all();
+        position
+    }
+
+    /// Waits until entry `position` of a stream (or all of now) is done, then raises and clears
+    /// what failed up to there.
+    pub(super) fn synchronize(&self, stream: StreamId, position: Option<u64>) -> Result<()> {
+        let position = position.unwrap_or_else(|| self.lock().queues[stream.index()].submitted);
+        self.wait_for(std::iter::once((stream, position)))?;
+        let mut state = self.lock();
+        let failure = &mut state.queues[stream.index()].failure;
+        match failure.take_if(|f| f.at <= position) {
+            Some(failure) => Err(failure.error(stream)),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until these entries are done.
+    pub(super) fn wait_for(&self, entries: impl Iterator<Item = (StreamId, u64)>) -> Result<()> {
+        let mut state = self.lock();
+        for (stream, position) in entries {
+            while state.queues[stream.index()].done < position {
+                if self.is_mine() {
+                    let (card, stream) = (self.card, stream.number());
+                    return Err(DeviceError::WaitsForItself { card, stream });
+                }
+                state = self.wait(state);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does work in the calling thread when its turn in the stream comes, which is entry
+    /// `position`. An error of earlier work is raised instead, and cleared; its own error is the
+    /// answer and does not stick.
+    pub(super) fn run<T>(
+        &self,
+        stream: StreamId,
+        position: u64,
+        job: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.lock();
+        loop {
+            let queue = &mut state.queues[stream.index()];
+            if queue.done + 1 == position && !queue.busy {
+                break;
+            }
+            state = self.wait(state);
+        }
+        let queue = &mut state.queues[stream.index()];
+        queue.busy = true;
+        let earlier = queue.failure.take();
+        drop(state);
+        let result = match earlier {
+            Some(failure) => Err(failure.error(stream)),
+            None => self.guarded(job),
+        };
+        self.finish(stream, None);
+        result
+    }
+
+    /// Does work until the queues are closed and empty.
+    pub(super) fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            match state.next() {
+                Some((stream, op, job)) => {
+                    drop(state);
+                    let failed = self.guarded(job).err();
+                    self.finish(stream, failed.map(|error| (op, error)));
+                    state = self.lock();
+                }
+                None if state.closing && state.is_empty() => return,
+                None => state = self.wait(state),
+            }
+        }
+    }
+
+    /// No more work will come.
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+        self.changed.notify_all();
+    }
+
+    /// Runs a job as work of these queues; a panic is an error.
+    fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = WORKING_FOR.replace(self.address());
+        let result = catch_unwind(AssertUnwindSafe(job));
+        WORKING_FOR.set(before);
+        result.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(DeviceError::Panicked { message: text.unwrap_or_else(|| "no message".into()) })
+        })
+    }
+
+    /// The first entry of a stream is done.
+    fn finish(&self, stream: StreamId, failed: Option<(String, DeviceError)>) {
+        let mut state = self.lock();
+        let queue = &mut state.queues[stream.index()];
+        queue.busy = false;
+        queue.pop();
+        if let Some((op, error)) = failed {
+            let at = queue.done;
+            queue.failure.get_or_insert(Failure { op, error, skipped: 0, at });
+        }
+        state.settle();
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn pop(&mut self) {
+        self.done += 1;
+        self.entries.pop_front();
+    }
+}
+
+impl State {
+    /// Handles all entries at the front of streams that need no work: events.
+    fn settle(&mut self) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for (number, queue) in (0..).zip(&mut self.queues) {
+                let stream = StreamId::new(number).expect("there is a queue for each stream");
+                while !queue.busy
+                    && let Some(entry) = queue.entries.front()
+                {
+                    let failure = queue.failure.as_mut();
+                    match (&entry.step, failure) {
+                        (Step::Record(mark), failure) => {
+                            mark.happen(failure.map(|f| f.error(stream)));
+                        }
+                        (Step::Wait(_), Some(_)) => {}
+                        (Step::Wait(mark), None) => match mark.happened() {
+                            None => break,
+                            Some(None) => {}
+                            Some(Some(error)) => {
+                                let (op, at) = ("wait for an event".into(), queue.done + 1);
+                                let error = error.clone();
+                                queue.failure = Some(Failure { op, error, skipped: 0, at });
+                            }
+                        },
+                        (Step::Run(..) | Step::Own, _) => break,
+                    }
+                    queue.pop();
+                    moved = true;
+                }
+            }
+        }
+    }
+
+    /// The work to do next: of the highest priority, the oldest. Its stream is busy from now on.
+    fn next(&mut self) -> Option<(StreamId, String, Job)> {
+        let mut best: Option<(super::Priority, std::cmp::Reverse<u64>, StreamId)> = None;
+        for (number, queue) in (0..).zip(&self.queues) {
+            if let (false, Some(Entry { number: at, step: Step::Run(..) })) =
+                (queue.busy, queue.entries.front())
+            {
+                let stream = StreamId::new(number).expect("there is a queue for each stream");
+                best = best.max(Some((stream.priority(), std::cmp::Reverse(*at), stream)));
+            }
+        }
+        let stream = best?.2;
+        let queue = &mut self.queues[stream.index()];
+        let step = &mut queue.entries.front_mut()?.step;
+        // The entry stays at the front as the one being worked on.
+        let Step::Run(op, job) = std::mem::replace(step, Step::Own) else { return None };
+        queue.busy = true;
+        match &mut queue.failure {
+            None => Some((stream, op, job)),
+            // Skipped, which means dropped with all that it holds before it counts as done.
+            Some(failure) => {
+                failure.skipped += 1;
+                let skip = move || {
+                    drop(job);
+                    Ok(())
+                };
+                Some((stream, op, Box::new(skip)))
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.entries.is_empty())
+    }
+}

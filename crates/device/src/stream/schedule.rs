@@ -1,0 +1,134 @@
+//! Simulated time: when each piece of work starts and ends.
+
+use super::{STREAMS, StreamId};
+use crate::account::{Latency, Work};
+use crate::hardware::Hardware;
+use crate::time::Time;
+
+/// The clocks of a card: one per stream, one per core, one of the transfer engine.
+///
+/// Work starts when its stream has come that far, the events its stream waited for have happened, and every core
+/// it uses is free; a core is free again when its own part is done. All of that follows from the
+/// order of submissions alone. Kernels on different cores, and transfers beside them, do not slow each
+/// other down.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    streams: [Time; STREAMS],
+    cores: Vec<Time>,
+    transfer: Time,
+}
+
+/// Where a piece of work lies in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// When it starts.
+    pub start: Time,
+    /// When its slowest core is done.
+    pub end: Time,
+}
+
+impl Schedule {
+    /// All clocks at zero.
+    pub fn new(cores: usize) -> Schedule {
+        Schedule {
+            streams: [Time::ZERO; STREAMS],
+            cores: vec![Time::ZERO; cores],
+            transfer: Time::ZERO,
+        }
+    }
+
+    /// Puts work behind what is already there. The work has no more entries than there are cores.
+    pub fn place(
+        &mut self,
+        stream: StreamId,
+        work: &Work,
+        latency: &Latency,
+        hardware: &Hardware,
+    ) -> Span {
+        let clock = self.streams[stream.index()];
+        let start = if work.kind.is_transfer() {
+            let start = clock.max(self.transfer);
+            self.transfer = start + latency.time;
+            start
+        } else {
+            let used = || latency.cores.iter().zip(0..).filter(|(c, _)| c.total > 0);
+            let start = used().map(|(_, i): (_, usize)| self.cores[i]).fold(clock, Time::max);
+            for (cycles, i) in used() {
+                self.cores[i] = start + hardware.time(cycles.total);
+            }
+            start
+        };
+        let end = start + latency.time;
+        self.streams[stream.index()] = end;
+        Span { start, end }
+    }
+
+    /// The stream's later work does not start before `time`.
+    pub fn wait(&mut self, stream: StreamId, time: Time) {
+        let clock = &mut self.streams[stream.index()];
+        *clock = time.max(*clock);
+    }
+
+    /// When the work of a stream is done.
+    pub fn clock(&self, stream: StreamId) -> Time {
+        self.streams[stream.index()]
+    }
+
+    /// When all work is done.
+    pub fn end(&self) -> Time {
+        self.streams.iter().copied().max().unwrap_or(Time::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{CoreWork, Kind, Traffic};
+
+    fn work(kind: Kind, cores: std::ops::Range<usize>, elements: u64) -> Work {
+        let each = CoreWork { sfu: elements, ..CoreWork::default() };
+        let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
+        Work::new("x", kind, (0..cores.end).map(of).collect())
+    }
+
+    #[test]
+    fn streams_run_side_by_side_on_different_cores_only() {
+        let ktir = Hardware::ktir();
+        let mut schedule = Schedule::new(32);
+        let mut place = |stream, work: &Work| {
+            let stream = StreamId::new(stream).unwrap();
+            let span = schedule.place(stream, work, &ktir.latency(work), &ktir);
+            (span.start.nanoseconds(), span.end.nanoseconds())
+        };
+        let (low, high) = (work(Kind::Other, 0..16, 6400), work(Kind::Other, 16..32, 640));
+        assert_eq!(place(1, &low), (0.0, 100.0));
+        assert_eq!(place(2, &high), (0.0, 10.0));
+        assert_eq!(place(2, &high), (10.0, 20.0), "one after the other in a stream");
+        assert_eq!(place(3, &low), (100.0, 200.0), "the cores are taken");
+        let both = work(Kind::Other, 0..32, 64);
+        assert_eq!(place(2, &both), (200.0, 201.0));
+        let upload = CoreWork { host_in: 63_000, ..CoreWork::default() };
+        let upload = Work::new("up", Kind::Upload, vec![upload]);
+        assert_eq!(place(4, &upload), (0.0, 1000.0), "transfers need no core");
+        assert_eq!(place(5, &upload), (1000.0, 2000.0), "there is one engine");
+        schedule.wait(StreamId::new(1).unwrap(), Time::from_nanoseconds(5000));
+        let span = schedule.place(StreamId::new(1).unwrap(), &low, &ktir.latency(&low), &ktir);
+        assert_eq!(span.start, Time::from_nanoseconds(5000));
+        assert_eq!(schedule.end(), Time::from_nanoseconds(5100));
+    }
+
+    #[test]
+    fn a_core_that_is_done_early_is_free_early() {
+        let ktir = Hardware::ktir();
+        let mut schedule = Schedule::new(2);
+        let reads = |n| CoreWork { reads: Traffic::of(128, n), ..CoreWork::default() };
+        let uneven = Work::new("x", Kind::Other, vec![reads(10), reads(100)]);
+        let one = Work::new("x", Kind::Other, vec![reads(1)]);
+        let mut place = |s, w: &Work| {
+            let s = StreamId::new(s).unwrap();
+            schedule.place(s, w, &ktir.latency(w), &ktir).start
+        };
+        assert_eq!(place(1, &uneven), Time::ZERO);
+        assert_eq!(place(2, &one), Time::from_nanoseconds(20));
+    }
+}

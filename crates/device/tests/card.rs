@@ -1,0 +1,173 @@
+//! Cards: times that follow from submissions, timelines, and several cards at once.
+
+use proptest::prelude::*;
+use zellige_device::account::Traffic;
+use zellige_device::timeline::{Track, chrome_trace};
+use zellige_device::{
+    Card, Cards, CoreWork, DeviceError, Hardware, Kind, Mode, StreamId, Time, Work,
+};
+
+fn id(number: u32) -> StreamId {
+    StreamId::new(number).expect("a stream that exists")
+}
+
+/// Work of some cores, `nanoseconds` long on the ktir model.
+fn busy(name: &str, cores: std::ops::Range<usize>, nanoseconds: u64) -> Work {
+    let each = CoreWork { sfu: 64 * nanoseconds, ..CoreWork::default() };
+    let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
+    Work::new(name, Kind::Pointwise, (0..cores.end).map(of).collect())
+}
+
+#[test]
+fn a_card_has_what_its_hardware_says() {
+    let card = Card::new(3, Hardware::card()).unwrap();
+    assert_eq!((card.index(), card.cores(), card.mode()), (3, 32, Mode::Dl16));
+    assert_eq!(card.memory().stats().capacity, 128 << 30);
+    assert_eq!((card.lx().cores(), card.lx().stats().capacity), (32, 64 << 20));
+    assert_eq!(format!("{card:?}"), "Card(3, card, dl16)");
+    let limited = Card::builder().cores(4).mode(Mode::Ieee).build().unwrap();
+    assert_eq!((limited.cores(), limited.mode()), (4, Mode::Ieee));
+    assert_eq!(
+        limited.run(id(0), &busy("add", 0..5, 1), || Ok(())).unwrap_err().to_string(),
+        "`add` is divided over 5 cores; this card uses at most 4"
+    );
+    for cores in [0, 33] {
+        let error = Card::builder().cores(cores).build().unwrap_err().to_string();
+        assert_eq!(error, format!("a card cannot use {cores} cores; accepted are 1 to 32"));
+    }
+    assert_eq!("ieee".parse::<Mode>().unwrap(), Mode::Ieee);
+    assert_eq!(
+        "fp16".parse::<Mode>().unwrap_err().to_string(),
+        "unknown device mode `fp16`; accepted are `dl16` and `ieee`"
+    );
+}
+
+#[test]
+fn cards_of_a_process_are_numbered_and_separate() {
+    let cards = Cards::new(2, &Card::builder()).unwrap();
+    assert_eq!(cards.get(2).unwrap_err().to_string(), "Device index 2 out of range [0, 2)");
+    let (one, two) = (cards.get(0).unwrap(), cards.get(1).unwrap());
+    assert_ne!(one, two);
+    let _block = one.memory().alloc(1 << 20).unwrap();
+    one.submit(id(0), &busy("a", 0..32, 10), || Ok(())).unwrap();
+    assert_eq!((two.stats().memory.blocks, two.stats().operations), (0, 0));
+    assert_eq!(two.now(id(0)), Time::ZERO);
+    let event = one.record(id(0));
+    assert_eq!(two.wait(id(0), &event).unwrap_err().kind(), "event_of_another_card");
+    one.synchronize_all().unwrap();
+}
+
+#[test]
+fn events_carry_simulated_time_between_streams() {
+    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let before = card.record(id(1));
+    card.submit(id(1), &busy("a", 0..8, 100), || Ok(())).unwrap();
+    let after = card.record(id(1));
+    card.wait(id(2), &after).unwrap();
+    let receipt = card.submit(id(2), &busy("b", 8..16, 10), || Ok(())).unwrap();
+    assert_eq!(before.elapsed(&after).unwrap(), Time::from_nanoseconds(100));
+    assert_eq!(receipt.span.start, Time::from_nanoseconds(100));
+    assert_eq!(card.stats().end, Time::from_nanoseconds(110));
+    card.synchronize_all().unwrap();
+    assert_eq!(card.stats().busy, Time::from_nanoseconds(110));
+}
+
+#[test]
+fn failed_work_is_raised_later_and_the_card_stays_usable() {
+    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let memory = card.memory().clone();
+    let job = move || memory.alloc(usize::MAX).map(drop);
+    card.submit(id(4), &busy("huge", 0..1, 1), job).unwrap();
+    let error = card.synchronize_all().unwrap_err();
+    assert!(matches!(error, DeviceError::StreamFailed { stream: 4, .. }), "{error}");
+    assert_eq!(card.run(id(4), &busy("fine", 0..1, 1), || Ok(5)).unwrap(), 5);
+}
+
+#[test]
+fn the_timeline_shows_cores_streams_transfers_and_memory() {
+    let card = Card::builder().hardware(Hardware::ktir()).trace(1000).build().unwrap();
+    let _block = card.memory().alloc(4096).unwrap();
+    let upload = CoreWork { host_in: 6300, writes: Traffic::of(128, 50), ..CoreWork::default() };
+    card.run(id(0), &Work::new("upload", Kind::Upload, vec![upload]), || Ok(())).unwrap();
+    card.run(id(0), &busy("add", 0..2, 10), || Ok(())).unwrap();
+    card.run(id(40), &busy("mul", 1..3, 10), || Ok(())).unwrap();
+    let timeline = card.timeline();
+    let row = |track| -> Vec<(String, f64, f64)> {
+        let events = timeline.events().iter().filter(|e| e.track == track);
+        events.map(|e| (e.name.to_string(), e.start.nanoseconds(), e.end().nanoseconds())).collect()
+    };
+    assert_eq!(row(Track::Transfer), [("upload".into(), 0.0, 100.0)]);
+    assert_eq!(row(Track::Core(1)), [("add".into(), 100.0, 110.0), ("mul".into(), 110.0, 120.0)]);
+    assert_eq!(row(Track::Stream(40)), [("mul".into(), 110.0, 120.0)]);
+    let json: serde_json::Value = serde_json::from_str(&timeline.to_chrome_trace()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let memory = events.iter().find(|e| e["name"] == "device memory").unwrap();
+    assert_eq!(memory["args"]["value"], 4096);
+    let both = chrome_trace(&[&timeline, &Card::builder().index(1).build().unwrap().timeline()]);
+    assert!(both.contains("card 1: streams"));
+    assert!(Card::new(0, Hardware::ktir()).unwrap().timeline().events().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn one_order_of_submissions_has_one_timeline(
+        steps in prop::collection::vec(
+            (0_u32..65, 0_usize..4, 1_usize..4, 0_u64..50, 0_usize..4), 1..60),
+    ) {
+        let run = |in_background: bool| {
+            let card = Card::builder().hardware(Hardware::ktir()).trace(100_000).build().unwrap();
+            let mut events = vec![card.record(id(0))];
+            for (i, (stream, first, cores, time, what)) in steps.iter().enumerate() {
+                let stream = id(*stream);
+                let work = busy("op", *first..first + cores, *time);
+                match what {
+                    0 => events.push(card.record(stream)),
+                    1 => card.wait(stream, &events[i % events.len()]).unwrap(),
+                    _ if in_background => {
+                        let job = move || { std::thread::yield_now(); Ok(()) };
+                        card.submit(stream, &work, job).unwrap();
+                    }
+                    _ => card.run(stream, &work, || Ok(())).unwrap(),
+                }
+            }
+            card.synchronize_all().unwrap();
+            card.timeline()
+        };
+        let timeline = run(true);
+        prop_assert_eq!(timeline.overlap(), None);
+        prop_assert_eq!(&timeline, &run(true));
+        prop_assert_eq!(&timeline, &run(false));
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&timeline.to_chrome_trace()).is_ok());
+    }
+}
+
+#[test]
+fn threads_share_a_card() {
+    let card = Card::builder().trace(10_000).build().unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..4_u32 {
+            let card = &card;
+            scope.spawn(move || {
+                for i in 0..100_usize {
+                    let block = card.memory().alloc(1 + i * 50).unwrap();
+                    let work = busy("fill", 0..4, 5);
+                    let job = move || {
+                        block.write().fill(1);
+                        Ok(())
+                    };
+                    match i % 3 {
+                        0 => card.run(id(t), &work, job).unwrap(),
+                        _ => card.submit(id(t + 40), &work, job).map(drop).unwrap(),
+                    }
+                }
+                card.synchronize(id(t + 40)).unwrap();
+            });
+        }
+    });
+    card.synchronize_all().unwrap();
+    let stats = card.stats();
+    assert_eq!((stats.operations, stats.memory.blocks), (400, 0));
+    assert_eq!(card.timeline().overlap(), None);
+}
