@@ -9,6 +9,7 @@ mod cell;
 mod elements;
 mod job;
 mod rows;
+mod staged;
 mod transpose;
 
 use crate::plan::{Nest, Plan};
