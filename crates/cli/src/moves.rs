@@ -203,7 +203,7 @@ fn verify(
         for (file, tensor, plan) in &plans {
             let clip = plan.clip(i64::try_from(at)?, i64::try_from(end)?);
             let (low, high) = clip.src_window();
-            let clip = clip.with_source_at(low);
+            let clip = clip.with_source_at(low)?;
             let mut bytes = vec![0u8; usize::try_from(high - low)? * width];
             if tensor.data_offset().is_some() {
                 file.source(tensor)?.read_at(&mut bytes, u64::try_from(low)? * width as u64)?;

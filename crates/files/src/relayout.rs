@@ -87,7 +87,7 @@ impl Relayout<'_> {
                             offset.unwrap_or(0) + u64::try_from(low).unwrap_or(0) * width as u64;
                         let map = Mapped::new(from.file(), at, bytes)
                             .map_err(|e| RelayoutError::Map(Arc::new(e)))?;
-                        let mover = Mover::new(&part.with_source_at(low), width)?;
+                        let mover = Mover::new(&part.with_source_at(low)?, width)?;
                         mover.run(&map, target, fill.as_deref(), self.threads)?;
                     }
                 }

@@ -62,7 +62,11 @@ impl FillNest {
 ///
 /// **Law**: running the nests writes every place of every element exactly once, with the element
 /// that the source layout holds; the fills write every padding position once, and nothing else.
+///
+/// A plan serialises, and what is read back is checked before it is a plan again: loops that leave
+/// their buffers or write a place twice are an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "crate::checked::Claimed")]
 pub struct Plan {
     pub(crate) nests: Vec<Nest>,
     pub(crate) fills: Vec<FillNest>,
