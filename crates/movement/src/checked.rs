@@ -3,7 +3,7 @@
 //! The engine trusts a plan with memory: its addresses stay inside the buffers that it asks for, and
 //! threads write disjoint places. A file can claim anything, so both are shown anew.
 
-use crate::plan::{FillNest, Nest, Plan};
+use crate::plan::{FillNest, Loop, Nest, Plan};
 use serde::Deserialize;
 
 /// The fields of a plan, not yet believed.
@@ -32,23 +32,25 @@ impl TryFrom<Claimed> for Plan {
             }
         }
         let mut written = 0i128;
-        let mut walks: Vec<(Vec<(i64, i64)>, Vec<i64>)> = Vec::new();
+        let mut walks: Vec<FillNest> = Vec::new();
         for (i, nest) in nests.iter().enumerate() {
             let what = format!("nest {i}");
-            let (src, dst): (Vec<(i64, i64)>, Vec<(i64, i64)>) =
-                nest.loops.iter().map(|l| ((l.range, l.src), (l.range, l.dst))).unzip();
-            let (from, to): (Vec<i64>, Vec<i64>) = nest.starts.iter().copied().unzip();
-            inside(&what, "source", &src, &from, src_range)?;
-            written += inside(&what, "destination", &dst, &to, dst_range)?;
-            walks.push((dst, to));
+            let side = |stride: fn(&Loop) -> i64, start: fn(&(i64, i64)) -> i64| FillNest {
+                loops: nest.loops.iter().map(|l| (l.range, stride(l))).collect(),
+                starts: nest.starts.iter().map(start).collect(),
+            };
+            let (src, dst) = (side(|l| l.src, |s| s.0), side(|l| l.dst, |s| s.1));
+            inside(&what, "source", &src, src_range)?;
+            written += inside(&what, "destination", &dst, dst_range)?;
+            walks.push(dst);
         }
         if written != i128::from(elements) * i128::from(copies) || elements < 0 || copies < 0 {
             return Err(format!("the nests write {written} places, not {elements} x {copies}"));
         }
         for (i, fill) in fills.iter().enumerate() {
             let what = format!("fill {i}");
-            written += inside(&what, "destination", &fill.loops, &fill.starts, dst_range)?;
-            walks.push((fill.loops.clone(), fill.starts.clone()));
+            written += inside(&what, "destination", fill, dst_range)?;
+            walks.push(fill.clone());
         }
         if !plainly_apart(&walks) {
             let places = dst_range.map_or(0, |(_, high)| i128::from(high) + 1);
@@ -68,13 +70,12 @@ impl TryFrom<Claimed> for Plan {
 fn inside(
     what: &str,
     side: &str,
-    loops: &[(i64, i64)],
-    starts: &[i64],
+    walk: &FillNest,
     range: Option<(i64, i64)>,
 ) -> Result<i128, String> {
     let (mut down, mut up, mut count) = (0i128, 0i128, 1i128);
     let size = range.map_or(0, |(_, high)| i128::from(high) + 1);
-    for (n, stride) in loops {
+    for (n, stride) in &walk.loops {
         // A single step has a stride too, and it is turned into bytes.
         if *n < 1 || i128::from(*stride).abs() > size {
             return Err(format!("{what}: a loop of {n} steps of {stride} in the {side}"));
@@ -83,14 +84,14 @@ fn inside(
         (down, up) = (down + reach.min(0), up + reach.max(0));
         count = count.saturating_mul(i128::from(*n));
     }
-    for start in starts {
+    for start in &walk.starts {
         let (low, high) = (i128::from(*start) + down, i128::from(*start) + up);
         let fits = range.is_some_and(|(a, b)| low >= i128::from(a) && high <= i128::from(b));
         if !fits {
             return Err(format!("{what}: {side} addresses {low} to {high} are outside {range:?}"));
         }
     }
-    let total = count.saturating_mul(starts.len() as i128);
+    let total = count.saturating_mul(walk.starts.len() as i128);
     if total > i128::from(i64::MAX) {
         return Err(format!("{what}: more than 2^63 places"));
     }
@@ -98,8 +99,8 @@ fn inside(
 }
 
 /// One nest with one start whose strides each pass everything inside: no place is met twice.
-fn plainly_apart(walks: &[(Vec<(i64, i64)>, Vec<i64>)]) -> bool {
-    let [(loops, starts)] = walks else { return walks.is_empty() };
+fn plainly_apart(walks: &[FillNest]) -> bool {
+    let [FillNest { loops, starts }] = walks else { return walks.is_empty() };
     let mut loops: Vec<(i128, i128)> = loops
         .iter()
         .filter(|(n, _)| *n > 1)
@@ -117,9 +118,9 @@ fn plainly_apart(walks: &[(Vec<(i64, i64)>, Vec<i64>)]) -> bool {
 }
 
 /// Every place, ticked off.
-fn listed_apart(walks: &[(Vec<(i64, i64)>, Vec<i64>)], places: usize) -> Result<(), String> {
+fn listed_apart(walks: &[FillNest], places: usize) -> Result<(), String> {
     let mut seen = vec![0u64; places.div_ceil(64)];
-    for (loops, starts) in walks {
+    for FillNest { loops, starts } in walks {
         for start in starts {
             let mut digits = vec![0i64; loops.len()];
             let mut at = *start;

@@ -43,7 +43,7 @@ impl Plan {
         if !fills.is_empty() {
             // Fills stay inside the slab by construction.
             let last = (high - low - 1).min(self.dst_len() - 1 - low);
-            dst_range = Some(dst_range.map_or((0, last), |(lo, hi)| (lo, hi.max(last))));
+            dst_range = Some(dst_range.map_or((0, last), |(_, hi)| (0, hi.max(last))));
         }
         Plan { nests, fills, elements: written, copies: 1, src_range, dst_range }
     }
@@ -125,7 +125,8 @@ fn halve(loops: &[Loop], a: i64, b: i64, most: i64, out: &mut Vec<Nest>) {
     let widest = (0..loops.len()).max_by_key(|i| ((loops[*i].range - 1) * loops[*i].src).abs());
     let widest = widest.filter(|i| loops[*i].range > 1 && loops[*i].src != 0);
     let (true, Some(i)) = (up - down >= most, widest) else {
-        out.push(Nest { loops: loops.to_vec(), starts: vec![(a, b)] });
+        let loops = loops.iter().copied().filter(|l| l.range != 1).collect();
+        out.push(Nest { loops, starts: vec![(a, b)] });
         return;
     };
     let first = loops[i].range / 2;
