@@ -1,5 +1,6 @@
 //! What a conversion can change, known from the two formats alone.
 
+use crate::convert::{Converter, Error};
 use crate::format::Format;
 use std::fmt;
 
@@ -177,10 +178,61 @@ pub fn bounds(format: Format) -> (f64, f64) {
     }
 }
 
+/// How many of `count` elements stand for another number than before they were converted; a NaN is
+/// the same as any other, and zero the same with either sign.
+///
+/// # Errors
+/// [`Error::TooShort`] where a buffer does not hold so many.
+pub fn changed(
+    (from, before): (Format, &[u8]),
+    (to, after): (Format, &[u8]),
+    count: usize,
+) -> Result<u64, Error> {
+    // Every float is one of binary64, every integer one of 64 bits.
+    let wide = |format: Format| if format.is_float() { Format::F64 } else { Format::I64 };
+    const PART: usize = 1024;
+    let (mut a, mut b) = ([0u8; 8 * PART], [0u8; 8 * PART]);
+    let (first, second) = (Converter::new(from, wide(from)), Converter::new(to, wide(to)));
+    let mut found = 0;
+    let mut at = 0;
+    first.check(before, count)?;
+    second.check(after, count)?;
+    while at < count {
+        let part = PART.min(count - at);
+        first.convert(&before[at * from.size()..], &mut a, part)?;
+        second.convert(&after[at * to.size()..], &mut b, part)?;
+        let pairs = a.chunks_exact(8).zip(b.chunks_exact(8)).take(part);
+        found += pairs
+            .filter(|(x, y)| {
+                let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                let (x, y) = (word(x), word(y));
+                let real = f64::from_bits;
+                !match (from.is_float(), to.is_float()) {
+                    (true, true) => real(x) == real(y) || (real(x).is_nan() && real(y).is_nan()),
+                    (false, false) => x == y,
+                    (true, false) => equals(real(x), y.cast_signed()),
+                    (false, true) => equals(real(y), x.cast_signed()),
+                }
+            })
+            .count() as u64;
+        at += part;
+    }
+    Ok(found)
+}
+
+/// Whether a float is exactly this integer.
+fn equals(real: f64, integer: i64) -> bool {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "far wider than the integer, and saturating"
+    )]
+    let whole = real as i128;
+    real.is_finite() && real.fract() == 0.0 && whole == i128::from(integer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Converter;
 
     fn cast(from: Format, to: Format, bits: u64) -> u64 {
         let mut out = [0; 8];
@@ -209,6 +261,34 @@ mod tests {
                 assert_eq!(lossy, !losses(from, to).is_empty(), "{from} -> {to}");
             }
         }
+    }
+
+    #[test]
+    fn changed_elements_are_counted() {
+        let count = |from: Format, to: Format, values: &[u64]| {
+            let bytes = |format: Format, all: &mut dyn Iterator<Item = u64>| -> Vec<u8> {
+                all.flat_map(|v| v.to_le_bytes()[..format.size()].to_vec()).collect()
+            };
+            let before = bytes(from, &mut values.iter().copied());
+            let after = bytes(to, &mut values.iter().map(|v| cast(from, to, *v)));
+            changed((from, &before), (to, &after), values.len()).expect("long enough")
+        };
+        let at = |v: f64| v.to_bits();
+        let values = [at(1.5), at(f64::NAN), at(-0.0), at(3.0), at(1e300), at(f64::INFINITY)];
+        assert_eq!(count(Format::F64, Format::F16, &values), 1);
+        assert_eq!(count(Format::F64, Format::I64, &values), 4);
+        assert_eq!(count(Format::I64, Format::I8, &[127, 128, u64::MAX, 256]), 2);
+        assert_eq!(count(Format::U8, Format::I8, &[127, 255]), 1);
+        assert_eq!(count(Format::I64, Format::F32, &[1 << 62, i64::MAX.cast_unsigned(), 5]), 1);
+        assert_eq!(count(Format::I64, Format::F32, &vec![(1 << 24) + 1; 3000]), 3000);
+        for from in Format::ALL.into_iter().filter(|f| f.size() <= 2 && *f != Format::Bool) {
+            let codes: Vec<u64> = (0..1u64 << (8 * from.size())).collect();
+            for to in Format::ALL {
+                let lossy = losses(from, to).iter().any(|l| *l != Loss::SignOfZero);
+                assert_eq!(count(from, to, &codes) > 0, lossy, "{from} -> {to}");
+            }
+        }
+        assert!(changed((Format::F32, &[0; 7]), (Format::F16, &[0; 4]), 2).is_err());
     }
 
     #[test]
