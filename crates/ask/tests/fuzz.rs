@@ -36,6 +36,8 @@ const SEEDS: &[&str] = &[
     r#"{"id":93,"op":"spyre_dtype","device_size":[2,4,32],"stride_map":[32,32,1],"dtype":"float32","to_dtype":"float16"}"#,
     r#"{"id":90,"op":"dma","size":[40,240],"stride":[240,1],"offset":0,"tensor_stride":[240,1],"dtype":"float16","device_size":[4,40,64],"stride_map":[64,240,1],"direction":"d2h"}"#,
     r#"{"id":91,"op":"move","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(1,4)] valid[4,6/8]","shape":[4,6],"dtype":"float32","fill":"zero"}"#,
+    r#"{"id":120,"op":"move","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(1,4)] valid[4,6/8]","shape":[4,6],"dtype":"float32","to_dtype":"float16","fill":"max"}"#,
+    r#"{"id":121,"op":"move","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(8,1)] valid[4,6/8]","shape":[4,6],"dtype":"int64","to_dtype":"int8","fill":-7.0}"#,
     r#"{"id":2,"op":"apply","layout":"Swizzle(3,3,3) o S[(8,64):(64,1)]","shape":[8,64],"coords":[[1,2],[7,63]]}"#,
     r#"{"id":3,"op":"canonicalize","layout":"S[(2,4,8):(32,8,1)] + R[(2,2):(2@warpid,1@warpid)]","target":"cuda"}"#,
     r#"{"id":4,"op":"coalesce","layout":"S[(2,4,8):(32,8,1)]"}"#,

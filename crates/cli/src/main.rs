@@ -6,6 +6,7 @@ mod ask;
 mod check;
 mod common;
 mod dma;
+mod interrupt;
 mod map;
 mod moves;
 mod presets;
@@ -32,7 +33,8 @@ Examples:
   zellige presets                               every layout with a name
 
 A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
-Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written.";
+Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written;
+130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -59,7 +61,10 @@ fn main() -> ExitCode {
         Command::Map(args) => map::run(args),
         Command::Check(args) => check::run(args),
         Command::Presets(args) => presets::run(args),
-        Command::Move(args) => moves::run(args),
+        Command::Move(args) => {
+            interrupt::watch();
+            moves::run(args)
+        }
         Command::Dma(args) => dma::run(args),
         Command::Ask(args) => ask::run(args),
     };

@@ -1,16 +1,21 @@
 //! `zellige move`
 
+mod side;
+
 use crate::common::{List, parse_list, print};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use side::{Side, side};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use zellige_files::{Container, Kind, NewTensor, Order, Relayout, TensorInfo, Writer};
-use zellige_layout::{AxisTable, Layout, Strided};
-use zellige_movement::{Fill, Plan};
-use zellige_notation::{Parsed, parse};
+use zellige_files::{
+    Container, Kind, Metadata, NewTensor, Order, Relayout, Stored, TensorInfo, Verified, Writer,
+};
+use zellige_float::{Loss, losses};
+use zellige_layout::Dtype;
+use zellige_movement::{Dtypes, FillElement, Padding, Plan};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -18,10 +23,15 @@ A layout is a text in TIRx, PyTorch or Spyre notation, or `row-major`, `column-m
 (the default device layout of the shape). The output holds the memory image of the destination: for
 row-major the tensor itself, for a device layout an array of its device size, else a flat array.
 
+Padding is filled with a number, with `zero`, or with what is neutral for `sum` (zero), `max` (minus
+infinity, or the lowest number) or `min`; `leave` writes nothing, which in a new file is zero.
+
 Examples:
   zellige move weights.npy sticks.npy --to spyre
   zellige move sticks.npy back.npy --from spyre --shape 1024,256 --to row-major --verify
-  zellige move model.safetensors out.npy --tensor layer.0.weight --to column-major")]
+  zellige move scores.npy sticks.npy --to spyre --to-dtype float16 --fill max --verify
+  zellige move model.safetensors out.npy --tensor layer.0.weight --to column-major
+  zellige move model.safetensors half.safetensors --to row-major --to-dtype float16")]
 pub(crate) struct Args {
     /// A .npy, .npz or .safetensors file
     input: PathBuf,
@@ -36,200 +46,184 @@ pub(crate) struct Args {
     /// The logical shape (default: the shape of the input tensor)
     #[arg(long, value_parser = parse_list)]
     shape: Option<List>,
-    /// Which tensor of the input (default: the only one)
+    /// Which tensor of the input, several times for several (default: all of them)
     #[arg(long)]
-    tensor: Option<String>,
+    tensor: Vec<String>,
+    /// Convert the elements, by the PyTorch name of their new type
+    #[arg(long, value_name = "DTYPE")]
+    to_dtype: Option<String>,
+    /// What padding holds: leave, zero, sum, max, min or a number
+    #[arg(long, value_name = "FILL", default_value = "zero", allow_hyphen_values = true)]
+    fill: String,
     /// Threads at most
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Memory for buffers in MiB, about
     #[arg(long, default_value_t = 256)]
     memory: usize,
-    /// Read the output back and compare every element with the input
+    /// Read the output back and compare every element and all padding with the input
     #[arg(long)]
     verify: bool,
-    /// Write JSON instead of text
+    /// Write JSON instead of text, one line per tensor
     #[arg(long)]
     json: bool,
 }
 
-/// A side of the move: its layout, and the shape of an array that holds its memory.
-struct Side {
-    layout: Layout,
-    image: Vec<i64>,
+/// One tensor on its way: everything is known before anything is written.
+struct Task<'a> {
+    info: &'a TensorInfo,
+    shape: Vec<i64>,
+    dtype: Dtype,
+    from: Side,
+    to: Side,
+    plan: Plan,
+    fill: Option<FillElement>,
+    losses: Vec<Loss>,
 }
 
-fn side(text: &str, shape: &[i64], info: &TensorInfo) -> Result<Side> {
-    let dense = |perm: fn(&[i64]) -> Vec<i64>| -> Result<Side> {
-        Ok(Side {
-            layout: Strided::new(shape, &perm(shape), 0)?.to_layout()?,
-            image: shape.to_vec(),
-        })
-    };
-    let flat = |layout: Layout| -> Result<Side> {
-        let axis = layout.tile().axes().first().copied().unwrap_or(zellige_layout::Axis::M);
-        let span = layout.padded().span(axis)?;
-        Ok(Side { layout, image: vec![span] })
-    };
-    match text {
-        "row-major" => dense(|s| strides(s, false)),
-        "column-major" => {
-            let side = dense(|s| strides(s, true))?;
-            Ok(Side { image: vec![shape.iter().product()], ..side })
+impl<'a> Task<'a> {
+    fn new(args: &Args, info: &'a TensorInfo) -> Result<Task<'a>> {
+        let shape = args.shape.as_ref().map_or_else(|| info.shape().to_vec(), |l| l.0.clone());
+        let dtype = args.to_dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name);
+        let dtype = dtype.context("--to-dtype")?;
+        let losses = match Dtypes::of(info.dtype(), dtype).context("--to-dtype")? {
+            Dtypes::Formats { from, to } => losses(from, to),
+            Dtypes::Bytes(_) => Vec::new(),
+        };
+        let own = match info.order() {
+            Order::RowMajor => "row-major",
+            Order::ColumnMajor => "column-major",
+        };
+        let from = args.from.as_deref().unwrap_or(own);
+        let from = side(from, &shape, info.dtype()).context("--from")?;
+        let to = side(&args.to, &shape, dtype).context("--to")?;
+        let padding = Padding::parse(&args.fill).context("--fill")?;
+        let fill = padding.element(dtype).context("--fill")?;
+        let plan = Plan::between(&from.layout, &to.layout, &shape, padding.fill())?;
+        let held: i128 = info.shape().iter().map(|n| i128::from(*n)).product();
+        if i128::from(plan.src_len()) > held {
+            bail!(
+                "the layout --from reads {} elements, but tensor `{}` holds {held}",
+                plan.src_len(),
+                info.name()
+            );
         }
-        "spyre" => {
-            let stick = zellige_layout::StickLayout::default(shape, info.dtype())?;
-            Ok(Side { layout: stick.lower()?, image: stick.device_size().to_vec() })
+        Ok(Task { info, shape, dtype, from, to, plan, fill, losses })
+    }
+
+    fn relayout(&self, args: &Args) -> Relayout<'_> {
+        Relayout {
+            fill: self.fill.as_ref().map(|f| f.bytes.as_slice()),
+            dtype: self.dtype,
+            threads: args.threads.clamp(1, 256),
+            memory: args.memory.max(1).saturating_mul(1 << 20),
         }
-        text => {
-            let parsed =
-                parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            let layout =
-                parsed.layout(Some(shape)).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            match &parsed {
-                Parsed::Spyre(stick) => Ok(Side { layout, image: stick.device_size().to_vec() }),
-                _ => flat(layout),
+    }
+
+    /// What was done, in one line, and what the conversion can change in another.
+    fn text(&self, seconds: f64, verified: Option<Verified>) -> String {
+        let (from, to) = (self.info.dtype(), self.dtype);
+        let arrow = if from == to { String::new() } else { format!("{to} ") };
+        let checked = if verified.is_some() { ", read back and equal" } else { "" };
+        let mut text = format!(
+            "{}: {from} {:?} -> {arrow}{:?}, {} bytes in {seconds:.2} s{checked}",
+            self.info.name(),
+            self.shape,
+            self.to.image,
+            self.info.bytes(),
+        );
+        if let Some(fill) = self.fill.as_ref().filter(|f| f.value != 0.0)
+            && !self.plan.fills().is_empty()
+        {
+            text.push_str(&format!(", padding is {}", fill.value));
+        }
+        if !self.losses.is_empty() {
+            let told = self.losses.iter().map(Loss::to_string).collect::<Vec<_>>().join("; ");
+            text.push_str(&format!("\nlossy: {told}"));
+            if let Some(v) = verified {
+                text.push_str(&format!("; {} of {} elements changed", v.changed, v.elements));
             }
+        } else if from != to {
+            text.push_str(&format!("\nexact: {to} holds every {from}"));
         }
+        text
+    }
+
+    fn json(&self, seconds: f64, verified: Option<Verified>) -> String {
+        let mut value = json!({
+            "tensor": self.info.name(), "dtype": self.info.dtype().name(),
+            "to_dtype": self.dtype.name(), "shape": self.shape, "image": self.to.image,
+            "bytes": self.info.bytes(), "seconds": seconds, "verified": verified.is_some(),
+            "nests": self.plan.nests().len(),
+            "losses": self.losses.iter().map(Loss::to_string).collect::<Vec<_>>(),
+        });
+        if let Some(v) = verified {
+            value["changed"] = v.changed.into();
+        }
+        value.to_string()
     }
 }
 
-/// Dense strides, last dimension fastest, or first.
-fn strides(shape: &[i64], first_fastest: bool) -> Vec<i64> {
-    let mut out = vec![1i64; shape.len()];
-    let mut next = 1i64;
-    let order: Vec<usize> =
-        if first_fastest { (0..shape.len()).collect() } else { (0..shape.len()).rev().collect() };
-    for d in order {
-        out[d] = next;
-        next = next.saturating_mul(shape[d].max(1));
+/// The tensors that are asked for, or all of them.
+fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a TensorInfo>> {
+    if names.is_empty() {
+        if container.tensors().len() + container.refused().len() < 2 {
+            return Ok(vec![container.only()?]);
+        }
+        if let Some((name, reason)) = container.refused().first() {
+            return Err(reason.clone())
+                .with_context(|| format!("`{name}` is not moved; name the others with --tensor"));
+        }
+        return Ok(container.tensors().iter().collect());
     }
-    out
-}
-
-fn pick<'a>(container: &'a Container, name: Option<&str>) -> Result<&'a TensorInfo> {
-    Ok(match name {
-        Some(name) => container.tensor(name)?,
-        None => container.only()?,
-    })
+    Ok(names.iter().map(|name| container.tensor(name)).collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let started = Instant::now();
     let container = Container::open(&args.input)?;
-    let info = pick(&container, args.tensor.as_deref())?;
-    let shape = args.shape.as_ref().map_or_else(|| info.shape().to_vec(), |l| l.0.clone());
-    let own = match info.order() {
-        Order::RowMajor => "row-major",
-        Order::ColumnMajor => "column-major",
+    let picked = pick(&container, &args.tensor)?;
+    let several = picked.len() > 1;
+    let task = |info| {
+        let task = Task::new(args, info);
+        if several { task.with_context(|| format!("tensor `{}`", info.name())) } else { task }
     };
-    let from = side(args.from.as_deref().unwrap_or(own), &shape, info).context("--from")?;
-    let to = side(&args.to, &shape, info).context("--to")?;
-    let held: i128 = info.shape().iter().map(|n| i128::from(*n)).product();
-    let plan = Plan::between(&from.layout, &to.layout, &shape, Fill::Padding)?;
-    if i128::from(plan.src_len()) > held {
-        bail!(
-            "the layout --from reads {} elements, but tensor `{}` holds {held}",
-            plan.src_len(),
-            info.name()
-        );
-    }
+    let tasks = picked.into_iter().map(task).collect::<Result<Vec<_>>>()?;
     if same_file(&args.input, &args.output) {
         bail!("the input and the output are the same file");
     }
     let kind = Kind::from_path(&args.output)?;
-    let writer = Writer::create(
-        &args.output,
-        &[NewTensor::new(info.name(), info.dtype(), to.image.clone())],
-        kind,
-    )?;
-    let bar = bar(info.bytes());
-    let relayout = Relayout {
-        fill: None,
-        threads: args.threads.clamp(1, 256),
-        memory: args.memory.max(1).saturating_mul(1 << 20),
-    };
-    relayout.run(&container, info, &plan, &writer, 0, |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    })?;
+    let tensors: Vec<NewTensor> =
+        tasks.iter().map(|t| NewTensor::new(t.info.name(), t.dtype, t.to.image.clone())).collect();
+    let none = Metadata::new();
+    let metadata = if kind == Kind::Safetensors { container.metadata() } else { &none };
+    let writer = Writer::create_with_metadata(&args.output, &tensors, kind, metadata)?;
+    let bar = bar(writer.tensors().iter().map(TensorInfo::bytes).sum());
+    let mut written = 0;
+    for (index, task) in tasks.iter().enumerate() {
+        let advance = |done, _| bar.set_position(written + done);
+        task.relayout(args).run(&container, task.info, &task.plan, &writer, index, advance)?;
+        written += writer.tensors()[index].bytes();
+    }
     writer.finish()?;
     bar.finish_and_clear();
-    if args.verify {
-        verify(args, &container, info, &from, &to, &shape)?;
-    }
-    let (bytes, seconds) = (info.bytes(), started.elapsed().as_secs_f64());
-    if args.json {
-        let value = json!({
-            "tensor": info.name(), "dtype": info.dtype().name(), "shape": shape, "image": to.image,
-            "bytes": bytes, "seconds": seconds, "verified": args.verify, "nests": plan.nests().len(),
-        });
-        print(&value.to_string())?;
-    } else {
-        let checked = if args.verify { ", read back and equal" } else { "" };
-        print(&format!(
-            "{}: {} {shape:?} -> {:?}, {bytes} bytes in {seconds:.2} s{checked}",
-            info.name(),
-            info.dtype().name(),
-            to.image
-        ))?;
+    let back = if args.verify { Some(Container::open(&args.output)?) } else { None };
+    for (index, task) in tasks.iter().enumerate() {
+        let verified = match &back {
+            None => None,
+            Some(file) => {
+                let info = if several { file.tensor(&tensors[index].name)? } else { file.only()? };
+                let source =
+                    Stored { file: &container, info: task.info, layout: &task.from.layout };
+                let copy = Stored { file, info, layout: &task.to.layout };
+                Some(task.relayout(args).verify(source, copy, &task.shape)?)
+            }
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        let report = if args.json { Task::json } else { Task::text };
+        print(&report(task, seconds, verified))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Both files, moved to the row-major tensor they mean, compared part by part.
-fn verify(
-    args: &Args,
-    container: &Container,
-    info: &TensorInfo,
-    from: &Side,
-    to: &Side,
-    shape: &[i64],
-) -> Result<()> {
-    let written = Container::open(&args.output)?;
-    let copy = written.only()?;
-    let flat = Strided::contiguous(shape)?.to_layout()?;
-    let size = usize::try_from(flat.size())?;
-    let width = usize::try_from(info.dtype().bits() / 8)?;
-    let part = ((args.memory.max(1) << 20) / 4 / width).max(1);
-    let plans = [
-        (container, info, Plan::between(&from.layout, &flat, shape, Fill::Leave)?),
-        (&written, copy, Plan::between(&to.layout, &flat, shape, Fill::Leave)?),
-    ];
-    let mut at = 0;
-    while at < size {
-        let end = (at + part).min(size);
-        let mut sides = Vec::new();
-        for (file, tensor, plan) in &plans {
-            let clip = plan.clip(i64::try_from(at)?, i64::try_from(end)?);
-            let (low, high) = clip.src_window();
-            let clip = clip.with_source_at(low);
-            let mut bytes = vec![0u8; usize::try_from(high - low)? * width];
-            if tensor.data_offset().is_some() {
-                file.source(tensor)?.read_at(&mut bytes, u64::try_from(low)? * width as u64)?;
-            } else {
-                let mut whole = vec![0u8; usize::try_from(tensor.bytes())?];
-                file.reader(tensor)?.fill(&mut whole)?;
-                let start = usize::try_from(low)? * width;
-                let end = start + bytes.len();
-                bytes.copy_from_slice(&whole[start..end]);
-            }
-            tensor.swap(&mut bytes);
-            let mut out = vec![0u8; (end - at) * width];
-            zellige_movement::Mover::new(&clip, width)?.run(&bytes, &mut out, None, 1)?;
-            sides.push(out);
-        }
-        if let Some(i) = (0..sides[0].len()).find(|i| sides[0][*i] != sides[1][*i]) {
-            let index = i64::try_from(at + i / width)?;
-            bail!(
-                "verify: element {:?} differs in {}",
-                zellige_layout::unflatten(shape, index),
-                args.output.display()
-            );
-        }
-        at = end;
-    }
-    Ok(())
 }
 
 /// A bar that appears when the move takes longer than a second, on a terminal.

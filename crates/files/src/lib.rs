@@ -3,7 +3,8 @@
 //! Reading is strict and happens before use: [`Container::open`] reads the headers and accepts a
 //! file only where every tensor lies inside it, with as many bytes as its dtype and shape take.
 //! Writing is atomic: a [`Writer`] fills a temporary file beside the final name and takes that
-//! name at the end, so whatever interrupts it, nobody sees half a file.
+//! name at the end, so whatever interrupts it, nobody sees half a file. A program that is asked to
+//! stop calls [`abandon`] to leave no temporary file either.
 //!
 //! Tensors larger than memory are read and written in parts at positions ([`Source::read_at`],
 //! [`Writer::write_at`]), or mapped by whoever may: both sides give the file and the byte at
@@ -32,7 +33,7 @@
 //! ```
 //!
 //! # What it may not do
-//! Choose a layout, convert elements. There is no `unsafe` here: mapped memory comes from
+//! Choose a layout or a format: who moves a tensor says both. There is no `unsafe` here: mapped memory comes from
 //! `zellige-movement`.
 
 #![forbid(unsafe_code)]
@@ -49,6 +50,7 @@ mod relayout;
 mod safetensors;
 mod source;
 mod temporary;
+mod verify;
 mod whole;
 mod writer;
 mod zip;
@@ -60,5 +62,7 @@ pub use error::{Error, Result};
 pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};
 pub use relayout::{Relayout, RelayoutError};
 pub use source::{Reader, Source};
+pub use temporary::abandon;
+pub use verify::{Stored, Verified};
 pub use whole::{read_all, write_all};
 pub use writer::Writer;

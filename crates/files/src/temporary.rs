@@ -5,10 +5,33 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The temporary files of this process. While it is locked none is made, completed or removed.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A list of names is whole between any two statements.
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes every file of this process that is not complete, for a program that ends next: an
+/// interrupted one, whose destructors do not run.
+///
+/// From here on no file is begun or completed: who tries waits for the end. So call this from a
+/// thread that then ends the process, not from a signal handler itself, which may not lock.
+pub fn abandon() {
+    let list = unfinished();
+    for path in list.iter() {
+        // There is nobody to tell, and the name says what the file is.
+        let _ = fs::remove_file(path);
+    }
+    std::mem::forget(list);
+}
 
 /// A file beside its final name, in the same folder so that renaming it is atomic.
 ///
-/// Dropped, it is removed. A killed process leaves `.NAME.zellige-PID-N` behind, and nothing under
+/// Dropped, it is removed, and so it is by [`abandon`]. A killed process leaves `.NAME.zellige-PID-N` behind, and nothing under
 /// the final name.
 #[derive(Debug)]
 pub(crate) struct Temporary {
@@ -32,8 +55,10 @@ impl Temporary {
         for _ in 0..1000 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let temporary = folder.join(format!(".{name}.zellige-{}-{number}", std::process::id()));
+            let mut list = unfinished();
             match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
                 Ok(file) => {
+                    list.push(temporary.clone());
                     return Ok(Temporary {
                         file,
                         path: temporary,
@@ -69,7 +94,10 @@ impl Temporary {
                 .map_err(|e| failed("keep its permissions", e))?;
         }
         self.file.sync_all().map_err(|e| failed("put its bytes on the disk", e))?;
+        let mut list = unfinished();
         fs::rename(&self.path, &self.target).map_err(|e| failed("put it under its name", e))?;
+        list.retain(|path| *path != self.path);
+        drop(list);
         self.kept = true;
         // The name too shall survive a power failure. Some file systems cannot promise that for
         // folders; the file is complete under its name either way.
@@ -81,7 +109,8 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
-            // There is nobody to tell, and the name says what the file is.
+            let mut list = unfinished();
+            list.retain(|path| *path != self.path);
             let _ = fs::remove_file(&self.path);
         }
     }

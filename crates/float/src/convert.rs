@@ -112,6 +112,11 @@ impl Converter {
         Ok(())
     }
 
+    /// That a source holds `count` elements.
+    pub(crate) fn check(&self, src: &[u8], count: usize) -> Result<(), Error> {
+        check("source", self.src, src.len(), count)
+    }
+
     /// Converts `count` elements without any check, through the cache. For callers that have
     /// checked a whole plan and convert row by row; use [`convert`](Converter::convert) otherwise.
     ///

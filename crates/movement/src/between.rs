@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use zellige_layout::{Axis, Error, Layout, Result, Swizzle};
 
 /// What to write into the padding of the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Nothing: padding keeps what it holds.
     Leave,

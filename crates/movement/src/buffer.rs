@@ -27,7 +27,7 @@ impl Buffer {
         // SAFETY: the layout has a nonzero size.
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         if len >= HUGE {
             // SAFETY: the range was just allocated and begins on a page; the advice changes no
             // contents, and a refusal changes nothing.

@@ -2,6 +2,7 @@
 //!
 //! A destination larger than memory is written slab by slab; each slab is a plan of its own.
 
+use crate::engine::MoveError;
 use crate::plan::{FillNest, Loop, Nest, Plan};
 
 impl Plan {
@@ -9,7 +10,11 @@ impl Plan {
     ///
     /// **Law**: the clips of a partition of the destination write together what the plan writes, and
     /// each writes only its own part.
+    ///
+    /// Addresses begin at 0 and end with the plan: a part outside is empty.
     pub fn clip(&self, low: i64, high: i64) -> Plan {
+        let low = low.clamp(0, self.dst_len());
+        let high = high.clamp(low, self.dst_len());
         let mut nests = Vec::new();
         for nest in &self.nests {
             for (a, b) in &nest.starts {
@@ -38,7 +43,7 @@ impl Plan {
         if !fills.is_empty() {
             // Fills stay inside the slab by construction.
             let last = (high - low - 1).min(self.dst_len() - 1 - low);
-            dst_range = Some(dst_range.map_or((0, last), |(lo, hi)| (lo, hi.max(last))));
+            dst_range = Some(dst_range.map_or((0, last), |(_, hi)| (0, hi.max(last))));
         }
         Plan { nests, fills, elements: written, copies: 1, src_range, dst_range }
     }
@@ -81,12 +86,19 @@ impl Plan {
     }
 
     /// The same plan for a source buffer that begins at address `low`.
-    pub fn with_source_at(mut self, low: i64) -> Plan {
+    ///
+    /// # Errors
+    /// [`MoveError::Begins`] where it reads what lies in front of that buffer.
+    pub fn with_source_at(mut self, low: i64) -> Result<Plan, MoveError> {
+        let reads = self.src_range.map_or(i64::MAX, |(reads, _)| reads);
+        if low < 0 || low > reads {
+            return Err(MoveError::Begins { begins: low, reads });
+        }
         for (a, _) in self.nests.iter_mut().flat_map(|n| &mut n.starts) {
             *a -= low;
         }
         self.src_range = self.src_range.map(|(lo, hi)| (lo - low, hi - low));
-        self
+        Ok(self)
     }
 
     /// The lowest and highest address of one side of some nests.
@@ -113,7 +125,8 @@ fn halve(loops: &[Loop], a: i64, b: i64, most: i64, out: &mut Vec<Nest>) {
     let widest = (0..loops.len()).max_by_key(|i| ((loops[*i].range - 1) * loops[*i].src).abs());
     let widest = widest.filter(|i| loops[*i].range > 1 && loops[*i].src != 0);
     let (true, Some(i)) = (up - down >= most, widest) else {
-        out.push(Nest { loops: loops.to_vec(), starts: vec![(a, b)] });
+        let loops = loops.iter().copied().filter(|l| l.range != 1).collect();
+        out.push(Nest { loops, starts: vec![(a, b)] });
         return;
     };
     let first = loops[i].range / 2;

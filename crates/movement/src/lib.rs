@@ -18,7 +18,32 @@
 //! # Ok::<(), zellige_layout::Error>(())
 //! ```
 //!
-//! A [`Mover`] runs a plan on bytes: SIMD, streaming stores, threads, conversion of elements on the
+//! [`Mover::between`] goes from two layouts to something that runs: it checks the buffers, moves with
+//! threads and SIMD, converts elements on the way, fills padding, and knows what that costs.
+//!
+//! ```
+//! use zellige_float::Format;
+//! use zellige_layout::{Dtype, StickLayout, Strided};
+//! use zellige_movement::{Buffer, Fill, Mover, Padding};
+//! let shape = [3, 100];
+//! let host = Strided::contiguous(&shape)?.to_layout()?;
+//! let device = StickLayout::default(&shape, Dtype::Float16)?.lower()?;
+//! let mover = Mover::between(&host, &device, &shape, (Format::F32, Format::F16), Fill::Padding)?;
+//! assert_eq!((mover.cost().bytes_read, mover.cost().bytes_written), (1200, 768));
+//!
+//! let from: Vec<u8> = (0..300).flat_map(|i| (i as f32).to_le_bytes()).collect();
+//! let mut to = Buffer::zeroed(mover.dst_bytes());
+//! let lowest = Padding::Max.element(Dtype::Float16)?.expect("padding is filled");
+//! mover.run(&from, &mut to, Some(&lowest.bytes), 2)?;
+//! // Row 1, column 70 is lane 6 of the second stick of its row; lane 36 is the first of padding.
+//! let stick = (3 + 1) * 64;
+//! assert_eq!(to[2 * (stick + 6)..][..2], [0x50, 0x59], "170 as float16");
+//! assert_eq!(to[2 * (stick + 36)..][..2], [0x00, 0xfc], "minus infinity");
+//! assert!(mover.run(&from[1..], &mut to, None, 1).is_err(), "a source that is too short");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`PlanCache`] remembers movers for moves that come again. A [`Mover`] runs a plan on bytes: SIMD, streaming stores, threads, conversion of elements on the
 //! way. [`Plan::clip`] cuts a plan into slabs for destinations larger than memory; [`Transfer`]
 //! writes one as the device's descriptor.
 //!
@@ -27,20 +52,27 @@
 
 mod between;
 mod buffer;
+mod cache;
+mod checked;
 mod clip;
 mod cover;
 mod dci;
+mod dtypes;
 mod engine;
 #[cfg(unix)]
 mod mapped;
+mod padding;
 mod plan;
 pub mod reference;
 mod side;
 
 pub use between::Fill;
 pub use buffer::Buffer;
+pub use cache::{CacheStats, PlanCache};
 pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
+pub use dtypes::{Dtypes, device_format_of, format_of};
 pub use engine::{MoveError, Mover};
 #[cfg(unix)]
 pub use mapped::Mapped;
+pub use padding::{FillElement, Padding, PaddingError};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};

@@ -62,7 +62,11 @@ impl FillNest {
 ///
 /// **Law**: running the nests writes every place of every element exactly once, with the element
 /// that the source layout holds; the fills write every padding position once, and nothing else.
+///
+/// A plan serialises, and what is read back is checked before it is a plan again: loops that leave
+/// their buffers or write a place twice are an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "crate::checked::Claimed")]
 pub struct Plan {
     pub(crate) nests: Vec<Nest>,
     pub(crate) fills: Vec<FillNest>,
@@ -116,7 +120,7 @@ impl Plan {
 
     /// What it costs with elements of these widths in bytes.
     pub fn cost(&self, src_bytes: i64, dst_bytes: i64) -> Cost {
-        let lines_of = |run_bytes: i64| (run_bytes + 63) / 64;
+        let lines_of = |run_bytes: i64| run_bytes / 64 + i64::from(run_bytes % 64 > 0);
         let (mut lines, mut runs) = (0i64, 0i64);
         for nest in &self.nests {
             let run = nest.run();
@@ -130,7 +134,7 @@ impl Plan {
         for fill in &self.fills {
             let run = fill.loops.iter().find(|(_, s)| *s == 1).map_or(1, |(r, _)| *r);
             let count = fill.elements() / run.max(1);
-            filled += fill.elements();
+            filled = filled.saturating_add(fill.elements());
             runs = runs.saturating_add(count);
             lines =
                 lines.saturating_add(count.saturating_mul(lines_of(run.saturating_mul(dst_bytes))));

@@ -7,7 +7,7 @@ mod common;
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
-use zellige_movement::{Fill, MoveError, Mover, Plan, reference};
+use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
 
 /// Moves with elements `T` through the engine and through the reference, between guard pages.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
@@ -208,4 +208,41 @@ fn short_buffers_are_refused_before_anything_is_written() {
     assert!(mover.run(&[1; 64], &mut to, None, 1).is_ok());
     assert_eq!(to, [1; 64]);
     assert!(matches!(Mover::new(&plan, 3), Err(MoveError::Width(3))));
+}
+
+/// Elements at addresses that are no multiple of anything, small and streamed.
+#[test]
+fn buffers_may_begin_anywhere() {
+    for (rows, columns) in [(13i64, 21i64), (1100, 1000)] {
+        let l = |stride: &[i64]| {
+            Layout::from(TileLayout::strided(&[rows, columns], stride, 0).expect("small"))
+        };
+        let (row, column, wide) = (l(&[columns, 1]), l(&[1, rows]), l(&[columns + 5, 1]));
+        for (src, dst) in [(&row, &column), (&row, &wide), (&row, &row)] {
+            let plan = Plan::between(src, dst, &[rows, columns], Fill::Leave).expect("a plan");
+            for width in [1, 2, 4, 8, 16] {
+                let mover = Mover::new(&plan, width).expect("a width");
+                let input: Vec<u8> = (0..mover.src_bytes() + 64).map(|i| (i * 7) as u8).collect();
+                let mut aligned = vec![0u8; mover.dst_bytes()];
+                for (a, b) in [(1usize, 0usize), (0, 1), (3, 7), (1, 33)] {
+                    mover.run(&input[a..], &mut aligned, None, 1).expect("long enough");
+                    let mut out = vec![0xeeu8; mover.dst_bytes() + 64];
+                    mover.run(&input[a..], &mut out[b..], None, 2).expect("long enough");
+                    let (end, rest) = (b + aligned.len(), 64 - b);
+                    let gaps = |v: &[u8]| -> Vec<u8> {
+                        v.iter().map(|x| if *x == 0xee { 0 } else { *x }).collect()
+                    };
+                    assert!(gaps(&out[b..end]) == gaps(&aligned), "{width} bytes at {a} and {b}");
+                    assert!(out[..b].iter().all(|x| *x == 0xee), "in front");
+                    assert_eq!(out[end..], vec![0xee; rest], "behind");
+                }
+            }
+        }
+    }
+    // More threads than anybody has.
+    let l = Layout::from(TileLayout::row_major(&[1 << 20]).expect("small"));
+    let mover = Mover::between(&l, &l, &[1 << 20], Dtypes::Bytes(2), Fill::Leave).expect("a move");
+    let mut to = vec![0u8; 2 << 20];
+    mover.run(&vec![9u8; 2 << 20], &mut to, None, usize::MAX).expect("long enough");
+    assert!(to.iter().all(|x| *x == 9));
 }

@@ -53,7 +53,7 @@ fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError>
             prop_assert!(high - low <= most || part.nests().iter().all(|n| n.loops.is_empty()));
             let low_at = usize::try_from(low).expect("0 or more");
             reference::run_plan(
-                &part.with_source_at(low),
+                &part.with_source_at(low).expect("it reads from there on"),
                 &from[low_at..],
                 &mut parts,
                 Some(9_999_999),

@@ -73,7 +73,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "host_facts", "size, stride?, offset?", "row_major, column_major, channels_last, dense, own_strides, canonical, addresses", view::host_facts;
     "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::view;
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, direction?", "nests with host and device named, dci", moves::dma;
-    "move", "src, dst, shape, dtype, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text", moves::plan;
+    "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::plan;
     "spyre_layout", "size, stride?, dtype, dim_order?", "device_size, stride_map, device_dtype, bytes, text", spyre::layout;
     "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
     "spyre_dtype", "device_size, stride_map, dtype, to_dtype, stick_extent?", "device_size, stride_map, device_dtype, bytes, text", spyre::dtype;

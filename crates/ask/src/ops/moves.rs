@@ -4,8 +4,9 @@ use super::Answer;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
-use zellige_layout::{StickLayout, Strided};
-use zellige_movement::{Direction, Fill, Plan, Transfer};
+use zellige_float::{Loss, losses};
+use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_movement::{Direction, Dtypes, Padding, Plan, Transfer};
 
 fn too_many(plan: &Plan) -> Result<(), Fault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
@@ -54,24 +55,49 @@ pub(super) fn dma(r: &Request) -> Answer {
     Ok(json!({"nests": transfer.nests(), "dci": transfer.descriptor("DCI-Tensor-0")?}))
 }
 
+/// The padding in the field `fill`: a word or a number.
+fn padding(r: &Request) -> Result<Padding, Fault> {
+    let bad =
+        |message: String| Fault { kind: "bad_request", message, witness: json!({"field": "fill"}) };
+    match r.get("fill") {
+        None => Ok(Padding::Leave),
+        // What the padding of a plan was called before it had a value.
+        Some(Value::String(word)) if word == "padding" => Ok(Padding::Zero),
+        Some(Value::String(word)) => Padding::parse(word).map_err(|e| bad(e.to_string())),
+        Some(v) => match (v.as_i64(), v.as_f64()) {
+            (Some(n), _) => Ok(Padding::Integer(n)),
+            (_, Some(x)) => Ok(Padding::Real(x)),
+            _ => Err(Fault::expected("`fill`", "leave, zero, sum, max, min or a number", v)),
+        },
+    }
+}
+
 pub(super) fn plan(r: &Request) -> Answer {
     let shape = r.ints("shape")?;
     let src = r.lower("src", &r.parsed("src")?, Some(&shape))?;
     let dst = r.lower("dst", &r.parsed("dst")?, Some(&shape))?;
-    let bits = r.dtype()?.bits();
-    let fill = match r.opt_str("fill")?.unwrap_or("leave") {
-        "leave" => Fill::Leave,
-        "padding" | "zero" => Fill::Padding,
-        other => {
-            let shown: String = other.chars().take(40).collect();
-            let message = format!("unknown fill `{shown}`; known: leave, zero");
-            return Err(Fault { kind: "bad_request", message, witness: json!({"field": "fill"}) });
-        }
+    let dtype = r.dtype()?;
+    let to_dtype = r.opt_str("to_dtype")?.map(Dtype::from_name).transpose()?;
+    let padding = padding(r)?;
+    let written = to_dtype.unwrap_or(dtype);
+    let refused = |field: &str, message: String| Fault {
+        kind: "bad_request",
+        message: format!("`{field}`: {message}"),
+        witness: json!({"field": field}),
     };
-    let plan = Plan::between(&src, &dst, &shape, fill)?;
+    let element = padding.element(written).map_err(|e| refused("fill", e.to_string()))?;
+    let losses: Vec<String> = match to_dtype.map(|to| Dtypes::of(dtype, to)).transpose() {
+        Ok(Some(Dtypes::Formats { from, to })) => {
+            losses(from, to).iter().map(Loss::to_string).collect()
+        }
+        Ok(_) => Vec::new(),
+        Err(e) => return Err(refused("to_dtype", e.to_string())),
+    };
+    let plan = Plan::between(&src, &dst, &shape, padding.fill())?;
     too_many(&plan)?;
     // Elements narrower than a byte are counted as bits and rounded up at the end.
-    let cost = plan.cost(bits, bits);
+    let (read, wrote) = (dtype.bits(), written.bits());
+    let cost = plan.cost(read, wrote);
     let nests: Vec<Value> = plan
         .nests()
         .iter()
@@ -92,8 +118,8 @@ pub(super) fn plan(r: &Request) -> Answer {
         .iter()
         .map(|(run, count)| json!({"elements": run, "count": count}))
         .collect();
-    let bytes = plan.cost((bits / 8).max(1), (bits / 8).max(1));
-    Ok(json!({
+    let bytes = plan.cost((read / 8).max(1), (wrote / 8).max(1));
+    let mut answer = json!({
         "nests": nests,
         "fills": plan.fills().len(),
         "bytes_read": (cost.bytes_read + 7) / 8,
@@ -101,5 +127,15 @@ pub(super) fn plan(r: &Request) -> Answer {
         "runs": runs,
         "cost": {"lines": bytes.lines, "runs": bytes.runs},
         "text": plan.to_string(),
-    }))
+    });
+    if let Some(element) = element.filter(|_| !plan.fills().is_empty()) {
+        // JSON has no infinities: the bytes say everything, the text what a person reads.
+        answer["fill"] = json!({"value": element.value.to_string(), "bytes": element.bytes});
+    }
+    if to_dtype.is_some() {
+        answer["conversion"] = json!({
+            "from": dtype.name(), "to": written.name(), "exact": losses.is_empty(), "losses": losses,
+        });
+    }
+    Ok(answer)
 }

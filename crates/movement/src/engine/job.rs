@@ -3,6 +3,7 @@
 use super::cell;
 use super::elements::{self, Elements};
 use super::rows::{self, Rows, Table};
+use super::staged::{self, Staged};
 use super::transpose::{self, ROW, Scratch, Tile, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
@@ -54,6 +55,8 @@ enum Kernel {
     Elements { run: Elements },
     /// Runs of adjacent elements, converted.
     Convert { converter: Converter, count: usize, stream: bool },
+    /// Single elements, converted through a stage.
+    Staged(Staged),
     /// One long run, cut into chunks.
     Linear { run: Rows, bytes: usize },
 }
@@ -81,6 +84,8 @@ const TILE_DST: usize = 1 << 13;
 const FAR: usize = 4096;
 /// Far rows that one tile reads.
 const FAR_ROWS: usize = 128;
+/// Runs of at least this many elements are converted where they lie.
+const LONG_RUN: usize = 16;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -111,6 +116,16 @@ impl Job {
             }
             let n = isize::try_from(l.range).unwrap_or(isize::MAX);
             loops.push(Axis { n, src: in_bytes(l.src, from), dst: in_bytes(l.dst, to) });
+        }
+        if count < LONG_RUN && !loops.is_empty() {
+            if count > 1 {
+                loops.push(Axis { n: count.cast_signed(), src: from, dst: to });
+            }
+            let starts = nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to)));
+            let staged::Shape { kernel, x, y, tile, outer } =
+                staged::select(&loops, converter, stream);
+            let starts = starts.collect();
+            return Job { kernel: Kernel::Staged(kernel), x, y, tile, outer, starts };
         }
         // A long run alone is cut, so that threads have something to share.
         let chunk = CHUNK / 16;
@@ -341,7 +356,11 @@ impl Job {
 
     /// Whether its kernel needs scratch memory.
     fn streams_tiles(&self) -> bool {
-        matches!(self.kernel, Kernel::Transpose { stream: true, .. })
+        match self.kernel {
+            Kernel::Transpose { stream, .. } => stream,
+            Kernel::Staged(staged) => staged.streams_tiles(),
+            _ => false,
+        }
     }
 
     /// One tile.
@@ -393,6 +412,9 @@ impl Job {
                             }
                         }
                     }
+                }
+                Kernel::Staged(staged) => {
+                    staged.run(src.offset(a), dst.offset(b), x_part, y_part, next, scratch);
                 }
                 Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x_part, y_part),
                 Kernel::Linear { run, bytes } => {

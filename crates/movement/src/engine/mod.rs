@@ -9,11 +9,15 @@ mod cell;
 mod elements;
 mod job;
 mod rows;
+mod staged;
 mod transpose;
 
-use crate::plan::{Nest, Plan};
+use crate::between::Fill;
+use crate::dtypes::Dtypes;
+use crate::plan::{Cost, Nest, Plan};
 use job::Job;
 use zellige_float::{Converter, Format};
+use zellige_layout::Layout;
 
 /// A plan for elements of one width, ready to run.
 #[derive(Debug, Clone)]
@@ -24,6 +28,7 @@ pub struct Mover {
     dst_bytes: usize,
     total: usize,
     width: usize,
+    cost: Cost,
 }
 
 /// A run that was refused before any byte was written.
@@ -50,6 +55,27 @@ pub enum MoveError {
         /// Bytes given.
         found: usize,
     },
+    /// Layouts that no plan connects.
+    #[error(transparent)]
+    Plan(#[from] zellige_layout::Error),
+    /// A dtype whose elements are not moved this way.
+    #[error("{dtype}: {what}: {known}")]
+    Dtype {
+        /// The dtype.
+        dtype: &'static str,
+        /// What would be accepted.
+        what: &'static str,
+        /// The dtypes that have a number format.
+        known: String,
+    },
+    /// A source buffer that begins past what the plan reads.
+    #[error("the source begins at address {begins}, but the plan reads from {reads} on")]
+    Begins {
+        /// The address at which the buffer was said to begin.
+        begins: i64,
+        /// The first address that is read.
+        reads: i64,
+    },
     /// Sizes that do not fit in memory.
     #[error("the plan touches more bytes than an address can name")]
     TooLarge,
@@ -61,7 +87,35 @@ const STREAM_BYTES: usize = 4 << 20;
 /// Below this many bytes written, starting a thread costs more than it saves.
 const THREAD_BYTES: usize = 1 << 20;
 
+/// Threads of one run, at most.
+const MAX_THREADS: usize = 256;
+
 impl Mover {
+    /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
+    /// [`Plan::between`], then [`Mover::new`] or [`Mover::converting`] as the elements ask for.
+    ///
+    /// # Errors
+    /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
+    /// not land on memory, two elements that share a place of `dst`. [`MoveError::Width`] for elements
+    /// that the engine does not move.
+    pub fn between(
+        src: &Layout,
+        dst: &Layout,
+        shape: &[i64],
+        dtypes: impl Into<Dtypes>,
+        fill: Fill,
+    ) -> Result<Mover, MoveError> {
+        Mover::with_dtypes(&Plan::between(src, dst, shape, fill)?, dtypes)
+    }
+
+    /// Makes a plan ready for some elements.
+    pub fn with_dtypes(plan: &Plan, dtypes: impl Into<Dtypes>) -> Result<Mover, MoveError> {
+        match dtypes.into() {
+            Dtypes::Bytes(width) => Mover::new(plan, width),
+            Dtypes::Formats { from, to } => Mover::converting(plan, from, to),
+        }
+    }
+
     /// Makes a plan ready for elements of `width` bytes.
     pub fn new(plan: &Plan, width: usize) -> Result<Mover, MoveError> {
         if !matches!(width, 1 | 2 | 4 | 8 | 16) {
@@ -98,7 +152,8 @@ impl Mover {
         let stream = total >= STREAM_BYTES;
         let jobs = plan.nests().iter().map(|n| job(n, stream)).collect();
         let fills = plan.fills().iter().map(|f| Job::fill(f, dst_width, stream)).collect();
-        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width: dst_width })
+        let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
+        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width: dst_width, cost })
     }
 
     /// Bytes that the source must hold.
@@ -109,6 +164,11 @@ impl Mover {
     /// Bytes that the destination must hold.
     pub fn dst_bytes(&self) -> usize {
         self.dst_bytes
+    }
+
+    /// What a run reads and writes, fills included, computed from the plan.
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     /// Moves, with up to `threads` threads; `fill` is the element written to padding.
@@ -150,7 +210,9 @@ impl Mover {
         fill: Option<&job::Pattern>,
         threads: usize,
     ) {
-        let threads = if self.total < THREAD_BYTES { 1 } else { threads.max(1) };
+        // WebAssembly has no threads to start.
+        let alone = cfg!(target_family = "wasm") || self.total < THREAD_BYTES;
+        let threads = if alone { 1 } else { threads.clamp(1, MAX_THREADS) };
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
         let parts = [(src, self.jobs.as_slice()), fills];
         if threads == 1 {

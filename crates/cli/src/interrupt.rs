@@ -1,0 +1,19 @@
+//! What happens when the program is asked to stop.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Ends the program on a signal, without leaving half-written files behind.
+///
+/// The status is 128 and the number of the signal, as shells have it: 130 after Ctrl-C.
+pub(crate) fn watch() {
+    // Without handlers a signal ends the program as ever, and only a temporary file stays.
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let waiting = move || {
+        if let Some(signal) = signals.forever().next() {
+            zellige_files::abandon();
+            std::process::exit(128 + signal);
+        }
+    };
+    let _ = std::thread::Builder::new().name("signals".into()).spawn(waiting);
+}

@@ -1,0 +1,168 @@
+//! A file that was written, read back and compared with the one it came from.
+
+use crate::relayout::{Relayout, RelayoutError};
+use crate::{Container, TensorInfo};
+use zellige_float::{Converter, Isa, changed};
+use zellige_layout::{Layout, Strided, unflatten};
+use zellige_movement::{Dtypes, Fill, FillNest, Mover, Plan};
+
+/// One side of a comparison: a tensor of a file, and the layout of its elements.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored<'a> {
+    /// The file.
+    pub file: &'a Container,
+    /// The tensor.
+    pub info: &'a TensorInfo,
+    /// Where its elements are.
+    pub layout: &'a Layout,
+}
+
+/// What a comparison found, besides that everything is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    /// Elements compared.
+    pub elements: u64,
+    /// Elements that stand for another number than in the source, as the conversion rounds.
+    pub changed: u64,
+}
+
+impl Relayout<'_> {
+    /// Compares every element and every padding position of `written` with what `source` gives.
+    ///
+    /// Both files are moved to the row-major tensor they mean, part by part. Elements that change
+    /// their format are converted by the portable kernels, not by those that wrote them.
+    pub fn verify(
+        &self,
+        source: Stored<'_>,
+        written: Stored<'_>,
+        shape: &[i64],
+    ) -> Result<Verified, RelayoutError> {
+        let dtypes = Dtypes::of(source.info.dtype(), self.dtype)?;
+        let flat = Strided::contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
+        let plan = |from: &Layout, to: &Layout, fill| {
+            Plan::between(from, to, shape, fill).map_err(plan_error)
+        };
+        let (read, copied) =
+            (plan(source.layout, &flat, Fill::Leave)?, plan(written.layout, &flat, Fill::Leave)?);
+        let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
+        let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
+        let size = flat.size();
+        let mut all = Verified { elements: 0, changed: 0 };
+        let mut at = 0;
+        while at < size {
+            let end = (at + part).min(size);
+            let before = self.flat(&read.clip(at, end), source, from)?;
+            let got = self.flat(&copied.clip(at, end), written, to)?;
+            let count = before.len() / from;
+            let want = match dtypes {
+                Dtypes::Bytes(_) => before,
+                Dtypes::Formats { from, to } => {
+                    let mut want = vec![0u8; got.len()];
+                    let portable = Converter::with_isa(from, to, Isa::Portable);
+                    let converter = portable.unwrap_or_else(|| Converter::new(from, to));
+                    converter.convert(&before, &mut want, count).map_err(length_error)?;
+                    all.changed +=
+                        changed((from, &before), (to, &want), count).map_err(length_error)?;
+                    want
+                }
+            };
+            if let Some(i) = (0..want.len()).find(|i| want[*i] != got[*i]) {
+                let index = at + i64::try_from(i / to).unwrap_or(0);
+                return Err(self.differs(written, format!("element {:?}", unflatten(shape, index))));
+            }
+            all.elements += count as u64;
+            at = end;
+        }
+        let padded = plan(&flat, written.layout, Fill::Padding)?;
+        self.padding(&padded, written, to)?;
+        Ok(all)
+    }
+
+    fn differs(&self, written: Stored<'_>, what: String) -> RelayoutError {
+        let path = written.file.path().to_path_buf();
+        RelayoutError::Differs { path, what }
+    }
+
+    /// The elements that a plan gathers from a tensor, in the byte order of the machine.
+    fn flat(&self, plan: &Plan, side: Stored<'_>, width: usize) -> Result<Vec<u8>, RelayoutError> {
+        let (low, high) = plan.src_window();
+        let bytes = window(side, low, high, width)?;
+        let mut out = vec![0u8; usize::try_from(plan.dst_len()).unwrap_or(0) * width];
+        let mover = Mover::new(&plan.clone().with_source_at(low)?, width)?;
+        mover.run(&bytes, &mut out, None, self.threads)?;
+        Ok(out)
+    }
+
+    /// That every padding position holds the fill.
+    fn padding(&self, plan: &Plan, side: Stored<'_>, width: usize) -> Result<(), RelayoutError> {
+        let zero = vec![0; width];
+        let fill = self.fill.unwrap_or(&zero);
+        if plan.fills().is_empty() {
+            return Ok(());
+        }
+        let part = i64::try_from((self.memory / 8 / width).max(1)).unwrap_or(i64::MAX);
+        let mut low = 0;
+        while low < plan.dst_len() {
+            let high = low.saturating_add(part).min(plan.dst_len());
+            let bytes = window(side, low, high, width)?;
+            for FillNest { loops, starts } in plan.clip(low, high).fills() {
+                for start in starts {
+                    let mut digits = vec![0; loops.len()];
+                    let mut place = *start;
+                    loop {
+                        let at = usize::try_from(place).unwrap_or(0) * width;
+                        if bytes[at..at + width] != *fill {
+                            return Err(self.differs(side, format!("padding at {}", low + place)));
+                        }
+                        let step = loops.iter().zip(&mut digits).rev().any(|((n, by), digit)| {
+                            *digit += 1;
+                            place += by;
+                            if *digit < *n {
+                                return true;
+                            }
+                            place -= n * by;
+                            *digit = 0;
+                            false
+                        });
+                        if !step {
+                            break;
+                        }
+                    }
+                }
+            }
+            low = high;
+        }
+        Ok(())
+    }
+}
+
+/// Elements of a tensor as they lie in memory, in the byte order of the machine.
+fn window(side: Stored<'_>, low: i64, high: i64, width: usize) -> Result<Vec<u8>, RelayoutError> {
+    let bytes = |n: i64| usize::try_from(n).unwrap_or(0).saturating_mul(width);
+    let mut out = vec![0u8; bytes(high - low)];
+    if side.info.data_offset().is_some() {
+        side.file.source(side.info)?.read_at(&mut out, bytes(low) as u64)?;
+    } else {
+        // A compressed entry has no positions: what lies in front is read too.
+        let mut reader = side.file.reader(side.info)?;
+        let mut skip = bytes(low);
+        let mut scrap = vec![0u8; skip.min(1 << 20)];
+        while skip > 0 {
+            let part = skip.min(scrap.len());
+            reader.fill(&mut scrap[..part])?;
+            skip -= part;
+        }
+        reader.fill(&mut out)?;
+    }
+    side.info.swap(&mut out);
+    Ok(out)
+}
+
+fn plan_error(error: zellige_layout::Error) -> RelayoutError {
+    RelayoutError::Move(error.into())
+}
+
+/// Buffers are made as long as what is converted.
+fn length_error(error: zellige_float::Error) -> RelayoutError {
+    RelayoutError::Length(error)
+}

@@ -1,0 +1,322 @@
+//! What a conversion can change, known from the two formats alone.
+
+use crate::convert::{Converter, Error};
+use crate::format::Format;
+use std::fmt;
+
+/// One way in which values of one format may differ after a conversion into another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Values are rounded to so many significant bits, those below the smallest step to zero.
+    Rounds {
+        /// Significant bits of the destination.
+        digits: u32,
+    },
+    /// Magnitudes past the largest number become infinite.
+    ToInfinity {
+        /// The largest number of the destination.
+        max: f64,
+    },
+    /// Magnitudes past the largest number, infinities included, become a NaN.
+    ToNan {
+        /// The largest number of the destination.
+        max: f64,
+    },
+    /// Fractions are cut off, a NaN becomes 0, and what is outside the range becomes its nearest end.
+    Truncates {
+        /// The lowest number of the destination.
+        low: i64,
+        /// The highest.
+        high: i64,
+    },
+    /// Integers outside the range keep only their low bits.
+    Wraps {
+        /// The lowest number of the destination.
+        low: i64,
+        /// The highest.
+        high: i64,
+    },
+    /// Minus zero becomes zero.
+    SignOfZero,
+    /// Everything but zero becomes 1.
+    Truth,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Rounds { digits } => write!(f, "values are rounded to {digits} significant bits"),
+            Loss::ToInfinity { max } => write!(f, "magnitudes past {max} become infinite"),
+            Loss::ToNan { max } => write!(f, "magnitudes past {max} become NaN"),
+            Loss::Truncates { low, high } => {
+                write!(f, "fractions are cut off and values end at {low} and {high}")
+            }
+            Loss::Wraps { low, high } => write!(f, "values outside {low} to {high} wrap around"),
+            Loss::SignOfZero => f.write_str("minus zero becomes zero"),
+            Loss::Truth => f.write_str("everything but zero becomes 1"),
+        }
+    }
+}
+
+/// The numbers that a format holds.
+enum Numbers {
+    Float { digits: u32, least: i32, max: f64, infinite: bool, minus_zero: bool },
+    Integer { low: i64, high: i64 },
+    Truth,
+}
+
+fn numbers(format: Format) -> Numbers {
+    let float = |digits, least, max, infinite| Numbers::Float {
+        digits,
+        least,
+        max,
+        infinite,
+        minus_zero: format != Format::F8E5M2FNUZ,
+    };
+    let integer = |low, high| Numbers::Integer { low, high };
+    match format {
+        Format::F64 => float(53, -1074, f64::MAX, true),
+        Format::F32 => float(24, -149, f64::from(f32::MAX), true),
+        Format::F16 => float(11, -24, 65504.0, true),
+        Format::BF16 => float(8, -133, f64::from(f32::from_bits(0x7f7f_0000)), true),
+        // Without subnormals the step of the lowest binade is the smallest one.
+        Format::DL16 => float(10, -40, 4_294_967_296.0 * (1.0 + 510.0 / 512.0), false),
+        Format::F8E4M3FN => float(4, -9, 448.0, false),
+        Format::F8E5M2 => float(3, -16, 57344.0, true),
+        Format::F8E5M2FNUZ => float(3, -17, 57344.0, false),
+        Format::I64 => integer(i64::MIN, i64::MAX),
+        Format::I32 => integer(i32::MIN.into(), i32::MAX.into()),
+        Format::I16 => integer(i16::MIN.into(), i16::MAX.into()),
+        Format::I8 => integer(i8::MIN.into(), i8::MAX.into()),
+        Format::U8 => integer(0, u8::MAX.into()),
+        Format::U32 => integer(0, u32::MAX.into()),
+        Format::Bool => Numbers::Truth,
+    }
+}
+
+/// Everything that a conversion can change; nothing where every value of `from` is one of `to`.
+///
+/// The payload of a NaN does not count, nor do the bits of a bool that stand for true.
+///
+/// ```
+/// use zellige_float::{Format, losses};
+/// assert!(losses(Format::F16, Format::F32).is_empty());
+/// let told: Vec<String> = losses(Format::F32, Format::F16).iter().map(|l| l.to_string()).collect();
+/// assert_eq!(
+///     told,
+///     ["values are rounded to 11 significant bits", "magnitudes past 65504 become infinite"]
+/// );
+/// ```
+#[must_use]
+pub fn losses(from: Format, to: Format) -> Vec<Loss> {
+    let mut found = Vec::new();
+    if from == to {
+        return found;
+    }
+    match (numbers(from), numbers(to)) {
+        // Zero and one are numbers of every format.
+        (Numbers::Truth, _) => {}
+        (_, Numbers::Truth) => found.push(Loss::Truth),
+        (Numbers::Float { .. }, Numbers::Integer { low, high }) => {
+            found.push(Loss::Truncates { low, high });
+        }
+        (Numbers::Integer { low: a, high: b }, Numbers::Integer { low, high }) => {
+            if a < low || b > high {
+                found.push(Loss::Wraps { low, high });
+            }
+        }
+        (Numbers::Integer { low, high }, Numbers::Float { digits, max, infinite, .. }) => {
+            // The lowest number is a power of two, the highest has every bit.
+            if 64 - high.leading_zeros() > digits {
+                found.push(Loss::Rounds { digits });
+            }
+            #[allow(clippy::cast_precision_loss, reason = "compared with powers of two apart")]
+            let reach = (high as f64).max(-(low as f64));
+            if reach > max {
+                found.push(if infinite { Loss::ToInfinity { max } } else { Loss::ToNan { max } });
+            }
+        }
+        (
+            Numbers::Float { digits: d, least: l, max: m, infinite: i, minus_zero: z },
+            Numbers::Float { digits, least, max, infinite, minus_zero },
+        ) => {
+            if digits < d || least > l {
+                found.push(Loss::Rounds { digits });
+            }
+            if infinite && m > max {
+                found.push(Loss::ToInfinity { max });
+            }
+            if !infinite && (i || m > max) {
+                found.push(Loss::ToNan { max });
+            }
+            if z && !minus_zero {
+                found.push(Loss::SignOfZero);
+            }
+        }
+    }
+    found
+}
+
+/// The lowest and highest number of a format, infinities included where it has them: what leaves a
+/// maximum and a minimum unchanged.
+///
+/// ```
+/// use zellige_float::{Format, bounds};
+/// assert_eq!(bounds(Format::F16), (f64::NEG_INFINITY, f64::INFINITY));
+/// assert_eq!(bounds(Format::F8E4M3FN), (-448.0, 448.0));
+/// assert_eq!(bounds(Format::U8), (0.0, 255.0));
+/// ```
+#[must_use]
+pub fn bounds(format: Format) -> (f64, f64) {
+    match numbers(format) {
+        Numbers::Float { infinite: true, .. } => (f64::NEG_INFINITY, f64::INFINITY),
+        Numbers::Float { max, .. } => (-max, max),
+        #[allow(clippy::cast_precision_loss, reason = "the ends of 64 bits saturate back")]
+        Numbers::Integer { low, high } => (low as f64, high as f64),
+        Numbers::Truth => (0.0, 1.0),
+    }
+}
+
+/// How many of `count` elements stand for another number than before they were converted; a NaN is
+/// the same as any other, and zero the same with either sign.
+///
+/// # Errors
+/// [`Error::TooShort`] where a buffer does not hold so many.
+pub fn changed(
+    (from, before): (Format, &[u8]),
+    (to, after): (Format, &[u8]),
+    count: usize,
+) -> Result<u64, Error> {
+    // Every float is one of binary64, every integer one of 64 bits.
+    let wide = |format: Format| if format.is_float() { Format::F64 } else { Format::I64 };
+    const PART: usize = 1024;
+    let (mut a, mut b) = ([0u8; 8 * PART], [0u8; 8 * PART]);
+    let (first, second) = (Converter::new(from, wide(from)), Converter::new(to, wide(to)));
+    let mut found = 0;
+    let mut at = 0;
+    first.check(before, count)?;
+    second.check(after, count)?;
+    while at < count {
+        let part = PART.min(count - at);
+        first.convert(&before[at * from.size()..], &mut a, part)?;
+        second.convert(&after[at * to.size()..], &mut b, part)?;
+        let pairs = a.chunks_exact(8).zip(b.chunks_exact(8)).take(part);
+        found += pairs
+            .filter(|(x, y)| {
+                let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                let (x, y) = (word(x), word(y));
+                let real = f64::from_bits;
+                !match (from.is_float(), to.is_float()) {
+                    (true, true) => real(x) == real(y) || (real(x).is_nan() && real(y).is_nan()),
+                    (false, false) => x == y,
+                    (true, false) => equals(real(x), y.cast_signed()),
+                    (false, true) => equals(real(y), x.cast_signed()),
+                }
+            })
+            .count() as u64;
+        at += part;
+    }
+    Ok(found)
+}
+
+/// Whether a float is exactly this integer.
+fn equals(real: f64, integer: i64) -> bool {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "far wider than the integer, and saturating"
+    )]
+    let whole = real as i128;
+    real.is_finite() && real.fract() == 0.0 && whole == i128::from(integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cast(from: Format, to: Format, bits: u64) -> u64 {
+        let mut out = [0; 8];
+        Converter::new(from, to).convert(&bits.to_le_bytes(), &mut out, 1).expect("eight bytes");
+        u64::from_le_bytes(out)
+    }
+
+    /// Whether a value is another one after the conversion; binary64 holds those of narrow formats.
+    fn changes(from: Format, to: Format, bits: u64) -> bool {
+        let value = |format, bits| f64::from_bits(cast(format, Format::F64, bits));
+        let (before, after) = (value(from, bits), value(to, cast(from, to, bits)));
+        let both_nan = before.is_nan() && after.is_nan();
+        // An integer has no sign of zero to lose.
+        let signed = from.is_float() && to.is_float();
+        let same =
+            before == after && (!signed || before.is_sign_negative() == after.is_sign_negative());
+        !both_nan && !same
+    }
+
+    #[test]
+    fn losses_are_those_of_every_code() {
+        for from in Format::ALL.into_iter().filter(|f| f.size() <= 2) {
+            for to in Format::ALL {
+                let codes = 0..1u64 << (8 * from.size());
+                let lossy = codes.into_iter().any(|bits| changes(from, to, bits));
+                assert_eq!(lossy, !losses(from, to).is_empty(), "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn changed_elements_are_counted() {
+        let count = |from: Format, to: Format, values: &[u64]| {
+            let bytes = |format: Format, all: &mut dyn Iterator<Item = u64>| -> Vec<u8> {
+                all.flat_map(|v| v.to_le_bytes()[..format.size()].to_vec()).collect()
+            };
+            let before = bytes(from, &mut values.iter().copied());
+            let after = bytes(to, &mut values.iter().map(|v| cast(from, to, *v)));
+            changed((from, &before), (to, &after), values.len()).expect("long enough")
+        };
+        let at = |v: f64| v.to_bits();
+        let values = [at(1.5), at(f64::NAN), at(-0.0), at(3.0), at(1e300), at(f64::INFINITY)];
+        assert_eq!(count(Format::F64, Format::F16, &values), 1);
+        assert_eq!(count(Format::F64, Format::I64, &values), 4);
+        assert_eq!(count(Format::I64, Format::I8, &[127, 128, u64::MAX, 256]), 2);
+        assert_eq!(count(Format::U8, Format::I8, &[127, 255]), 1);
+        assert_eq!(count(Format::I64, Format::F32, &[1 << 62, i64::MAX.cast_unsigned(), 5]), 1);
+        assert_eq!(count(Format::I64, Format::F32, &vec![(1 << 24) + 1; 3000]), 3000);
+        for from in Format::ALL.into_iter().filter(|f| f.size() <= 2 && *f != Format::Bool) {
+            let codes: Vec<u64> = (0..1u64 << (8 * from.size())).collect();
+            for to in Format::ALL {
+                let lossy = losses(from, to).iter().any(|l| *l != Loss::SignOfZero);
+                assert_eq!(count(from, to, &codes) > 0, lossy, "{from} -> {to}");
+            }
+        }
+        assert!(changed((Format::F32, &[0; 7]), (Format::F16, &[0; 4]), 2).is_err());
+    }
+
+    #[test]
+    fn losses_of_wide_formats_have_witnesses() {
+        let at = |v: f64| v.to_bits();
+        for (from, to, bits, loss) in [
+            (Format::F32, Format::F16, u64::from(1.0001f32.to_bits()), Loss::Rounds { digits: 11 }),
+            (Format::F64, Format::F32, at(1e300), Loss::ToInfinity { max: f64::from(f32::MAX) }),
+            (Format::F64, Format::F8E4M3FN, at(449.0 * 2.0), Loss::ToNan { max: 448.0 }),
+            (Format::F64, Format::I8, at(1.5), Loss::Truncates { low: -128, high: 127 }),
+            (Format::I64, Format::I8, 128, Loss::Wraps { low: -128, high: 127 }),
+            (Format::F64, Format::F8E5M2FNUZ, at(-0.0), Loss::SignOfZero),
+            (Format::I64, Format::Bool, 2, Loss::Truth),
+            (Format::I32, Format::F32, (1 << 24) + 1, Loss::Rounds { digits: 24 }),
+        ] {
+            assert!(losses(from, to).contains(&loss), "{from} -> {to}: {:?}", losses(from, to));
+            assert!(changes(from, to, bits), "{from} -> {to} {bits:#x}");
+        }
+        // What is called exact is: the ends and some of the middle.
+        for (from, to) in [(Format::F32, Format::F64), (Format::I32, Format::F64)] {
+            assert!(losses(from, to).is_empty());
+            for i in 0..1u64 << 16 {
+                let bits = i.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
+                assert!(!changes(from, to, bits), "{from} -> {to} {bits:#x}");
+            }
+        }
+        assert!(losses(Format::U32, Format::I64).is_empty());
+        assert!(losses(Format::I32, Format::I64).is_empty());
+        assert!(!losses(Format::U32, Format::I32).is_empty());
+    }
+}

@@ -1,0 +1,209 @@
+//! Moves that were planned before.
+
+use crate::between::Fill;
+use crate::dtypes::Dtypes;
+use crate::engine::{MoveError, Mover};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zellige_layout::Layout;
+
+/// Movers by what they were planned from: both layouts, the shape, the elements, the fill.
+///
+/// It holds at most its capacity; a new move takes the place of one that was not used for long.
+/// Threads share it: they wait for one another only where their moves fall into the same set.
+/// A hit compares the layouts as they are written, so two spellings of one layout are two entries.
+///
+/// ```
+/// use zellige_float::Format;
+/// use zellige_layout::Strided;
+/// use zellige_movement::{Fill, PlanCache};
+/// let cache = PlanCache::new(64);
+/// let row = Strided::contiguous(&[8, 6])?.to_layout()?;
+/// let column = Strided::new(&[8, 6], &[1, 8], 0)?.to_layout()?;
+/// for _ in 0..3 {
+///     let mover = cache.mover(&row, &column, &[8, 6], Format::F16, Fill::Leave)?;
+///     assert_eq!(mover.dst_bytes(), 96);
+/// }
+/// assert_eq!((cache.stats().hits, cache.stats().misses), (2, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PlanCache {
+    sets: Box<[Mutex<Set>]>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// How a cache has been used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Moves that were there.
+    pub hits: u64,
+    /// Moves that had to be planned, refused ones included.
+    pub misses: u64,
+    /// Moves that it holds.
+    pub len: usize,
+    /// Moves that it can hold.
+    pub capacity: usize,
+}
+
+/// Entries whose hashes share their low bits, and a clock of their uses.
+#[derive(Debug, Default)]
+struct Set {
+    entries: Vec<Entry>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
+    used: u64,
+    key: Key,
+    mover: Arc<Mover>,
+}
+
+#[derive(Debug)]
+struct Key {
+    src: Layout,
+    dst: Layout,
+    shape: Vec<i64>,
+    dtypes: Dtypes,
+    fill: Fill,
+}
+
+/// Entries in a set.
+const WAYS: usize = 8;
+
+impl PlanCache {
+    /// A cache of about `capacity` moves: rounded up to whole sets.
+    pub fn new(capacity: usize) -> PlanCache {
+        let sets = capacity.div_ceil(WAYS).max(1);
+        PlanCache {
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The mover of [`Mover::between`], planned at most once while it stays here.
+    ///
+    /// # Errors
+    /// Those of [`Mover::between`], which are not kept: asking again plans again.
+    pub fn mover(
+        &self,
+        src: &Layout,
+        dst: &Layout,
+        shape: &[i64],
+        dtypes: impl Into<Dtypes>,
+        fill: Fill,
+    ) -> Result<Arc<Mover>, MoveError> {
+        let dtypes = dtypes.into();
+        let hash = mix(src, dst, shape, dtypes, fill);
+        let same = |e: &Entry| {
+            let k = &e.key;
+            e.hash == hash
+                && k.dtypes == dtypes
+                && k.fill == fill
+                && k.shape == shape
+                && k.src == *src
+                && k.dst == *dst
+        };
+        if let Some(found) = self.set(hash).find(same) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(found);
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        // Planned outside the lock: others go on, and at worst two plan the same.
+        let mover = Arc::new(Mover::between(src, dst, shape, dtypes, fill)?);
+        let mut set = self.set(hash);
+        if let Some(found) = set.find(same) {
+            return Ok(found);
+        }
+        let key = Key { src: src.clone(), dst: dst.clone(), shape: shape.to_vec(), dtypes, fill };
+        set.insert(Entry { hash, used: 0, key, mover: Arc::clone(&mover) });
+        Ok(mover)
+    }
+
+    /// How it has been used.
+    pub fn stats(&self) -> CacheStats {
+        let len = self.sets.iter().map(|s| lock(s).entries.len()).sum();
+        CacheStats {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            len,
+            capacity: self.sets.len() * WAYS,
+        }
+    }
+
+    /// Forgets every move; the counts go on.
+    pub fn clear(&self) {
+        for set in &self.sets {
+            lock(set).entries.clear();
+        }
+    }
+
+    fn set(&self, hash: u64) -> MutexGuard<'_, Set> {
+        let index = usize::try_from(hash >> 32).unwrap_or(0) % self.sets.len();
+        lock(&self.sets[index])
+    }
+}
+
+/// A set is consistent between any two statements, so one that a panic left is still good.
+fn lock(set: &Mutex<Set>) -> MutexGuard<'_, Set> {
+    set.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Set {
+    fn find(&mut self, same: impl Fn(&Entry) -> bool) -> Option<Arc<Mover>> {
+        self.clock += 1;
+        let entry = self.entries.iter_mut().find(|e| same(e))?;
+        entry.used = self.clock;
+        Some(Arc::clone(&entry.mover))
+    }
+
+    fn insert(&mut self, mut entry: Entry) {
+        entry.used = self.clock;
+        if self.entries.len() < WAYS {
+            self.entries.push(entry);
+        } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|e| e.used) {
+            *oldest = entry;
+        }
+    }
+}
+
+/// A hash of the numbers of a move. Names of axes are left to the comparison.
+fn mix(src: &Layout, dst: &Layout, shape: &[i64], dtypes: Dtypes, fill: Fill) -> u64 {
+    let mut hash = 0u64;
+    let mut add = |value: i64| {
+        hash = (hash.rotate_left(5) ^ value.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    };
+    for layout in [src, dst] {
+        let tile = layout.tile();
+        for it in tile.shard() {
+            add(it.extent);
+            add(it.stride);
+        }
+        add(-1);
+        for it in tile.replica() {
+            add(it.extent);
+            add(it.stride);
+        }
+        for (_, value) in tile.offset() {
+            add(*value);
+        }
+        if let Some(sw) = layout.swizzle() {
+            add(i64::from(sw.bits()) << 8 | i64::from(sw.per_element()));
+        }
+        for e in layout.window().map_or(&[][..], |w| w.dims()) {
+            add(e.valid);
+            add(e.padded);
+        }
+    }
+    shape.iter().for_each(|n| add(*n));
+    add(match dtypes {
+        Dtypes::Bytes(width) => i64::try_from(width).unwrap_or(0),
+        Dtypes::Formats { from, to } => (from as i64 + 1) << 8 | to as i64,
+    });
+    add(i64::from(fill == Fill::Padding));
+    hash
+}

@@ -1,0 +1,152 @@
+//! Plans from elsewhere: what was written down is checked before it is a plan again.
+//!
+//! The engine trusts a plan with memory: its addresses stay inside the buffers that it asks for, and
+//! threads write disjoint places. A file can claim anything, so both are shown anew.
+
+use crate::plan::{FillNest, Loop, Nest, Plan};
+use serde::Deserialize;
+
+/// The fields of a plan, not yet believed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claimed {
+    nests: Vec<Nest>,
+    fills: Vec<FillNest>,
+    elements: i64,
+    copies: i64,
+    src_range: Option<(i64, i64)>,
+    dst_range: Option<(i64, i64)>,
+}
+
+/// Places that are listed one by one to see that none is written twice.
+const MAX_PLACES: i128 = 1 << 28;
+
+impl TryFrom<Claimed> for Plan {
+    type Error = String;
+
+    fn try_from(claimed: Claimed) -> Result<Plan, String> {
+        let Claimed { nests, fills, elements, copies, src_range, dst_range } = claimed;
+        for (what, range) in [("src_range", src_range), ("dst_range", dst_range)] {
+            if range.is_some_and(|(low, high)| low < 0 || high < low || high == i64::MAX) {
+                return Err(format!("{what}: {range:?} are not addresses from 0 up"));
+            }
+        }
+        let mut written = 0i128;
+        let mut walks: Vec<FillNest> = Vec::new();
+        for (i, nest) in nests.iter().enumerate() {
+            let what = format!("nest {i}");
+            let side = |stride: fn(&Loop) -> i64, start: fn(&(i64, i64)) -> i64| FillNest {
+                loops: nest.loops.iter().map(|l| (l.range, stride(l))).collect(),
+                starts: nest.starts.iter().map(start).collect(),
+            };
+            let (src, dst) = (side(|l| l.src, |s| s.0), side(|l| l.dst, |s| s.1));
+            inside(&what, "source", &src, src_range)?;
+            written += inside(&what, "destination", &dst, dst_range)?;
+            walks.push(dst);
+        }
+        if written != i128::from(elements) * i128::from(copies) || elements < 0 || copies < 0 {
+            return Err(format!("the nests write {written} places, not {elements} x {copies}"));
+        }
+        for (i, fill) in fills.iter().enumerate() {
+            let what = format!("fill {i}");
+            written += inside(&what, "destination", fill, dst_range)?;
+            walks.push(fill.clone());
+        }
+        if !plainly_apart(&walks) {
+            let places = dst_range.map_or(0, |(_, high)| i128::from(high) + 1);
+            if places.max(written) > MAX_PLACES {
+                return Err(format!(
+                    "{written} places are too many to see that none is written twice; at most \
+                     {MAX_PLACES}: plan the move anew"
+                ));
+            }
+            listed_apart(&walks, usize::try_from(places).unwrap_or(0))?;
+        }
+        Ok(Plan { nests, fills, elements, copies, src_range, dst_range })
+    }
+}
+
+/// How many places loops visit, all of them inside the claimed range.
+fn inside(
+    what: &str,
+    side: &str,
+    walk: &FillNest,
+    range: Option<(i64, i64)>,
+) -> Result<i128, String> {
+    let (mut down, mut up, mut count) = (0i128, 0i128, 1i128);
+    let size = range.map_or(0, |(_, high)| i128::from(high) + 1);
+    for (n, stride) in &walk.loops {
+        // A single step has a stride too, and it is turned into bytes.
+        if *n < 1 || i128::from(*stride).abs() > size {
+            return Err(format!("{what}: a loop of {n} steps of {stride} in the {side}"));
+        }
+        let reach = i128::from(n - 1) * i128::from(*stride);
+        (down, up) = (down + reach.min(0), up + reach.max(0));
+        count = count.saturating_mul(i128::from(*n));
+    }
+    for start in &walk.starts {
+        let (low, high) = (i128::from(*start) + down, i128::from(*start) + up);
+        let fits = range.is_some_and(|(a, b)| low >= i128::from(a) && high <= i128::from(b));
+        if !fits {
+            return Err(format!("{what}: {side} addresses {low} to {high} are outside {range:?}"));
+        }
+    }
+    let total = count.saturating_mul(walk.starts.len() as i128);
+    if total > i128::from(i64::MAX) {
+        return Err(format!("{what}: more than 2^63 places"));
+    }
+    Ok(total)
+}
+
+/// One nest with one start whose strides each pass everything inside: no place is met twice.
+fn plainly_apart(walks: &[FillNest]) -> bool {
+    let [FillNest { loops, starts }] = walks else { return walks.is_empty() };
+    let mut loops: Vec<(i128, i128)> = loops
+        .iter()
+        .filter(|(n, _)| *n > 1)
+        .map(|(n, stride)| (i128::from(*n), i128::from(*stride).abs()))
+        .collect();
+    loops.sort_by_key(|(_, stride)| *stride);
+    let mut reach = 0;
+    for (n, stride) in loops {
+        if stride <= reach {
+            return false;
+        }
+        reach += (n - 1) * stride;
+    }
+    starts.len() == 1
+}
+
+/// Every place, ticked off.
+fn listed_apart(walks: &[FillNest], places: usize) -> Result<(), String> {
+    let mut seen = vec![0u64; places.div_ceil(64)];
+    for FillNest { loops, starts } in walks {
+        for start in starts {
+            let mut digits = vec![0i64; loops.len()];
+            let mut at = *start;
+            loop {
+                let place = usize::try_from(at).map_err(|_| format!("the place {at}"))?;
+                let (word, bit) = (&mut seen[place / 64], 1u64 << (place % 64));
+                if *word & bit != 0 {
+                    return Err(format!("the place {at} is written twice"));
+                }
+                *word |= bit;
+                let mut turned = false;
+                for ((n, stride), digit) in loops.iter().zip(&mut digits).rev() {
+                    *digit += 1;
+                    at += stride;
+                    if *digit < *n {
+                        turned = true;
+                        break;
+                    }
+                    at -= n * stride;
+                    *digit = 0;
+                }
+                if !turned {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}

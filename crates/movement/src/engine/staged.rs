@@ -1,0 +1,216 @@
+//! Conversion where no run is adjacent on both sides: through a small stage that stays in the cache.
+//!
+//! A converter wants stretches; a transpose, a gather or a scatter wants single elements of one
+//! width. A tile therefore passes through a stage between the two, and the width of the stage is the
+//! narrower of the two formats: narrowing rows are converted first and transposed as narrow
+//! elements, widening ones are transposed first.
+
+use super::cell::prefetch;
+use super::elements::{self, Elements};
+use super::job::Axis;
+use super::transpose::{self, ROW, Scratch, Tile, Transpose};
+use std::mem::MaybeUninit;
+use zellige_float::Converter;
+
+/// A converting kernel for two loops without runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Staged {
+    converter: Converter,
+    how: How,
+    /// Whether a destination larger than the caches is written past them.
+    pub(super) stream: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// Rows of the source are converted into the stage and transposed out of it.
+    Narrowing(Transpose),
+    /// Rows of the source are transposed into the stage and converted out of it.
+    Widening(Transpose),
+    /// Elements are gathered into a stage, converted into another, and scattered.
+    Scattered { gather: Elements, scatter: Elements },
+}
+
+/// A kernel, the two loops it takes, their tiles, and the loops that are left.
+pub(super) struct Shape {
+    pub(super) kernel: Staged,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) tile: (isize, isize),
+    pub(super) outer: Vec<Axis>,
+}
+
+/// Elements of the longer side of a transposed tile, at most.
+const LONG: isize = 256;
+/// Elements of the shorter side, at most.
+const SHORT: isize = 128;
+/// Elements of a scattered tile, at most.
+const FEW: isize = 2048;
+/// Adjacent elements from which a stretch is converted where it lies.
+const STRETCH: isize = 32;
+
+/// Rows that are asked for before they are converted.
+const AHEAD: usize = 12;
+/// Bytes between rows of the stage beyond their own: columns spread over the sets of the cache.
+const GAP: usize = 64;
+/// Bytes of the stage: the longest tile of either kind.
+const STAGE: usize = 96 << 10;
+
+/// Memory of one tile. It begins on a line, and only what was written is read.
+#[repr(align(64))]
+struct Stage([MaybeUninit<u8>; STAGE]);
+
+/// The kernel for some loops, in bytes, of which none is a long run.
+pub(super) fn select(loops: &[Axis], converter: &Converter, stream: bool) -> Shape {
+    let (from, to) = (converter.src().size(), converter.dst().size());
+    let adjacent = |f: fn(&Axis) -> isize, size: usize| {
+        let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == size.cast_signed() && l.n > 1);
+        fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
+    };
+    let (along_dst, along_src) = (adjacent(|l| l.dst, to), adjacent(|l| l.src, from));
+    let rest = |drop: &[usize]| -> Vec<Axis> {
+        loops.iter().enumerate().filter(|(i, _)| !drop.contains(i)).map(|(_, l)| *l).collect()
+    };
+    let kernel = |how, stream| Staged { converter: *converter, how, stream };
+    if let (Some(a), Some(b)) = (along_dst, along_src)
+        && a != b
+    {
+        let (x, y) = (loops[a], loops[b]);
+        let outer = rest(&[a, b]);
+        let narrowing = to <= from;
+        let (most_x, most_y) = if narrowing { (SHORT, LONG) } else { (LONG, SHORT) };
+        let width = if narrowing { to } else { from };
+        // A row of the kernel is at most `ROW` bytes; a row of the stage no longer than that.
+        let fits = (ROW / width).cast_signed();
+        let tile = (cut(x.n, most_x.min(fits), to), cut(y.n, most_y.min(fits), from));
+        let kernel = if narrowing {
+            kernel(How::Narrowing(transpose::select(width, stream)), stream)
+        } else {
+            kernel(How::Widening(transpose::select(width, false)), stream)
+        };
+        return Shape { kernel, x, y, tile, outer };
+    }
+    // The destination is walked in order, along what is adjacent in it where something is.
+    let nearest = |drop: &[usize]| {
+        let left = (0..loops.len()).filter(|i| !drop.contains(i) && loops[*i].dst != 0);
+        left.min_by_key(|i| loops[*i].dst.unsigned_abs())
+    };
+    let unit = Axis { n: 1, src: 0, dst: 0 };
+    let first = along_dst.or(along_src).or(nearest(&[]));
+    let second = first.and_then(|i| nearest(&[i]));
+    let taken: Vec<usize> = [first, second].into_iter().flatten().collect();
+    let y = first.map_or(unit, |i| loops[i]);
+    let x = second.map_or(unit, |i| loops[i]);
+    let ty = even(y.n, FEW);
+    let how = How::Scattered { gather: elements::select(from), scatter: elements::select(to) };
+    let tile = (even(x.n, (FEW / ty).max(1)), ty);
+    Shape { kernel: kernel(how, false), x, y, tile, outer: rest(&taken) }
+}
+
+/// A tile of at most `most` steps, in whole lines of elements of `width` bytes where it is cut.
+fn cut(n: isize, most: isize, width: usize) -> isize {
+    let unit = (64 / width).cast_signed();
+    let even = even(n, most);
+    if even == n { n } else { ((even + unit - 1) / unit * unit).min(most) }
+}
+
+fn even(n: isize, most: isize) -> isize {
+    let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
+    n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
+}
+
+/// Asks for the lines of a row; where it points to nothing, nothing happens.
+#[inline(always)]
+fn fetch(row: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(64) {
+        prefetch(row.wrapping_add(at));
+    }
+}
+
+impl Staged {
+    /// Whether its transposes are streamed, which takes a [`Scratch`] with memory.
+    pub(super) fn streams_tiles(&self) -> bool {
+        self.stream && matches!(self.how, How::Narrowing(_))
+    }
+
+    /// One tile; `next` is where the next one begins in the source.
+    ///
+    /// # Safety
+    /// Every element of the two loops is readable at `src` and writable at `dst`, the two do not
+    /// overlap, the loops are no longer than the tile of [`select`], and `scratch` is that of the job,
+    /// finished after its last tile.
+    pub(super) unsafe fn run(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        x: Axis,
+        y: Axis,
+        next: *const u8,
+        scratch: *mut Scratch,
+    ) {
+        let mut stage = Stage([MaybeUninit::uninit(); STAGE]);
+        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let (from, to) = (self.converter.src().size(), self.converter.dst().size());
+        let (nx, ny) = (x.n.unsigned_abs(), y.n.unsigned_abs());
+        // SAFETY: addresses of `src` and `dst` are those of the loops, which the caller vouches for.
+        // Rows of the stage: at most 128 of `ROW + GAP` bytes (or 256 of half), which is less than
+        // `STAGE`; scattered tiles hold at most `FEW` elements of 8 bytes twice. Every byte of the
+        // stage is written before it is read.
+        unsafe {
+            match self.how {
+                How::Narrowing(run) => {
+                    let pitch = ny * to + GAP;
+                    for i in 0..nx {
+                        let row = src.offset(i.cast_signed() * x.src);
+                        let ahead = i + AHEAD;
+                        let (tile, k) = if ahead < nx { (src, ahead) } else { (next, ahead - nx) };
+                        fetch(tile.wrapping_offset(k.cast_signed() * x.src), ny * from);
+                        self.converter.convert_raw(row, stage.add(i * pitch), ny);
+                    }
+                    let (sa, at) = (pitch.cast_signed(), stage.cast_const());
+                    run(at, dst, Tile { na: nx, sa, nb: ny, db: y.dst, next: at, scratch });
+                }
+                How::Widening(run) => {
+                    let pitch = nx * from + GAP;
+                    let db = pitch.cast_signed();
+                    run(src, stage, Tile { na: nx, sa: x.src, nb: ny, db, next: src, scratch });
+                    for j in 0..ny {
+                        // The next tile is fetched while this one is written.
+                        for i in j * nx / ny..(j + 1) * nx / ny {
+                            fetch(next.wrapping_offset(i.cast_signed() * x.src), ny * from);
+                        }
+                        let (row, out) =
+                            (stage.add(j * pitch), dst.offset(j.cast_signed() * y.dst));
+                        if self.stream {
+                            self.converter.convert_streaming_raw(row, out, nx);
+                        } else {
+                            self.converter.convert_raw(row, out, nx);
+                        }
+                    }
+                }
+                How::Scattered { gather, scatter } => {
+                    let (from, to) = (from.cast_signed(), to.cast_signed());
+                    let (a, b) = (stage, stage.add(STAGE / 2));
+                    let reads_rows = y.src == from && y.n >= STRETCH;
+                    let writes_rows = y.dst == to && y.n >= STRETCH;
+                    let source = if reads_rows {
+                        (src, x.src)
+                    } else {
+                        let into = |l: Axis, step: isize| Axis { dst: step, ..l };
+                        gather(src, a, into(x, y.n * from), into(y, from));
+                        (a.cast_const(), y.n * from)
+                    };
+                    let target = if writes_rows { (dst, x.dst) } else { (b, y.n * to) };
+                    for i in 0..x.n {
+                        let (s, d) = (source.0.offset(i * source.1), target.0.offset(i * target.1));
+                        self.converter.convert_raw(s, d, ny);
+                    }
+                    if !writes_rows {
+                        let out = |l: Axis, step: isize| Axis { src: step, ..l };
+                        scatter(b, dst, out(x, y.n * to), out(y, to));
+                    }
+                }
+            }
+        }
+    }
+}

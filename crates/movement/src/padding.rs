@@ -1,0 +1,220 @@
+//! What padding is filled with, by name or by number.
+
+use crate::between::Fill;
+use crate::dtypes::format_of;
+use zellige_float::{Converter, Format, bounds};
+use zellige_layout::Dtype;
+
+/// What to write into the padding of a destination.
+///
+/// The neutral values leave a reduction over the padded tensor as it is over the elements alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Padding {
+    /// Nothing: padding keeps what it holds.
+    Leave,
+    /// Zero.
+    Zero,
+    /// Neutral for a sum, and for a matrix product: zero.
+    Sum,
+    /// Neutral for a maximum: minus infinity, or the lowest number where there is none.
+    Max,
+    /// Neutral for a minimum: infinity, or the highest number where there is none.
+    Min,
+    /// An integer.
+    Integer(i64),
+    /// A number with a fraction, an infinity or a NaN.
+    Real(f64),
+}
+
+/// A padding that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PaddingError {
+    /// A word that is no padding.
+    #[error("unknown fill `{0}`; accepted: leave, zero, sum, max, min or a number")]
+    Unknown(String),
+    /// A number that the format does not hold.
+    #[error("{dtype} does not hold {value}; its numbers go from {low} to {high}")]
+    Range {
+        /// The dtype.
+        dtype: &'static str,
+        /// The number asked for.
+        value: String,
+        /// The lowest number.
+        low: String,
+        /// The highest number.
+        high: String,
+    },
+    /// A dtype whose numbers are not known here.
+    #[error("padding of {dtype} is filled with zero or left; `{asked}` needs a number format")]
+    NoNumbers {
+        /// The dtype.
+        dtype: &'static str,
+        /// What was asked for.
+        asked: String,
+    },
+}
+
+/// An element for padding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FillElement {
+    /// Its bytes in memory.
+    pub bytes: Vec<u8>,
+    /// The number that they stand for, after rounding to the format.
+    pub value: f64,
+}
+
+impl Padding {
+    /// Reads `leave`, `zero`, `sum`, `max`, `min` or a number.
+    pub fn parse(text: &str) -> Result<Padding, PaddingError> {
+        let text = text.trim();
+        Ok(match text {
+            "leave" => Padding::Leave,
+            "zero" => Padding::Zero,
+            "sum" => Padding::Sum,
+            "max" => Padding::Max,
+            "min" => Padding::Min,
+            _ => match (text.parse(), text.parse()) {
+                (Ok(integer), _) => Padding::Integer(integer),
+                (_, Ok(real)) => Padding::Real(real),
+                _ => return Err(PaddingError::Unknown(text.chars().take(40).collect())),
+            },
+        })
+    }
+
+    /// Whether a plan lists the padding.
+    pub fn fill(self) -> Fill {
+        if self == Padding::Leave { Fill::Leave } else { Fill::Padding }
+    }
+
+    /// The element to write, in a dtype; none where padding is left.
+    ///
+    /// A float is rounded to the format; what is past its largest number, or what an integer format
+    /// would change in any way, is refused.
+    pub fn element(self, dtype: Dtype) -> Result<Option<FillElement>, PaddingError> {
+        let zero = || FillElement {
+            bytes: vec![0; usize::try_from(dtype.bits() / 8).unwrap_or(0)],
+            value: 0.0,
+        };
+        let number = |n: Padding| {
+            let asked = || self.to_string();
+            let format = format_of(dtype)
+                .ok_or_else(|| PaddingError::NoNumbers { dtype: dtype.name(), asked: asked() })?;
+            n.in_format(format).map(Some).ok_or_else(|| {
+                let (low, high) = bounds(format);
+                PaddingError::Range {
+                    dtype: dtype.name(),
+                    value: asked(),
+                    low: low.to_string(),
+                    high: high.to_string(),
+                }
+            })
+        };
+        let end = |f: fn((f64, f64)) -> f64| {
+            Padding::Real(format_of(dtype).map_or(0.0, |format| f(bounds(format))))
+        };
+        match self {
+            Padding::Leave => Ok(None),
+            Padding::Zero | Padding::Sum => Ok(Some(zero())),
+            Padding::Max => number(end(|b| b.0)),
+            Padding::Min => number(end(|b| b.1)),
+            Padding::Integer(0) => Ok(Some(zero())),
+            other => number(other),
+        }
+    }
+
+    /// The bytes of a number, where the format holds it.
+    fn in_format(self, format: Format) -> Option<FillElement> {
+        let cast = |from: Format, to: Format, bytes: &[u8]| {
+            let mut out = vec![0; to.size()];
+            Converter::new(from, to).convert(bytes, &mut out, 1).ok().map(|()| out)
+        };
+        let f64_of = |from: Format, bytes: &[u8]| {
+            let out = cast(from, Format::F64, bytes)?;
+            out.try_into().ok().map(f64::from_le_bytes)
+        };
+        let (source, given, asked) = match self {
+            Padding::Integer(n) => {
+                (Format::I64, n.to_le_bytes(), f64_of(Format::I64, &n.to_le_bytes())?)
+            }
+            Padding::Real(r) => (Format::F64, r.to_le_bytes(), r),
+            _ => return None,
+        };
+        let bytes = cast(source, format, &given)?;
+        let value = f64_of(format, &bytes)?;
+        let held = if format.is_float() {
+            value.is_nan() == asked.is_nan() && value.is_finite() == asked.is_finite()
+        } else {
+            // The ends of 64 bits are not numbers of binary64, and saturate to what was meant.
+            value == asked || cast(format, source, &bytes)? == given
+        };
+        held.then_some(FillElement { bytes, value })
+    }
+}
+
+impl std::fmt::Display for Padding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Padding::Leave => f.write_str("leave"),
+            Padding::Zero => f.write_str("zero"),
+            Padding::Sum => f.write_str("sum"),
+            Padding::Max => f.write_str("max"),
+            Padding::Min => f.write_str("min"),
+            Padding::Integer(n) => write!(f, "{n}"),
+            Padding::Real(r) => write!(f, "{r}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str, dtype: Dtype) -> Result<Option<Vec<u8>>, PaddingError> {
+        Ok(Padding::parse(text)?.element(dtype)?.map(|e| e.bytes))
+    }
+
+    #[test]
+    fn neutral_values_of_every_format() {
+        for dtype in Dtype::ALL.iter().copied().filter(|d| format_of(*d).is_some()) {
+            let format = format_of(dtype).expect("filtered");
+            let value = |text: &str| {
+                let element = Padding::parse(text).and_then(|p| p.element(dtype));
+                element.expect("held").expect("a value").value
+            };
+            assert_eq!((value("max"), value("min")), bounds(format), "{dtype}");
+            assert_eq!((value("zero"), value("sum")), (0.0, 0.0));
+            assert_eq!(value("1"), 1.0, "{dtype}");
+        }
+        assert_eq!(bytes("max", Dtype::Float16), Ok(Some(vec![0x00, 0xfc])));
+        assert_eq!(bytes("max", Dtype::Int64), Ok(Some(i64::MIN.to_le_bytes().to_vec())));
+        assert_eq!(bytes("min", Dtype::Int64), Ok(Some(i64::MAX.to_le_bytes().to_vec())));
+        assert_eq!(bytes("max", Dtype::Float8E4m3fn), Ok(Some(vec![0xfe])));
+    }
+
+    #[test]
+    fn numbers_are_held_or_refused() {
+        assert_eq!(bytes("-1", Dtype::Int16), Ok(Some(vec![0xff, 0xff])));
+        assert_eq!(bytes("1.5", Dtype::Float16), Ok(Some(vec![0x00, 0x3e])));
+        let max = i64::MAX.to_string();
+        assert_eq!(bytes(&max, Dtype::Int64), Ok(Some(i64::MAX.to_le_bytes().to_vec())));
+        assert!(bytes("nan", Dtype::Float32).is_ok());
+        assert_eq!(bytes("leave", Dtype::Int4), Ok(None));
+        assert_eq!(bytes("zero", Dtype::Complex128), Ok(Some(vec![0; 16])));
+        for (text, dtype, part) in [
+            ("70000", Dtype::Float16, "float16 does not hold 70000"),
+            ("1e39", Dtype::Float32, "does not hold"),
+            ("inf", Dtype::Float8E4m3fn, "-448 to 448"),
+            ("1.5", Dtype::Int32, "int32 does not hold 1.5"),
+            ("256", Dtype::Uint8, "0 to 255"),
+            ("-1", Dtype::Uint32, "does not hold -1"),
+            ("2", Dtype::Bool, "0 to 1"),
+            ("nan", Dtype::Int8, "does not hold NaN"),
+            ("max", Dtype::Complex64, "complex64"),
+            ("nothing", Dtype::Int8, "accepted: leave, zero"),
+            ("", Dtype::Int8, "unknown fill"),
+        ] {
+            let error = bytes(text, dtype).expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
