@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// From this many bytes on a block has a mapping of its own, whose pages exist once touched; below,
 /// the heap pools it, as a hundred thousand mappings would exceed what systems allow a process.
-const MAPPED: usize = 1 << 20;
+pub(super) const MAPPED: usize = 1 << 20;
 /// Bytes of a huge page: from here on they are asked for.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 2 << 20;
@@ -17,7 +17,6 @@ const _: () = assert!(ALIGN as u64 == GRANULE);
 
 /// Owned bytes that read as zero at first, at a stick's boundary.
 ///
-/// Every block gets fresh ones and frees them, so no byte of a freed block is ever seen again.
 #[derive(Debug)]
 pub(super) struct Backing {
     start: NonNull<u8>,
@@ -27,11 +26,7 @@ pub(super) struct Backing {
 impl Backing {
     pub(super) fn zeroed(len: usize) -> Result<Backing> {
         if len == 0 {
-            // Aligned like every other, so that callers need not tell an empty block apart.
-            let start = NonNull::without_provenance(
-                std::num::NonZeroUsize::new(ALIGN).expect("an alignment is not zero"),
-            );
-            return Ok(Backing { start, len });
+            return Ok(Backing::default());
         }
         let refused = |reason: String| DeviceError::HostMemory { asked: len as u64, reason };
         #[cfg(unix)]
@@ -45,8 +40,27 @@ impl Backing {
         Ok(Backing { start, len })
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Zeroes the first `len` bytes, or all where there are fewer.
+    pub(super) fn clear(&mut self, len: usize) {
+        // SAFETY: the range lies inside what this backing owns, which nobody else can reach while
+        // it is borrowed mutably.
+        unsafe { self.start.as_ptr().write_bytes(0, len.min(self.len)) };
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+}
+
+impl Default for Backing {
+    /// No bytes, at an address aligned like every other, so that callers need not tell it apart.
+    fn default() -> Backing {
+        let start = std::num::NonZeroUsize::new(ALIGN).expect("an alignment is not zero");
+        Backing { start: NonNull::without_provenance(start), len: 0 }
     }
 }
 

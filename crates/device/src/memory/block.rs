@@ -28,14 +28,16 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.memory.release(&self.region);
+        self.memory.recycle(std::mem::take(&mut self.backing));
     }
 }
 
 impl Block {
-    pub(super) fn new(memory: Memory, region: Region) -> Result<Block> {
+    /// A block of these addresses; `zeroed`, or with any contents, to be overwritten.
+    pub(super) fn new(memory: Memory, region: Region, zeroed: bool) -> Result<Block> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let backing = match usize::try_from(region.rounded) {
-            Ok(len) => Backing::zeroed(len),
+            Ok(len) => memory.backing(len, zeroed),
             Err(_) => Err(crate::DeviceError::HostMemory {
                 asked: region.rounded,
                 reason: "longer than an address of this machine".into(),

@@ -2,8 +2,9 @@
 //!
 //! Addresses are simulated: a segment's base plus an offset. Behind each block stands host memory
 //! of its own, mapped when the block is made and touched page by page, so an empty card of
-//! 128 GiB costs nothing, a limit on the host's address space matters only to blocks that exceed it,
-//! and a fresh block reads as zero because it *is* fresh.
+//! 128 GiB costs nothing, and a limit on the host's address space matters only to blocks that
+//! exceed it. Host memory of freed blocks is kept for a while and zeroed before it is given out
+//! again; only operations of this crate that write every byte of their result get it as it is.
 //!
 //! Laws: every address is a multiple of 128; no two live blocks overlap; no block spans segments; the same
 //! requests in the same order get the same addresses.
@@ -11,6 +12,7 @@
 mod allocator;
 mod backing;
 mod block;
+mod pool;
 mod segment;
 mod stats;
 
@@ -20,6 +22,8 @@ pub use segment::{Purpose, SEGMENT_BYTES, SEGMENTS, SegmentSpec};
 pub use stats::{MemoryStats, SegmentStats};
 
 use crate::error::{DeviceError, Result};
+use backing::Backing;
+use pool::Pool;
 use segment::Segment;
 use std::fmt;
 use std::ops::Range;
@@ -27,7 +31,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An address space. Clones are the same memory; blocks keep it alive.
 #[derive(Clone)]
-pub struct Memory(Arc<Mutex<State>>);
+pub struct Memory(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    pool: Mutex<Pool>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -49,7 +59,8 @@ impl Memory {
     /// A memory of these segments, all free.
     pub fn new(segments: &[SegmentSpec]) -> Result<Memory> {
         let segments = Segment::all(segments)?;
-        Ok(Memory(Arc::new(Mutex::new(State { segments, peak: 0, peak_reserved: 0 }))))
+        let state = Mutex::new(State { segments, peak: 0, peak_reserved: 0 });
+        Ok(Memory(Arc::new(Shared { state, pool: Mutex::default() })))
     }
 
     /// The memory of a card: 112 GiB for tensors, 16 GiB for programs.
@@ -60,13 +71,21 @@ impl Memory {
     /// A block in the first segment for tensors that has room.
     pub fn alloc(&self, bytes: usize) -> Result<Block> {
         let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
-        Block::new(self.clone(), region)
+        Block::new(self.clone(), region, true)
+    }
+
+    /// A block like that of [`Memory::alloc`], for an operation that writes every byte of it up to
+    /// its capacity before anybody else can have it: until then it may hold bytes of freed blocks.
+    #[allow(dead_code, reason = "for kernels, which write all of their results")]
+    pub(crate) fn alloc_to_overwrite(&self, bytes: usize) -> Result<Block> {
+        let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
+        Block::new(self.clone(), region, false)
     }
 
     /// A block in this segment, which must not be one for programs.
     pub fn alloc_in(&self, segment: usize, bytes: usize) -> Result<Block> {
         let region = self.state().take_in(segment, bytes as u64)?;
-        Block::new(self.clone(), region)
+        Block::new(self.clone(), region, true)
     }
 
     /// A block in this segment, called `place` in errors.
@@ -77,13 +96,13 @@ impl Memory {
         place: impl FnOnce() -> String,
     ) -> Result<Block> {
         let region = self.state().take(&[segment], place, bytes as u64)?;
-        Block::new(self.clone(), region)
+        Block::new(self.clone(), region, true)
     }
 
     /// A block for a program, in the segment reserved for them.
     pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
         let region = self.state().take_any(Purpose::Programs, bytes as u64)?;
-        Block::new(self.clone(), region)
+        Block::new(self.clone(), region, true)
     }
 
     /// The memory at this moment.
@@ -97,6 +116,32 @@ impl Memory {
         self.state().reset_peak();
     }
 
+    /// Gives host memory of freed blocks that is kept for later back to the system.
+    pub fn trim(&self) {
+        let kept = self.pool().empty();
+        drop(kept);
+    }
+
+    /// Host memory for a block.
+    fn backing(&self, len: usize, zeroed: bool) -> Result<Backing> {
+        let kept = if Pool::serves(len, zeroed) { self.pool().take(len) } else { None };
+        // What is kept is the first thing to give up when the host has no more.
+        pool::backing(kept, len, zeroed).or_else(|_| {
+            self.trim();
+            Backing::zeroed(len)
+        })
+    }
+
+    fn recycle(&self, backing: Backing) {
+        // Freed after the lock is: that is a system call.
+        let excess = self.pool().keep(backing);
+        drop(excess);
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn release(&self, region: &Region) {
         if region.rounded > 0 {
             let segment = &mut self.state().segments[region.segment];
@@ -106,7 +151,7 @@ impl Memory {
 
     // No call-out happens while the state is locked, so a poisoned lock is still consistent.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,117 @@
+//! Host memory of freed blocks, kept for the next ones.
+//!
+//! Fresh pages cost a fault each, several times what writing them costs; an operation that makes a
+//! tensor of megabytes would spend most of its time there.
+
+use super::backing::{Backing, MAPPED};
+use crate::error::Result;
+
+/// At most this much is kept,
+const KEPT: usize = 512 << 20;
+/// and nothing longer than this.
+const LONGEST: usize = 256 << 20;
+/// Up to this length zeroing kept memory is cheaper than fresh pages. Beyond it a fresh mapping is
+/// better, as its pages exist only once touched.
+const ZEROED: usize = 32 << 20;
+
+/// Kept backings, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    kept: Vec<Backing>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// A backing of at least `len` bytes whose contents are anything, if one is kept that is not
+    /// much longer.
+    pub(super) fn take(&mut self, len: usize) -> Option<Backing> {
+        let fits = |b: &Backing| b.len() >= len && b.len() - len <= len / 4;
+        // The youngest: its bytes are most likely still in a cache.
+        let at = self.kept.iter().rposition(fits)?;
+        let backing = self.kept.remove(at);
+        self.bytes -= backing.len();
+        Some(backing)
+    }
+
+    /// Keeps a backing; gives out those that there is no room for, to be freed without a lock.
+    pub(super) fn keep(&mut self, backing: Backing) -> Vec<Backing> {
+        if backing.len() < MAPPED || backing.len() > LONGEST {
+            return vec![backing];
+        }
+        self.bytes += backing.len();
+        self.kept.push(backing);
+        let mut excess = 0;
+        while self.bytes > KEPT {
+            self.bytes -= self.kept[excess].len();
+            excess += 1;
+        }
+        self.kept.drain(..excess).collect()
+    }
+
+    /// Gives out everything.
+    pub(super) fn empty(&mut self) -> Vec<Backing> {
+        self.bytes = 0;
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Whether kept memory may serve a request for `len` bytes.
+    pub(super) fn serves(len: usize, zeroed: bool) -> bool {
+        len >= MAPPED && len <= if zeroed { ZEROED } else { LONGEST }
+    }
+}
+
+/// `len` bytes from the pool or fresh; all of them zero if asked, else anything where kept.
+pub(super) fn backing(kept: Option<Backing>, len: usize, zeroed: bool) -> Result<Backing> {
+    match kept {
+        None => Backing::zeroed(len),
+        Some(mut backing) => {
+            if zeroed {
+                backing.clear(len);
+            }
+            Ok(backing)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_fits_is_taken_and_the_oldest_goes_first() {
+        let mib = 1 << 20;
+        let mut pool = Pool::default();
+        for len in [mib, 10 * mib] {
+            assert!(pool.keep(Backing::zeroed(len).unwrap()).is_empty());
+        }
+        assert!(pool.take(7 * mib).is_none(), "10 MiB are too much for 7");
+        assert_eq!(pool.take(9 * mib).unwrap().len(), 10 * mib);
+        assert!(pool.take(9 * mib).is_none());
+        assert_eq!(pool.keep(Backing::zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
+        for _ in 0..3 {
+            pool.keep(Backing::zeroed(200 * mib).unwrap());
+        }
+        assert_eq!((pool.kept.len(), pool.bytes), (2, 400 * mib), "never touched, so free");
+        assert_eq!(pool.empty().len(), 2);
+    }
+
+    #[test]
+    fn kept_memory_is_zeroed_unless_it_will_be_overwritten() {
+        let memory = crate::Memory::card();
+        let host = |block: &crate::Block| block.read().as_ptr().addr();
+        for len in [MAPPED, 3 << 20, ZEROED] {
+            let first = memory.alloc_to_overwrite(len).unwrap();
+            first.write().fill(0xEE);
+            let at = host(&first);
+            drop(first);
+            let again = memory.alloc_to_overwrite(len - 100).unwrap();
+            assert_eq!(host(&again), at, "the same pages, without a fault");
+            drop(again);
+            let zeroed = memory.alloc(len).unwrap();
+            assert_eq!(host(&zeroed), at);
+            assert!(zeroed.read().iter().all(|b| *b == 0));
+        }
+        memory.trim();
+        assert_eq!(memory.pool().bytes, 0);
+    }
+}
