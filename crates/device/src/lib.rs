@@ -22,6 +22,7 @@ mod division;
 mod error;
 mod format;
 mod kernels;
+pub(crate) mod math;
 pub mod memory;
 mod sticks;
 mod tensor;
