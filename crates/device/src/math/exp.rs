@@ -7,8 +7,8 @@ use super::{poly, within};
 /// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// The same for float32: 1.5 * 2^23.
-const ROUND32: f32 = 12_582_912.0;
+/// 1.5 * 2^23 does so for float32; the 254 more make the low bits the sum of two exponent fields.
+const SHIFT: f32 = 12_582_912.0 + 254.0;
 
 /// Beyond this the exponential leaves float32 by far, and stays well within float64.
 const FAR: f64 = 200.0;
@@ -21,25 +21,19 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LOW: f32 = -2.121_944_4e-4;
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND32;
-    let n = shifted - ROUND32;
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
     let r = (x - n * HIGH) - n * LOW;
-    let q = 1.381_435e-3;
-    let q = q * r + 8.368_851e-3;
-    let q = q * r + 4.166_84e-2;
-    let q = q * r + 1.666_652e-1;
-    let q = q * r + 4.999_999_3e-1;
-    let y = (q * (r * r) + r) + 1.0;
+    // Short chains of operations: the processor works on several at once.
+    let rr = r * r;
+    let q = (4.166_84e-2 + r * 8.368_851e-3) + rr * 1.381_435e-3;
+    let q = (4.999_999_3e-1 + r * 1.666_652e-1) + rr * q;
+    let y = (q * rr + r) + 1.0;
     // Two factors: 2^n alone may be no normal number, and the last product rounds once.
-    let n = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).cast_signed();
-    let half = n >> 1;
-    (y * power_of_two(half)) * power_of_two(n - half)
-}
-
-/// 2^n for -127 < n < 128.
-#[inline(always)]
-fn power_of_two(n: i32) -> f32 {
-    f32::from_bits(((n + 127) << 23).cast_unsigned())
+    let bits = shifted.to_bits();
+    let half = bits >> 1;
+    let (low, high) = (half << 23, bits.wrapping_sub(half) << 23);
+    (y * f32::from_bits(low)) * f32::from_bits(high)
 }
 
 /// 2^n and (e^r - 1) for x = n ln 2 + r, |r| <= ln 2 / 2; within 3e-10 of it.

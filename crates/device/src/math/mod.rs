@@ -65,14 +65,19 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
     if x > high { high } else { x }
 }
 
-/// `c[0] + c[1] x + c[2] x^2 + ...`, from the highest power down.
+/// `c[0] + c[1] x + c[2] x^2 + ...`.
+///
+/// Even and odd powers apart, each from the highest down: two short chains of operations instead
+/// of a long one.
 #[inline(always)]
 fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let mut y = c[N - 1];
-    let mut k = N - 1;
+    let z = x * x;
+    let (mut one, mut other) = (c[N - 1], c[N - 2]);
+    let mut k = N - 2;
     while k > 0 {
         k -= 1;
-        y = y * x + c[k];
+        (one, other) = (other, one * z + c[k]);
     }
-    y
+    // `other` ends at c[0], `one` at c[1].
+    other + x * one
 }
