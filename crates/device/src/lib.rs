@@ -28,6 +28,7 @@ pub mod hardware;
 mod kernels;
 mod lay;
 mod lx;
+pub(crate) mod math;
 pub mod memory;
 mod mode;
 mod ops;
