@@ -125,6 +125,32 @@ fn large_moves_stream_and_share_threads() {
     }
 }
 
+/// Streamed transposes of every width: rows of whole lines, of broken lines, and batches of near rows.
+#[test]
+fn large_transposes_of_every_width() {
+    fn go<T: Copy + PartialEq + std::fmt::Debug>(value: impl Fn(usize) -> T) {
+        let line = 64 / i64::try_from(size_of::<T>()).expect("small");
+        for (batch, rows, columns) in [
+            (1, 33 * line, 32 * line + 2),
+            (1, 33 * line + 3, 32 * line + 2),
+            (9, 12 * line, 11 * line),
+        ] {
+            // As many batches as it takes to stream.
+            let batch = batch.max((5 << 20) / (rows * columns * 64 / line));
+            let size = [batch, rows, columns];
+            let src = TileLayout::row_major(&size).expect("small");
+            let dst = TileLayout::strided(&size, &[rows * columns, 1, rows], 0).expect("small");
+            check(&src.into(), &dst.into(), &size, &[1, 2], &value).expect("equal");
+        }
+    }
+    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    go(|i| mix(i).to_le_bytes()[8]);
+    go(|i| (mix(i) >> 64) as u16);
+    go(|i| (mix(i) >> 64) as u32);
+    go(|i| (mix(i) >> 64) as u64);
+    go(mix);
+}
+
 /// Converting while moving is moving, then converting every element.
 #[test]
 fn conversions_are_fused() {

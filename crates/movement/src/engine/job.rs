@@ -4,7 +4,7 @@ use super::cell;
 use super::elements::{self, Elements};
 use super::rows::{self, Rows, Table};
 use super::staged::{self, Staged};
-use super::transpose::{self, ROW, Scratch, Tile, Transpose};
+use super::transpose::{self, Scratch, Tile, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -80,12 +80,18 @@ const CHUNK: usize = 1 << 16;
 const TILE_SRC: usize = 1 << 16;
 /// Bytes of destination that a tile of rows writes in one stretch, at most.
 const TILE_DST: usize = 1 << 13;
-/// Rows of a transpose that are at least this many bytes apart count as far.
-const FAR: usize = 4096;
-/// Far rows that one tile reads.
-const FAR_ROWS: usize = 128;
 /// Runs of at least this many elements are converted where they lie.
 const LONG_RUN: usize = 16;
+/// Adjacent bytes that a tile of a transpose writes, at most.
+const BURST: usize = 256;
+/// Rows that are a multiple of this many bytes apart crowd into few sets of the caches.
+const CROWDED: usize = 1 << 16;
+/// Crowded rows that one tile reads, at most, unless it would then write less than a line.
+const CROWDED_ROWS: usize = 32;
+/// Bytes of a tile of a transpose: it and the next one stay in the second level cache.
+const TILE_BYTES: usize = 1 << 17;
+/// Adjacent bytes that a tile of a transpose reads, at most.
+const TILE_ROW: usize = 1 << 12;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -202,12 +208,13 @@ impl Job {
         {
             let (x, y) = (loops[a], loops[b]);
             let outer = without(&loops, &[a, b]);
-            // Rows far apart crowd into few sets of the caches: take fewer of them at a time.
-            let most = if x.src.unsigned_abs() >= FAR { FAR_ROWS } else { ROW };
-            let rows = (ROW / bytes).min(most).cast_signed();
+            let crowded = x.src.unsigned_abs().is_multiple_of(CROWDED);
+            let most = if crowded { (BURST / bytes).min(CROWDED_ROWS) } else { BURST / bytes };
+            let rows = whole_lines(even(x.n, most.cast_signed()), e);
+            let row = (TILE_BYTES / rows.unsigned_abs()).min(TILE_ROW).cast_signed();
             return Job {
                 kernel: Kernel::Transpose { run: transpose::select(bytes, stream), stream },
-                tile: (whole_lines(even(x.n, rows), e), whole_lines(even(y.n, 4096 / e), e)),
+                tile: (rows, whole_lines(even(y.n, row / e), e)),
                 x,
                 y,
                 outer,
@@ -297,7 +304,16 @@ impl Job {
             rest /= n.max(1);
             digit
         };
-        let (mut j, mut i) = (split(ty), split(tx));
+        // Transposes go along the destination, rows along the source.
+        let along_dst = matches!(self.kernel, Kernel::Transpose { .. });
+        let (mut j, mut i);
+        if along_dst {
+            i = split(tx);
+            j = split(ty);
+        } else {
+            j = split(ty);
+            i = split(tx);
+        }
         let mut digits: SmallVec<[isize; 8]> =
             self.outer.iter().rev().map(|a| split(a.n.unsigned_abs()).cast_signed()).collect();
         digits.reverse();
@@ -320,13 +336,15 @@ impl Job {
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
-            j += 1;
-            if j == ty {
-                j = 0;
-                i += 1;
+            let (fast, slow) = if along_dst { (&mut i, &mut j) } else { (&mut j, &mut i) };
+            let (fast_end, slow_end) = if along_dst { (tx, ty) } else { (ty, tx) };
+            *fast += 1;
+            if *fast == fast_end {
+                *fast = 0;
+                *slow += 1;
             }
-            if i == tx {
-                i = 0;
+            if *slow == slow_end {
+                *slow = 0;
                 let mut carry = true;
                 for (axis, digit) in self.outer.iter().zip(&mut digits).rev() {
                     *digit += 1;

@@ -1,0 +1,238 @@
+//! Tiles in which the source is adjacent along one loop and the destination along the other.
+//!
+//! A register holds a stretch of one source row, 16 bytes in each lane. `16 / E` such registers, from
+//! as many rows, are transposed lane by lane with rounds of interleaving: each round interleaves the
+//! first half of the registers with the second, and after `log2` of their number every lane holds
+//! columns. So each cache line of the source is read once, whole, however far apart the rows are
+//! (rows a power of two apart fall into few sets of the caches).
+//!
+//! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
+//! level cache, and leave it as rows of up to [`ROW`] bytes.
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable;
+mod scratch;
+#[cfg(target_arch = "x86_64")]
+mod square;
+mod staged;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::cell::Lane;
+#[cfg(not(target_arch = "x86_64"))]
+use portable::plain;
+pub(super) use scratch::Scratch;
+use staged::streamed;
+#[cfg(target_arch = "x86_64")]
+use x86::{avx2, avx512, sse2};
+
+/// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
+/// adjacent elements in the source, `db` bytes apart in the destination.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) na: usize,
+    pub(super) sa: isize,
+    pub(super) nb: usize,
+    pub(super) db: isize,
+    /// Where the next tile begins in the source: asked for while this one is written.
+    pub(super) next: *const u8,
+    /// For streamed tiles.
+    pub(super) scratch: *mut Scratch,
+}
+
+/// A transpose of one tile for one element width.
+pub(super) type Transpose = unsafe fn(src: *const u8, dst: *mut u8, tile: Tile);
+
+/// Bytes of a destination row that one tile writes, at most.
+pub(super) const ROW: usize = 512;
+
+/// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
+pub(super) fn select(width: usize, stream: bool) -> Transpose {
+    macro_rules! widths {
+        ($f:ident) => {
+            match (width, stream) {
+                (1, false) => $f::<1, false>,
+                (1, true) => $f::<1, true>,
+                (2, false) => $f::<2, false>,
+                (2, true) => $f::<2, true>,
+                (4, false) => $f::<4, false>,
+                (4, true) => $f::<4, true>,
+                (8, false) => $f::<8, false>,
+                (8, true) => $f::<8, true>,
+                (_, false) => $f::<16, false>,
+                (_, true) => $f::<16, true>,
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512bw") {
+            return widths!(avx512);
+        }
+        if is_x86_feature_detected!("avx2") {
+            return widths!(avx2);
+        }
+        widths!(sse2)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    widths!(plain)
+}
+
+/// Registers made of 16-byte lanes.
+trait Lanes: Copy {
+    /// Lanes in a register.
+    const COUNT: usize;
+    /// # Safety
+    /// `p` is readable for `16 * COUNT` bytes, and the machine has the instructions.
+    unsafe fn load(p: *const u8) -> Self;
+    /// Interleaves elements of `E` bytes of the low and of the high half of each lane.
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn interleave<const E: usize>(a: Self, b: Self) -> (Self, Self);
+    /// Stores lane `k` at `p + k * step`.
+    /// # Safety
+    /// All of them are writable for 16 bytes, and the machine has the instructions.
+    unsafe fn scatter(self, p: *mut u8, step: isize);
+}
+
+/// A loop over `0..n`, `n <= 16`, that is unrolled whatever the optimizer thinks of it: registers
+/// in an array stay registers only when every index is a constant.
+macro_rules! unrolled {
+    ($k:ident < $n:expr, $body:expr) => {
+        unrolled!($k, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    ($k:ident, $n:expr, $body:expr, $($i:literal)*) => {
+        $(if $i < $n {
+            let $k: usize = $i;
+            $body;
+        })*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+use unrolled;
+
+/// `R = 16 / E` rows, transposed inside every lane: register `k` has column `k` of lane 0, then
+/// column `R + k`, which is column `k` of lane 1, and so on.
+///
+/// # Safety
+/// `R` rows of `16 * COUNT` bytes, `sa` apart, are readable at `src`, and the machine has the
+/// instructions.
+#[inline(always)]
+unsafe fn lanes<V: Lanes, const E: usize, const R: usize>(src: *const u8, sa: isize) -> [V; R] {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let mut v = [V::load(src); R];
+        unrolled!(k < R, v[k] = V::load(src.offset(k.cast_signed() * sa)));
+        unrolled!(round < R.ilog2(), {
+            let _ = round;
+            let old = v;
+            unrolled!(i < R / 2, {
+                (v[2 * i], v[2 * i + 1]) = V::interleave::<E>(old[i], old[i + R / 2]);
+            });
+        });
+        v
+    }
+}
+
+/// One register block: `R` rows of as many elements in every lane.
+///
+/// # Safety
+/// As [`lanes`]; `R * COUNT` rows of 16 bytes, `pitch` apart, are writable at `out`.
+#[inline(always)]
+unsafe fn block<V: Lanes, const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+    out: *mut u8,
+    pitch: isize,
+) {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let v = lanes::<V, E, R>(src, sa);
+        unrolled!(k < R, {
+            v[k].scatter(out.offset(k.cast_signed() * pitch), R.cast_signed() * pitch);
+        });
+    }
+}
+
+/// # Safety
+/// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap,
+/// `scratch` has memory where tiles are streamed, and the machine has the instructions of `V` and
+/// `L`. A streamed tile is complete only after [`Scratch::finish`].
+#[inline(always)]
+unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    let rows = R;
+    let wide = rows * V::COUNT;
+    if t.na < rows || t.nb < wide {
+        // SAFETY: by the contract of this function.
+        unsafe { by_element::<E>(src, dst, t) };
+        return;
+    }
+    if STREAM {
+        // SAFETY: by the contract of this function; the tile is wide enough.
+        unsafe { streamed::<V, L, E, R>(src, dst, t) };
+        return;
+    }
+    // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile: the last block
+    // of each direction is moved back to end with it, and writes the same bytes again.
+    unsafe {
+        let mut b = 0usize;
+        loop {
+            let from = src.add(b * E);
+            let to = dst.offset(b.cast_signed() * t.db);
+            let mut a = 0usize;
+            loop {
+                block::<V, E, R>(from.offset(a.cast_signed() * t.sa), t.sa, to.add(a * E), t.db);
+                if a + rows >= t.na {
+                    break;
+                }
+                a = (a + rows).min(t.na - rows);
+            }
+            if b + wide >= t.nb {
+                return;
+            }
+            b = (b + wide).min(t.nb - wide);
+        }
+    }
+}
+
+/// # Safety
+/// As [`sized`].
+#[inline(always)]
+unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe {
+        match E {
+            1 => sized::<V, L, E, 16, STREAM>(src, dst, t),
+            2 => sized::<V, L, E, 8, STREAM>(src, dst, t),
+            4 => sized::<V, L, E, 4, STREAM>(src, dst, t),
+            8 => sized::<V, L, E, 2, STREAM>(src, dst, t),
+            _ => sized::<V, L, E, 1, STREAM>(src, dst, t),
+        }
+    }
+}
+
+/// Tiles too narrow for a register block.
+///
+/// # Safety
+/// The tile is readable at `src` and writable at `dst`, and the two do not overlap.
+unsafe fn by_element<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    for b in 0..t.nb {
+        for a in 0..t.na {
+            // SAFETY: `a` and `b` are inside the tile.
+            unsafe {
+                let s = src.add(b * E).offset(a.cast_signed() * t.sa).cast::<[u8; E]>();
+                let d = dst.add(a * E).offset(b.cast_signed() * t.db).cast::<[u8; E]>();
+                d.write_unaligned(s.read_unaligned());
+            }
+        }
+    }
+}

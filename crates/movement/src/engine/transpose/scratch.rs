@@ -1,0 +1,114 @@
+//! What streamed tiles keep from one to the next.
+
+use super::super::cell::{Lane, Plain, copy};
+use super::ROW;
+use crate::buffer::Buffer;
+
+/// Distance between columns: not a power of two, so that they spread over the sets of the caches.
+pub(super) const PITCH: usize = ROW + 64;
+/// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
+pub(super) const STAGE: usize = 512;
+/// Distance between staged rows: not a power of two.
+pub(super) const STAGE_PITCH: usize = STAGE + 64;
+
+/// Squares of lines in the making: 64 registers each at most, side by side in a row.
+const SQUARES_BYTES: usize = ROW / 64 * 64 * 64;
+const COLUMNS_BYTES: usize = 64 * PITCH;
+const STAGE_BYTES: usize = ROW * STAGE_PITCH;
+
+/// Memory for squares, for two sets of gathered columns and for a stage of source rows; and the set
+/// that is still on its way to memory.
+///
+/// Streamed stores queue up behind memory. Handing them over a few at a time, between the blocks of
+/// the next columns, lets registers and memory work at once.
+#[derive(Debug)]
+pub(in super::super) struct Scratch {
+    memory: Buffer,
+    pending: Pending,
+    /// Which set of columns is gathered next.
+    second: bool,
+}
+
+/// Columns that are gathered and not yet written.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    from: *const u8,
+    to: *mut u8,
+    step: isize,
+    bytes: usize,
+    left: usize,
+}
+
+impl Scratch {
+    /// Scratch for a job; without memory where its tiles are not streamed.
+    pub(in super::super) fn new(streamed: bool) -> Scratch {
+        let bytes = if streamed { SQUARES_BYTES + 2 * COLUMNS_BYTES + STAGE_BYTES } else { 0 };
+        let (from, to) = (std::ptr::null(), std::ptr::null_mut());
+        let pending = Pending { from, to, step: 0, bytes: 0, left: 0 };
+        Scratch { memory: Buffer::zeroed(bytes), pending, second: false }
+    }
+
+    /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
+    #[inline(always)]
+    pub(super) fn squares(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr()
+    }
+
+    /// Memory for the next 64 columns of up to [`ROW`] bytes, [`PITCH`] apart.
+    #[inline(always)]
+    pub(super) fn columns(&mut self) -> *mut u8 {
+        let set = if self.second { COLUMNS_BYTES } else { 0 };
+        self.memory.as_mut_ptr().wrapping_add(SQUARES_BYTES + set)
+    }
+
+    /// Memory for [`ROW`] stretches of [`STAGE`] bytes, [`STAGE_PITCH`] apart.
+    #[inline(always)]
+    pub(super) fn stage(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
+    }
+
+    /// Hands over the columns just gathered: `count` of them, each `bytes` long, to places `step`
+    /// apart. Those handed over before are written first.
+    ///
+    /// # Safety
+    /// All these places stay writable until they are written, the columns hold what goes there, and
+    /// the machine has the instructions of `L`.
+    #[inline(always)]
+    pub(super) unsafe fn hand_over<L: Lane>(
+        &mut self,
+        to: *mut u8,
+        step: isize,
+        bytes: usize,
+        count: usize,
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe { self.flush::<L>(usize::MAX) };
+        self.pending = Pending { from: self.columns(), to, step, bytes, left: count };
+        self.second = !self.second;
+    }
+
+    /// Writes up to `rows` of the columns handed over.
+    ///
+    /// # Safety
+    /// Their places are still writable, and the machine has the instructions of `L`.
+    #[inline(always)]
+    pub(super) unsafe fn flush<L: Lane>(&mut self, rows: usize) {
+        let p = &mut self.pending;
+        for _ in 0..rows.min(p.left) {
+            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable.
+            unsafe { copy::<L, true>(p.from, p.to, p.bytes) };
+            p.from = p.from.wrapping_add(PITCH);
+            p.to = p.to.wrapping_offset(p.step);
+            p.left -= 1;
+        }
+    }
+
+    /// Writes what is still pending.
+    ///
+    /// # Safety
+    /// The destination of the tiles that ran with it is still writable.
+    pub(in super::super) unsafe fn finish(&mut self) {
+        // SAFETY: by the contract of this function.
+        unsafe { self.flush::<Plain>(usize::MAX) };
+    }
+}

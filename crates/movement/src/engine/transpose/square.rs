@@ -1,0 +1,246 @@
+//! Streamed tiles from whole lines: 64 bytes of each of `64 / E` rows become as many columns of 64
+//! bytes.
+//!
+//! Every line of the source is read once, where it lies, so it matters little that rows a power of
+//! two apart fall into few sets of the caches: a line need only stay from its prefetch to its one
+//! use. The columns of a tile are gathered line by line and leave as longer rows.
+
+use super::super::cell::{prefetch, x86::Avx512};
+use super::scratch::{PITCH, Scratch};
+use super::{Tile, lanes, unrolled};
+use std::arch::x86_64::*;
+
+/// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
+struct Ahead {
+    row: *const u8,
+    step: isize,
+    at: usize,
+    bytes: usize,
+}
+
+impl Ahead {
+    /// Asks for the next `lines`.
+    #[inline(always)]
+    fn ask(&mut self, mut lines: usize) {
+        while lines > 0 {
+            let end = self.bytes.min(self.at + 64 * lines);
+            while self.at < end {
+                prefetch(self.row.wrapping_add(self.at));
+                self.at += 64;
+                lines -= 1;
+            }
+            if self.at >= self.bytes {
+                self.at = 0;
+                self.row = self.row.wrapping_offset(self.step);
+            }
+        }
+    }
+}
+
+/// The first half of a square: `4 * R` rows of 64 bytes, `R = 16 / E`, in groups of `R` that are
+/// transposed lane by lane. `other` work is done between the groups.
+///
+/// # Safety
+/// The rows, `sa` apart, are readable at `src`; `4 * R` lines are writable at `between`, aligned; and
+/// the machine has AVX-512 BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+unsafe fn load<const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+    between: *mut u8,
+    mut other: impl FnMut(),
+) {
+    for group in 0..4 {
+        other();
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let v: [__m512i; R] = lanes::<_, E, R>(src.offset((group * R).cast_signed() * sa), sa);
+            unrolled!(k < R, _mm512_store_si512(between.add((group * R + k) * 64).cast(), v[k]));
+        }
+    }
+}
+
+/// The second half: registers `k` of the four groups exchange their lanes, and become columns `k`,
+/// `R + k`, `2 * R + k` and `3 * R + k`.
+///
+/// # Safety
+/// `between` holds a square as [`load`] leaves it, and the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+unsafe fn columns<const R: usize>(between: *const u8, k: usize) -> [__m512i; 4] {
+    // SAFETY: by the contract of this function.
+    let [a, b, c, d] = [0, 1, 2, 3]
+        .map(|group| unsafe { _mm512_load_si512(between.add((group * R + k) * 64).cast()) });
+    let (ab, cd) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
+    let (ab_high, cd_high) =
+        (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
+    [
+        _mm512_shuffle_i32x4::<0x88>(ab, cd),
+        _mm512_shuffle_i32x4::<0xdd>(ab, cd),
+        _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
+        _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
+    ]
+}
+
+/// Streams columns `k` of `N` squares side by side: `N` adjacent lines of each of four rows.
+///
+/// # Safety
+/// As [`columns`] for every square; their places at `dst`, rows `db` apart, are writable and aligned.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+unsafe fn stream<const R: usize, const N: usize>(
+    between: *const u8,
+    dst: *mut u8,
+    db: isize,
+    k: usize,
+) {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let mut lines = [columns::<R>(between, k); N];
+        unrolled!(i < N, lines[i] = columns::<R>(between.add(i * 4 * R * 64), k));
+        unrolled!(lane < 4, {
+            let row = dst.offset((lane * R + k).cast_signed() * db);
+            unrolled!(i < N, _mm512_stream_si512(row.add(i * 64).cast(), lines[i][lane]));
+        });
+    }
+}
+
+/// A tile of whole lines that are aligned in the destination: they go there from the registers.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
+/// 64; and the machine has AVX-512 BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // one along the source is moved back to end with it, and writes the same bytes again.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let squares = scratch.squares();
+        let lines = t.na / side;
+        let mut ahead = Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * E };
+        let mut b = 0usize;
+        loop {
+            for a in 0..lines {
+                let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, squares.add(a * side * 64), || ahead.ask(R));
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            for k in 0..R {
+                let mut a = 0;
+                while a < lines {
+                    let (from, to) = (squares.add(a * side * 64), to.add(a * 64));
+                    a += match lines - a {
+                        1 => {
+                            stream::<R, 1>(from, to, t.db, k);
+                            1
+                        }
+                        2 | 3 => {
+                            stream::<R, 2>(from, to, t.db, k);
+                            2
+                        }
+                        _ => {
+                            stream::<R, 4>(from, to, t.db, k);
+                            4
+                        }
+                    };
+                }
+            }
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
+/// the next are gathered.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // last one of each direction is moved back to end with it, and the same bytes come again. All
+    // of a column is gathered before it is handed over.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let square = scratch.squares();
+        let share = side.div_ceil(4 * t.na.div_ceil(side));
+        let mut ahead = Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * E };
+        let mut b = 0usize;
+        loop {
+            let gather = scratch.columns();
+            let mut a = 0usize;
+            loop {
+                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, square, || {
+                    ahead.ask(R);
+                    scratch.flush::<Avx512>(share);
+                });
+                for k in 0..R {
+                    for (lane, line) in columns::<R>(square, k).into_iter().enumerate() {
+                        let column = gather.add((lane * R + k) * PITCH + a * E);
+                        _mm512_storeu_si512(column.cast(), line);
+                    }
+                }
+                if a + side >= t.na {
+                    break;
+                }
+                a = (a + side).min(t.na - side);
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            scratch.hand_over::<Avx512>(to, t.db, t.na * E, side);
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// Rows of the destination nearer than this share pages of memory, which likes them in order.
+const NEAR: usize = 2048;
+
+/// # Safety
+/// As [`gathered`].
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let (row, step) = (t.na * E, t.db.unsigned_abs());
+    let aligned = (row | dst.addr() | step).is_multiple_of(64);
+    // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
+    unsafe {
+        if aligned && (step >= NEAR || step == row) {
+            direct::<E, R>(src, dst, t);
+        } else {
+            gathered::<E, R>(src, dst, t);
+        }
+    }
+}
+
+/// Whether a tile holds a square.
+pub(super) fn fits<const E: usize>(t: &Tile) -> bool {
+    t.na * E >= 64 && t.nb * E >= 64
+}
+
+/// A streamed tile in which a square [`fits`].
+///
+/// # Safety
+/// As [`sized`].
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) unsafe fn streamed<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe {
+        match E {
+            1 => sized::<E, 16>(src, dst, t),
+            2 => sized::<E, 8>(src, dst, t),
+            4 => sized::<E, 4>(src, dst, t),
+            8 => sized::<E, 2>(src, dst, t),
+            _ => sized::<E, 1>(src, dst, t),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Streamed tiles through a stage: for registers narrower than a line, and for narrow tiles.
+
+use super::super::cell::{Lane, copy, prefetch};
+use super::scratch::{PITCH, STAGE, STAGE_PITCH};
+use super::{Lanes, Tile, block};
+
+/// Rows nearer than this are read where they are.
+const NEAR: usize = 1024;
+
+/// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
+///
+/// # Safety
+/// `na` rows of `bytes` are readable at `src`, and `stage` holds as many at its pitch.
+#[inline(always)]
+unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mut u8) {
+    // SAFETY: every access is inside a row, and rows inside the tile.
+    unsafe {
+        let mut a = 0usize;
+        while a + 4 <= t.na && bytes >= L::BYTES {
+            let rows: [*const u8; 4] =
+                std::array::from_fn(|k| src.offset((a + k).cast_signed() * t.sa));
+            let mut at = 0;
+            loop {
+                let v = rows.map(|r| L::load(r.add(at)));
+                for (k, v) in v.into_iter().enumerate() {
+                    v.store(stage.add((a + k) * STAGE_PITCH + at));
+                }
+                if at + L::BYTES >= bytes {
+                    break;
+                }
+                at = (at + L::BYTES).min(bytes - L::BYTES);
+            }
+            a += 4;
+        }
+        for a in a..t.na {
+            let row = src.offset(a.cast_signed() * t.sa);
+            copy::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+        }
+    }
+}
+
+/// A tile through the buffers.
+///
+/// Rows that are a power of two apart share few sets of the caches, so their lines would drive one
+/// another out between one block and the next. A stretch of every row is therefore copied first, in
+/// bursts; blocks then read it from a compact place, and the columns leave as long streamed rows.
+///
+/// # Safety
+/// As [`super::sized`]; `na >= 16 / E` and `nb >= 16 / E * COUNT`.
+#[inline(always)]
+pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    let rows = R;
+    let wide = rows * V::COUNT;
+    // SAFETY: `na <= ROW / E` rows of `STAGE` bytes fit the stage, and `wide <= 64` columns of
+    // `na * E <= ROW` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
+    // of each row is copied before its blocks run, and the blocks of a piece cover all of its columns
+    // before these leave. The last block of each direction is moved back to end with the tile.
+    unsafe {
+        let scratch = &mut *t.scratch;
+        let stage = scratch.stage();
+        let share = wide.div_ceil(t.na.div_ceil(rows));
+        let per_stage = (STAGE / E).max(wide);
+        // Rows near one another share no sets.
+        let staged = t.sa.unsigned_abs() >= NEAR;
+        let mut b = 0usize;
+        loop {
+            let count = per_stage.min(t.nb - b);
+            let from = src.add(b * E);
+            let (at, pitch) = if staged {
+                gather_rows::<L>(from, t, count * E, stage);
+                (stage.cast_const(), STAGE_PITCH.cast_signed())
+            } else {
+                (from, t.sa)
+            };
+            let ahead = if b + count < t.nb { from.wrapping_add(count * E) } else { t.next };
+            let mut c = 0usize;
+            loop {
+                let columns = scratch.columns();
+                let mut a = 0usize;
+                loop {
+                    // The same lines of the next stretch, while this one is in registers.
+                    let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * t.sa);
+                    for k in 0..rows {
+                        prefetch(next.wrapping_offset(k.cast_signed() * t.sa));
+                    }
+                    block::<V, E, R>(
+                        at.add(c * E).offset(a.cast_signed() * pitch),
+                        pitch,
+                        columns.add(a * E),
+                        PITCH.cast_signed(),
+                    );
+                    scratch.flush::<L>(share);
+                    if a + rows >= t.na {
+                        break;
+                    }
+                    a = (a + rows).min(t.na - rows);
+                }
+                let to = dst.offset((b + c).cast_signed() * t.db);
+                scratch.hand_over::<L>(to, t.db, t.na * E, wide);
+                if c + wide >= count {
+                    break;
+                }
+                c = (c + wide).min(count - wide);
+            }
+            if b + count >= t.nb {
+                return;
+            }
+            // A last stretch shorter than a block would not fill the registers.
+            b = (b + count).min(t.nb - wide);
+        }
+    }
+}
