@@ -4,7 +4,7 @@ use super::Answer;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
-use zellige_layout::{StickLayout, Strided};
+use zellige_layout::{Dtype, Layout, StickLayout, Strided};
 use zellige_movement::{Direction, Fill, Plan, Transfer};
 
 fn too_many(plan: &Plan) -> Result<(), Fault> {
@@ -54,11 +54,26 @@ pub(super) fn dma(r: &Request) -> Answer {
     Ok(json!({"nests": transfer.nests(), "dci": transfer.descriptor("DCI-Tensor-0")?}))
 }
 
-pub(super) fn plan(r: &Request) -> Answer {
+/// One move as a request writes it.
+#[derive(Debug, Clone)]
+pub struct MoveRequest {
+    /// Where the elements are.
+    pub src: Layout,
+    /// Where they go.
+    pub dst: Layout,
+    /// The logical shape of both.
+    pub shape: Vec<i64>,
+    /// The element type.
+    pub dtype: Dtype,
+    /// What becomes of padding.
+    pub fill: Fill,
+}
+
+fn read(r: &Request) -> Result<MoveRequest, Fault> {
     let shape = r.ints("shape")?;
     let src = r.lower("src", &r.parsed("src")?, Some(&shape))?;
     let dst = r.lower("dst", &r.parsed("dst")?, Some(&shape))?;
-    let bits = r.dtype()?.bits();
+    let dtype = r.dtype()?;
     let fill = match r.opt_str("fill")?.unwrap_or("leave") {
         "leave" => Fill::Leave,
         "padding" | "zero" => Fill::Padding,
@@ -68,6 +83,29 @@ pub(super) fn plan(r: &Request) -> Answer {
             return Err(Fault { kind: "bad_request", message, witness: json!({"field": "fill"}) });
         }
     };
+    Ok(MoveRequest { src, dst, shape, dtype, fill })
+}
+
+/// Reads the fields of the request `move` for a caller that does more with it than plan it.
+pub(crate) fn request(r: &Request) -> Result<MoveRequest, Fault> {
+    let fields = "src, dst, shape, dtype, fill?";
+    let wrong_op = match r.get("op") {
+        None => None,
+        Some(v) if v.as_str() == Some("move") => None,
+        Some(other) => Some(Fault::expected("`op`", "\"move\", or left out", other)),
+    };
+    let found = wrong_op.map_or_else(|| read(r), Err);
+    match &found {
+        Ok(_) => r.finish()?,
+        Err(fault) if fault.kind == "bad_request" => r.misspelt(fields, fault)?,
+        Err(_) => {}
+    }
+    found
+}
+
+pub(super) fn plan(r: &Request) -> Answer {
+    let MoveRequest { src, dst, shape, dtype, fill } = read(r)?;
+    let bits = dtype.bits();
     let plan = Plan::between(&src, &dst, &shape, fill)?;
     too_many(&plan)?;
     // Elements narrower than a byte are counted as bits and rounded up at the end.
