@@ -83,12 +83,15 @@ class Case:
         self.dst_bytes = spec["dst_bytes"]
         self.src = buffer(max(spec["src_bytes"], spec["bytes"]))
         self.dst = buffer(max(self.dst_bytes, spec["bytes"]))
+        # The program's own pattern, which repeats.
         if self.converts:
-            steps = np.arange(len(self.src) // 4, dtype=np.int64) * 31 % 2048
-            self.elements(self.src, "float32")[:] = steps.astype(np.float32) / 1024 - 1
+            steps = (np.arange(2048) * 31 % 2048).astype(np.float32) / 1024 - 1
+            floats = self.elements(self.src, "float32")
+            floats[:] = np.resize(steps, len(floats))
         else:
-            index = np.arange(len(self.src), dtype=np.int64)
-            self.src[:] = (index * 31 + index // 64) & 0x3F
+            index = np.arange(4096)
+            pattern = ((index * 31 + index // 64) & 0x3F).astype(np.uint8)
+            self.src[:] = np.resize(pattern, len(self.src))
         self.crc = spec["crc"]
 
     @staticmethod
@@ -120,13 +123,11 @@ class Case:
 
     def dense(self) -> tuple[list[int] | None, list[int], list[int]]:
         """(padded shape, extents in the order of the source, transposition of those)."""
-        dense = self.spec["dense"]
-        if not dense or len(dense["nests"]) != 1 or len(dense["nests"][0]["starts"]) != 1:
+        padded = self.spec["padded"]
+        nests = padded["nests"] if padded else self.nests
+        if len(nests) != 1 or nests[0]["starts"] != [[0, 0]] or (self.fills and not padded):
             raise NoSuchMove
-        nest = dense["nests"][0]
-        loops = [loop for loop in nest["loops"] if loop["range"] > 1]
-        if nest["starts"][0] != [0, 0] or (self.fills and dense["pad"] is None):
-            raise NoSuchMove
+        loops = [loop for loop in nests[0]["loops"] if loop["range"] > 1]
         by_src = sorted(loops, key=lambda loop: -loop["src"])
         by_dst = sorted(loops, key=lambda loop: -loop["dst"])
         for side, order in (("src", by_src), ("dst", by_dst)):
@@ -135,7 +136,8 @@ class Case:
                 if loop[side] != next_stride:
                     raise NoSuchMove
                 next_stride *= loop["range"]
-        return dense["pad"], [loop["range"] for loop in by_src], [by_src.index(x) for x in by_dst]
+        shape = padded and padded["shape"]
+        return shape, [loop["range"] for loop in by_src], [by_src.index(x) for x in by_dst]
 
 
 def numpy_views(case: Case) -> Iterator[Call]:

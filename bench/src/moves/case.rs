@@ -1,10 +1,11 @@
 //! A case: one move, with the elements it moves.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use zellige_ask::MoveRequest;
 use zellige_float::Format;
 use zellige_layout::{Layout, TileLayout};
-use zellige_movement::{Fill, MoveError, Mover, Plan};
+use zellige_movement::{Fill, MoveError, Mover, Nest, Plan};
 use zellige_notation::tirx;
 
 /// What is moved.
@@ -117,35 +118,25 @@ impl Case {
         Some(json!({"src": src, "dst": dst, "shape": self.shape, "dtype": dtype, "fill": fill}))
     }
 
-    /// What a library of arrays needs to do the same: the views of the plan, and where the move is
-    /// one pad, reshape and transpose, those.
-    pub fn to_json(&self, plan: &Plan) -> Value {
-        let (from, to) = match self.elements {
-            Elements::Plain(width) => (format!("{width}"), format!("{width}")),
-            Elements::Convert(from, to) => (from.name().into(), to.name().into()),
-        };
-        json!({
-            "name": self.name, "from": from, "to": to, "bytes": self.bytes(plan),
-            "plan": plan, "shape": self.shape, "dense": self.dense(plan),
-        })
-    }
-
-    /// The padded shape and the loops of a move from a row-major array, padded first, to memory
-    /// without gaps; the loops cover the padded domain.
-    fn dense(&self, plan: &Plan) -> Value {
-        let Some(window) = self.dst.window() else {
-            return json!({"pad": null, "nests": plan.nests()});
-        };
-        let row_major: Option<Layout> = TileLayout::row_major(&self.shape).ok().map(Into::into);
-        let padded = window.padded_shape();
+    /// The padded shape and the loops over it, where the move is one pad of a row-major array
+    /// before a reshape and a transpose: libraries without strided views work on whole arrays.
+    pub(super) fn padded(&self) -> Option<Padded> {
+        let window = self.dst.window()?;
+        let row_major: Layout = TileLayout::row_major(&self.shape).ok()?.into();
         let begins_at_zero = window.dims().iter().all(|d| d.begin == 0);
-        if row_major.as_ref() != Some(&self.src) || window.shape() != self.shape || !begins_at_zero
-        {
-            return Value::Null;
+        if row_major != self.src || window.shape() != self.shape || !begins_at_zero {
+            return None;
         }
-        let whole = TileLayout::row_major(&padded).map(Layout::from);
-        let plan =
-            whole.and_then(|whole| Plan::between(&whole, &self.dst.padded(), &padded, Fill::Leave));
-        plan.map_or(Value::Null, |plan| json!({"pad": padded, "nests": plan.nests()}))
+        let shape = window.padded_shape();
+        let whole = TileLayout::row_major(&shape).ok()?.into();
+        let plan = Plan::between(&whole, &self.dst.padded(), &shape, Fill::Leave).ok()?;
+        Some(Padded { shape, nests: plan.nests().to_vec() })
     }
+}
+
+/// A move of a padded array.
+#[derive(Debug, Serialize)]
+pub(super) struct Padded {
+    shape: Vec<i64>,
+    nests: Vec<Nest>,
 }

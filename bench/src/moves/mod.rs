@@ -6,7 +6,7 @@
 
 mod case;
 mod cases;
-mod layouts;
+pub mod layouts;
 mod overhead;
 mod peers;
 mod random;

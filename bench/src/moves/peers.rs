@@ -1,10 +1,13 @@
 //! Other libraries, in a Python process that answers one line per line.
 
+use super::case::Padded;
 use super::run::median;
-use super::{Options, Prepared};
+use super::{Elements, Options, Prepared};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use zellige_movement::Plan;
 
 /// What the tables compare with, as the script names them.
 pub const PEERS: [&str; 5] = ["numpy", "torch", "torch.compile", "jax", "oneDNN"];
@@ -76,6 +79,22 @@ pub enum PeerError {
     Stopped(String),
 }
 
+/// A case as the script reads it: widths are copied, formats converted.
+#[derive(Serialize)]
+struct Request<'a> {
+    from: String,
+    to: String,
+    bytes: usize,
+    src_bytes: usize,
+    dst_bytes: usize,
+    crc: u32,
+    rounds: usize,
+    only: &'a [&'a str],
+    shape: &'a [i64],
+    plan: &'a Plan,
+    padded: Option<Padded>,
+}
+
 /// The process that runs the peers.
 pub struct Peers {
     child: Child,
@@ -117,13 +136,24 @@ impl Peers {
         only: &[&str],
     ) -> Result<Answer, PeerError> {
         let (src_bytes, dst_bytes) = case.lengths();
-        let mut request = case.case().to_json(case.plan());
-        request["src_bytes"] = json!(src_bytes);
-        request["dst_bytes"] = json!(dst_bytes);
-        request["crc"] = json!(case.checksum());
-        request["rounds"] = json!(options.rounds);
-        request["only"] = json!(only);
-        self.ask(&request)
+        let plan = case.plan();
+        let (from, to) = match case.case().elements {
+            Elements::Plain(width) => (width.to_string(), width.to_string()),
+            Elements::Convert(from, to) => (from.name().into(), to.name().into()),
+        };
+        self.ask(&Request {
+            from,
+            to,
+            bytes: case.case().bytes(plan),
+            src_bytes,
+            dst_bytes,
+            crc: case.checksum(),
+            rounds: options.rounds,
+            only,
+            shape: &case.case().shape,
+            plan,
+            padded: case.case().padded(),
+        })
     }
 
     /// Times the same case once more.
@@ -131,11 +161,14 @@ impl Peers {
         self.ask(&json!({"again": true}))
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Answer, PeerError> {
+    fn ask(&mut self, request: &impl Serialize) -> Result<Answer, PeerError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(PeerError::Stopped("its input is closed".into()));
         };
-        writeln!(stdin, "{request}")
+        // Through a text: a plan may have millions of starts, and a tree of them would not fit.
+        serde_json::to_string(request)
+            .map_err(std::io::Error::from)
+            .and_then(|line| writeln!(stdin, "{line}"))
             .and_then(|()| stdin.flush())
             .map_err(|e| PeerError::Stopped(e.to_string()))?;
         let answer = self.read()?;

@@ -1,6 +1,6 @@
 //! The Markdown tables.
 
-use super::{Options, Overhead, PEERS, Peer, Row, SLOWER};
+use super::{Case, CaseError, Options, Overhead, PEERS, Peer, Row, SLOWER};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -118,18 +118,27 @@ pub fn random_line(row: &Row) -> String {
     )
 }
 
+/// The line of a random pair that is not moved.
+pub fn random_refused(case: &Case, why: &CaseError) -> String {
+    format!("| {} | not moved: {} | | | | | |", case.name, why.to_string().replace('|', "/"))
+}
+
 /// How many pairs are slower than the best peer allows, and the plans of the worst.
-pub fn random_summary(rows: &[Row]) -> String {
+pub fn random_summary(rows: &[Row], refused: usize) -> String {
     let mut beside: Vec<(f64, &Row)> =
         rows.iter().filter_map(|row| row.beside_best().map(|x| (x, row))).collect();
+    let refused = match refused {
+        0 => String::new(),
+        n => format!("\n{n} of {} pairs are not moved.\n", rows.len() + n),
+    };
     if beside.is_empty() {
-        return String::new();
+        return refused;
     }
     beside.sort_by(|a, b| b.0.total_cmp(&a.0));
     let slower = beside.iter().filter(|(x, _)| *x > SLOWER).count();
     let middle = beside[beside.len() / 2].0;
     let mut out = format!(
-        "\n{slower} of {} pairs take more than {SLOWER} times as long as the best of numpy and \
+        "{refused}\n{slower} of {} pairs take more than {SLOWER} times as long as the best of numpy and \
          torch; the middle pair takes {middle:.2}.\n",
         beside.len()
     );
@@ -177,7 +186,7 @@ mod tests {
             peers[1] = Peer::Seconds(4e-4);
             example(one, peers)
         });
-        let text = random_summary(&rows);
+        let text = random_summary(&rows, 0);
         assert!(text.contains("1 of 3 pairs"), "{text}");
         assert!(text.contains("2.00 times: a\n    for i"), "{text}");
     }

@@ -4,7 +4,7 @@ use crate::common::print;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use zellige_bench::moves::{self, Case, Options, Peers, Row, report};
+use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -172,14 +172,27 @@ fn random(args: &MovesArgs, count: usize) -> Result<()> {
     let mut peers = args.start_peers()?;
     args.say_debug()?;
     args.say(&report::random_header())?;
-    let mut rows = Vec::new();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
     for case in moves::random(count, args.seed) {
-        let row = moves::pair(&case, options, peers.as_mut())?;
-        args.say(&report::random_line(&row))?;
-        rows.push(row);
+        match moves::pair(&case, options, peers.as_mut()) {
+            Ok(row) => {
+                args.say(&report::random_line(&row))?;
+                rows.push(row);
+            }
+            // A pair without a plan is a result: it is shown, and the others are measured.
+            Err(Failure::Case(e)) => {
+                args.say(&report::random_refused(&case, &e))?;
+                refused.push(json!({"case": case.name, "why": e.to_string()}));
+            }
+            Err(other) => return Err(other.into()),
+        }
     }
-    args.say(&report::random_summary(&rows))?;
+    args.say(&report::random_summary(&rows, refused.len()))?;
     let beside = rows.iter().filter_map(Row::beside_best);
     let slower = beside.filter(|x| *x > moves::SLOWER).count();
-    args.finish(&rows, peers.as_ref(), json!({"seed": args.seed, "slower": slower}))
+    args.finish(
+        &rows,
+        peers.as_ref(),
+        json!({"seed": args.seed, "slower": slower, "refused": refused}),
+    )
 }
