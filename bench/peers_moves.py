@@ -34,9 +34,9 @@ PATIENCE = 1.0
 HUGE = 2 << 20
 # Past so many views, a library is given a table of indices.
 MOST_VIEWS = 1024
-# numpy's name of the elements of each width or format; widths are copied, formats converted.
-NAMES = {"1": "uint8", "2": "int16", "4": "int32", "8": "int64", "16": "complex128"}
-FLOATS = {"2": "float16", "4": "float32"}
+# The elements of each width; floats, as compilers for arrays vectorise those. Formats have their own
+# names.
+NAMES = {"1": "uint8", "2": "float16", "4": "float32", "8": "float64", "16": "complex128"}
 MISSING = "not installed"
 
 
@@ -282,9 +282,9 @@ def onednn_reorder(case: Case) -> Iterator[Call]:
         raise ValueError(MISSING)
     padded, sizes, order = case.dense()
     moved = [i for i, d in enumerate(order) if i != d]
-    if padded or case.converts or len(moved) != 2 or case.spec["from"] not in (*FLOATS, "1"):
+    name = {"1": "int8", "2": "float16", "4": "float32"}.get(case.spec["from"])
+    if padded or case.converts or len(moved) != 2 or name is None:
         raise NoSuchMove  # those transposes swap two dimensions
-    name = FLOATS.get(case.spec["from"], "int8")
     count = int(np.prod(sizes, dtype=np.int64))
     src = torch.from_numpy(case.elements(case.src, name)[:count].reshape(sizes)).to_mkldnn()
 
