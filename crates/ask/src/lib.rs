@@ -25,7 +25,7 @@ mod request;
 
 pub use explain::{Explanation, explain};
 pub use fault::Fault;
-pub use ops::{OPERATIONS, Operation};
+pub use ops::{MoveRequest, OPERATIONS, Operation};
 
 use fields::Fields;
 use request::Request;
@@ -56,20 +56,26 @@ fn write(out: &mut Vec<u8>, value: &Value) {
     serde_json::to_writer(out, value).expect("a value is JSON, and memory takes it");
 }
 
+/// The move that a request `move` describes; `op` may be left out.
+pub fn move_request(line: &str) -> Result<MoveRequest, Fault> {
+    ops::move_request(&request(line)?)
+}
+
 /// The `id` of a request and what came of it.
 fn respond(line: &str) -> (Value, Result<Value, Fault>) {
-    if line.trim_start().starts_with('{') {
-        return match serde_json::from_str::<Fields>(line) {
-            Ok(fields) => {
-                let id = fields.get("id").cloned().unwrap_or(Value::Null);
-                (id, ops::run(&Request::new(fields)))
-            }
-            Err(e) => (Value::Null, Err(Fault::json(&e))),
-        };
+    match request(line) {
+        Ok(request) => (request.id(), ops::run(&request)),
+        Err(fault) => (Value::Null, Err(fault)),
     }
-    let fault = match serde_json::from_str::<Value>(line) {
+}
+
+fn request(line: &str) -> Result<Request, Fault> {
+    if line.trim_start().starts_with('{') {
+        let fields = serde_json::from_str::<Fields>(line).map_err(|e| Fault::json(&e))?;
+        return Ok(Request::new(fields));
+    }
+    Err(match serde_json::from_str::<Value>(line) {
         Ok(other) => Fault::expected("a request", "an object {\"id\":.., \"op\":.., ..}", &other),
         Err(e) => Fault::json(&e),
-    };
-    (Value::Null, Err(fault))
+    })
 }

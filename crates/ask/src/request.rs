@@ -24,6 +24,10 @@ impl Request {
         Request { fields, used: RefCell::new(used) }
     }
 
+    pub(crate) fn id(&self) -> Value {
+        self.fields.get("id").cloned().unwrap_or(Value::Null)
+    }
+
     pub(crate) fn op(&self) -> Result<&str> {
         match self.fields.get("op") {
             Some(Value::String(op)) => Ok(op),

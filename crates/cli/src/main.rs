@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod bench;
 mod check;
 mod common;
 mod dma;
@@ -50,6 +51,8 @@ enum Command {
     Move(moves::Args),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
     Dma(dma::Args),
+    /// Measure moves beside plain copies, and beside other libraries
+    Bench(bench::Args),
     /// Answer JSON requests, one per line, from standard input
     Ask(ask::Args),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
             moves::run(args)
         }
         Command::Dma(args) => dma::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Ask(args) => ask::run(args),
     };
     match outcome {

@@ -137,6 +137,9 @@ fn bad_input_is_a_clear_error() {
         (vec!["presets", "zzz"], "no preset"),
         (vec!["ask", "/no/such/file"], "cannot read"),
         (vec!["fly"], "unrecognized subcommand"),
+        (vec!["bench", "moves", "zzz"], "no case has a name that holds `zzz`; the names are"),
+        (vec!["bench", "moves", "--threads", "0"], "0 is not in 1..=256"),
+        (vec!["bench", "moves", "--random", "0"], "measure 1 to 10000 pairs"),
     ] {
         let out = zellige(&args);
         let stderr = text(&out.stderr);
@@ -349,9 +352,102 @@ fn dma_names_both_sides() {
     assert_eq!(zellige(&["dma", "--size", "4", "--dtype", "float64"]).status.code(), Some(2));
 }
 
+/// A tiny move, measured in one round.
+const SMALL: &str =
+    r#"{"src":"S[(8,4):(4,1)]","dst":"S[(8,4):(1,8)]","shape":[8,4],"dtype":"float16"}"#;
+
+#[test]
+fn bench_measures_one_move() {
+    let small = ["bench", "moves", "--case", SMALL, "--rounds", "1"];
+    let out = stdout(&small);
+    assert_eq!(out.contains("A debug build: its figures mean nothing"), cfg!(debug_assertions));
+    for part in ["| case | goal | one thread |", "| 8x4 float16 |", "planning ", "for i in 4"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&[&small[..], &["--json", "--threads", "1"]].concat()))
+            .expect("JSON");
+    assert_eq!(json["debug_build"], cfg!(debug_assertions));
+    assert_eq!(json["rows"][0]["bytes"], 64);
+    assert!(json["rows"][0]["one_thread"]["ratio"].as_f64() > Some(0.0), "{json}");
+    assert!(json["rows"][0]["more_threads"].is_null(), "{json}");
+    assert!(json["planning_ns"].as_f64() > Some(0.0), "{json}");
+}
+
+#[test]
+fn bench_refuses_what_is_no_move() {
+    for (case, part) in [
+        ("{", "--case: the line is not JSON"),
+        ("[]", "must be an object"),
+        (r#"{"op":"dma"}"#, "`op` must be \"move\""),
+        (r#"{"dst":"S[4:1]","shape":[4],"dtype":"int8"}"#, "`src` is missing"),
+        (
+            r#"{"source":"S[4:1]","dst":"S[4:1]","shape":[4],"dtype":"int8"}"#,
+            "`src` is missing; unknown field `source`",
+        ),
+        (
+            r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[4],"dtype":"int8","goal":1}"#,
+            "unknown field `goal`",
+        ),
+        (r#"{"src":"S[4:1]","dst":"S[4:1","shape":[4],"dtype":"int8"}"#, "expected"),
+        (r#"{"src":"S[4:1]","dst":"S[4:0]","shape":[4],"dtype":"int8"}"#, "--case: "),
+        (r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[5],"dtype":"int8"}"#, "--case: "),
+        (r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[4],"dtype":"int4"}"#, "share bytes"),
+        (
+            r#"{"src":"S[17179869184:1]","dst":"S[17179869184:1]","shape":[17179869184],"dtype":"int8"}"#,
+            "may touch at most",
+        ),
+    ] {
+        let out = zellige(&["bench", "moves", "--case", case, "--rounds", "1"]);
+        let stderr = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{case}: {stderr}");
+        assert!(stderr.contains(part), "{case}: {stderr}");
+        assert!(out.stdout.is_empty(), "{case}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn bench_names_peers_that_are_not_installed() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = |python: &std::path::Path| {
+        Command::new(env!("CARGO_BIN_EXE_zellige"))
+            .args(["bench", "moves", "--case", SMALL, "--rounds", "1", "--peers"])
+            .env("ZELLIGE_PYTHON", python)
+            .output()
+            .expect("the program starts")
+    };
+    let out = bench(std::path::Path::new("/no/such/python"));
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("cannot start `/no/such/python`"), "{}", text(&out.stderr));
+    // Something that answers as the script does where only numpy is installed.
+    let dir = std::env::temp_dir().join(format!("zellige-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let python = dir.join("python");
+    let write = |script: &str| {
+        std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).expect("written");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&python, executable).expect("executable");
+    };
+    write(
+        r#"echo '{"numpy":"2.4","torch":"not installed"}'; read -r case
+        echo '{"copy":1e-6,"peers":{"numpy":4e-6,"torch":"not installed","jax":"not installed"}}'"#,
+    );
+    let out = bench(&python);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let table = text(&out.stdout);
+    assert!(table.contains("| 0.25 | 0.25 | not installed | - | not installed | - |"), "{table}");
+    assert!(table.contains("numpy 2.4, torch not installed"), "{table}");
+    write("echo '{}'");
+    let out = bench(&python);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("stopped"), "{}", text(&out.stderr));
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
+
 #[test]
 fn help_has_examples() {
-    for command in ["show", "map", "check", "move", "dma", "presets", "ask"] {
+    for command in ["show", "map", "check", "move", "dma", "presets", "bench", "ask"] {
         let help = stdout(&[command, "--help"]);
         assert!(
             help.contains("Examples:") && help.contains(&format!("zellige {command}")),

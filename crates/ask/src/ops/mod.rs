@@ -7,6 +7,9 @@ mod proof;
 mod spyre;
 mod view;
 
+pub use moves::MoveRequest;
+pub(crate) use moves::request as move_request;
+
 use crate::{Fault, request::Request};
 use serde_json::{Value, json};
 

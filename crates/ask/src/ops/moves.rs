@@ -5,7 +5,7 @@ use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_float::{Loss, losses};
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_layout::{Dtype, Layout, StickLayout, Strided};
 use zellige_movement::{Direction, Dtypes, Padding, Plan, Transfer};
 
 fn too_many(plan: &Plan) -> Result<(), Fault> {
@@ -72,13 +72,52 @@ fn padding(r: &Request) -> Result<Padding, Fault> {
     }
 }
 
-pub(super) fn plan(r: &Request) -> Answer {
+/// One move as a request writes it.
+#[derive(Debug, Clone)]
+pub struct MoveRequest {
+    /// Where the elements are.
+    pub src: Layout,
+    /// Where they go.
+    pub dst: Layout,
+    /// The logical shape of both.
+    pub shape: Vec<i64>,
+    /// The element type.
+    pub dtype: Dtype,
+    /// The element type at the destination, where it is another one.
+    pub to_dtype: Option<Dtype>,
+    /// What becomes of padding.
+    pub padding: Padding,
+}
+
+fn read(r: &Request) -> Result<MoveRequest, Fault> {
     let shape = r.ints("shape")?;
     let src = r.lower("src", &r.parsed("src")?, Some(&shape))?;
     let dst = r.lower("dst", &r.parsed("dst")?, Some(&shape))?;
     let dtype = r.dtype()?;
     let to_dtype = r.opt_str("to_dtype")?.map(Dtype::from_name).transpose()?;
     let padding = padding(r)?;
+    Ok(MoveRequest { src, dst, shape, dtype, to_dtype, padding })
+}
+
+/// Reads the fields of the request `move` for a caller that does more with it than plan it.
+pub(crate) fn request(r: &Request) -> Result<MoveRequest, Fault> {
+    let fields = "src, dst, shape, dtype, to_dtype?, fill?";
+    let wrong_op = match r.get("op") {
+        None => None,
+        Some(v) if v.as_str() == Some("move") => None,
+        Some(other) => Some(Fault::expected("`op`", "\"move\", or left out", other)),
+    };
+    let found = wrong_op.map_or_else(|| read(r), Err);
+    match &found {
+        Ok(_) => r.finish()?,
+        Err(fault) if fault.kind == "bad_request" => r.misspelt(fields, fault)?,
+        Err(_) => {}
+    }
+    found
+}
+
+pub(super) fn plan(r: &Request) -> Answer {
+    let MoveRequest { src, dst, shape, dtype, to_dtype, padding } = read(r)?;
     let written = to_dtype.unwrap_or(dtype);
     let refused = |field: &str, message: String| Fault {
         kind: "bad_request",

@@ -1,0 +1,136 @@
+//! What is counted.
+
+use anyhow::{Result, bail};
+use std::hint::black_box;
+use zellige_bench::moves::layouts::{permuted, row_major, sticks, sticks_in_order};
+use zellige_bench::moves::{Case, Elements};
+use zellige_float::Format;
+use zellige_layout::{Dtype, Layout, Swizzle, TileLayout};
+use zellige_movement::{Buffer, Fill, Mover, Plan};
+
+/// Every case, in the order of the record.
+pub(crate) const NAMES: &[&str] = &[
+    "to sticks 1024x1024 f16",
+    "to sticks, streamed 2048x2048 f16",
+    "to sticks, padded 1023x1025 f16",
+    "to sticks 1024x1024 f32 -> f16",
+    "from sticks 1024x1024 f16",
+    "restickify 1024x1024 f16",
+    "transpose 1024x1024 int8",
+    "transpose 1024x1024 f16",
+    "transpose 1024x1024 f32",
+    "transpose 512x512 f64",
+    "permute (4,2,0,1,3) 8x12x16x20x24 f32",
+    "128-byte swizzle 1024x1024 f16",
+    "planning, 6-D to sticks, padded, 100 times",
+    "planned call of an 8x4 transpose, 1000 times",
+];
+
+/// The function that callgrind collects in; not inlined, so that it has a name there.
+#[inline(never)]
+fn counted(work: &mut dyn FnMut()) {
+    work();
+}
+
+pub(crate) fn run(name: &str) -> Result<()> {
+    match name {
+        "planning, 6-D to sticks, padded, 100 times" => planning(),
+        "planned call of an 8x4 transpose, 1000 times" => calls()?,
+        _ => {
+            let Some(case) = case(name) else {
+                bail!("no case `{name}`; the cases are\n  {}", NAMES.join("\n  "));
+            };
+            let (_, mover) = case.mover()?;
+            let from = Buffer::zeroed(mover.src_bytes());
+            let mut to = Buffer::zeroed(mover.dst_bytes());
+            let fill = vec![0; case.elements.widths().1];
+            let mut outcome = Ok(());
+            counted(&mut || outcome = mover.run(&from, &mut to, Some(&fill), 1));
+            outcome?;
+        }
+    }
+    Ok(())
+}
+
+fn case(name: &str) -> Option<Case> {
+    let half = Elements::Plain(2);
+    let f16 = |size: &[i64]| sticks(size, Dtype::Float16);
+    let size = [1024, 1024];
+    let (elements, shape, src, dst): (Elements, Vec<i64>, Layout, Layout) = match name {
+        "to sticks 1024x1024 f16" => (half, size.into(), row_major(&size), f16(&size)),
+        "to sticks, streamed 2048x2048 f16" => {
+            let size = [2048, 2048];
+            (half, size.into(), row_major(&size), f16(&size))
+        }
+        "to sticks, padded 1023x1025 f16" => {
+            let size = [1023, 1025];
+            (half, size.into(), row_major(&size), f16(&size))
+        }
+        "to sticks 1024x1024 f32 -> f16" => {
+            let narrowed = Elements::Convert(Format::F32, Format::F16);
+            (narrowed, size.into(), row_major(&size), f16(&size))
+        }
+        "from sticks 1024x1024 f16" => (half, size.into(), f16(&size), row_major(&size)),
+        "restickify 1024x1024 f16" => {
+            let on_dim_0 = sticks_in_order(&size, Dtype::Float16, &[1, 0]);
+            (half, size.into(), f16(&size), on_dim_0)
+        }
+        "transpose 1024x1024 int8" => transpose(1, &size),
+        "transpose 1024x1024 f16" => transpose(2, &size),
+        "transpose 1024x1024 f32" => transpose(4, &size),
+        "transpose 512x512 f64" => transpose(8, &[512, 512]),
+        "permute (4,2,0,1,3) 8x12x16x20x24 f32" => {
+            let size = [8, 12, 16, 20, 24];
+            let dst = permuted(&size, &[4, 2, 0, 1, 3]);
+            (Elements::Plain(4), size.into(), row_major(&size), dst)
+        }
+        "128-byte swizzle 1024x1024 f16" => {
+            let mode = Swizzle::mode(128, 16).ok()?;
+            let swizzled = Layout::swizzled(mode, TileLayout::row_major(&size).ok()?).ok()?;
+            (half, size.into(), row_major(&size), swizzled)
+        }
+        _ => return None,
+    };
+    Some(Case { name: name.into(), goal: None, elements, shape, src, dst, fill: Fill::Padding })
+}
+
+fn transpose(width: usize, size: &[i64]) -> (Elements, Vec<i64>, Layout, Layout) {
+    (Elements::Plain(width), size.into(), row_major(size), permuted(size, &[1, 0]))
+}
+
+fn planning() {
+    let size = [2, 3, 4, 5, 6, 100];
+    let (src, dst) = (row_major(&size), sticks(&size, Dtype::Float16));
+    counted(&mut || {
+        for _ in 0..100 {
+            let plan = Plan::between(black_box(&src), &dst, &size, Fill::Padding);
+            drop(black_box(plan));
+        }
+    });
+}
+
+fn calls() -> Result<()> {
+    let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
+    let mover = Mover::new(&Plan::between(&src, &dst, &[8, 4], Fill::Leave)?, 2)?;
+    let (from, mut to) = (Buffer::zeroed(64), Buffer::zeroed(64));
+    let mut outcome = Ok(());
+    counted(&mut || {
+        for _ in 0..1000 {
+            outcome = mover.run(black_box(&from), &mut to, None, 1);
+        }
+    });
+    Ok(outcome?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_runs() {
+        for name in NAMES {
+            run(name).expect(name);
+        }
+        assert!(run("nothing").is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The cases of the table.
+
+use super::layouts::{permuted, row_major, sticks, sticks_in_order};
+use super::{Case, Elements};
+use zellige_float::Format;
+use zellige_layout::{Dtype, Iter, Layout, Swizzle, TileLayout};
+use zellige_movement::Fill;
+
+const SQUARE: [i64; 2] = [4096, 4096];
+const BIG: [i64; 2] = [8192, 8192];
+const HALF: Elements = Elements::Plain(2);
+const SINGLE: Elements = Elements::Plain(4);
+const NARROWED: Elements = Elements::Convert(Format::F32, Format::F16);
+
+/// Every case, in the order of the table.
+pub fn cases() -> Vec<Case> {
+    let mut list = List(Vec::new());
+    list.sticks();
+    list.transposes();
+    list.permutes();
+    list.images();
+    let tile = TileLayout::row_major(&SQUARE).expect("a layout");
+    let mode = Swizzle::mode(128, 16).expect("a mode");
+    let swizzled = Layout::swizzled(mode, tile).expect("a layout");
+    let from = row_major(&SQUARE);
+    list.add("128-byte swizzle 4096x4096 f16", 0.95, HALF, &SQUARE, from, swizzled);
+    list.0
+}
+
+struct List(Vec<Case>);
+
+impl List {
+    /// A goal of zero is none.
+    fn add(
+        &mut self,
+        name: &str,
+        goal: f64,
+        elements: Elements,
+        shape: &[i64],
+        src: Layout,
+        dst: Layout,
+    ) {
+        let goal = (goal > 0.0).then_some(goal);
+        let (name, shape) = (name.into(), shape.to_vec());
+        self.0.push(Case { name, goal, elements, shape, src, dst, fill: Fill::Padding });
+    }
+
+    fn sticks(&mut self) {
+        let f16 = |size: &[i64]| sticks(size, Dtype::Float16);
+        let on_dim_0 = |size: &[i64]| sticks_in_order(size, Dtype::Float16, &[1, 0]);
+        for (name, goal, size) in [
+            ("to sticks 4096x4096 f16", 0.95, vec![4096i64, 4096]),
+            ("to sticks 16384x4096 f16", 0.95, vec![16384, 4096]),
+            ("to sticks 128x256x512 f16", 0.95, vec![128, 256, 512]),
+            ("to sticks 8x32x2048x128 f16", 0.95, vec![8, 32, 2048, 128]),
+            ("to sticks 4x8x16x128x256 f16", 0.95, vec![4, 8, 16, 128, 256]),
+            ("to sticks, padded 4095x4097 f16", 0.92, vec![4095, 4097]),
+            ("to sticks, in cache 1000x200 f16", 0.85, vec![1000, 200]),
+            ("to sticks, in cache 5x100x150 f16", 0.85, vec![5, 100, 150]),
+        ] {
+            self.add(name, goal, HALF, &size, row_major(&size), f16(&size));
+        }
+        self.add(
+            "from sticks 4096x4096 f16",
+            0.90,
+            HALF,
+            &SQUARE,
+            f16(&SQUARE),
+            row_major(&SQUARE),
+        );
+        for (name, size) in [
+            ("to sticks 4096x4096 f32 -> f16", [4096, 4096]),
+            ("to sticks 16384x4096 f32 -> f16", [16384, 4096]),
+            ("to sticks, padded f32 -> f16", [4095, 4097]),
+        ] {
+            self.add(name, 0.90, NARROWED, &size, row_major(&size), f16(&size));
+        }
+        for (name, size) in
+            [("restickify 4096x4096 f16", SQUARE), ("restickify 8192x8192 f16", BIG)]
+        {
+            self.add(name, 0.85, HALF, &size, f16(&size), on_dim_0(&size));
+        }
+        let name = "to sticks on dim 0, 4096x4096 f16";
+        self.add(name, 0.75, HALF, &SQUARE, row_major(&SQUARE), on_dim_0(&SQUARE));
+    }
+
+    fn transposes(&mut self) {
+        for (name, goal, elements, size) in [
+            ("transpose 4096x4096 f16", 0.70, HALF, SQUARE),
+            ("transpose 8192x8192 f16", 0.70, HALF, BIG),
+            ("transpose 4096x4096 f32", 0.80, SINGLE, SQUARE),
+            ("transpose 8192x8192 f32", 0.80, SINGLE, BIG),
+            ("transpose 4096x4096 int8", 0.0, Elements::Plain(1), SQUARE),
+            ("transpose 2048x2048 f64", 0.0, Elements::Plain(8), [2048, 2048]),
+            ("transpose 2048x1024 complex128", 0.0, Elements::Plain(16), [2048, 1024]),
+            ("transpose 64x64 f16, in cache", 0.0, HALF, [64, 64]),
+        ] {
+            self.add(name, goal, elements, &size, row_major(&size), permuted(&size, &[1, 0]));
+        }
+    }
+
+    fn permutes(&mut self) {
+        for (name, goal, elements, n, perm) in [
+            ("permute (0,2,1) 512^3 f16", 0.75, HALF, 512, [0, 2, 1]),
+            ("permute (2,1,0) 512^3 f16", 0.60, HALF, 512, [2, 1, 0]),
+            ("permute (1,2,0) 512^3 f16", 0.75, HALF, 512, [1, 2, 0]),
+            ("permute (0,2,1) 256^3 f32", 0.80, SINGLE, 256, [0, 2, 1]),
+            ("permute (2,1,0) 256^3 f32", 0.65, SINGLE, 256, [2, 1, 0]),
+            ("permute (1,2,0) 256^3 f32", 0.80, SINGLE, 256, [1, 2, 0]),
+        ] {
+            let size = [n, n, n];
+            self.add(name, goal, elements, &size, row_major(&size), permuted(&size, &perm));
+        }
+        let five = [16, 24, 32, 40, 48];
+        for (name, width, perm) in [
+            ("permute (4,3,2,1,0) 16x24x32x40x48 int8", 1, [4, 3, 2, 1, 0]),
+            ("permute (4,2,0,1,3) 16x24x32x40x48 f16", 2, [4, 2, 0, 1, 3]),
+            ("permute (2,4,1,3,0) 16x24x32x40x48 f32", 4, [2, 4, 1, 3, 0]),
+            ("permute (3,0,4,1,2) 16x24x32x40x48 f64", 8, [3, 0, 4, 1, 2]),
+            ("permute (1,3,0,2,4) 16x24x32x40x48 f32", 4, [1, 3, 0, 2, 4]),
+        ] {
+            let elements = Elements::Plain(width);
+            self.add(name, 0.0, elements, &five, row_major(&five), permuted(&five, &perm));
+        }
+    }
+
+    fn images(&mut self) {
+        let image = [32, 256, 56, 56];
+        let nhwc = || permuted(&image, &[0, 2, 3, 1]);
+        let nchw = || row_major(&image);
+        self.add("NCHW -> NHWC 32x256x56x56 f32", 0.88, SINGLE, &image, nchw(), nhwc());
+        self.add("NHWC -> NCHW 32x256x56x56 f32", 0.88, SINGLE, &image, nhwc(), nchw());
+        self.add("NCHW -> NHWC 32x256x56x56 f16", 0.70, HALF, &image, nchw(), nhwc());
+        let blocked = TileLayout::of(vec![
+            Iter::mem(32, 256 * 3136),
+            Iter::mem(16, 16 * 3136),
+            Iter::mem(16, 1),
+            Iter::mem(3136, 16),
+        ]);
+        let blocked = blocked.expect("a layout").into();
+        self.add("NCHW -> nChw16c f32", 0.95, SINGLE, &image, nchw(), blocked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_plan_and_a_name_of_its_own() {
+        let cases = cases();
+        for (i, case) in cases.iter().enumerate() {
+            assert!(case.mover().is_ok(), "{}", case.name);
+            assert!(cases[..i].iter().all(|other| other.name != case.name), "{}", case.name);
+        }
+    }
+}

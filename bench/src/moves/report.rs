@@ -1,0 +1,193 @@
+//! The Markdown tables.
+
+use super::{Case, CaseError, Options, Overhead, PEERS, Peer, Row, SLOWER};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// What a debug build says before any figure.
+pub const DEBUG: &str =
+    "A debug build: its figures mean nothing. Measure with `cargo run --release`.";
+
+/// The head of the table of cases.
+pub fn header(options: Options, peers: bool) -> String {
+    let mut columns = vec!["case".into(), "goal".into(), "one thread".into(), "GB/s".into()];
+    match options.threads {
+        0 | 1 => columns.push("best copy GB/s".into()),
+        n => {
+            let threads = if n == 2 { "two threads".into() } else { format!("{n} threads") };
+            columns.push(threads.clone());
+            columns.push(format!("best copy GB/s, one / {threads}"));
+        }
+    }
+    if peers {
+        columns.push("best peer".into());
+        columns.extend(PEERS.iter().map(ToString::to_string));
+    }
+    let rule = "---:|".repeat(columns.len() - 1);
+    format!("| {} |\n|---|{rule}", columns.join(" | "))
+}
+
+/// One line of the table of cases.
+pub fn line(row: &Row) -> String {
+    let f = &row.figures;
+    let mut cells = vec![
+        row.name.clone(),
+        row.goal.map_or(String::new(), |goal| format!("{goal:.2}")),
+        format!("{:.2}", f.ratio()),
+        format!("{:.1}", f.rate(f.one)),
+    ];
+    match f.many {
+        None => cells.push(format!("{:.1}", f.rate(f.copy_one))),
+        Some((seconds, copy)) => {
+            cells.push(format!("{:.2}", copy / seconds));
+            cells.push(format!("{:.1} / {:.1}", f.rate(f.copy_one), f.rate(copy)));
+        }
+    }
+    if let Some(answer) = &row.answer {
+        let ratio = |seconds: f64| match answer.copy {
+            Some(copy) => format!("{:.2}", copy / seconds),
+            None => String::new(),
+        };
+        cells.push(answer.best().map_or("-".into(), |(_, seconds)| ratio(seconds)));
+        cells.extend(answer.peers.iter().map(|peer| match peer {
+            Peer::Seconds(seconds) => ratio(*seconds),
+            Peer::Not(why) => why.replace('|', "/"),
+        }));
+    }
+    format!("| {} |", cells.join(" | "))
+}
+
+/// What stands below a table with peers: what was measured, and what was not.
+pub fn peer_notes(versions: &Value) -> String {
+    let versions = versions.as_object().into_iter().flatten();
+    let installed: Vec<String> = versions
+        .map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("unknown")))
+        .collect();
+    format!(
+        "\nPeers: {}. One thread each; a ratio is to the best plain copy in their own process.\n\
+         `-`: the peer has no such move (torch: negative strides; torch.compile and JAX: moves that \
+         are no pad, reshape and transpose; oneDNN, through torch: other than swaps of two \
+         dimensions).\n\
+         HPTT is not measured: PyPI has no usable package of it. ndarray is not measured.\n",
+        installed.join(", ")
+    )
+}
+
+/// The table of what a move costs before its first byte.
+pub fn overhead(lines: &[Overhead]) -> String {
+    let mut out = String::from("\n| overhead | goal | median |\n|---|---:|---:|\n");
+    for line in lines {
+        let _ = writeln!(out, "| {} | {} | {} |", line.name, time(line.goal), time(line.median));
+    }
+    out
+}
+
+/// A time in nanoseconds, for readers.
+pub fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 999.5 => format!("{ns:.0} ns"),
+        ns if ns < 999_500.0 => format!("{:.1} us", ns / 1e3).replace(".0 ", " "),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+/// The head of the table of random pairs.
+pub fn random_header() -> String {
+    "| pair | of a copy | GB/s | ms | numpy ms | torch ms | times the best |\n\
+     |---|---:|---:|---:|---:|---:|---:|"
+        .into()
+}
+
+/// One line of the table of random pairs.
+pub fn random_line(row: &Row) -> String {
+    let f = &row.figures;
+    let peer = |i: usize| match row.answer.as_ref().map(|a| &a.peers[i]) {
+        None => String::new(),
+        Some(Peer::Seconds(s)) => format!("{:.3}", s * 1e3),
+        Some(Peer::Not(why)) => why.replace('|', "/"),
+    };
+    format!(
+        "| {} | {:.2} | {:.1} | {:.3} | {} | {} | {} |",
+        row.name,
+        f.ratio(),
+        f.rate(f.one),
+        f.one * 1e3,
+        peer(0),
+        peer(1),
+        row.beside_best().map_or(String::new(), |x| format!("{x:.2}"))
+    )
+}
+
+/// The line of a random pair that is not moved.
+pub fn random_refused(case: &Case, why: &CaseError) -> String {
+    format!("| {} | not moved: {} | | | | | |", case.name, why.to_string().replace('|', "/"))
+}
+
+/// How many pairs are slower than the best peer allows, and the plans of the worst.
+pub fn random_summary(rows: &[Row], refused: usize) -> String {
+    let mut beside: Vec<(f64, &Row)> =
+        rows.iter().filter_map(|row| row.beside_best().map(|x| (x, row))).collect();
+    let refused = match refused {
+        0 => String::new(),
+        n => format!("\n{n} of {} pairs are not moved.\n", rows.len() + n),
+    };
+    if beside.is_empty() {
+        return refused;
+    }
+    beside.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let slower = beside.iter().filter(|(x, _)| *x > SLOWER).count();
+    let middle = beside[beside.len() / 2].0;
+    let mut out = format!(
+        "{refused}\n{slower} of {} pairs take more than {SLOWER} times as long as the best of numpy and \
+         torch; the middle pair takes {middle:.2}.\n",
+        beside.len()
+    );
+    for (x, row) in beside.iter().filter(|(x, _)| *x > SLOWER).take(10) {
+        let _ = writeln!(out, "\n{x:.2} times: {}", row.name);
+        if let Some(request) = &row.request {
+            let _ = writeln!(out, "    --case '{request}'");
+        }
+        for line in row.plan.lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answer, Figures};
+    use super::*;
+
+    fn example(one: f64, peers: Vec<Peer>) -> Row {
+        let figures = Figures { bytes: 1_000_000, one, copy_one: 1e-4, many: None };
+        let answer = Some(Answer { copy: Some(1e-4), peers });
+        let (name, plan, request) = ("a".into(), "for i".into(), None);
+        Row { name, goal: Some(0.9), request, plan, figures, answer }
+    }
+
+    #[test]
+    fn a_row_has_as_many_cells_as_the_header_and_names_what_is_missing() {
+        let mut peers = vec![Peer::Not("not installed".into()); PEERS.len()];
+        peers[0] = Peer::Seconds(4e-4);
+        let row = example(2e-4, peers);
+        let options = Options { rounds: 1, threads: 1, round_bytes: 1 };
+        let cells = |line: &str| line.matches('|').count();
+        let line = line(&row);
+        assert_eq!(header(options, true).lines().map(cells).max(), Some(cells(&line)));
+        assert!(line.starts_with("| a | 0.90 | 0.50 | 10.0 | 20.0 | 0.25 | 0.25 |"), "{line}");
+        assert!(line.contains("not installed"), "{line}");
+    }
+
+    #[test]
+    fn pairs_slower_than_the_best_peer_are_counted_and_shown() {
+        let rows = [2e-4, 4.1e-4, 8e-4].map(|one| {
+            let mut peers = vec![Peer::Not("-".into()); PEERS.len()];
+            peers[1] = Peer::Seconds(4e-4);
+            example(one, peers)
+        });
+        let text = random_summary(&rows, 0);
+        assert!(text.contains("1 of 3 pairs"), "{text}");
+        assert!(text.contains("2.00 times: a\n    for i"), "{text}");
+    }
+}

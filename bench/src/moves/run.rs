@@ -1,0 +1,169 @@
+//! The harness: a move and plain copies take turns on the same buffers.
+
+use super::{Case, CaseError, Elements};
+use std::cell::RefCell;
+use std::time::Instant;
+use zellige_layout::TileLayout;
+use zellige_movement::{Buffer, Fill, Mover, Plan};
+
+/// How to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Rounds that count; one more before them warms up.
+    pub rounds: usize,
+    /// Threads beside one; 1 measures one thread only.
+    pub threads: usize,
+    /// Bytes of a round: a small move is called often enough to dwarf the clock.
+    pub round_bytes: usize,
+}
+
+/// Median seconds of one call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Bytes that the plain copy copies: half of what the move reads and writes.
+    pub bytes: usize,
+    /// The move on one thread.
+    pub one: f64,
+    /// The best plain copy on one thread (`memcpy`, or our streaming copy).
+    pub copy_one: f64,
+    /// The move and the best copy on as many threads as asked for, if those are more.
+    pub many: Option<(f64, f64)>,
+}
+
+impl Figures {
+    /// The move beside the copy, on one thread.
+    pub fn ratio(&self) -> f64 {
+        self.copy_one / self.one
+    }
+
+    /// Gigabytes read and written a second by something that took so long.
+    #[allow(clippy::cast_precision_loss, reason = "a case is far below 2^53 bytes")]
+    pub fn rate(&self, seconds: f64) -> f64 {
+        2.0 * self.bytes as f64 / seconds / 1e9
+    }
+}
+
+/// A case with its plan and its buffers.
+pub struct Prepared<'a> {
+    case: &'a Case,
+    plan: Plan,
+    mover: Mover,
+    copier: Mover,
+    from: Buffer,
+    to: RefCell<Buffer>,
+    fill: Vec<u8>,
+    bytes: usize,
+}
+
+impl<'a> Prepared<'a> {
+    /// Plans a case and fills its source.
+    pub fn new(case: &'a Case) -> Result<Prepared<'a>, CaseError> {
+        let (plan, mover) = case.mover()?;
+        let bytes = case.bytes(&plan);
+        let n = i64::try_from(bytes).map_err(|_| CaseError::TooLarge(bytes))?;
+        let line = TileLayout::row_major(&[n])?.into();
+        let copier = Mover::new(&Plan::between(&line, &line, &[n], Fill::Leave)?, 1)?;
+        let mut from = Buffer::zeroed(mover.src_bytes().max(bytes));
+        fill_source(&mut from, case.elements);
+        let mut to = Buffer::zeroed(mover.dst_bytes().max(bytes));
+        to.fill(1);
+        let fill = vec![0u8; case.elements.widths().1];
+        Ok(Prepared { case, plan, mover, copier, from, to: RefCell::new(to), fill, bytes })
+    }
+
+    /// The plan that is measured.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The case that is measured.
+    pub fn case(&self) -> &Case {
+        self.case
+    }
+
+    fn run(&self, threads: usize) {
+        let fill = Some(self.fill.as_slice());
+        self.mover.run(&self.from, &mut self.to.borrow_mut(), fill, threads).expect("long enough");
+    }
+
+    fn copy(&self, threads: usize) {
+        self.copier.run(&self.from, &mut self.to.borrow_mut(), None, threads).expect("long enough");
+    }
+
+    /// A checksum of the destination after one move: what a peer has to arrive at.
+    pub fn checksum(&self) -> u32 {
+        self.to.borrow_mut().fill(1);
+        self.run(1);
+        crc32fast::hash(&self.to.borrow()[..self.mover.dst_bytes()])
+    }
+
+    /// The lengths of both buffers.
+    pub fn lengths(&self) -> (usize, usize) {
+        (self.mover.src_bytes(), self.mover.dst_bytes())
+    }
+
+    /// Median times of the move and of plain copies, in turns.
+    pub fn measure(&self, options: Options) -> Figures {
+        let reps = (options.round_bytes / self.bytes.max(1)).clamp(1, 20_000);
+        let many = options.threads;
+        let mut move_one = || self.run(1);
+        let mut copy_one = || self.copy(1);
+        let mut memcpy = || {
+            let bytes = self.bytes;
+            self.to.borrow_mut()[..bytes].copy_from_slice(&self.from[..bytes]);
+        };
+        let mut move_many = || self.run(many);
+        let mut copy_many = || self.copy(many);
+        let mut things: Vec<&mut dyn FnMut()> =
+            vec![&mut move_one, &mut copy_one, &mut memcpy, &mut move_many, &mut copy_many];
+        things.truncate(if many > 1 { 5 } else { 3 });
+        let medians = turns(reps, options.rounds, &mut things);
+        let copy_one = medians[1].min(medians[2]);
+        Figures {
+            bytes: self.bytes,
+            one: medians[0],
+            copy_one,
+            many: (many > 1).then(|| (medians[3], medians[4].min(copy_one))),
+        }
+    }
+}
+
+/// Bytes that every peer can make again. Sources of conversions hold plain fractions: subnormal
+/// numbers would time a slow path of other libraries.
+fn fill_source(from: &mut [u8], elements: Elements) {
+    if let Elements::Convert(zellige_float::Format::F32, _) = elements {
+        for (i, element) in from.chunks_exact_mut(4).enumerate() {
+            let step = u16::try_from((i * 31) % 2048).expect("below 2048");
+            element.copy_from_slice(&(f32::from(step) / 1024.0 - 1.0).to_le_bytes());
+        }
+        return;
+    }
+    for (i, b) in from.iter_mut().enumerate() {
+        *b = (i * 31 + i / 64).to_le_bytes()[0] & 0x3f;
+    }
+}
+
+/// The middle of some times, of which there is at least one.
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// The median seconds of one call of each of several things, taken in turns.
+#[allow(clippy::cast_precision_loss, reason = "at most 20,000 calls")]
+fn turns(reps: usize, rounds: usize, things: &mut [&mut dyn FnMut()]) -> Vec<f64> {
+    let mut times = vec![Vec::new(); things.len()];
+    for round in 0..=rounds.max(1) {
+        for (thing, times) in things.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            for _ in 0..reps {
+                thing();
+            }
+            // The first round warms up.
+            if round > 0 {
+                times.push(start.elapsed().as_secs_f64() / reps as f64);
+            }
+        }
+    }
+    times.into_iter().map(median).collect()
+}

@@ -1,0 +1,198 @@
+//! `zellige bench`
+
+use crate::common::print;
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige bench moves                           every case beside a plain copy
+  zellige bench moves transpose f32 --peers     cases whose name holds both words, and other libraries
+  zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Measure moves beside a plain copy of as many bytes
+    Moves(MovesArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+A ratio is the speed of the move beside that of the best plain copy of as many bytes in the same
+run. The peers are numpy, PyTorch, JAX and oneDNN, run by `python3` or by what ZELLIGE_PYTHON names;
+one that is not installed is named in the table.
+
+Examples:
+  zellige bench moves sticks padded
+  zellige bench moves --case '{\"src\":\"S[(64,64):(64,1)]\",\"dst\":\"S[(64,64):(1,64)]\",\"shape\":[64,64],\"dtype\":\"float16\"}'
+  ZELLIGE_PYTHON=.venv/bin/python zellige bench moves --peers
+  zellige bench moves --random 100 --seed 7 --peers --json")]
+struct MovesArgs {
+    /// Only cases whose name holds every word
+    words: Vec<String>,
+    /// Measure one move, written as the request `move` of `zellige ask`
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["words", "random"])]
+    case: Option<String>,
+    /// Measure so many random pairs of layouts over a megabyte
+    #[arg(long, value_name = "N", conflicts_with = "words")]
+    random: Option<usize>,
+    /// Which random pairs
+    #[arg(long, default_value_t = 1, requires = "random")]
+    seed: u64,
+    /// Measure the same in other libraries
+    #[arg(long)]
+    peers: bool,
+    /// Threads beside one
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Rounds whose median counts
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1001))]
+    rounds: u16,
+    /// Write JSON instead of Markdown
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let What::Moves(args) = &args.what;
+    match (&args.case, args.random) {
+        (Some(text), _) => one(args, text)?,
+        (None, Some(count)) => random(args, count)?,
+        (None, None) => table(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl MovesArgs {
+    fn options(&self) -> Options {
+        Options {
+            rounds: self.rounds.into(),
+            threads: self.threads.into(),
+            round_bytes: 50_000_000,
+        }
+    }
+
+    fn start_peers(&self) -> Result<Option<Peers>> {
+        Ok(if self.peers { Some(Peers::start()?) } else { None })
+    }
+
+    /// A line of text, unless JSON is written at the end.
+    fn say(&self, text: &str) -> Result<()> {
+        if self.json || text.is_empty() { Ok(()) } else { print(text) }
+    }
+
+    fn say_debug(&self) -> Result<()> {
+        if cfg!(debug_assertions) { self.say(&format!("{}\n\n", report::DEBUG)) } else { Ok(()) }
+    }
+
+    fn finish(&self, rows: &[Row], peers: Option<&Peers>, more: Value) -> Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        let mut value = json!({
+            "debug_build": cfg!(debug_assertions), "threads": self.threads, "rounds": self.rounds,
+            "versions": peers.map(|p| &p.versions), "rows": rows,
+        });
+        if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
+            value.extend(more);
+        }
+        print(&value.to_string())
+    }
+}
+
+/// The cases of the table, row by row as they are measured.
+fn table(args: &MovesArgs) -> Result<()> {
+    let all = moves::cases();
+    let wanted = |c: &&Case| args.words.iter().all(|w| c.name.contains(w.as_str()));
+    let cases: Vec<&Case> = all.iter().filter(wanted).collect();
+    if cases.is_empty() {
+        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        let words = args.words.join("`, `");
+        bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
+    }
+    let mut peers = args.start_peers()?;
+    args.say_debug()?;
+    args.say(&report::header(args.options(), args.peers))?;
+    let mut rows = Vec::new();
+    for case in cases {
+        let row = moves::row(case, args.options(), peers.as_mut())?;
+        args.say(&report::line(&row))?;
+        rows.push(row);
+    }
+    if let Some(peers) = &peers {
+        args.say(&report::peer_notes(&peers.versions))?;
+    }
+    let overhead = if args.words.is_empty() { moves::overhead() } else { Vec::new() };
+    if !overhead.is_empty() {
+        args.say(&report::overhead(&overhead))?;
+    }
+    let lines = overhead
+        .iter()
+        .map(|o| json!({"name": o.name, "goal_ns": o.goal, "median_ns": o.median}))
+        .collect::<Vec<_>>();
+    args.finish(&rows, peers.as_ref(), json!({"overhead": lines}))
+}
+
+/// One move, with its plan and what planning takes.
+fn one(args: &MovesArgs, text: &str) -> Result<()> {
+    let request = zellige_ask::move_request(text).map_err(|fault| {
+        // The place is underlined where the fault is one of a layout's text.
+        let rendered = fault.witness["rendered"].as_str().map(|r| format!("\n{r}"));
+        anyhow!("--case: {}{}", fault.message, rendered.unwrap_or_default())
+    })?;
+    let case = Case::of_request(request).map_err(|e| anyhow!("--case: {e}"))?;
+    case.mover().map_err(|e| anyhow!("--case: {e}"))?;
+    let mut peers = args.start_peers()?;
+    let row = moves::row(&case, args.options(), peers.as_mut())?;
+    let planning = moves::planning(&case);
+    args.say_debug()?;
+    args.say(&format!("{}\n{}", report::header(args.options(), args.peers), report::line(&row)))?;
+    args.say(&format!("\nplanning {}\n{}", report::time(planning), row.plan))?;
+    if let Some(peers) = &peers {
+        args.say(&report::peer_notes(&peers.versions))?;
+    }
+    args.finish(&[row], peers.as_ref(), json!({"planning_ns": planning}))
+}
+
+/// Random pairs, and how many of them another library moves faster.
+fn random(args: &MovesArgs, count: usize) -> Result<()> {
+    if !(1..=10_000).contains(&count) {
+        bail!("--random {count}: measure 1 to 10000 pairs");
+    }
+    // Three passes of each, so a round may be shorter.
+    let options = Options { threads: 1, round_bytes: 12_000_000, ..args.options() };
+    let mut peers = args.start_peers()?;
+    args.say_debug()?;
+    args.say(&report::random_header())?;
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
+    for case in moves::random(count, args.seed) {
+        match moves::pair(&case, options, peers.as_mut()) {
+            Ok(row) => {
+                args.say(&report::random_line(&row))?;
+                rows.push(row);
+            }
+            // A pair without a plan is a result: it is shown, and the others are measured.
+            Err(Failure::Case(e)) => {
+                args.say(&report::random_refused(&case, &e))?;
+                refused.push(json!({"case": case.name, "why": e.to_string()}));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    args.say(&report::random_summary(&rows, refused.len()))?;
+    let beside = rows.iter().filter_map(Row::beside_best);
+    let slower = beside.filter(|x| *x > moves::SLOWER).count();
+    args.finish(
+        &rows,
+        peers.as_ref(),
+        json!({"seed": args.seed, "slower": slower, "refused": refused}),
+    )
+}
