@@ -55,7 +55,11 @@ pub(crate) use slice::{Binary, Unary, map1, map2, update1, update2};
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { f32::NAN } else { value }
+    // By the bits: a comparison of floats would let the compiler drop the selection, because it
+    // may take every NaN for the same.
+    let bits = value.to_bits();
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { 0x7fc0_0000 } else { bits })
 }
 
 /// `x` kept within `low..=high`; NaN stays NaN.
