@@ -12,8 +12,8 @@
 //! [`multiversion`] compiles each loop for AVX-512, AVX2 and the baseline and picks at run time.
 //!
 //! # Accuracy
-//! The doc comment of each function states the largest error found over every float32, in units in
-//! the last place (ulp) of the exact result.
+//! The doc comment of each function states a bound of its error in units in the last place (ulp) of
+//! the exact result, found by trying every 17th float32 (functions of two numbers: 200,000 pairs).
 
 #![allow(
     dead_code,
