@@ -12,8 +12,8 @@
 //! [`multiversion`] compiles each loop for AVX-512, AVX2 and the baseline and picks at run time.
 //!
 //! # Accuracy
-//! The doc comment of each function states the largest error found over every float32, in units in
-//! the last place (ulp) of the exact result.
+//! The doc comment of each function states a bound of its error in units in the last place (ulp) of
+//! the exact result, found by trying every 17th float32 (functions of two numbers: 200,000 pairs).
 
 #![allow(
     dead_code,
@@ -55,7 +55,11 @@ pub(crate) use slice::{Binary, Unary, map1, map2, update1, update2};
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { f32::NAN } else { value }
+    // By the bits: a comparison of floats would let the compiler drop the selection, because it
+    // may take every NaN for the same.
+    let bits = value.to_bits();
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { 0x7fc0_0000 } else { bits })
 }
 
 /// `x` kept within `low..=high`; NaN stays NaN.
