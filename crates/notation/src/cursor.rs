@@ -1,34 +1,47 @@
-//! A cursor over a text: the one lexer of every notation.
+//! A cursor over a text: the one lexer of every notation, and of other texts with diagnostics.
 
 use crate::Diagnostic;
 use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// A number with its place.
+/// Something read, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spanned<T> {
-    pub(crate) value: T,
-    pub(crate) span: Range<usize>,
+pub struct Spanned<T> {
+    /// What was read.
+    pub value: T,
+    /// Its bytes in the text.
+    pub span: Range<usize>,
 }
 
-pub(crate) struct Cursor<'a> {
+/// A place in a text. White space never matters; in a text with comments, neither does what follows
+/// `#` on a line.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
+    comments: bool,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0 }
+    /// The beginning of a text.
+    pub fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { text, at: 0, comments: false }
     }
 
-    pub(crate) fn at(&mut self) -> usize {
+    /// The beginning of a text with comments.
+    pub fn with_comments(text: &'a str) -> Cursor<'a> {
+        Cursor { text, at: 0, comments: true }
+    }
+
+    /// Where the next token begins.
+    pub fn at(&mut self) -> usize {
         self.skip_space();
         self.at
     }
 
     /// The end of what was read, white space not skipped.
-    pub(crate) fn here(&self) -> usize {
+    pub fn here(&self) -> usize {
         self.at
     }
 
@@ -37,20 +50,31 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_space(&mut self) {
-        let rest = self.rest();
-        if rest.bytes().next().is_none_or(|b| b.is_ascii_graphic()) {
-            return;
+        loop {
+            let rest = self.rest();
+            match rest.bytes().next() {
+                Some(b'#') if self.comments => self.at += rest.find('\n').unwrap_or(rest.len()),
+                None => return,
+                Some(b) if b.is_ascii_graphic() => return,
+                Some(_) => {
+                    let space = rest.len() - rest.trim_start().len();
+                    if space == 0 {
+                        return;
+                    }
+                    self.at += space;
+                }
+            }
         }
-        self.at += rest.len() - rest.trim_start().len();
     }
 
     /// The next character that is not white space.
-    pub(crate) fn peek(&mut self) -> Option<char> {
+    pub fn peek(&mut self) -> Option<char> {
         self.skip_space();
         self.rest().chars().next()
     }
 
-    pub(crate) fn eat(&mut self, c: char) -> bool {
+    /// Eats a character if it comes next.
+    pub fn eat(&mut self, c: char) -> bool {
         let found = self.peek() == Some(c);
         if found {
             self.at += c.len_utf8();
@@ -59,7 +83,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The span and the look of what comes next, for messages.
-    pub(crate) fn next_token(&mut self) -> (Range<usize>, String) {
+    pub fn next_token(&mut self) -> (Range<usize>, String) {
         self.skip_space();
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return (self.at..self.at, "the end".into()) };
@@ -74,7 +98,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A refusal at what comes next.
-    pub(crate) fn expected(&mut self, what: &str) -> Diagnostic {
+    pub fn expected(&mut self, what: &str) -> Diagnostic {
         let (span, found) = self.next_token();
         Diagnostic::syntax(
             span,
@@ -83,12 +107,13 @@ impl<'a> Cursor<'a> {
         )
     }
 
-    pub(crate) fn expect(&mut self, c: char, what: &str) -> Result<()> {
+    /// Eats a character or refuses what is there instead.
+    pub fn expect(&mut self, c: char, what: &str) -> Result<()> {
         if self.eat(c) { Ok(()) } else { Err(self.expected(&format!("`{c}` {what}"))) }
     }
 
     /// A signed 64-bit integer.
-    pub(crate) fn int(&mut self, what: &str) -> Result<Spanned<i64>> {
+    pub fn int(&mut self, what: &str) -> Result<Spanned<i64>> {
         self.skip_space();
         let start = self.at;
         let rest = self.rest();
@@ -109,7 +134,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An identifier.
-    pub(crate) fn word(&mut self) -> Option<Spanned<&'a str>> {
+    pub fn word(&mut self) -> Option<Spanned<&'a str>> {
         self.skip_space();
         let rest = self.rest();
         let first = rest.chars().next().filter(|c| c.is_alphabetic() || *c == '_')?;
@@ -124,8 +149,35 @@ impl<'a> Cursor<'a> {
         Some(Spanned { value: &self.text[span.clone()], span })
     }
 
+    /// An identifier of which dots may be part, as in the names of a model's parameters.
+    pub fn dotted(&mut self) -> Option<Spanned<&'a str>> {
+        let first = self.word()?;
+        let mut end = first.span.end;
+        while self.text[end..].starts_with('.') {
+            let tail = &self.text[end + 1..];
+            let len = tail.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(tail.len());
+            if len == 0 {
+                break;
+            }
+            end += 1 + len;
+        }
+        self.at = end;
+        let span = first.span.start..end;
+        Some(Spanned { value: &self.text[span.clone()], span })
+    }
+
+    /// Whether a word comes next, and a character after it.
+    pub fn follows(mut self, word: &str, then: char) -> bool {
+        self.eat_word(word) && self.peek() == Some(then)
+    }
+
+    /// Goes on from a later place, which something else has read up to.
+    pub fn skip_to(&mut self, at: usize) {
+        self.at = at.max(self.at).min(self.text.len());
+    }
+
     /// Eats a word if it is the one given.
-    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+    pub fn eat_word(&mut self, word: &str) -> bool {
         let before = self.at;
         if self.word().is_some_and(|w| w.value == word) {
             return true;
@@ -135,7 +187,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `[1, 2, 3]` or `(1, 2, 3)`, possibly empty.
-    pub(crate) fn int_list(&mut self, what: &str) -> Result<Spanned<Vec<i64>>> {
+    pub fn int_list(&mut self, what: &str) -> Result<Spanned<Vec<i64>>> {
         let start = self.at();
         let close = if self.eat('[') {
             ']'
@@ -160,7 +212,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Refuses anything left over.
-    pub(crate) fn finish(&mut self, what: &str) -> Result<()> {
+    pub fn finish(&mut self, what: &str) -> Result<()> {
         if self.peek().is_none() {
             return Ok(());
         }

@@ -25,7 +25,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A text that does not follow the grammar.
-    pub(crate) fn syntax(
+    pub fn syntax(
         span: Range<usize>,
         message: impl Into<String>,
         label: impl Into<String>,
@@ -41,7 +41,7 @@ impl Diagnostic {
     }
 
     /// A text that says something impossible.
-    pub(crate) fn meaning(span: Range<usize>, cause: Error) -> Diagnostic {
+    pub fn meaning(span: Range<usize>, cause: Error) -> Diagnostic {
         Diagnostic {
             id: "Z002",
             message: cause.to_string(),
@@ -52,11 +52,13 @@ impl Diagnostic {
         }
     }
 
-    pub(crate) fn id(self, id: &'static str) -> Diagnostic {
+    /// The same under another identifier.
+    pub fn id(self, id: &'static str) -> Diagnostic {
         Diagnostic { id, ..self }
     }
 
-    pub(crate) fn help(self, help: impl Into<String>) -> Diagnostic {
+    /// The same with a line about what would be accepted.
+    pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
@@ -69,9 +71,17 @@ impl Diagnostic {
     ///
     /// Of a long text only the surroundings of the place are shown, with `…` for the rest.
     pub fn render(&self, text: &str, color: bool) -> String {
-        let (shown, span) = excerpt(text, &self.span);
+        // Of a text of several lines, the one that the place begins in.
+        let floor = |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k));
+        let start = floor(self.span.start).unwrap_or(0);
+        let from = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let to = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let line = 1 + text[..start].matches('\n').count();
+        let place = start - from..self.span.end.clamp(start, to) - from;
+        let (shown, span) = excerpt(&text[from..to], &place);
         let mut group = Level::ERROR.primary_title(self.message.as_str()).id(self.id).element(
             Snippet::source(shown.as_str())
+                .line_start(line)
                 .annotation(AnnotationKind::Primary.span(span).label(self.label.as_str())),
         );
         if let Some(help) = &self.help {

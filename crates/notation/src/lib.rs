@@ -27,7 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod convert;
-mod cursor;
+pub mod cursor;
 mod diagnostic;
 pub mod json;
 mod notation;

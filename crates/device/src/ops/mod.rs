@@ -7,7 +7,7 @@ mod reduce;
 mod shape;
 
 use crate::error::{DeviceError, Result};
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, Meta};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -155,6 +155,14 @@ impl Op {
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Sizes and dtypes of its results.
+    ///
+    /// # Errors
+    /// Operands that it does not take.
+    pub fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        self.kernel().infer(inputs)
     }
 
     /// Every operation.

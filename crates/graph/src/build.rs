@@ -1,0 +1,264 @@
+//! Building a graph: every operation is checked when it is added.
+
+use crate::error::{GraphError, Result};
+use crate::graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
+use crate::view;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use zellige_device::{Meta, Op};
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// An operand as it is written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operand {
+    /// A tensor.
+    Tensor(TensorId),
+    /// A number.
+    Number(f64),
+}
+
+/// A graph that grows.
+#[derive(Debug, Default)]
+pub struct Builder {
+    name: String,
+    tensors: Vec<Tensor>,
+    nodes: Vec<Node>,
+    inputs: Vec<TensorId>,
+    by_name: HashMap<String, TensorId>,
+    constants: HashMap<(u64, Dtype), TensorId>,
+}
+
+impl Builder {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Builder {
+        Builder { name: name.into(), ..Builder::default() }
+    }
+
+    fn push(&mut self, tensor: Tensor) -> Result<TensorId> {
+        let id = TensorId(self.tensors.len());
+        if self.by_name.insert(tensor.name.clone(), id).is_some() {
+            let message = format!("the name `{}` is already taken", tensor.name);
+            return Err(GraphError::new("duplicate_name", message));
+        }
+        self.tensors.push(tensor);
+        Ok(id)
+    }
+
+    /// The number of a name.
+    pub fn id(&self, name: &str) -> Option<TensorId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A tensor from outside.
+    pub fn input(
+        &mut self,
+        name: &str,
+        size: &[i64],
+        dtype: Dtype,
+        role: Role,
+    ) -> Result<TensorId> {
+        Strided::contiguous(size)?;
+        zellige_device::host_format(dtype)?;
+        dtype.device_format()?;
+        let (name, size) = (name.to_string(), size.to_vec());
+        let id = self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None })?;
+        self.inputs.push(id);
+        Ok(id)
+    }
+
+    /// A number as a tensor of one element; equal ones are one.
+    pub fn constant(&mut self, value: f64, dtype: Dtype) -> Result<TensorId> {
+        let key = (value.to_bits(), dtype);
+        if let Some(id) = self.constants.get(&key) {
+            return Ok(*id);
+        }
+        let name = (0..)
+            .map(|k| format!("const{}", self.constants.len() + k))
+            .find(|n| !self.by_name.contains_key(n))
+            .expect("some name is free");
+        let def = Def::constant(value);
+        let id = self.push(Tensor { name, size: vec![], dtype, def, pin: None })?;
+        self.constants.insert(key, id);
+        Ok(id)
+    }
+
+    /// Adds an operation or a view and names its results.
+    ///
+    /// # Errors
+    /// Unknown operations, operands that do not fit, attributes of the wrong kind, the wrong number
+    /// of results. The operation is named by its first result.
+    pub fn op(
+        &mut self,
+        op: &str,
+        operands: &[Operand],
+        attributes: &Map<String, Value>,
+        results: &[&str],
+    ) -> Result<Vec<TensorId>> {
+        let what = format!("{} = {op}", results.first().copied().unwrap_or("_"));
+        self.add(op, operands, attributes, results).map_err(|e| e.of(what))
+    }
+
+    fn add(
+        &mut self,
+        op: &str,
+        operands: &[Operand],
+        attributes: &Map<String, Value>,
+        results: &[&str],
+    ) -> Result<Vec<TensorId>> {
+        if view::is_view(op) {
+            return self.view(op, operands, attributes, results).map(|id| vec![id]);
+        }
+        let attributes = attributes.clone();
+        let kernel = Op::new(op, &Value::Object(attributes.clone()))?;
+        // A number takes the dtype of its category, which never widens the tensors beside it.
+        let tensors = operands.iter().filter_map(|o| match o {
+            Operand::Tensor(t) => Some(self.tensors[t.0].dtype),
+            Operand::Number(_) => None,
+        });
+        let float =
+            tensors.clone().find(|d| zellige_device::host_format(*d).is_ok_and(|f| f.is_float()));
+        let mut inputs = Vec::with_capacity(operands.len());
+        for operand in operands {
+            inputs.push(match operand {
+                Operand::Tensor(t) => *t,
+                Operand::Number(v) => {
+                    let whole = v.fract() == 0.0 && float.is_none();
+                    let dtype = if whole { Dtype::Int64 } else { float.unwrap_or(Dtype::Float32) };
+                    self.constant(*v, dtype)?
+                }
+            });
+        }
+        let metas: Vec<Meta> = inputs
+            .iter()
+            .map(|t| &self.tensors[t.0])
+            .map(|t| Meta { size: t.size.clone(), dtype: t.dtype })
+            .collect();
+        let made = kernel.infer(&metas)?;
+        if made.len() != results.len() {
+            let message = format!("it has {} results, and {} are named", made.len(), results.len());
+            return Err(GraphError::new("bad_results", message));
+        }
+        let node = NodeId(self.nodes.len());
+        let mut outputs = Vec::with_capacity(made.len());
+        for (k, (meta, name)) in made.into_iter().zip(results).enumerate() {
+            let def = Def::Result(node, k);
+            let name = (*name).to_string();
+            outputs.push(self.push(Tensor {
+                name,
+                size: meta.size,
+                dtype: meta.dtype,
+                def,
+                pin: None,
+            })?);
+        }
+        let outputs_of = outputs.clone();
+        self.nodes.push(Node {
+            op: kernel,
+            attributes,
+            inputs,
+            outputs,
+            hint: Hint::new(),
+            at: None,
+        });
+        Ok(outputs_of)
+    }
+
+    fn view(
+        &mut self,
+        op: &str,
+        operands: &[Operand],
+        attributes: &Map<String, Value>,
+        results: &[&str],
+    ) -> Result<TensorId> {
+        let ([Operand::Tensor(of)], [name]) = (operands, results) else {
+            let message = "a view has one tensor as operand and one result";
+            return Err(GraphError::new("bad_operand", message));
+        };
+        let t = &self.tensors[of.0];
+        let (base, map) = match &t.def {
+            Def::View { base, map, .. } => (*base, map.clone()),
+            _ => (*of, Strided::contiguous(&t.size)?),
+        };
+        let dtype = t.dtype;
+        let made = (op.to_string(), *of, attributes.clone());
+        let (base, map) = match view::apply(op, &map, attributes)? {
+            Some(seen) => (base, seen),
+            None => {
+                // The elements have to be in row-major order first, as in PyTorch.
+                let copy = format!("{name}.copy");
+                let copied = self.add("clone", &[Operand::Tensor(*of)], &Map::new(), &[&copy])?[0];
+                let plain = Strided::contiguous(&self.tensors[copied.0].size)?;
+                let seen = view::apply(op, &plain, attributes)?;
+                let made = (op.to_string(), copied, attributes.clone());
+                let map = seen.ok_or_else(|| GraphError::new("bad_view", "it needs a copy"))?;
+                let size = map.size().to_vec();
+                let def = Def::View { base: copied, map, made };
+                return self.push(Tensor { name: (*name).into(), size, dtype, def, pin: None });
+            }
+        };
+        let size = map.size().to_vec();
+        let def = Def::View { base, map, made };
+        self.push(Tensor { name: (*name).to_string(), size, dtype, def, pin: None })
+    }
+
+    /// Pins the layout of a tensor.
+    ///
+    /// # Errors
+    /// Pins that do not fit the size, and pins on views, which lie as their base does.
+    pub fn pin(&mut self, id: TensorId, pin: Pin) -> Result<()> {
+        let t = &mut self.tensors[id.0];
+        let name = t.name.clone();
+        let bad = |message: String| GraphError::new("bad_pin", format!("`{name}`: {message}"));
+        if let Def::View { .. } = t.def {
+            return Err(bad("a view lies as its base does; pin that, or a clone".into()));
+        }
+        let rank = t.size.len();
+        let format = t.dtype.device_format()?;
+        match &pin {
+            Pin::Stick(d) if *d >= rank => {
+                return Err(bad(format!("there is no dimension {d}; it has {rank}")));
+            }
+            Pin::Stick(_) | Pin::Sparse => {}
+            Pin::Order(order) => {
+                StickLayout::with_dim_order_in(&t.size, None, format, order)?;
+            }
+            Pin::Layout(layout) => {
+                layout.with_host(&t.size, None)?.lower()?;
+            }
+        }
+        t.pin = Some(pin);
+        Ok(())
+    }
+
+    /// Says into how many slices the programmer wants the dimensions of an operation.
+    pub fn hint(&mut self, result: TensorId, hint: Hint) -> Result<()> {
+        let Def::Result(node, _) = self.tensors[result.0].def else {
+            let message = "only the result of an operation has a work division";
+            return Err(GraphError::new("bad_hint", message));
+        };
+        if let Some((dim, n)) = hint.iter().find(|(_, n)| *n == 0) {
+            return Err(GraphError::new("bad_hint", format!("{n} slices of `{dim}`; 1 or more")));
+        }
+        self.nodes[node.0].hint = hint;
+        Ok(())
+    }
+
+    /// Says where the model's source has an operation.
+    pub fn at(&mut self, result: TensorId, at: impl Into<String>) {
+        if let Def::Result(node, _) = self.tensors[result.0].def {
+            self.nodes[node.0].at = Some(at.into());
+        }
+    }
+
+    /// The graph with these outputs.
+    ///
+    /// # Errors
+    /// No outputs.
+    pub fn finish(self, outputs: &[TensorId]) -> Result<Graph> {
+        if outputs.is_empty() {
+            return Err(GraphError::new("no_outputs", "a graph returns at least one tensor"));
+        }
+        let Builder { name, tensors, nodes, inputs, .. } = self;
+        Ok(Graph { name, tensors, nodes, inputs, outputs: outputs.to_vec() })
+    }
+}

@@ -1,0 +1,68 @@
+//! What can be wrong with a graph.
+
+use std::ops::Range;
+
+/// The result of every fallible function of this crate.
+pub type Result<T, E = GraphError> = std::result::Result<T, E>;
+
+/// A refused graph: what is wrong, in which operation, and where that is written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place(op, operand))]
+pub struct GraphError {
+    /// A stable identifier for programs.
+    pub kind: &'static str,
+    /// What is wrong and what would be accepted.
+    pub message: String,
+    /// The operation: its first result and its name.
+    pub op: Option<String>,
+    /// The operand, from 0.
+    pub operand: Option<usize>,
+    /// The bytes of the text that it is about, where the graph came from one.
+    pub span: Option<Range<usize>>,
+}
+
+fn place(op: &Option<String>, operand: &Option<usize>) -> String {
+    match (op, operand) {
+        (Some(op), Some(k)) => format!("{op}, operand {k}: "),
+        (Some(op), None) => format!("{op}: "),
+        _ => String::new(),
+    }
+}
+
+impl GraphError {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> GraphError {
+        GraphError { kind, message: message.into(), op: None, operand: None, span: None }
+    }
+
+    pub(crate) fn of(self, op: impl Into<String>) -> GraphError {
+        GraphError { op: self.op.or(Some(op.into())), ..self }
+    }
+
+    pub(crate) fn operand(self, operand: usize) -> GraphError {
+        GraphError { operand: Some(operand), ..self }
+    }
+
+    pub(crate) fn at(self, span: &Range<usize>) -> GraphError {
+        GraphError { span: self.span.or(Some(span.clone())), ..self }
+    }
+}
+
+impl From<zellige_device::DeviceError> for GraphError {
+    fn from(e: zellige_device::DeviceError) -> GraphError {
+        use zellige_device::DeviceError::{BadAttribute, BadOperand};
+        let kind = e.kind();
+        // The operation is named by what it is part of here.
+        let (operand, message) = match e {
+            BadOperand { operand, reason, .. } => (operand, reason),
+            BadAttribute { name, reason, .. } => (None, format!("attribute `{name}`: {reason}")),
+            other => (None, other.to_string()),
+        };
+        GraphError { operand, ..GraphError::new(kind, message) }
+    }
+}
+
+impl From<zellige_layout::Error> for GraphError {
+    fn from(e: zellige_layout::Error) -> GraphError {
+        GraphError::new(e.kind(), e.to_string())
+    }
+}

@@ -1,0 +1,200 @@
+//! The graph itself.
+
+use serde_json::{Map, Value};
+use zellige_device::Op;
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// A tensor of a graph, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(pub usize);
+
+/// An operation of a graph, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// What an input is to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Role {
+    /// Given at every run.
+    #[default]
+    Input,
+    /// The same at every run; on the device before the first.
+    Weight,
+    /// Kept on the device from run to run, and changed there.
+    State,
+}
+
+impl Role {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Input => "input",
+            Role::Weight => "weight",
+            Role::State => "state",
+        }
+    }
+
+    /// The role of a word.
+    pub fn from_name(name: &str) -> Option<Role> {
+        [Role::Input, Role::Weight, Role::State].into_iter().find(|r| r.name() == name)
+    }
+}
+
+/// A layout that the programmer asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pin {
+    /// Lanes along this dimension.
+    Stick(usize),
+    /// One element in each stick.
+    Sparse,
+    /// The dimensions in this order, the last one in sticks.
+    Order(Vec<i64>),
+    /// Exactly this layout.
+    Layout(StickLayout),
+}
+
+/// How many slices the programmer wants of each dimension of an operation's iteration space.
+pub type Hint = Vec<(String, usize)>;
+
+/// Where a tensor comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Def {
+    /// Outside.
+    Input(Role),
+    /// A number that the program contains, the same in all elements.
+    Constant(u64),
+    /// Result `1` of an operation.
+    Result(NodeId, usize),
+    /// Another tensor, seen through strides over its row-major index.
+    View {
+        /// The tensor that has the elements: never a view itself.
+        base: TensorId,
+        /// Size, strides and offset in row-major elements of the base.
+        map: Strided,
+        /// How it was written: the view operation, its operand and its attributes.
+        made: (String, TensorId, Map<String, Value>),
+    },
+}
+
+impl Def {
+    /// A constant.
+    pub fn constant(value: f64) -> Def {
+        Def::Constant(value.to_bits())
+    }
+}
+
+/// A tensor: name, size, dtype, origin, and what the programmer asks of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tensor {
+    /// Its name, unique in the graph.
+    pub name: String,
+    /// Extents.
+    pub size: Vec<i64>,
+    /// Dtype.
+    pub dtype: Dtype,
+    /// Origin.
+    pub def: Def,
+    /// The layout it must have.
+    pub pin: Option<Pin>,
+}
+
+/// An operation.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The operation with its attributes.
+    pub op: Op,
+    /// The attributes as written.
+    pub attributes: Map<String, Value>,
+    /// Operands.
+    pub inputs: Vec<TensorId>,
+    /// Results.
+    pub outputs: Vec<TensorId>,
+    /// Slices that the programmer wants.
+    pub hint: Hint,
+    /// Where the model's source says it.
+    pub at: Option<String>,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        self.op.name() == other.op.name()
+            && self.attributes == other.attributes
+            && self.inputs == other.inputs
+            && self.outputs == other.outputs
+            && self.hint == other.hint
+            && self.at == other.at
+    }
+}
+
+/// A well-typed graph with all sizes known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    pub(crate) name: String,
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) inputs: Vec<TensorId>,
+    pub(crate) outputs: Vec<TensorId>,
+}
+
+impl Graph {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All tensors, each after what it depends on.
+    pub fn tensors(&self) -> impl Iterator<Item = (TensorId, &Tensor)> {
+        self.tensors.iter().enumerate().map(|(i, t)| (TensorId(i), t))
+    }
+
+    /// All operations, in an order in which they can run.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(i, n)| (NodeId(i), n))
+    }
+
+    /// A tensor of this graph.
+    pub fn get(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.0]
+    }
+
+    /// An operation of this graph.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// The tensor of a name.
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.iter().find(|t| t.name == name)
+    }
+
+    /// The number of a name.
+    pub fn id(&self, name: &str) -> Option<TensorId> {
+        self.tensors.iter().position(|t| t.name == name).map(TensorId)
+    }
+
+    /// What comes from outside.
+    pub fn inputs(&self) -> &[TensorId] {
+        &self.inputs
+    }
+
+    /// What goes out.
+    pub fn outputs(&self) -> &[TensorId] {
+        &self.outputs
+    }
+
+    /// The tensor that has the elements of another, and how the other sees it.
+    pub fn base(&self, id: TensorId) -> (TensorId, Option<&Strided>) {
+        match &self.get(id).def {
+            Def::View { base, map, .. } => (*base, Some(map)),
+            _ => (id, None),
+        }
+    }
+
+    /// The operations that read a tensor or a view of it, with the number of the operand.
+    pub fn uses(&self, id: TensorId) -> impl Iterator<Item = (NodeId, usize)> {
+        self.nodes().flat_map(move |(n, node)| {
+            let operands = node.inputs.iter().enumerate();
+            operands.filter(move |(_, t)| self.base(**t).0 == id).map(move |(k, _)| (n, k))
+        })
+    }
+}

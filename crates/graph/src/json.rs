@@ -1,0 +1,222 @@
+//! The form of a graph that programs exchange; `docs/schemas/graph.schema.json` is its schema.
+
+use crate::error::{GraphError, Result};
+use crate::graph::{Graph, Pin, Role};
+use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use zellige_layout::Dtype;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Doc {
+    name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    symbols: Vec<DocSymbol>,
+    inputs: Vec<DocInput>,
+    ops: Vec<DocOp>,
+    outputs: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DocSymbol {
+    name: String,
+    min: i64,
+    max: i64,
+    #[serde(default = "one")]
+    step: i64,
+}
+
+fn one() -> i64 {
+    1
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DocInput {
+    name: String,
+    dtype: String,
+    size: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pin: Option<DocPin>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DocOp {
+    op: String,
+    inputs: Vec<Value>,
+    outputs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    attributes: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pin: Option<DocPin>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    split: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum DocPin {
+    Stick(usize),
+    Sparse(bool),
+    Order(Vec<i64>),
+    Layout(String),
+}
+
+impl DocPin {
+    fn of(pin: &Pin) -> DocPin {
+        match pin {
+            Pin::Stick(d) => DocPin::Stick(*d),
+            Pin::Sparse => DocPin::Sparse(true),
+            Pin::Order(o) => DocPin::Order(o.clone()),
+            Pin::Layout(l) => DocPin::Layout(zellige_notation::spyre::print(l)),
+        }
+    }
+
+    fn pin(&self) -> Result<Pin> {
+        Ok(match self {
+            DocPin::Stick(d) => Pin::Stick(*d),
+            DocPin::Sparse(true) => Pin::Sparse,
+            DocPin::Sparse(false) => {
+                return Err(GraphError::new("bad_pin", "`sparse` is true or left out"));
+            }
+            DocPin::Order(o) => Pin::Order(o.clone()),
+            DocPin::Layout(text) => Pin::Layout(
+                zellige_notation::spyre::parse(text)
+                    .map_err(|d| GraphError::new("bad_pin", d.to_string()))?,
+            ),
+        })
+    }
+}
+
+/// Reads a graph with its symbols unbound.
+///
+/// # Errors
+/// Text that is no JSON of this form, with line and column; unknown fields.
+pub fn source(text: &str) -> Result<Source> {
+    let doc: Doc =
+        serde_json::from_str(text).map_err(|e| GraphError::new("bad_json", e.to_string()))?;
+    let mut source = Source { name: doc.name, ..Source::default() };
+    for s in doc.symbols {
+        if s.min < 0 || s.max < s.min || s.step < 1 || s.max % s.step != 0 {
+            let message =
+                format!("symbol `{}`: 0 <= min <= max, and max is a multiple of step", s.name);
+            return Err(GraphError::new("bad_symbol", message));
+        }
+        source.symbols.push(Symbol { name: s.name, min: s.min, max: s.max, step: s.step });
+    }
+    for i in doc.inputs {
+        let bad = |message: String| {
+            GraphError::new("bad_input", format!("input `{}`: {message}", i.name))
+        };
+        let size = i.size.iter().map(|v| match v {
+            Value::String(s) => Ok(Size::Symbol(s.clone())),
+            v => match v.as_i64() {
+                Some(n) if n >= 0 => Ok(Size::Fixed(n)),
+                _ => Err(bad(format!("a size is 0 or more, or a symbol, not {v}"))),
+            },
+        });
+        let size = size.collect::<Result<_>>()?;
+        let role = match &i.role {
+            None => Role::Input,
+            Some(name) => Role::from_name(name)
+                .ok_or_else(|| bad(format!("role `{name}` is none of input, weight, state")))?,
+        };
+        let dtype = Dtype::from_name(&i.dtype)?;
+        let pin = i.pin.as_ref().map(DocPin::pin).transpose()?;
+        source.inputs.push(SourceInput {
+            name: i.name.clone(),
+            dtype,
+            size,
+            role,
+            pin,
+            span: 0..0,
+        });
+    }
+    for o in doc.ops {
+        let first = o.outputs.first().cloned().unwrap_or_default();
+        let split = o.split.iter().map(|(d, n)| {
+            let n = n.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+            let bad =
+                || GraphError::new("bad_hint", format!("`{first}`: slices of `{d}`: 1 or more"));
+            n.map(|n| (d.clone(), n)).ok_or_else(bad)
+        });
+        source.ops.push(SourceOp {
+            hint: split.collect::<Result<_>>()?,
+            pin: o.pin.as_ref().map(DocPin::pin).transpose()?,
+            op: o.op,
+            inputs: o.inputs,
+            outputs: o.outputs,
+            attributes: o.attributes,
+            at: o.at,
+            span: 0..0,
+        });
+    }
+    source.outputs =
+        doc.outputs.into_iter().map(|name| SourceOutput { name, span: 0..0 }).collect();
+    Ok(source)
+}
+
+/// Reads a graph and binds its symbols to their largest values.
+///
+/// # Errors
+/// As [`source`] and [`Source::bind`].
+pub fn parse(text: &str) -> Result<Graph> {
+    source(text)?.bind(&std::collections::BTreeMap::new())
+}
+
+/// The JSON of a graph.
+pub fn print(graph: &Graph) -> String {
+    print_source(&graph.source())
+}
+
+/// The JSON of a graph with its symbols.
+pub fn print_source(source: &Source) -> String {
+    let doc = Doc {
+        name: source.name.clone(),
+        symbols: source
+            .symbols
+            .iter()
+            .map(|s| DocSymbol { name: s.name.clone(), min: s.min, max: s.max, step: s.step })
+            .collect(),
+        inputs: source
+            .inputs
+            .iter()
+            .map(|i| DocInput {
+                name: i.name.clone(),
+                dtype: i.dtype.name().into(),
+                size: i
+                    .size
+                    .iter()
+                    .map(|n| match n {
+                        Size::Fixed(n) => Value::from(*n),
+                        Size::Symbol(s) => Value::from(s.as_str()),
+                    })
+                    .collect(),
+                role: (i.role != Role::Input).then(|| i.role.name().into()),
+                pin: i.pin.as_ref().map(DocPin::of),
+            })
+            .collect(),
+        ops: source
+            .ops
+            .iter()
+            .map(|o| DocOp {
+                op: o.op.clone(),
+                inputs: o.inputs.clone(),
+                outputs: o.outputs.clone(),
+                attributes: o.attributes.clone(),
+                pin: o.pin.as_ref().map(DocPin::of),
+                split: o.hint.iter().map(|(d, n)| (d.clone(), Value::from(*n))).collect(),
+                at: o.at.clone(),
+            })
+            .collect(),
+        outputs: source.outputs.iter().map(|o| o.name.clone()).collect(),
+    };
+    serde_json::to_string_pretty(&doc).expect("maps of texts are JSON")
+}

@@ -1,0 +1,44 @@
+//! Graphs of tensor operations.
+//!
+//! A [`Graph`] is a list of operations over tensors, in an order in which each uses only what is
+//! there: every tensor has a size and a dtype, views are strided maps onto the tensor they look at,
+//! and the programmer may pin layouts and work divisions. A graph that exists is well-typed.
+//!
+//! ```
+//! let text = "graph mlp(x: float16[64, 256], w: float16[256] @weight) {
+//!     h = add(x, w)
+//!     y = add(h, 1) pin stick 1
+//!     return y
+//! }";
+//! let graph = zellige_graph::text::parse(text)?;
+//! assert_eq!(graph.tensor("y").unwrap().size, [64, 256]);
+//! assert_eq!(zellige_graph::text::parse(&zellige_graph::text::print(&graph))?, graph);
+//! # Ok::<(), zellige_notation::Diagnostic>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`text`] | the readable form |
+//! | [`json`] | the form of programs, with its schema |
+//! | `build` | checks and inference, operation by operation |
+//! | `view` | views as strided maps |
+//! | `symbol` | sizes that are bound later |
+//!
+//! # What it may not do
+//! Choose anything: layouts, divisions and places are the compiler's.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod error;
+mod graph;
+pub mod json;
+mod symbol;
+pub mod text;
+mod view;
+
+pub use build::{Builder, Operand};
+pub use error::{GraphError, Result};
+pub use graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
+pub use symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+pub use view::VIEWS;

@@ -1,0 +1,51 @@
+//! The readable form of a graph.
+//!
+//! ```text
+//! # Comments run to the end of the line.
+//! graph decode[s in 1..4096](
+//!     x: float16[1, 4096],
+//!     cache: float16[s, 4096] @state pin stick 1,
+//!     w: float16[4096, 4096] @weight pin order [1, 0],
+//! ) {
+//!     q = matmul(x, w)
+//!     k = transpose(cache, dim0=0, dim1=1)
+//!     scores = matmul(q, k) split {c0: 1, c1: 32} at "model.py:17"
+//!     p = softmax(scores, dim=-1)
+//!     return p
+//! }
+//! ```
+//!
+//! Operands are names and numbers; attributes are JSON values. A pin is `stick D`, `sparse`,
+//! `order [..]` or a whole `SpyreTensorLayout(..)`.
+
+mod parse;
+mod print;
+
+pub use parse::source;
+pub use print::{print, print_source};
+
+use crate::graph::Graph;
+use std::collections::BTreeMap;
+use zellige_notation::Diagnostic;
+
+/// Reads a graph and binds its symbols to their largest values.
+///
+/// # Errors
+/// A diagnostic that underlines the place.
+pub fn parse(text: &str) -> Result<Graph, Diagnostic> {
+    bind(text, &BTreeMap::new())
+}
+
+/// Reads a graph and binds its symbols.
+///
+/// # Errors
+/// A diagnostic that underlines the place.
+pub fn bind(text: &str, values: &BTreeMap<String, i64>) -> Result<Graph, Diagnostic> {
+    source(text)?.bind(values).map_err(|e| diagnostic(&e))
+}
+
+/// An error of the graph as one of its text.
+pub fn diagnostic(e: &crate::GraphError) -> Diagnostic {
+    let span = e.span.clone().unwrap_or(0..0);
+    Diagnostic::syntax(span, e.to_string(), "here").id("Z100")
+}

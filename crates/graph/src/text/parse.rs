@@ -1,0 +1,276 @@
+//! Reading the text of a graph.
+
+use crate::graph::{Hint, Pin, Role};
+use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+use serde_json::{Map, Value};
+use zellige_layout::Dtype;
+use zellige_notation::Diagnostic;
+use zellige_notation::cursor::{Cursor, Spanned};
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Reads a graph with its symbols unbound.
+///
+/// # Errors
+/// A diagnostic that underlines the place.
+pub fn source(text: &str) -> Result<Source> {
+    let mut c = Cursor::with_comments(text);
+    if !c.eat_word("graph") {
+        return Err(c.expected("`graph NAME(..) { .. }`"));
+    }
+    let name = word(&mut c, "the name of the graph")?.value.to_string();
+    let mut source = Source { name, ..Source::default() };
+    if c.eat('[') {
+        while !c.eat(']') {
+            source.symbols.push(symbol(&mut c)?);
+            comma(&mut c, ']')?;
+        }
+    }
+    c.expect('(', "before the inputs")?;
+    while !c.eat(')') {
+        source.inputs.push(input(&mut c, text)?);
+        comma(&mut c, ')')?;
+    }
+    c.expect('{', "before the operations")?;
+    loop {
+        if c.eat_word("return") {
+            loop {
+                let name = word(&mut c, "the name of an output")?;
+                let (value, span) = (name.value.to_string(), name.span);
+                source.outputs.push(SourceOutput { name: value, span });
+                if !c.eat(',') {
+                    break;
+                }
+            }
+            c.expect('}', "after the outputs")?;
+            break;
+        }
+        if c.peek() == Some('}') || c.peek().is_none() {
+            return Err(c.expected("an operation, or `return` with the outputs"));
+        }
+        source.ops.push(op(&mut c, text)?);
+    }
+    c.finish("the graph")?;
+    Ok(source)
+}
+
+fn comma(c: &mut Cursor<'_>, close: char) -> Result<()> {
+    if c.eat(',') || c.peek() == Some(close) {
+        return Ok(());
+    }
+    Err(c.expected(&format!("`,` or `{close}`")))
+}
+
+/// A name; dots may be part of it, as in names of parameters.
+fn word<'a>(c: &mut Cursor<'a>, what: &str) -> Result<Spanned<&'a str>> {
+    c.dotted().ok_or_else(|| c.expected(what))
+}
+
+fn symbol(c: &mut Cursor<'_>) -> Result<Symbol> {
+    let name = word(c, "the name of a symbol")?;
+    if !c.eat_word("in") {
+        return Err(c.expected("`in MIN..MAX`"));
+    }
+    let min = c.int("the smallest value")?;
+    c.expect('.', "of `..`")?;
+    c.expect('.', "of `..`")?;
+    let max = c.int("the largest value")?;
+    let step = if c.eat_word("step") { c.int("the step")?.value } else { 1 };
+    if min.value < 0 || max.value < min.value || step < 1 || max.value % step != 0 {
+        let message = "a symbol has 0 <= MIN <= MAX, and MAX is a multiple of the step";
+        return Err(Diagnostic::syntax(name.span.start..max.span.end, message, "this range"));
+    }
+    Ok(Symbol { name: name.value.into(), min: min.value, max: max.value, step })
+}
+
+fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
+    let name = word(c, "the name of an input")?;
+    c.expect(':', "before the dtype")?;
+    let dtype_word = word(c, "a dtype, such as float16")?;
+    let dtype = Dtype::from_name(dtype_word.value)
+        .map_err(|e| Diagnostic::meaning(dtype_word.span.clone(), e))?;
+    c.expect('[', "before the size")?;
+    let mut size = Vec::new();
+    while !c.eat(']') {
+        if c.peek().is_some_and(|ch| ch.is_alphabetic()) {
+            size.push(Size::Symbol(word(c, "a size")?.value.into()));
+        } else {
+            let n = c.int("a size")?;
+            if n.value < 0 {
+                let message = "a size is 0 or more";
+                return Err(Diagnostic::syntax(n.span, message, "negative"));
+            }
+            size.push(Size::Fixed(n.value));
+        }
+        comma(c, ']')?;
+    }
+    let mut role = Role::Input;
+    if c.eat('@') {
+        let w = word(c, "`weight`, `state` or `input`")?;
+        role = Role::from_name(w.value).ok_or_else(|| {
+            Diagnostic::syntax(w.span, "unknown role", "expected weight, state or input")
+        })?;
+    }
+    let pin = pin(c, text)?;
+    let span = name.span.start..c.here();
+    Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, span })
+}
+
+fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<Pin>> {
+    if !c.eat_word("pin") {
+        return Ok(None);
+    }
+    if c.eat_word("stick") {
+        let d = c.int("a dimension")?;
+        let dim = usize::try_from(d.value)
+            .map_err(|_| Diagnostic::syntax(d.span, "a dimension is 0 or more", "negative"))?;
+        return Ok(Some(Pin::Stick(dim)));
+    }
+    if c.eat_word("sparse") {
+        return Ok(Some(Pin::Sparse));
+    }
+    if c.eat_word("order") {
+        return Ok(Some(Pin::Order(c.int_list("dimensions")?.value)));
+    }
+    let start = c.at();
+    if text[start..].starts_with("SpyreTensorLayout(") {
+        let len = text[start..].find(')').map_or(text.len() - start, |i| i + 1);
+        let layout = zellige_notation::spyre::parse(&text[start..start + len]).map_err(|d| {
+            let span = d.span.start + start..d.span.end + start;
+            Diagnostic { span, ..d }
+        })?;
+        c.skip_to(start + len);
+        return Ok(Some(Pin::Layout(layout)));
+    }
+    Err(c.expected("`stick D`, `sparse`, `order [..]` or `SpyreTensorLayout(..)`"))
+}
+
+fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
+    let first = word(c, "the name of a result")?;
+    let start = first.span.start;
+    let mut outputs = vec![first.value.to_string()];
+    while c.eat(',') {
+        outputs.push(word(c, "the name of a result")?.value.to_string());
+    }
+    c.expect('=', "after the results")?;
+    let op = word(c, "the name of an operation")?.value.to_string();
+    c.expect('(', "before the operands")?;
+    let (mut inputs, mut attributes) = (Vec::new(), Map::new());
+    while !c.eat(')') {
+        let named = c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_');
+        if named {
+            let w = word(c, "an operand")?;
+            if c.eat('=') {
+                let value = json(c, text)?;
+                if attributes.insert(w.value.into(), value).is_some() {
+                    let message = format!("`{}` is given twice", w.value);
+                    return Err(Diagnostic::syntax(w.span, message, "already given"));
+                }
+            } else if attributes.is_empty() {
+                inputs.push(Value::from(w.value));
+            } else {
+                let message = "an operand after an attribute";
+                return Err(Diagnostic::syntax(w.span, message, "operands come first"));
+            }
+        } else {
+            let at = c.at();
+            let value = json(c, text)?;
+            if !value.is_number() {
+                let message = "an operand is a name or a number";
+                return Err(Diagnostic::syntax(at..c.here(), message, "not this"));
+            }
+            inputs.push(value);
+        }
+        comma(c, ')')?;
+    }
+    let (mut pinned, mut hint, mut at) = (None, Hint::new(), None);
+    loop {
+        let next = c.clone().word().map(|w| w.value);
+        match next {
+            Some("pin") if pinned.is_none() => pinned = pin(c, text)?,
+            Some("split") if hint.is_empty() && c.clone().follows("split", '{') => {
+                c.eat_word("split");
+                hint = splits(c)?;
+            }
+            Some("at") if at.is_none() && c.clone().follows("at", '"') => {
+                c.eat_word("at");
+                let from = c.at();
+                let value = json(c, text)?;
+                let Value::String(place) = value else {
+                    let message = "a place is a text, such as \"model.py:17\"";
+                    return Err(Diagnostic::syntax(from..c.here(), message, "not a text"));
+                };
+                at = Some(place);
+            }
+            _ => break,
+        }
+    }
+    let span = start..c.here();
+    Ok(SourceOp { op, inputs, outputs, attributes, pin: pinned, hint, at, span })
+}
+
+fn splits(c: &mut Cursor<'_>) -> Result<Hint> {
+    c.expect('{', "before the splits")?;
+    let mut hint = Hint::new();
+    while !c.eat('}') {
+        let dim = word(c, "a dimension of the iteration space, such as c0 or M")?;
+        c.expect(':', "before the number of slices")?;
+        let n = c.int("the number of slices")?;
+        let slices = usize::try_from(n.value).ok().filter(|n| *n > 0).ok_or_else(|| {
+            Diagnostic::syntax(n.span.clone(), "a dimension has 1 or more slices", "not this many")
+        })?;
+        if hint.iter().any(|(d, _)| d == dim.value) {
+            let message = format!("`{}` is given twice", dim.value);
+            return Err(Diagnostic::syntax(dim.span, message, "already given"));
+        }
+        hint.push((dim.value.into(), slices));
+        comma(c, '}')?;
+    }
+    Ok(hint)
+}
+
+/// One JSON value; a bare word is a text.
+fn json(c: &mut Cursor<'_>, text: &str) -> Result<Value> {
+    let start = c.at();
+    if c.peek() == Some('[') {
+        c.eat('[');
+        let mut list = Vec::new();
+        while !c.eat(']') {
+            list.push(json(c, text)?);
+            comma(c, ']')?;
+        }
+        return Ok(Value::Array(list));
+    }
+    if c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
+        let w = word(c, "a value")?;
+        return Ok(match w.value {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            "null" => Value::Null,
+            other => Value::from(other),
+        });
+    }
+    // The token by itself: what follows a number here is no JSON.
+    let rest = &text[start..];
+    let len = match rest.bytes().next() {
+        Some(b'"') => {
+            let mut escaped = false;
+            let close = rest.char_indices().skip(1).find(|(_, ch)| {
+                let end = *ch == '"' && !escaped;
+                escaped = *ch == '\\' && !escaped;
+                end
+            });
+            close.map_or(rest.len(), |(i, _)| i + 1)
+        }
+        _ => rest
+            .find(|ch: char| !(ch.is_ascii_alphanumeric() || "+-.".contains(ch)))
+            .unwrap_or(rest.len()),
+    };
+    match serde_json::from_str(&rest[..len]) {
+        Ok(value) => {
+            c.skip_to(start + len);
+            Ok(value)
+        }
+        Err(_) => Err(c.expected("a number, a text, true, false, null or a list")),
+    }
+}

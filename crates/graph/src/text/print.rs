@@ -1,0 +1,135 @@
+//! Writing the text of a graph.
+
+use crate::graph::{Def, Graph, Pin, Role, Tensor};
+use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput};
+use serde_json::{Map, Value};
+use std::fmt::Write;
+
+/// The text of a graph.
+pub fn print(graph: &Graph) -> String {
+    print_source(&graph.source())
+}
+
+impl Graph {
+    /// The graph as it would be written.
+    pub fn source(&self) -> Source {
+        let input = |t: &Tensor, role: Role| SourceInput {
+            name: t.name.clone(),
+            dtype: t.dtype,
+            size: t.size.iter().map(|n| Size::Fixed(*n)).collect(),
+            role,
+            pin: t.pin.clone(),
+            span: 0..0,
+        };
+        let mut source = Source { name: self.name.clone(), ..Source::default() };
+        let mut written = vec![false; self.nodes.len()];
+        for (_, t) in self.tensors() {
+            match &t.def {
+                Def::Input(role) => source.inputs.push(input(t, *role)),
+                Def::Constant(_) => {}
+                Def::Result(node, _) if written[node.0] => {}
+                Def::Result(node, _) => {
+                    written[node.0] = true;
+                    let n = self.node(*node);
+                    let operand = |id: &crate::TensorId| match &self.get(*id).def {
+                        Def::Constant(bits) => number(f64::from_bits(*bits)),
+                        _ => Value::from(self.get(*id).name.as_str()),
+                    };
+                    source.ops.push(SourceOp {
+                        op: n.op.name().into(),
+                        inputs: n.inputs.iter().map(operand).collect(),
+                        outputs: n.outputs.iter().map(|o| self.get(*o).name.clone()).collect(),
+                        attributes: n.attributes.clone(),
+                        pin: n.outputs.first().and_then(|o| self.get(*o).pin.clone()),
+                        hint: n.hint.clone(),
+                        at: n.at.clone(),
+                        span: 0..0,
+                    });
+                }
+                Def::View { made: (op, of, attributes), .. } => source.ops.push(SourceOp {
+                    op: op.clone(),
+                    inputs: vec![Value::from(self.get(*of).name.as_str())],
+                    outputs: vec![t.name.clone()],
+                    attributes: attributes.clone(),
+                    pin: None,
+                    hint: Vec::new(),
+                    at: None,
+                    span: 0..0,
+                }),
+            }
+        }
+        let name = |id: &crate::TensorId| self.get(*id).name.clone();
+        source.outputs =
+            self.outputs.iter().map(|o| SourceOutput { name: name(o), span: 0..0 }).collect();
+        source
+    }
+}
+
+fn number(value: f64) -> Value {
+    #[allow(clippy::cast_possible_truncation, reason = "whole and small, as just checked")]
+    if value.fract() == 0.0 && value.abs() < 1e15 && value.is_sign_positive() {
+        return Value::from(value as i64);
+    }
+    Value::from(value)
+}
+
+/// The text of a graph with its symbols.
+pub fn print_source(source: &Source) -> String {
+    let mut out = format!("graph {}", source.name);
+    if !source.symbols.is_empty() {
+        let symbols = source.symbols.iter().map(|s| {
+            let step = if s.step == 1 { String::new() } else { format!(" step {}", s.step) };
+            format!("{} in {}..{}{step}", s.name, s.min, s.max)
+        });
+        let _ = write!(out, "[{}]", symbols.collect::<Vec<_>>().join(", "));
+    }
+    out.push('(');
+    for i in &source.inputs {
+        let size = i.size.iter().map(|n| match n {
+            Size::Fixed(n) => n.to_string(),
+            Size::Symbol(s) => s.clone(),
+        });
+        let size = size.collect::<Vec<_>>().join(", ");
+        let _ = write!(out, "\n    {}: {}[{size}]", i.name, i.dtype);
+        if i.role != Role::Input {
+            let _ = write!(out, " @{}", i.role.name());
+        }
+        let _ = write!(out, "{},", pinned(i.pin.as_ref()));
+    }
+    out += if source.inputs.is_empty() { ") {\n" } else { "\n) {\n" };
+    for op in &source.ops {
+        let mut args: Vec<String> = op
+            .inputs
+            .iter()
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_string))
+            .collect();
+        args.extend(attributes(&op.attributes));
+        let _ = write!(out, "    {} = {}({})", op.outputs.join(", "), op.op, args.join(", "));
+        out += &pinned(op.pin.as_ref());
+        if !op.hint.is_empty() {
+            let splits = op.hint.iter().map(|(d, n)| format!("{d}: {n}"));
+            let _ = write!(out, " split {{{}}}", splits.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(at) = &op.at {
+            let _ = write!(out, " at {}", Value::from(at.as_str()));
+        }
+        out.push('\n');
+    }
+    let outputs: Vec<&str> = source.outputs.iter().map(|o| o.name.as_str()).collect();
+    let _ = writeln!(out, "    return {}\n}}", outputs.join(", "));
+    out
+}
+
+fn attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
+    map.iter().map(|(k, v)| format!("{k}={v}"))
+}
+
+fn pinned(pin: Option<&Pin>) -> String {
+    match pin {
+        None => String::new(),
+        Some(Pin::Stick(d)) => format!(" pin stick {d}"),
+        Some(Pin::Sparse) => " pin sparse".into(),
+        Some(Pin::Order(order)) => format!(" pin order {order:?}"),
+        Some(Pin::Layout(l)) => format!(" pin {}", zellige_notation::spyre::print(l)),
+    }
+}

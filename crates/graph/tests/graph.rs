@@ -1,0 +1,203 @@
+//! Graphs: text, JSON, views, symbols, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use zellige_graph::{Builder, Def, Operand, Pin, Role, json, text};
+use zellige_layout::Dtype;
+
+const SAMPLE: &str = r#"
+# A table, a view of it, and a sum.
+graph sample[s in 64..4096 step 64](
+    x: float16[s, 128] pin stick 1,
+    table.weight: float16[1000, 128] @weight pin order [1, 0],
+    rows: int64[s],
+    cache: float16[s, 128] @state,
+) {
+    e = embedding(table.weight, rows) at "model.py:3"
+    sum = add(x, e) pin sparse split {c0: 32, c1: 1}
+    half = slice(sum, dim=1, start=0, end=64)   # a view
+    turned = transpose(half, dim0=0, dim1=1)
+    flat = reshape(turned, size=[-1])
+    more = add(flat, 2)
+    both = add(more, -0.5)
+    return both, sum
+}
+"#;
+
+#[test]
+fn a_text_is_a_graph() {
+    let g = text::parse(SAMPLE).unwrap();
+    assert_eq!(g.name(), "sample");
+    assert_eq!(g.tensor("sum").unwrap().size, [4096, 128]);
+    assert_eq!(g.tensor("turned").unwrap().size, [64, 4096]);
+    assert_eq!(g.tensor("both").unwrap().size, [64 * 4096]);
+    assert_eq!(g.tensor("sum").unwrap().pin, Some(Pin::Sparse));
+    assert_eq!(g.tensor("cache").unwrap().def, Def::Input(Role::State));
+    // A view knows its base; what strides cannot say is copied first.
+    let (base, map) = g.base(g.id("turned").unwrap());
+    assert_eq!((g.get(base).name.as_str(), map.unwrap().stride()), ("sum", &[1, 128][..]));
+    let (base, _) = g.base(g.id("flat").unwrap());
+    assert_eq!(g.get(base).name, "flat.copy");
+    let names: Vec<&str> = g.nodes().map(|(_, n)| n.op.name()).collect();
+    assert_eq!(names, ["embedding", "add", "clone", "add", "add"]);
+    let sum = g.id("sum").unwrap();
+    assert_eq!(g.uses(sum).count(), 1, "the copy reads it through the view");
+    assert_eq!(g.nodes().nth(1).unwrap().1.hint, [("c0".to_string(), 32), ("c1".to_string(), 1)]);
+}
+
+#[test]
+fn texts_and_json_come_back() {
+    let source = text::source(SAMPLE).unwrap();
+    let strip = |s: &zellige_graph::Source| {
+        let mut s = s.clone();
+        s.inputs.iter_mut().for_each(|i| i.span = 0..0);
+        s.ops.iter_mut().for_each(|o| o.span = 0..0);
+        s.outputs.iter_mut().for_each(|o| o.span = 0..0);
+        s
+    };
+    assert_eq!(strip(&text::source(&text::print_source(&source)).unwrap()), strip(&source));
+    assert_eq!(strip(&json::source(&json::print_source(&source)).unwrap()), strip(&source));
+    for s in [64, 640] {
+        let values = BTreeMap::from([("s".to_string(), s)]);
+        let g = source.bind(&values).unwrap();
+        assert_eq!(g.tensor("x").unwrap().size, [s, 128]);
+        assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
+        assert_eq!(json::parse(&json::print(&g)).unwrap(), g);
+    }
+}
+
+#[test]
+fn operations_may_come_in_any_order_and_circles_are_named() {
+    let swapped = SAMPLE.replace("e = embedding(table.weight, rows) at \"model.py:3\"\n", "");
+    let swapped = swapped.replace("return both", "e = embedding(table.weight, rows)\n return both");
+    let g = text::parse(&swapped).unwrap();
+    assert_eq!(g.nodes().next().unwrap().1.op.name(), "embedding");
+    let circle = SAMPLE
+        .replace("add(x, e)", "add(x, both)")
+        .replace("more = add(flat, 2)", "more = add(flat, sum)");
+    let e = text::parse(&circle).unwrap_err();
+    assert!(e.message.contains("depends on itself"), "{e}");
+}
+
+#[test]
+fn errors_name_the_operation_and_underline_it() {
+    let cases = [
+        ("graph", "expected the name of the graph"),
+        ("graph g(x: float16[2]) { return y }", "there is no tensor `y`"),
+        ("graph g(x: float16[2]) { }", "expected an operation, or `return`"),
+        ("graph g(x: float17[2]) { return x }", "float17"),
+        ("graph g(x: float16[-2]) { return x }", "a size is 0 or more"),
+        ("graph g(x: complex64[2]) { return x }", "complex64"),
+        ("graph g(x: float16[2], x: float16[3]) { return x }", "the name `x` is already taken"),
+        (
+            "graph g(x: float16[2]) { y = nothing(x) return y }",
+            "y = nothing: there is no operation `nothing`",
+        ),
+        (
+            "graph g(x: float16[2]) { y = add(x) return y }",
+            "y = add: it takes 2 operands, not 1",
+        ),
+        ("graph g(x: float16[2], z: float16[3]) { y = add(x, z) return y }", "does not broadcast"),
+        (
+            "graph g(x: float16[2]) { y = add(x, z) return y }",
+            "y = add, operand 1: there is no tensor `z`",
+        ),
+        (
+            "graph g(x: float16[2]) { y, z = add(x, 1) return y }",
+            "it has 1 results, and 2 are named",
+        ),
+        ("graph g(x: float16[2]) { y = view(x, size=[3]) return y }", "y = view"),
+        ("graph g(x: float16[2]) { y = transpose(x, dim0=0, dim1=5) return y }", "y = transpose"),
+        (
+            "graph g(x: float16[2]) { y = transpose(x, dim0=0, dim=5) return y }",
+            "there is no attribute `dim`",
+        ),
+        (
+            "graph g(x: float16[2]) { y = add(x, 1) pin stick 4 return y }",
+            "there is no dimension 4",
+        ),
+        (
+            "graph g(x: float16[2]) { y = unsqueeze(x, dim=0) pin stick 1 return y }",
+            "a view lies as its base",
+        ),
+        ("graph g(x: float16[2]) { y = add(x, 1) split {c0: 0} return y }", "1 or more slices"),
+        ("graph g(x: float16[2]) { y = add(dim=1, x) return y }", "an operand after an attribute"),
+        ("graph g(x: float16[2]) { y = add(x, [1]) return y }", "an operand is a name or a number"),
+        ("graph g[s in 5..2](x: float16[s]) { return x }", "0 <= MIN <= MAX"),
+        ("graph g(x: float16[q]) { return x }", "there is no symbol `q`"),
+        ("graph g(x: float16[2] @thing) { return x }", "unknown role"),
+        ("graph g(x: float16[9000000000, 9000000000]) { return x }", "64 bits"),
+        ("graph g(x: float16[2]) { return x } more", "unexpected `more` after the graph"),
+    ];
+    for (source, want) in cases {
+        let e = text::parse(source).unwrap_err();
+        assert!(e.to_string().contains(want), "{source}\n  says: {e}");
+        let shown = e.render(source, false);
+        assert!(shown.contains('^'), "{shown}");
+    }
+    let broken = SAMPLE.replace("add(x, e)", "add(x, rows, e)");
+    let e = text::parse(&broken).unwrap_err();
+    assert!(
+        e.render(&broken, false).contains("10 |     sum = add(x, rows, e)"),
+        "{}",
+        e.render(&broken, false)
+    );
+    for bad in [
+        "",
+        "{",
+        "[]",
+        "{\"name\":\"g\"}",
+        "{\"name\":\"g\",\"inputs\":[],\"ops\":[],\"outputs\":[],\"more\":1}",
+    ] {
+        assert_eq!(json::source(bad).unwrap_err().kind, "bad_json", "{bad}");
+    }
+    let values = BTreeMap::from([("s".to_string(), 65)]);
+    assert_eq!(text::source(SAMPLE).unwrap().bind(&values).unwrap_err().kind, "bad_binding");
+}
+
+proptest! {
+    /// Whatever the text, reading answers.
+    #[test]
+    fn nothing_panics(cut in 0usize..700, insert in "[ -~]{0,6}", len in 0usize..20) {
+        let mut t = SAMPLE.to_string();
+        let at = cut.min(t.len());
+        let end = (at + len).min(t.len());
+        t.replace_range(at..end, &insert);
+        if let Ok(g) = text::parse(&t) {
+            prop_assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
+        }
+    }
+
+    /// A chain of views is the composition of its maps.
+    #[test]
+    fn views_compose(steps in prop::collection::vec((0u8..4, 0i64..3, 0i64..3), 0..6)) {
+        let mut b = Builder::new("g");
+        let x = b.input("x", &[4, 6, 10], Dtype::Float16, Role::Input).unwrap();
+        let mut at = x;
+        let mut expected = zellige_layout::Strided::contiguous(&[4, 6, 10]).unwrap();
+        for (k, (kind, i, j)) in steps.into_iter().enumerate() {
+            let (op, attributes) = match kind {
+                0 => ("transpose", serde_json::json!({"dim0": i, "dim1": j})),
+                1 => ("slice", serde_json::json!({"dim": i, "start": 1})),
+                2 => ("permute", serde_json::json!({"dims": [1, 2, 0]})),
+                _ => ("slice", serde_json::json!({"dim": j, "step": 2})),
+            };
+            let name = format!("v{k}");
+            let made = b.op(op, &[Operand::Tensor(at)], attributes.as_object().unwrap(), &[&name]);
+            expected = match op {
+                "transpose" => expected.transpose(i, j).unwrap(),
+                "permute" => expected.permute(&[1, 2, 0]).unwrap(),
+                _ if kind == 1 => expected.slice(i, Some(1), None, 1).unwrap(),
+                _ => expected.slice(j, None, None, 2).unwrap(),
+            };
+            at = made.unwrap()[0];
+        }
+        let g = b.finish(&[at]).unwrap();
+        if let (base, Some(map)) = g.base(at) {
+            prop_assert_eq!(base, x);
+            prop_assert_eq!(map, &expected);
+        }
+    }
+}
