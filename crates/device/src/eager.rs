@@ -4,7 +4,7 @@ use crate::account::{Cost, Kind, Work};
 use crate::card::Card;
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
-use crate::kernels::{self, Meta, Pointers, Want};
+use crate::kernels::{self, Meta, Pointers, Want, moves};
 use crate::lay::with_order;
 use crate::memory::Guards;
 use crate::ops::Op;
@@ -39,6 +39,18 @@ impl Op {
     /// # Errors
     /// As [`Op::run`], and a number of cores that the card does not have.
     pub fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
+        let results = self.settle(card, inputs, cores)?;
+        let lay = self.kernel().lay(inputs, &results)?;
+        let (operands, mut costs) = gather(card, inputs, &lay.inputs, cores)?;
+        let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
+        let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
+        let (division, work) = launch(self, &operands, &outputs, None, cores)?;
+        costs.push(card.hardware().cost(&work));
+        Ok(Ran { outputs, division, costs })
+    }
+
+    /// Sizes and dtypes of the results, once operands and cores are checked.
+    pub(crate) fn settle(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Meta>> {
         card.check_cores(cores)?;
         for (operand, t) in inputs.iter().enumerate() {
             if t.card().index() != card.index() {
@@ -52,27 +64,28 @@ impl Op {
         }
         let metas: Vec<Meta> =
             inputs.iter().map(|t| Meta { size: t.size().to_vec(), dtype: t.dtype() }).collect();
-        let results = self.kernel().infer(&metas)?;
-        let lay = self.kernel().lay(inputs, &results)?;
-        let mut costs = Vec::new();
-        let mut operands = Vec::with_capacity(inputs.len());
-        for (operand, (t, want)) in inputs.iter().zip(&lay.inputs).enumerate() {
-            let (t, moved) = conform(t, want)?;
-            costs.extend(moved.map(|m| {
-                card.hardware().cost(&m.work(
-                    format!("restickify {}", operand),
-                    Kind::Restickify,
-                    cores,
-                ))
-            }));
-            operands.push(t);
-        }
-        let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
-        let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
-        let (division, work) = launch(self, &operands, &outputs, None, cores)?;
-        costs.push(card.hardware().cost(&work));
-        Ok(Ran { outputs, division, costs })
+        self.kernel().infer(&metas)
     }
+}
+
+/// The operands as a kernel wants them, and what it took.
+pub(crate) fn gather(
+    card: &Card,
+    inputs: &[Tensor],
+    wants: &[Want],
+    cores: usize,
+) -> Result<(Vec<Tensor>, Vec<Cost>)> {
+    let mut costs = Vec::new();
+    let mut operands = Vec::with_capacity(inputs.len());
+    for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
+        let (t, moved) = conform(t, want)?;
+        costs.extend(moved.map(|m| {
+            let work = m.work(format!("restickify {operand}"), Kind::Restickify, cores);
+            card.hardware().cost(&work)
+        }));
+        operands.push(t);
+    }
+    Ok((operands, costs))
 }
 
 /// Runs a kernel on tensors that lie as it wants, with a division or the default one.
@@ -86,6 +99,10 @@ pub(crate) fn launch(
     division: Option<&Division>,
     cores: usize,
 ) -> Result<(Division, Work)> {
+    if let Some(list) = op.kernel().moves(inputs, outputs)? {
+        let work = moves::perform(op.name(), &list, cores)?;
+        return Ok((Division::one(outputs.first().map_or(0, |t| t.size().len())), work));
+    }
     let forms = |list: &[Tensor]| list.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let space = op.kernel().space(&ins, &outs);
@@ -105,8 +122,9 @@ pub(crate) fn launch(
         outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
     };
     let threads = outputs.first().map_or(1, |t| t.card().host_threads());
-    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own,
-    // and the task was made for these tensors.
+    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own
+    // or take the place of operands of a kernel that allows it, and the task was made for these
+    // tensors.
     unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
     Ok((division, Work::new(op.name(), task.kind(), slices)))
@@ -116,7 +134,7 @@ pub(crate) fn launch(
 fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
     let form = tensor.sticks();
     let fits = match (&form, want) {
-        (Ok(_), Want::AsIs) => true,
+        (_, Want::Any) | (Ok(_), Want::AsIs) => true,
         (Ok(f), Want::Along(d)) => f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none()),
         (Ok(f), Want::Sparse) => f.stick.is_none(),
         (Ok(_), Want::Layout(l)) => tensor.is_base() && tensor.layout() == l,
@@ -129,7 +147,7 @@ fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
     let format = tensor.layout().device_dtype();
     let plain: Vec<usize> = (0..host.rank()).collect();
     let layout = match want {
-        Want::AsIs => StickLayout::default_in(tensor.size(), None, format)?,
+        Want::AsIs | Want::Any => StickLayout::default_in(tensor.size(), None, format)?,
         Want::Along(d) => {
             let order = plain.iter().filter(|k| *k != d).chain([d]);
             let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
