@@ -81,7 +81,7 @@ impl Division {
         let mut splits: SmallVec<[usize; 6]> = SmallVec::from_elem(1, space.len());
         let mut left = cores.max(1);
         let largest = |units: usize, left: usize| {
-            (1..=units.min(left)).rev().find(|d| units % d == 0).unwrap_or(1)
+            (1..=units.min(left)).rev().find(|d| units.is_multiple_of(*d)).unwrap_or(1)
         };
         let mut order: SmallVec<[usize; 6]> =
             (0..space.len()).filter(|d| !space[*d].reduced).collect();

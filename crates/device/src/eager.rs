@@ -1,10 +1,10 @@
 //! One operation at a time: layouts are settled, operands that do not fit are moved, the kernel runs.
 
-use crate::account::{Kind, Work};
+use crate::account::{Cost, Kind, Work};
 use crate::card::{Card, Receipt};
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
-use crate::kernels::{self, Meta, Pointers, Want};
+use crate::kernels::{self, Meta, Pointers, Want, moves};
 use crate::lay::with_order;
 use crate::memory::Guards;
 use crate::ops::Op;
@@ -23,6 +23,13 @@ pub struct Ran {
     pub division: Division,
     /// Operands that were moved first, and the operation itself, in the order they ran.
     pub receipts: Vec<Receipt>,
+}
+
+impl Ran {
+    /// What each step cost.
+    pub fn costs(&self) -> Vec<Cost> {
+        self.receipts.iter().map(|r| r.cost.clone()).collect()
+    }
 }
 
 impl Op {
@@ -46,7 +53,7 @@ impl Op {
     /// The same in a stream of the card.
     ///
     /// # Errors
-    /// As [`Op::run_on`], and what failed before in the stream.
+    /// As [`Op::run_on`].
     pub fn run_in(
         &self,
         card: &Card,
@@ -54,6 +61,19 @@ impl Op {
         inputs: &[Tensor],
         cores: usize,
     ) -> Result<Ran> {
+        let results = self.settle(card, inputs, cores)?;
+        let lay = self.kernel().lay(inputs, &results)?;
+        let (operands, mut receipts) =
+            gather(self.name(), card, stream, inputs, &lay.inputs, cores)?;
+        let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
+        let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
+        let (division, work) = launch(self, &operands, &outputs, None, cores)?;
+        receipts.push(card.account(stream, &work)?);
+        Ok(Ran { outputs, division, receipts })
+    }
+
+    /// Sizes and dtypes of the results, once operands and cores are checked.
+    pub(crate) fn settle(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Meta>> {
         card.check_cores(cores)?;
         for (operand, t) in inputs.iter().enumerate() {
             if t.card() != card {
@@ -66,25 +86,31 @@ impl Op {
             }
         }
         let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
-        let results = self.kernel().infer(&metas)?;
-        let lay = self.kernel().lay(inputs, &results)?;
-        let mut receipts = Vec::new();
-        let mut operands = Vec::with_capacity(inputs.len());
-        for (operand, (t, want)) in inputs.iter().zip(&lay.inputs).enumerate() {
-            let (t, moved) = conform(t, want)?;
-            if let Some(moved) = moved {
-                let name = format!("restickify operand {operand} of {}", self.name());
-                let work = moved.work(name, Kind::Restickify, cores);
-                receipts.push(card.account(stream, &work)?);
-            }
-            operands.push(t);
-        }
-        let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
-        let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
-        let (division, work) = launch(self, &operands, &outputs, None, cores)?;
-        receipts.push(card.account(stream, &work)?);
-        Ok(Ran { outputs, division, receipts })
+        self.kernel().infer(&metas)
     }
+}
+
+/// The operands as a kernel wants them, and what it took.
+pub(crate) fn gather(
+    op: &str,
+    card: &Card,
+    stream: StreamId,
+    inputs: &[Tensor],
+    wants: &[Want],
+    cores: usize,
+) -> Result<(Vec<Tensor>, Vec<Receipt>)> {
+    let mut receipts = Vec::new();
+    let mut operands = Vec::with_capacity(inputs.len());
+    for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
+        let (t, moved) = conform(t, want)?;
+        if let Some(moved) = moved {
+            let name = format!("restickify operand {operand} of {op}");
+            let work = moved.work(name, Kind::Restickify, cores);
+            receipts.push(card.account(stream, &work)?);
+        }
+        operands.push(t);
+    }
+    Ok((operands, receipts))
 }
 
 /// Runs a kernel on tensors that lie as it wants, with a division or the default one.
@@ -98,6 +124,10 @@ pub(crate) fn launch(
     division: Option<&Division>,
     cores: usize,
 ) -> Result<(Division, Work)> {
+    if let Some(list) = op.kernel().moves(inputs, outputs)? {
+        let work = moves::perform(op.name(), &list, cores)?;
+        return Ok((Division::one(outputs.first().map_or(0, |t| t.size().len())), work));
+    }
     let forms = |list: &[Tensor]| list.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let space = op.kernel().space(&ins, &outs);
@@ -119,8 +149,9 @@ pub(crate) fn launch(
     let threads = outputs.first().map_or(1, |t| t.card().host_threads());
     // SAFETY: the blocks are locked, and the task was made for these tensors.
     unsafe { task.check(&memory)? };
-    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own,
-    // and the task was made for these tensors.
+    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own
+    // or take the place of operands of a kernel that allows it, and the task was made for these
+    // tensors.
     unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
     Ok((division, Work::new(op.name(), task.kind(), slices)))
@@ -130,7 +161,7 @@ pub(crate) fn launch(
 fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
     let form = tensor.sticks();
     let fits = match (&form, want) {
-        (Ok(_), Want::AsIs) => true,
+        (_, Want::Any) | (Ok(_), Want::AsIs) => true,
         (Ok(f), Want::Along(d)) => f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none()),
         (Ok(f), Want::Sparse) => f.stick.is_none(),
         (Ok(_), Want::Layout(l)) => tensor.is_base() && tensor.layout() == l,
@@ -143,7 +174,7 @@ fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
     let format = tensor.layout().device_dtype();
     let plain: Vec<usize> = (0..host.rank()).collect();
     let layout = match want {
-        Want::AsIs => StickLayout::default_in(tensor.size(), None, format)?,
+        Want::AsIs | Want::Any => StickLayout::default_in(tensor.size(), None, format)?,
         Want::Along(d) => {
             let order = plain.iter().filter(|k| *k != d).chain([d]);
             let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();

@@ -20,7 +20,7 @@ pub(crate) fn is_float(dtype: Dtype) -> bool {
 }
 
 /// 0 for bool, 1 for integers, 2 for floats.
-fn category(dtype: Dtype) -> u8 {
+pub(crate) fn category(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Bool => 0,
         d if is_float(d) => 2,
@@ -114,7 +114,11 @@ pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
 /// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
 /// that a result is sparse only where every operand is.
 pub(crate) fn like(operands: &[Tensor], out: &Meta) -> Result<StickLayout> {
-    let format = result_format(operands, out.dtype)?;
+    like_in(operands, out, result_format(operands, out.dtype)?)
+}
+
+/// The same in a format.
+pub(crate) fn like_in(operands: &[Tensor], out: &Meta, format: DataFormat) -> Result<StickLayout> {
     let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
     let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
         return Ok(StickLayout::default_in(&out.size, None, format)?);

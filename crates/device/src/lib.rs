@@ -25,6 +25,7 @@ mod eager;
 mod error;
 mod format;
 pub mod hardware;
+mod into;
 mod kernels;
 mod lay;
 mod lx;

@@ -34,6 +34,8 @@ pub struct Sticks {
     pub offset: usize,
     /// The format of elements.
     pub format: Format,
+    /// Whether elements are truth values, stored as the numbers 0 and 1.
+    pub truth: bool,
 }
 
 impl Sticks {
@@ -55,6 +57,7 @@ impl Sticks {
             eps,
             offset: 0,
             format,
+            truth: false,
         };
         if view.numel() == 0 {
             return Ok(sticks);

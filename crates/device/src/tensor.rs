@@ -163,7 +163,8 @@ impl Tensor {
     /// # Errors
     /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
     pub fn sticks(&self) -> Result<Sticks> {
-        Sticks::of(&self.layout, &self.view, self.format)
+        let form = Sticks::of(&self.layout, &self.view, self.format)?;
+        Ok(Sticks { truth: self.dtype == Dtype::Bool, ..form })
     }
 
     /// Bytes of its elements in device memory, without padding.

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Rng, bytes_of, card, holds, random, read, rounded, tensor, values};
-use zellige_device::{Card, Tensor};
+use zellige_device::Tensor;
 use zellige_layout::{Dtype, StickLayout, Strided};
 
 const STORED: [Dtype; 11] = [

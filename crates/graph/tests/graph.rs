@@ -95,10 +95,7 @@ fn errors_name_the_operation_and_underline_it() {
             "graph g(x: float16[2]) { y = nothing(x) return y }",
             "y = nothing: there is no operation `nothing`",
         ),
-        (
-            "graph g(x: float16[2]) { y = add(x) return y }",
-            "y = add: it takes 2 operands, not 1",
-        ),
+        ("graph g(x: float16[2]) { y = add(x) return y }", "y = add: it takes 2 operands, not 1"),
         ("graph g(x: float16[2], z: float16[3]) { y = add(x, z) return y }", "does not broadcast"),
         (
             "graph g(x: float16[2]) { y = add(x, z) return y }",

@@ -13,12 +13,25 @@
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
 //! | `index` | elements looked up by index, and written by index |
+//! | `cast` | another dtype |
+//! | `counter`, `factory`, `random`, `masked` | what depends on the place of an element |
+//! | `moves` | operations that only move elements; `concat`, `pad`, `rearrange` their copies |
 
+pub(crate) mod cast;
+pub(crate) mod concat;
+pub(crate) mod counter;
+pub(crate) mod factory;
 pub(crate) mod index;
 pub(crate) mod io;
+pub(crate) mod masked;
+pub(crate) mod moves;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
+pub(crate) mod random;
+pub(crate) mod rearrange;
 pub(crate) mod walk;
 
+use self::moves::Move;
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
@@ -56,6 +69,8 @@ pub enum Want {
     Sparse,
     /// Exactly so.
     Layout(StickLayout),
+    /// As it is, regular or not: the operation only moves it.
+    Any,
 }
 
 /// The layouts with which an operation runs.
@@ -85,6 +100,21 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
         outputs: &[Sticks],
         division: &Division,
     ) -> Result<Box<dyn Task>>;
+
+    /// How operands must lie for results that lie as given; none where results always lie as
+    /// [`Kernel::lay`] says.
+    ///
+    /// Who answers computes an element of a result from the elements of the operands at the same
+    /// place alone, and reads them before it writes: a result may take the place of an operand.
+    fn suit(&self, _inputs: &[Tensor], _outputs: &[Sticks]) -> Option<Vec<Want>> {
+        None
+    }
+
+    /// The copies that make the results, of an operation that only moves elements. They are done one
+    /// after the other instead of a task.
+    fn moves(&self, _inputs: &[Tensor], _outputs: &[Tensor]) -> Result<Option<Vec<Move>>> {
+        Ok(None)
+    }
 }
 
 /// A kernel bound to its tensors.

@@ -1,4 +1,8 @@
 //! Element by element: one function of the operands at every place.
+//!
+//! Operands broadcast as in PyTorch and meet in one dtype. Floats widen to float32, integers and truth
+//! values compute in 32 bits. A bool result holds 0 or 1 (so that bool addition is `or` and
+//! multiplication `and`), a uint8 result its lowest 8 bits.
 
 use super::io::{Load, Number, Store};
 use super::walk::Walk;
@@ -6,15 +10,17 @@ use super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
-use crate::lay::{Promotion, like, promote};
+use crate::lay::{Promotion, is_float, like, promote};
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::Dtype;
 
 /// A function over slices of equal length: the operands, then the result.
-pub(crate) type Slices<T> = fn(&[&[T]], &mut [T]);
+pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
 
 /// Which dtype a result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,40 +29,101 @@ pub(crate) enum Yields {
     Promoted,
     /// The same, but integers become float32.
     Float,
-    /// True or false.
+    /// True or false; the function gives 0 and 1.
     Bool,
+    /// This one.
+    Fixed(Dtype),
 }
 
 /// A pointwise operation.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Pointwise {
-    pub(crate) name: &'static str,
-    pub(crate) arity: usize,
-    /// In float32.
-    pub(crate) float: Option<Slices<f32>>,
-    /// In 32-bit integers.
-    pub(crate) int: Option<Slices<i32>>,
-    pub(crate) yields: Yields,
-    /// Whether the SFU takes its slow path.
-    pub(crate) transcendental: bool,
-    /// Numbers that the function takes after its operands, the same for all elements.
-    pub(crate) extra: SmallVec<[f32; 2]>,
-    /// Operands that say nothing about the dtype (the condition of `where`).
-    pub(crate) silent: usize,
+    name: &'static str,
+    arity: usize,
+    float: Option<Function<f32>>,
+    int: Option<Function<i32>>,
+    yields: Yields,
+    transcendental: bool,
+    condition: Option<usize>,
+    /// Whether the bits of a truth value are its own, so that the lowest one is the result.
+    flips: bool,
+    /// Whether floats that do not promote may meet.
+    mixes: bool,
+}
+
+impl fmt::Debug for Pointwise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} operands, giving {:?}", self.arity, self.yields)
+    }
 }
 
 /// Numbers computed at a time: what operands and result take of the first-level cache.
 const CHUNK: usize = 1024;
 
 impl Pointwise {
+    /// An operation that so far computes nothing.
+    pub(crate) fn new(name: &'static str, arity: usize) -> Pointwise {
+        Pointwise {
+            name,
+            arity,
+            float: None,
+            int: None,
+            yields: Yields::Promoted,
+            transcendental: false,
+            condition: None,
+            flips: false,
+            mixes: false,
+        }
+    }
+
+    /// Its function of float32.
+    pub(crate) fn float(
+        self,
+        f: impl Fn(&[&[f32]], &mut [f32]) + Send + Sync + 'static,
+    ) -> Pointwise {
+        Pointwise { float: Some(Arc::new(f)), ..self }
+    }
+
+    /// Its function of integers.
+    pub(crate) fn int(
+        self,
+        f: impl Fn(&[&[i32]], &mut [i32]) + Send + Sync + 'static,
+    ) -> Pointwise {
+        Pointwise { int: Some(Arc::new(f)), ..self }
+    }
+
+    /// What it gives.
+    pub(crate) fn yields(self, yields: Yields) -> Pointwise {
+        Pointwise { yields, ..self }
+    }
+
+    /// The SFU takes its slow path.
+    pub(crate) fn transcendental(self) -> Pointwise {
+        Pointwise { transcendental: true, ..self }
+    }
+
+    /// That operand is a condition, which says nothing about the dtype.
+    pub(crate) fn condition(self, operand: usize) -> Pointwise {
+        Pointwise { condition: Some(operand), ..self }
+    }
+
+    /// A truth value is one bit: of a bool result, the lowest bit is kept.
+    pub(crate) fn flipping(self) -> Pointwise {
+        Pointwise { flips: true, ..self }
+    }
+
+    /// Floats of any format meet, as the dtype of the result is given.
+    pub(crate) fn mixing(self) -> Pointwise {
+        Pointwise { mixes: true, ..self }
+    }
+
     fn refuse(&self, operand: Option<usize>, reason: String) -> DeviceError {
         DeviceError::BadOperand { op: self.name.into(), operand, reason }
     }
 
-    /// The dtype in which it computes.
-    fn computes(&self, inputs: &[Meta]) -> Result<Dtype> {
-        let counted = &inputs[self.silent.min(inputs.len())..];
-        promote(counted, Promotion::Usual).map_err(|r| self.refuse(None, r))
+    /// Whether an operand has a say in the dtype.
+    fn counts(&self, operand: usize) -> bool {
+        self.condition != Some(operand)
     }
 }
 
@@ -67,13 +134,30 @@ impl Kernel for Pointwise {
             return Err(self.refuse(None, reason));
         }
         let size = crate::lay::broadcast(inputs).map_err(|r| self.refuse(None, r))?;
-        let computes = self.computes(inputs)?;
-        let float = computes.device_format().is_ok() && crate::lay::is_float(computes);
+        if let Some(c) = self.condition
+            && !matches!(inputs[c].dtype, Dtype::Bool | Dtype::Uint8)
+        {
+            let reason =
+                format!("operand {c} is a condition: bool or uint8, not {}", inputs[c].dtype);
+            return Err(self.refuse(Some(c), reason));
+        }
+        let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts(*i));
+        let counted: Vec<Meta> = counted.map(|(_, m)| m.clone()).collect();
+        let computes = match inputs {
+            [x, ..] if self.mixes && is_float(x.dtype) => x.dtype,
+            _ => promote(&counted, Promotion::Usual).map_err(|r| self.refuse(None, r))?,
+        };
+        let float = is_float(computes);
         if float && self.float.is_none() {
             return Err(self.refuse(None, format!("it is for integers and bool, not {computes}")));
         }
+        if !float && self.int.is_none() && self.yields == Yields::Promoted {
+            let reason = format!("it is for floating-point numbers here, not {computes}");
+            return Err(self.refuse(None, reason));
+        }
         let dtype = match self.yields {
             Yields::Bool => Dtype::Bool,
+            Yields::Fixed(dtype) => dtype,
             Yields::Promoted => computes,
             Yields::Float if float => computes,
             Yields::Float => Dtype::Float32,
@@ -83,22 +167,16 @@ impl Kernel for Pointwise {
 
     fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
         let layout = like(inputs, &outputs[0])?;
-        let out = crate::lay::form(&layout)?;
-        let rank = out.rank();
-        let inputs = inputs.iter().map(|t| {
-            let lead = rank - t.size().len();
-            match out.stick {
-                Some(s) if s >= lead && t.size()[s - lead] != 1 => Want::Along(s - lead),
-                // Nothing of it runs along the lanes: each element has a stick, or it is one.
-                _ if t.numel() == 1 => Want::AsIs,
-                _ => Want::Sparse,
-            }
-        });
-        Ok(Lay { inputs: inputs.collect(), outputs: vec![layout] })
+        let wants = wants(inputs, &crate::lay::form(&layout)?);
+        Ok(Lay { inputs: wants, outputs: vec![layout] })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(inputs, &outputs[0])
+    }
+
+    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+        Some(wants(inputs, &outputs[0]))
     }
 
     fn task(
@@ -108,44 +186,54 @@ impl Kernel for Pointwise {
         division: &Division,
     ) -> Result<Box<dyn Task>> {
         let out = &outputs[0];
-        let mut wide = Vec::with_capacity(inputs.len());
-        for (operand, i) in inputs.iter().enumerate() {
-            let expanded = i.expand(&out.size).ok_or_else(|| {
-                let reason = format!("size {:?} does not broadcast to {:?}", i.size, out.size);
-                self.refuse(Some(operand), reason)
-            })?;
-            wide.push(expanded);
-        }
-        let space = spans(inputs, out);
-        let mut slices = Vec::with_capacity(division.cores());
-        for core in 0..division.cores() {
-            let ranges = division.slice(core, &space);
-            let cut = |t: &Sticks| {
-                let dims = ranges.iter().enumerate();
-                dims.fold(t.clone(), |t, (d, range)| t.slice(d, range.clone()))
-            };
-            let ins: Vec<Sticks> = wide.iter().map(cut).collect();
-            let walk = Walk::new(&cut(out), &ins).map_err(|m| {
-                let reason = "its lanes run along another dimension than the result's".into();
-                self.refuse(Some(m.operand), reason)
-            })?;
-            let mut work = streamed(&ins, &[cut(out)]);
-            let lanes = work.writes.bytes() / out.format.size() as u64;
-            if self.transcendental {
-                work.sfu_transcendental = lanes;
-            } else {
-                work.sfu = lanes;
-            }
-            slices.push((walk, work));
-        }
+        let cut = cut(self.name, inputs, &[], out, division, self.transcendental)?;
         let formats: Vec<Format> = inputs.iter().map(|i| i.format).collect();
-        let ints = formats[self.silent.min(formats.len())..].iter().all(|f| !f.is_float());
-        match (self.int, self.float) {
-            (Some(f), _) if ints => Ok(Box::new(Work::new(f, &[], &formats, out.format, slices))),
-            (_, Some(f)) => Ok(Box::new(Work::new(f, &self.extra, &formats, out.format, slices))),
+        let float = |(i, t): (usize, &Sticks)| self.counts(i) && !t.truth && t.format.is_float();
+        let ints = !inputs.iter().enumerate().any(float);
+        match (&self.int, &self.float) {
+            (Some(f), _) if ints => {
+                let finish: Option<fn(&mut [i32])> = match self.yields {
+                    Yields::Bool => None,
+                    _ if out.truth && self.flips => Some(lowest),
+                    _ if out.truth => Some(truths),
+                    _ if out.format == Format::U32 => Some(bytes),
+                    _ => None,
+                };
+                Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
+            }
+            (_, Some(f)) => Ok(Box::new(Work::new(f.clone(), None, &formats, out.format, cut))),
             _ => Err(self.refuse(None, "it is for integers and bool only".into())),
         }
     }
+}
+
+/// Truth values are 0 and 1.
+pub(crate) fn truths(x: &mut [i32]) {
+    x.iter_mut().for_each(|x| *x = i32::from(*x != 0));
+}
+
+/// The lowest bit.
+fn lowest(x: &mut [i32]) {
+    x.iter_mut().for_each(|x| *x &= 1);
+}
+
+/// A uint8 has 8 bits.
+pub(crate) fn bytes(x: &mut [i32]) {
+    x.iter_mut().for_each(|x| *x &= 0xff);
+}
+
+/// How operands must lie for a result that lies so.
+pub(crate) fn wants(inputs: &[Tensor], out: &Sticks) -> Vec<Want> {
+    let want = |t: &Tensor| {
+        let lead = out.rank() - t.size().len();
+        match out.stick {
+            Some(s) if s >= lead && t.size()[s - lead] != 1 => Want::Along(s - lead),
+            // Nothing of it runs along the lanes: each element has a stick, or it is one.
+            _ if t.numel() == 1 => Want::AsIs,
+            _ => Want::Sparse,
+        }
+    };
+    inputs.iter().map(want).collect()
 }
 
 /// The dimensions of the output; its sticks stay whole in every operand.
@@ -155,25 +243,73 @@ pub(crate) fn spans(inputs: &[Sticks], out: &Sticks) -> Vec<Span> {
     (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
 }
 
+/// The walk of every core and what it does: operands that are read once, then counters, which are
+/// walked along and cost nothing.
+pub(crate) fn cut(
+    name: &'static str,
+    inputs: &[Sticks],
+    counters: &[Sticks],
+    out: &Sticks,
+    division: &Division,
+    transcendental: bool,
+) -> Result<Vec<(Walk, CoreWork)>> {
+    let refuse = |operand: usize, reason: String| DeviceError::BadOperand {
+        op: name.into(),
+        operand: Some(operand),
+        reason,
+    };
+    let mut wide = Vec::with_capacity(inputs.len() + counters.len());
+    for (operand, i) in inputs.iter().enumerate() {
+        wide.push(i.expand(&out.size).ok_or_else(|| {
+            let reason = format!("size {:?} does not broadcast to {:?}", i.size, out.size);
+            refuse(operand, reason)
+        })?);
+    }
+    wide.extend_from_slice(counters);
+    let space = spans(inputs, out);
+    let mut slices = Vec::with_capacity(division.cores());
+    for core in 0..division.cores() {
+        let ranges = division.slice(core, &space);
+        let cut = |t: &Sticks| {
+            let dims = ranges.iter().enumerate();
+            dims.fold(t.clone(), |t, (d, range)| t.slice(d, range.clone()))
+        };
+        let (ins, to): (Vec<Sticks>, _) = (wide.iter().map(cut).collect(), cut(out));
+        let walk = Walk::new(&to, &ins).map_err(|m| {
+            refuse(m.operand, "its lanes run along another dimension than the result's".into())
+        })?;
+        let mut work = streamed(&ins[..inputs.len()], &[to]);
+        let lanes = work.writes.bytes() / out.format.size() as u64;
+        if transcendental {
+            work.sfu_transcendental = lanes;
+        } else {
+            work.sfu = lanes;
+        }
+        slices.push((walk, work));
+    }
+    Ok(slices)
+}
+
 /// A pointwise function on core slices.
-struct Work<T> {
-    f: Slices<T>,
-    extra: SmallVec<[T; 2]>,
+pub(crate) struct Work<T> {
+    f: Function<T>,
+    finish: Option<fn(&mut [T])>,
     loads: Vec<Load<T>>,
     store: Store<T>,
     slices: Vec<(Walk, CoreWork)>,
 }
 
 impl<T: Number> Work<T> {
-    fn new(
-        f: Slices<T>,
-        extra: &[T],
+    /// `finish` is applied to results before they are stored.
+    pub(crate) fn new(
+        f: Function<T>,
+        finish: Option<fn(&mut [T])>,
         formats: &[Format],
         out: Format,
         slices: Vec<(Walk, CoreWork)>,
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f)).collect();
-        Work { f, extra: extra.iter().copied().collect(), loads, store: Store::new(out), slices }
+        Work { f, finish, loads, store: Store::new(out), slices }
     }
 }
 
@@ -190,22 +326,22 @@ impl<T: Number> Task for Work<T> {
         let walk = &self.slices[core].0;
         let rows = (CHUNK / walk.lanes).max(1);
         let wide = rows * walk.lanes;
-        let count = self.loads.len();
-        let mut scratch = vec![T::default(); wide * (count + 1 + self.extra.len())];
+        let mut scratch = vec![T::default(); wide * (self.loads.len() + 1)];
         let (result, operands) = scratch.split_at_mut(wide);
-        for (value, extra) in self.extra.iter().zip(operands[count * wide..].chunks_mut(wide)) {
-            extra.fill(*value);
-        }
         walk.run(rows, |rows| {
             let n = rows.count * rows.lanes;
-            for (i, into) in operands.chunks_mut(wide).take(count).enumerate() {
+            for (i, into) in operands.chunks_mut(wide).enumerate() {
                 // SAFETY: by the contract of `Task::run`; the walk was made for these tensors.
                 unsafe { rows.load(&self.loads[i], memory.inputs[i], i, walk.kind(i + 1), into) };
             }
             let views: SmallVec<[&[T]; 4]> = operands.chunks(wide).map(|o| &o[..n]).collect();
-            (self.f)(&views, &mut result[..n]);
+            let result = &mut result[..n];
+            (self.f)(&views, result);
+            if let Some(finish) = self.finish {
+                finish(result);
+            }
             // SAFETY: as above; slices of other cores are disjoint.
-            unsafe { rows.store(&self.store, memory.outputs[0], walk.kind(0), &result[..n]) };
+            unsafe { rows.store(&self.store, memory.outputs[0], walk.kind(0), result) };
         });
     }
 }

@@ -38,6 +38,7 @@ pub(crate) mod round;
 pub(crate) mod rows;
 pub(crate) mod slice;
 pub(crate) mod special;
+pub(crate) mod ternary;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trig;

@@ -11,6 +11,7 @@ use crate::kernels::{Kernel, Meta};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
+use zellige_layout::Dtype;
 
 /// An operation with its attributes.
 #[derive(Clone)]
@@ -105,6 +106,21 @@ impl Attrs {
         }
     }
 
+    /// The dtype that the attribute `dtype` names.
+    pub(crate) fn dtype(&mut self, default: Option<Dtype>) -> Result<Dtype> {
+        match (self.map.remove("dtype"), default) {
+            (Some(Value::String(name)), _) => {
+                let dtype =
+                    Dtype::from_name(&name).map_err(|e| self.bad("dtype", e.to_string()))?;
+                dtype.device_format().map_err(|e| self.bad("dtype", e.to_string()))?;
+                Ok(dtype)
+            }
+            (Some(v), _) => Err(self.bad("dtype", format!("{v} is no text"))),
+            (None, Some(d)) => Ok(d),
+            (None, None) => Err(self.bad("dtype", "it is missing; a dtype such as float16".into())),
+        }
+    }
+
     /// A word.
     pub(crate) fn word(&mut self, name: &str, default: &str, accepted: &[&str]) -> Result<String> {
         let word = match self.map.remove(name) {
@@ -185,12 +201,15 @@ impl fmt::Debug for Op {
 fn nearest(name: &str) -> Option<&'static str> {
     let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let best = table().map(|e| (common(e.name, name), e.name));
-    best.filter(|(n, _)| *n >= 3).max_by_key(|(n, _)| *n).map(|(_, name)| name)
+    // Of names that share as much, the shortest.
+    let key = |(n, name): &(usize, &str)| (*n, std::cmp::Reverse(name.len()));
+    best.filter(|(n, _)| *n >= 3).max_by_key(key).map(|(_, name)| name)
 }
 
 /// Every operation, family by family.
 fn table() -> impl Iterator<Item = &'static Entry> {
-    [pointwise::TABLE, reduce::TABLE, matmul::TABLE, index::TABLE, shape::TABLE]
+    [pointwise::TABLES, &[reduce::TABLE, matmul::TABLE, index::TABLE], shape::TABLES]
+        .concat()
         .into_iter()
         .flatten()
 }

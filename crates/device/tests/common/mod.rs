@@ -1,6 +1,6 @@
 //! Random tensors on a card, and results read back.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use zellige_device::{Card, Op, Tensor, host_format};
 use zellige_float::{Converter, Format};

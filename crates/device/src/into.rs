@@ -1,0 +1,127 @@
+//! Results written into tensors that exist: out arguments, in-place operations, slices of larger ones.
+
+use crate::account::Kind;
+use crate::card::Card;
+use crate::eager::{Ran, gather, launch};
+use crate::error::{DeviceError, Result};
+use crate::kernels::Meta;
+use crate::lay::category;
+use crate::ops::Op;
+use crate::sticks::Sticks;
+use crate::stream::StreamId;
+use crate::tensor::Tensor;
+
+impl Op {
+    /// Writes the results into `outputs`, tensors or views of the results' sizes; they may be, or
+    /// overlap, the operands: the result is as if it were computed before anything is written.
+    ///
+    /// A result is computed in its own dtype and then takes that of the output, as in PyTorch. It is
+    /// written in place where each of its elements depends on operands at that place alone;
+    /// otherwise it is computed beside and copied, and the copy is charged.
+    ///
+    /// # Errors
+    /// As [`Op::run`]; another number of outputs than of results, other sizes, dtypes that cannot
+    /// take the result (a float one in an integer output), views with two elements in one place.
+    pub fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
+        let cores = card.cores();
+        let results = self.settle(card, inputs, cores)?;
+        self.check_outputs(card, &results, outputs)?;
+        if let Some(ran) = self.run_in_place(card, inputs, &results, outputs)? {
+            return Ok(ran);
+        }
+        let mut ran = self.run_on(card, inputs, cores)?;
+        for (made, to) in ran.outputs.iter_mut().zip(outputs) {
+            if made.dtype() != to.dtype() {
+                let dtype = serde_json::json!({ "dtype": to.dtype().name() });
+                let cast =
+                    Op::new("cast", &dtype)?.run_on(card, std::slice::from_ref(made), cores)?;
+                ran.receipts.extend(cast.receipts);
+                *made = cast.outputs[0].clone();
+            }
+            let moved = to.copy_from(made)?;
+            let work = moved.work(format!("{} into", self.name()), Kind::Copy, cores);
+            ran.receipts.push(card.account(StreamId::DEFAULT, &work)?);
+            *made = to.clone();
+        }
+        Ok(ran)
+    }
+
+    fn check_outputs(&self, card: &Card, results: &[Meta], outputs: &[Tensor]) -> Result<()> {
+        let refuse = |reason: String| DeviceError::BadOperand {
+            op: self.name().into(),
+            operand: None,
+            reason,
+        };
+        if results.len() != outputs.len() {
+            let reason = format!("it has {} results, not {}", results.len(), outputs.len());
+            return Err(refuse(reason));
+        }
+        for (result, (i, to)) in results.iter().zip(outputs.iter().enumerate()) {
+            if to.card() != card {
+                let found = to.card().index();
+                let reason = format!("output {i} is on card {found}, not {}", card.index());
+                return Err(refuse(reason));
+            }
+            if to.size() != result.size {
+                return Err(DeviceError::SizeMismatch {
+                    what: format!("{}: result and output {i}", self.name()),
+                    left: result.size.clone(),
+                    right: to.size().to_vec(),
+                });
+            }
+            if category(result.dtype) > category(to.dtype()) {
+                let reason = format!("a {} result does not go into {}", result.dtype, to.dtype());
+                return Err(refuse(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes right into the outputs, where that gives the same.
+    fn run_in_place(
+        &self,
+        card: &Card,
+        inputs: &[Tensor],
+        results: &[Meta],
+        outputs: &[Tensor],
+    ) -> Result<Option<Ran>> {
+        let (Ok(forms), cores) =
+            (outputs.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>(), card.cores())
+        else {
+            return Ok(None);
+        };
+        let same = results.iter().zip(outputs).all(|(r, to)| r.dtype == to.dtype());
+        let Some(wants) = self.kernel().suit(inputs, &forms) else {
+            return Ok(None);
+        };
+        if !same || !forms.iter().all(apart) || outputs.len() != 1 {
+            return Ok(None);
+        }
+        let (operands, mut receipts) =
+            gather(self.name(), card, StreamId::DEFAULT, inputs, &wants, cores)?;
+        let safe =
+            |t: &Tensor| t.block() != outputs[0].block() || t.sticks().is_ok_and(|f| f == forms[0]);
+        if !operands.iter().all(safe) {
+            return Ok(None);
+        }
+        let (division, work) = launch(self, &operands, outputs, None, cores)?;
+        receipts.push(card.account(StreamId::DEFAULT, &work)?);
+        Ok(Some(Ran { outputs: outputs.to_vec(), division, receipts }))
+    }
+}
+
+/// Whether every element has a place of its own, as far as strides show it: each step is longer than
+/// all that lies within it.
+fn apart(form: &Sticks) -> bool {
+    let lanes = if form.stick.is_some() { form.eps } else { 1 };
+    let count = |d: usize| if form.stick == Some(d) { form.count() } else { form.size[d] };
+    let mut steps: Vec<(usize, usize)> =
+        (0..form.rank()).map(|d| (form.stride[d], count(d))).filter(|(_, n)| *n > 1).collect();
+    steps.sort_unstable();
+    let mut within = lanes;
+    steps.into_iter().all(|(stride, n)| {
+        let ok = stride >= within;
+        within += stride * (n - 1);
+        ok
+    })
+}

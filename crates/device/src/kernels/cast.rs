@@ -1,0 +1,114 @@
+//! Another dtype: every number passes unchanged and is rounded once.
+//!
+//! To an integer, a number loses its fraction (toward zero) and saturates, NaN is 0; between integers
+//! it wraps. To uint8, floats saturate at 0 and 255. To bool, anything but zero is true, NaN too. A
+//! format of another width has another number of elements per stick; lanes stay along the same
+//! dimension.
+
+use super::io::Number;
+use super::pointwise::{Work, bytes, cut, spans, truths, wants};
+use super::{Kernel, Lay, Meta, Task, Want};
+use crate::division::{Division, Span};
+use crate::error::{DeviceError, Result};
+use crate::lay::{is_float, like_in, result_format};
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use std::sync::Arc;
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype};
+
+/// A change of the dtype.
+#[derive(Debug, Clone)]
+pub(crate) struct Cast {
+    pub(crate) name: &'static str,
+    pub(crate) dtype: Dtype,
+    /// Whether float32 is stored in 32 bits even where no operand is.
+    pub(crate) wide: bool,
+}
+
+impl Kernel for Cast {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let [x] = inputs else {
+            return Err(DeviceError::BadOperand {
+                op: self.name.into(),
+                operand: None,
+                reason: format!("it takes 1 operand, not {}", inputs.len()),
+            });
+        };
+        self.dtype.device_format()?;
+        Ok(vec![Meta { size: x.size.clone(), dtype: self.dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let format = stored(inputs, self.dtype, self.wide)?;
+        let layout = like_in(inputs, &outputs[0], format)?;
+        let wants = wants(inputs, &crate::lay::form(&layout)?);
+        Ok(Lay { inputs: wants, outputs: vec![layout] })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        spans(inputs, &outputs[0])
+    }
+
+    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+        Some(wants(inputs, &outputs[0]))
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let (from, to) = (&inputs[0], &outputs[0]);
+        let slices = cut(self.name, inputs, &[], to, division, false)?;
+        let (formats, byte) = ([from.format], to.format == Format::U32);
+        fn copy<T: Number>(x: &[&[T]], out: &mut [T]) {
+            out.copy_from_slice(x[0]);
+        }
+        Ok(if from.format.is_float() && to.format.is_float() {
+            let finish: Option<fn(&mut [f32])> =
+                (to.truth && !from.truth).then_some(|x| each(x, |v| f32::from(v != 0.0)));
+            Box::new(Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, slices))
+        } else if from.format.is_float() {
+            // Float32 holds no int32 between its own numbers, float64 all of them.
+            let finish: Option<fn(&mut [f64])> =
+                byte.then_some(|x| each(x, |v| v.clamp(0.0, 255.0)));
+            Box::new(Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+        } else if to.format.is_float() {
+            let finish: Option<fn(&mut [f64])> =
+                to.truth.then_some(|x| each(x, |v| f64::from(v != 0.0)));
+            Box::new(Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+        } else {
+            let finish: Option<fn(&mut [i32])> = match (to.truth, byte) {
+                (true, _) => Some(truths),
+                (_, true) => Some(bytes),
+                _ => None,
+            };
+            Box::new(Work::<i32>::new(Arc::new(copy), finish, &formats, to.format, slices))
+        })
+    }
+}
+
+fn each<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
+    x.iter_mut().for_each(|x| *x = f(*x));
+}
+
+/// The format of a dtype; float32 is wide where asked.
+pub(crate) fn stored(operands: &[Tensor], dtype: Dtype, wide: bool) -> Result<DataFormat> {
+    if wide && dtype == Dtype::Float32 {
+        return Ok(DataFormat::IEEE_FP32);
+    }
+    result_format(operands, dtype)
+}
+
+/// A number as a tensor of the dtype holds it before rounding: 0 or 1 for bool, the lowest 8 bits for
+/// uint8, no fraction for integers.
+pub(crate) fn held(value: f64, dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::Bool => f64::from(value != 0.0),
+        Dtype::Uint8 | Dtype::Quint8 => value.trunc().rem_euclid(256.0),
+        d if is_float(d) => value,
+        _ => value.trunc(),
+    }
+}

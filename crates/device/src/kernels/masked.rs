@@ -1,0 +1,204 @@
+//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+
+use super::counter::{counter, lane, row_major};
+use super::io::{Load, Number, Store};
+use super::pointwise::{cut, spans, wants};
+use super::random::uniform;
+use super::walk::Walk;
+use super::{Kernel, Lay, Meta, Pointers, Task, Want};
+use crate::account::{CoreWork, Kind};
+use crate::division::{Division, Span};
+use crate::error::{DeviceError, Result};
+use crate::lay::{is_float, like};
+use crate::sticks::{Dims, Sticks};
+use crate::tensor::Tensor;
+
+/// What an element becomes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rule {
+    /// Itself where `column - row <= diagonal`, else 0.
+    Lower { diagonal: i64 },
+    /// Itself where `column - row >= diagonal`, else 0.
+    Upper { diagonal: i64 },
+    /// 0 with probability `p`, else itself times `1 / (1 - p)`.
+    Dropout { p: f32, seed: u64 },
+    /// 1 with itself as the probability, else 0.
+    Bernoulli { seed: u64 },
+}
+
+impl Rule {
+    fn is_random(self) -> bool {
+        matches!(self, Rule::Dropout { .. } | Rule::Bernoulli { .. })
+    }
+}
+
+/// An operation of one operand and the place.
+#[derive(Debug, Clone)]
+pub(crate) struct Masked {
+    pub(crate) name: &'static str,
+    pub(crate) rule: Rule,
+}
+
+impl Masked {
+    /// The counters that the rule asks: the row-major index, or row and column.
+    fn weights(&self, size: &[usize]) -> Vec<Dims<usize>> {
+        if self.rule.is_random() {
+            return vec![row_major(size)];
+        }
+        let only = |dim: usize| (0..size.len()).map(|d| usize::from(d == dim)).collect();
+        vec![only(size.len() - 2), only(size.len() - 1)]
+    }
+}
+
+impl Kernel for Masked {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let refuse = |operand: Option<usize>, reason: String| {
+            Err(DeviceError::BadOperand { op: self.name.into(), operand, reason })
+        };
+        let [x] = inputs else {
+            return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
+        };
+        if self.rule.is_random() && !is_float(x.dtype) {
+            return refuse(Some(0), format!("it is for floating-point numbers, not {}", x.dtype));
+        }
+        if !self.rule.is_random() && x.size.len() < 2 {
+            return refuse(
+                Some(0),
+                format!("it is for 2 dimensions or more, not {}", x.size.len()),
+            );
+        }
+        Ok(vec![x.clone()])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let layout = like(inputs, &outputs[0])?;
+        let wants = wants(inputs, &crate::lay::form(&layout)?);
+        Ok(Lay { inputs: wants, outputs: vec![layout] })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        spans(inputs, &outputs[0])
+    }
+
+    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+        Some(wants(inputs, &outputs[0]))
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let out = &outputs[0];
+        let weights = self.weights(&out.size);
+        let counters: Vec<Sticks> = weights.iter().map(|w| counter(out, w)).collect();
+        let slices = cut(self.name, inputs, &counters, out, division, false)?;
+        let lanes: Vec<usize> = weights.iter().map(|w| lane(out, w)).collect();
+        let from = inputs[0].format;
+        Ok(if from.is_float() {
+            Box::new(Masking {
+                f: float_row,
+                rule: self.rule,
+                lanes,
+                load: Load::<f32>::new(from),
+                store: Store::new(out.format),
+                slices,
+            })
+        } else {
+            Box::new(Masking {
+                f: triangle::<i32>,
+                rule: self.rule,
+                lanes,
+                load: Load::<i32>::new(from),
+                store: Store::new(out.format),
+                slices,
+            })
+        })
+    }
+}
+
+/// Where a row is: its first counters, and how they move from lane to lane.
+struct Place<'a> {
+    start: [usize; 2],
+    lane: &'a [usize],
+}
+
+fn float_row(rule: Rule, place: &Place<'_>, x: &mut [f32]) {
+    let index = |l: usize| (place.start[0] + l * place.lane[0]) as u64;
+    match rule {
+        Rule::Dropout { p, seed } => {
+            let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+            for (l, x) in x.iter_mut().enumerate() {
+                *x = if uniform(index(l), seed) < p { 0.0 } else { *x * scale };
+            }
+        }
+        Rule::Bernoulli { seed } => {
+            for (l, x) in x.iter_mut().enumerate() {
+                *x = if uniform(index(l), seed) < *x { 1.0 } else { 0.0 };
+            }
+        }
+        _ => triangle(rule, place, x),
+    }
+}
+
+/// Zeroes what is outside the triangle. Column minus row moves by -1, 0 or 1 from lane to lane, so
+/// that the lanes kept are a range.
+fn triangle<T: Number>(rule: Rule, place: &Place<'_>, x: &mut [T]) {
+    let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let first = signed(place.start[1]) - signed(place.start[0]);
+    let step = signed(place.lane[1]) - signed(place.lane[0]);
+    let keep = |l: usize| {
+        let off = first + signed(l) * step;
+        match rule {
+            Rule::Lower { diagonal } => off <= diagonal,
+            Rule::Upper { diagonal } => off >= diagonal,
+            _ => true,
+        }
+    };
+    if x.is_empty() || (keep(0) && keep(x.len() - 1)) {
+        return;
+    }
+    for (l, x) in x.iter_mut().enumerate() {
+        if !keep(l) {
+            *x = T::default();
+        }
+    }
+}
+
+struct Masking<T> {
+    f: fn(Rule, &Place<'_>, &mut [T]),
+    rule: Rule,
+    lanes: Vec<usize>,
+    load: Load<T>,
+    store: Store<T>,
+    slices: Vec<(Walk, CoreWork)>,
+}
+
+impl<T: Number> Task for Masking<T> {
+    fn kind(&self) -> Kind {
+        Kind::Pointwise
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.slices[core].1.clone()
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let walk = &self.slices[core].0;
+        let most = (1024 / walk.lanes).max(1);
+        let mut numbers = vec![T::default(); most * walk.lanes];
+        walk.run(most, |rows| {
+            let numbers = &mut numbers[..rows.count * rows.lanes];
+            // SAFETY: by the contract of `Task::run`; the walk was made for these tensors.
+            unsafe { rows.load(&self.load, memory.inputs[0], 0, walk.kind(1), numbers) };
+            for (row, x) in numbers.chunks_mut(rows.lanes).enumerate() {
+                let at = |k: usize| rows.start[k] + row * rows.step[k];
+                let start = [at(2), if self.lanes.len() > 1 { at(3) } else { 0 }];
+                (self.f)(self.rule, &Place { start, lane: &self.lanes }, x);
+            }
+            // SAFETY: as above; slices of other cores are disjoint.
+            unsafe { rows.store(&self.store, memory.outputs[0], walk.kind(0), numbers) };
+        });
+    }
+}

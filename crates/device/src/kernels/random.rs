@@ -1,0 +1,73 @@
+//! Random numbers by place: Philox4x32-10, a counter-based generator.
+//!
+//! **Law**: the words of an element are `philox(counter, key)` with its row-major index as the low and
+//! 0 as the high half of the counter, and the seed as the key. They depend on nothing else: not on
+//! the layout, the division over cores, the host's threads or the machine.
+//!
+//! | from the words | is |
+//! |---|---|
+//! | uniform | `(w0 >> 8) / 2^24`: 0 included, 1 not |
+//! | normal | `sqrt(-2 ln u) cos(2 pi v)`, `u = ((w0 >> 8) + 1) / 2^24`, `v = (w1 >> 8) / 2^24` |
+//! | below n | `w0 * n >> 32`: each of n numbers, within `n / 2^32` equally often |
+
+use crate::math::{log, pow, trig};
+
+/// The four words of a counter.
+#[inline(always)]
+pub(crate) fn philox(counter: u64, seed: u64) -> [u32; 4] {
+    let halves = |x: u64| (low(x), low(x >> 32));
+    let ((mut c0, mut c1), (mut k0, mut k1)) = (halves(counter), halves(seed));
+    let (mut c2, mut c3) = (0u32, 0u32);
+    for _ in 0..10 {
+        let (a, b) = (u64::from(c0) * 0xD251_1F53, u64::from(c2) * 0xCD9E_8D57);
+        (c0, c1, c2, c3) = (low(b >> 32) ^ c1 ^ k0, low(b), low(a >> 32) ^ c3 ^ k1, low(a));
+        k0 = k0.wrapping_add(0x9E37_79B9);
+        k1 = k1.wrapping_add(0xBB67_AE85);
+    }
+    [c0, c1, c2, c3]
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low half is meant")]
+#[inline(always)]
+fn low(x: u64) -> u32 {
+    x as u32
+}
+
+/// The 24 high bits of a word as a fraction; exact.
+#[inline(always)]
+fn fraction(word: u32) -> f32 {
+    (word >> 8) as f32 / 16_777_216.0
+}
+
+/// Uniform in 0 .. 1.
+#[inline(always)]
+pub(crate) fn uniform(index: u64, seed: u64) -> f32 {
+    fraction(philox(index, seed)[0])
+}
+
+/// Normal with mean 0 and deviation 1.
+#[inline(always)]
+pub(crate) fn normal(index: u64, seed: u64) -> f32 {
+    let w = philox(index, seed);
+    let u = fraction(w[0]) + 1.0 / 16_777_216.0;
+    let turn = std::f32::consts::TAU * fraction(w[1]);
+    pow::sqrt(-2.0 * log::log(u)) * trig::cos(turn)
+}
+
+/// One of `0 .. n`.
+#[inline(always)]
+pub(crate) fn below(index: u64, seed: u64, n: u64) -> u64 {
+    (u64::from(philox(index, seed)[0]) * n) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answers() {
+        // The vectors of the Random123 distribution with zero in the counter's high half.
+        assert_eq!(philox(0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_ne!(philox(1, 0), philox(0, 1));
+    }
+}

@@ -1,0 +1,67 @@
+//! Three operands, and choices.
+
+use super::{Attrs, Built, built, narrow, table, whole};
+use crate::kernels::pointwise::Pointwise;
+use crate::math::{select, select_i32, ternary};
+
+fn choose(a: &mut Attrs) -> Built {
+    let op = Pointwise::new(a.op, 3)
+        .float(|x, out| select(x[0], x[1], x[2], out))
+        .int(|x, out| select_i32(x[0], x[1], x[2], out));
+    built(op.condition(0))
+}
+
+/// The value where the mask is true.
+fn masked_fill(a: &mut Attrs) -> Built {
+    let value = a.number("value", None)?;
+    let number = narrow(value);
+    let op = Pointwise::new(a.op, 2).condition(1).float(move |x, out| {
+        let places = out.iter_mut().zip(x[0].iter().zip(x[1]));
+        places.for_each(|(out, (x, mask))| *out = if *mask != 0.0 { number } else { *x });
+    });
+    built(match whole(value) {
+        Some(number) => op.int(move |x, out| {
+            let places = out.iter_mut().zip(x[0].iter().zip(x[1]));
+            places.for_each(|(out, (x, mask))| *out = if *mask != 0 { number } else { *x });
+        }),
+        None => op,
+    })
+}
+
+fn clamp(a: &mut Attrs) -> Built {
+    let op = Pointwise::new(a.op, 3)
+        .float(|x, out| ternary::clamp_between(x[0], x[1], x[2], out))
+        .int(|x, out| ternary::clamp_between_i32(x[0], x[1], x[2], out));
+    built(op)
+}
+
+fn addcmul(a: &mut Attrs) -> Built {
+    let value = a.number("value", Some(1.0))?;
+    let number = narrow(value);
+    let op = Pointwise::new(a.op, 3)
+        .float(move |x, out| ternary::addcmul(x[0], x[1], x[2], number, out));
+    built(match whole(value) {
+        Some(n) => op.int(move |x, out| ternary::addcmul_i32(x[0], x[1], x[2], n, out)),
+        None => op,
+    })
+}
+
+fn addcdiv(a: &mut Attrs) -> Built {
+    let value = narrow(a.number("value", Some(1.0))?);
+    built(
+        Pointwise::new(a.op, 3).float(move |x, out| ternary::addcdiv(x[0], x[1], x[2], value, out)),
+    )
+}
+
+fn lerp(a: &mut Attrs) -> Built {
+    built(Pointwise::new(a.op, 3).float(|x, out| ternary::lerp(x[0], x[1], x[2], out)))
+}
+
+table! {
+    "where" ("condition", "a", "b") [] Native, choose;
+    "masked_fill" ("x", "mask") ["value" = ""] Decomposed, masked_fill;
+    "clamp_tensor" ("x", "min", "max") [] Decomposed, clamp;
+    "addcmul" ("x", "a", "b") ["value" = "1"] Decomposed, addcmul;
+    "addcdiv" ("x", "a", "b") ["value" = "1"] Decomposed, addcdiv;
+    "lerp" ("a", "b", "weight") [] Decomposed, lerp;
+}

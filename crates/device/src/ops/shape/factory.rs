@@ -1,0 +1,173 @@
+//! Constants, sequences, random numbers.
+//!
+//! Random numbers depend on the seed and the row-major index of the element alone.
+
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::kernels::factory::{Factory, Value};
+use crate::kernels::masked::{Masked, Rule};
+use crate::ops::Attrs;
+use crate::ops::pointwise::table;
+use std::sync::Arc;
+use zellige_layout::Dtype;
+
+type Built = Result<Arc<dyn Kernel>>;
+
+fn size(a: &mut Attrs) -> Result<Vec<i64>> {
+    let Some(size) = a.ints("size")? else {
+        return Err(a.bad("size", "it is missing; a list of extents".into()));
+    };
+    match size.iter().find(|n| **n < 0) {
+        Some(n) => Err(a.bad("size", format!("{n} is negative"))),
+        None => Ok(size),
+    }
+}
+
+fn make(a: &mut Attrs, size: Vec<i64>, default: Dtype, value: Value) -> Built {
+    let (dtype, wide) = (a.dtype(Some(default))?, a.flag("wide", false)?);
+    Ok(Arc::new(Factory { name: a.op, size, dtype, wide, value }))
+}
+
+fn constant(a: &mut Attrs, value: f64) -> Built {
+    let size = size(a)?;
+    make(a, size, Dtype::Float32, Value::Full(value))
+}
+
+fn full(a: &mut Attrs) -> Built {
+    let value = a.number("value", None)?;
+    constant(a, value)
+}
+
+fn arange(a: &mut Attrs) -> Built {
+    let start = a.number("start", Some(0.0))?;
+    let end = a.number("end", None)?;
+    let step = a.number("step", Some(1.0))?;
+    let count = ((end - start) / step).ceil();
+    if step == 0.0 || !(0.0..=9e15).contains(&count) {
+        let reason = format!("{step} does not lead from {start} to {end} in 0 to 9e15 steps");
+        return Err(a.bad("step", reason));
+    }
+    let whole = [start, end, step].iter().all(|x| x.fract() == 0.0);
+    let dtype = if whole { Dtype::Int64 } else { Dtype::Float32 };
+    #[allow(clippy::cast_possible_truncation, reason = "checked above")]
+    let n = count as i64;
+    make(a, vec![n], dtype, Value::Arange { start, step })
+}
+
+fn linspace(a: &mut Attrs) -> Built {
+    let (start, end) = (a.number("start", None)?, a.number("end", None)?);
+    let n = a.int("steps", None)?;
+    let Ok(steps) = u64::try_from(n) else {
+        return Err(a.bad("steps", format!("{n} is negative")));
+    };
+    make(a, vec![n], Dtype::Float32, Value::Linspace { start, end, steps })
+}
+
+fn eye(a: &mut Attrs) -> Built {
+    let n = a.int("n", None)?;
+    let m = a.int("m", Some(n))?;
+    match u64::try_from(m) {
+        Ok(columns) if n >= 0 => make(a, vec![n, m], Dtype::Float32, Value::Eye { columns }),
+        _ => Err(a.bad("n", format!("{n} by {m} is no size"))),
+    }
+}
+
+fn seed(a: &mut Attrs) -> Result<u64> {
+    Ok(u64::from_ne_bytes(a.int("seed", Some(0))?.to_ne_bytes()))
+}
+
+fn finite(a: &mut Attrs, name: &str, default: f64) -> Result<f32> {
+    let x = a.number(name, Some(default))?;
+    #[allow(clippy::cast_possible_truncation, reason = "attributes round to float32")]
+    let narrow = x as f32;
+    if narrow.is_finite() { Ok(narrow) } else { Err(a.bad(name, format!("{x} is not finite"))) }
+}
+
+fn uniform(a: &mut Attrs) -> Built {
+    let (low, high) = (finite(a, "low", 0.0)?, finite(a, "high", 1.0)?);
+    let (size, seed) = (size(a)?, seed(a)?);
+    if low > high {
+        return Err(a.bad("high", format!("{high} is below {low}, the low end")));
+    }
+    make(a, size, Dtype::Float32, Value::Uniform { low, high, seed })
+}
+
+fn normal(a: &mut Attrs) -> Built {
+    let (mean, std) = (finite(a, "mean", 0.0)?, finite(a, "std", 1.0)?);
+    let (size, seed) = (size(a)?, seed(a)?);
+    if std < 0.0 {
+        return Err(a.bad("std", format!("{std} is negative")));
+    }
+    make(a, size, Dtype::Float32, Value::Normal { mean, std, seed })
+}
+
+fn randint(a: &mut Attrs) -> Built {
+    let (low, high) = (a.int("low", Some(0))?, a.int("high", None)?);
+    let (size, seed) = (size(a)?, seed(a)?);
+    let most = 1 << 32;
+    match high.checked_sub(low).map(u64::try_from) {
+        Some(Ok(count)) if (1..=most).contains(&count) => {
+            make(a, size, Dtype::Int64, Value::Integer { low: low as f64, count, seed })
+        }
+        _ => Err(a.bad("high", format!("{high} is not 1 to 2^32 above {low}, the low end"))),
+    }
+}
+
+fn probability(a: &mut Attrs, default: Option<f64>) -> Result<f32> {
+    let p = a.number("p", default)?;
+    #[allow(clippy::cast_possible_truncation, reason = "attributes round to float32")]
+    let narrow = p as f32;
+    if (0.0..=1.0).contains(&p) {
+        Ok(narrow)
+    } else {
+        Err(a.bad("p", format!("{p} is not in 0 to 1")))
+    }
+}
+
+/// True where dropout keeps the element: with the probability `1 - p`, and where [`dropout`] with
+/// the same seed does.
+fn dropout_mask(a: &mut Attrs) -> Built {
+    let p = probability(a, Some(0.5))?;
+    let (size, seed) = (size(a)?, seed(a)?);
+    make(a, size, Dtype::Bool, Value::Kept { p, seed })
+}
+
+fn dropout(a: &mut Attrs) -> Built {
+    let (p, seed) = (probability(a, Some(0.5))?, seed(a)?);
+    Ok(Arc::new(Masked { name: a.op, rule: Rule::Dropout { p, seed } }))
+}
+
+fn triangle(a: &mut Attrs, rule: fn(i64) -> Rule) -> Built {
+    let diagonal = a.int("diagonal", Some(0))?.clamp(-(1 << 60), 1 << 60);
+    Ok(Arc::new(Masked { name: a.op, rule: rule(diagonal) }))
+}
+
+fn bernoulli(a: &mut Attrs) -> Built {
+    let seed = seed(a)?;
+    Ok(Arc::new(Masked { name: a.op, rule: Rule::Bernoulli { seed } }))
+}
+
+table! {
+    "full" () ["size" = "", "value" = "", "dtype" = "float32", "wide" = "false"] Decomposed, full;
+    "zeros" () ["size" = "", "dtype" = "float32", "wide" = "false"] Decomposed,
+        |a| constant(a, 0.0);
+    "ones" () ["size" = "", "dtype" = "float32", "wide" = "false"] Decomposed,
+        |a| constant(a, 1.0);
+    "arange" () ["start" = "0", "end" = "", "step" = "1", "dtype" = "int64 or float32",
+        "wide" = "false"] Fallback, arange;
+    "linspace" () ["start" = "", "end" = "", "steps" = "", "dtype" = "float32", "wide" = "false"]
+        Fallback, linspace;
+    "eye" () ["n" = "", "m" = "n", "dtype" = "float32", "wide" = "false"] Fallback, eye;
+    "uniform" () ["size" = "", "low" = "0", "high" = "1", "seed" = "0", "dtype" = "float32",
+        "wide" = "false"] Fallback, uniform;
+    "normal" () ["size" = "", "mean" = "0", "std" = "1", "seed" = "0", "dtype" = "float32",
+        "wide" = "false"] Fallback, normal;
+    "randint" () ["size" = "", "low" = "0", "high" = "", "seed" = "0", "dtype" = "int64",
+        "wide" = "false"] Fallback, randint;
+    "dropout_mask" () ["size" = "", "p" = "0.5", "seed" = "0", "dtype" = "bool", "wide" = "false"]
+        Fallback, dropout_mask;
+    "dropout" ("x") ["p" = "0.5", "seed" = "0"] Fallback, dropout;
+    "bernoulli" ("p") ["seed" = "0"] Fallback, bernoulli;
+    "tril" ("x") ["diagonal" = "0"] Fallback, |a| triangle(a, |diagonal| Rule::Lower { diagonal });
+    "triu" ("x") ["diagonal" = "0"] Fallback, |a| triangle(a, |diagonal| Rule::Upper { diagonal });
+}
