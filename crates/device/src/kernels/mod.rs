@@ -12,9 +12,13 @@
 //! | `io` | elements to numbers and back |
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
+//! | `dims` | the dimensions that an operation works along |
+//! | `reduce` | reductions over dimensions |
 
+pub(crate) mod dims;
 pub(crate) mod io;
 pub(crate) mod pointwise;
+pub(crate) mod reduce;
 pub(crate) mod walk;
 
 use crate::account::{CoreWork, Kind};

@@ -182,7 +182,8 @@ fn nearest(name: &str) -> Option<&'static str> {
 
 /// Every operation, family by family.
 fn table() -> impl Iterator<Item = &'static Entry> {
-    [pointwise::TABLE, reduce::TABLE, matmul::TABLE, index::TABLE, shape::TABLE]
+    [pointwise::TABLE, matmul::TABLE, index::TABLE, shape::TABLE]
         .into_iter()
         .flatten()
+        .chain(reduce::table())
 }
