@@ -14,11 +14,15 @@
 //! | `pointwise` | element by element |
 //! | `dims` | the dimensions that an operation works along |
 //! | `reduce` | reductions over dimensions |
+//! | `rows` | whole lines: softmax and norms; `scan` and `sort` are such too |
 
 pub(crate) mod dims;
 pub(crate) mod io;
 pub(crate) mod pointwise;
 pub(crate) mod reduce;
+pub(crate) mod rows;
+pub(crate) mod scan;
+pub(crate) mod sort;
 pub(crate) mod walk;
 
 use crate::account::{CoreWork, Kind};

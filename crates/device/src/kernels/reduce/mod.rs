@@ -26,13 +26,15 @@ mod moments;
 pub(crate) mod order;
 mod plan;
 mod task;
+#[cfg(test)]
+mod tests;
 mod what;
 
 use super::dims::{plain, set, without};
 use super::{Kernel, Lay, Meta, Task, Want};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
-use crate::lay::{arranged, form, is_float, result_format};
+use crate::lay::{arranged, form, is_float, result_format, with_order};
 use crate::sticks::{Dims, Sticks};
 use crate::tensor::Tensor;
 pub(crate) use what::What;
@@ -100,18 +102,10 @@ impl Kernel for Reduce {
     }
 
     fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
-        let mut wants = Vec::with_capacity(inputs.len());
-        let (lead, want) = settled(&inputs[0], None)?;
-        wants.push(want);
+        let (lead, want) = settled(&inputs[0], Lies::Any)?;
+        let mut wants = vec![want];
         for other in &inputs[1..] {
-            let (lies, want) = settled(other, None)?;
-            wants.push(if lies.stick == lead.stick {
-                want
-            } else if let Some(s) = lead.stick {
-                settled(other, Some(s))?.1
-            } else {
-                Want::Sparse
-            });
+            wants.push(settled(other, lead.stick.map_or(Lies::Sparse, Lies::Along))?.1);
         }
         let gone = self.gone(lead.rank())?;
         let left = without(&lead, &gone, self.keepdim);
@@ -153,24 +147,42 @@ fn plains(list: &[Sticks]) -> Vec<Sticks> {
     list.iter().map(plain).collect()
 }
 
-/// How an operand will lie: as it does if kernels can read that and its lanes are along the wanted
-/// dimension, else in a layout of its own, lanes along that dimension or the last one.
-pub(crate) fn settled(t: &Tensor, along: Option<usize>) -> Result<(Sticks, Want)> {
+/// Where the lanes of an operand have to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// Anywhere.
+    Any,
+    /// Along a dimension, if it has more than one element.
+    Along(usize),
+    /// Nowhere: one element in each stick.
+    Sparse,
+}
+
+/// How an operand will lie: as it does if that will do, else in a layout of its own, with its
+/// dimensions in order and the one of the lanes last.
+pub(crate) fn settled(t: &Tensor, wanted: Lies) -> Result<(Sticks, Want)> {
     if let Ok(lies) = t.sticks() {
         let lies = plain(&lies);
-        if along.is_none_or(|d| lies.stick == Some(d) || lies.size[d] == 1) || lies.numel() == 0 {
+        let fits = match wanted {
+            Lies::Any => true,
+            Lies::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
+            Lies::Sparse => lies.stick.is_none(),
+        };
+        if fits || lies.numel() == 0 {
             return Ok((lies, Want::AsIs));
         }
     }
     let format: DataFormat = t.layout().device_dtype();
-    let layout = match along {
-        None => StickLayout::default_in(t.size(), None, format)?,
-        Some(d) => {
-            let rank = Strided::contiguous(t.size())?.rank();
-            let order = (0..rank).filter(|k| *k != d).chain([d]);
+    let host = Strided::contiguous(t.size())?;
+    let plain_order: Vec<usize> = (0..host.rank()).collect();
+    let layout = match wanted {
+        Lies::Any => StickLayout::default_in(t.size(), None, format)?,
+        Lies::Along(d) => {
+            let order = plain_order.into_iter().filter(|k| *k != d).chain([d]);
             let order: Vec<i64> = order.map(|k| i64::try_from(k).unwrap_or(0)).collect();
             StickLayout::with_dim_order_in(t.size(), None, format, &order)?
         }
+        Lies::Sparse => with_order(&host, &plain_order, None, format)?,
     };
     Ok((plain(&form(&layout)?), Want::Layout(layout)))
 }
