@@ -16,10 +16,14 @@
 //! | `cast` | another dtype |
 //! | `counter`, `factory`, `random`, `masked` | what depends on the place of an element |
 //! | `moves` | operations that only move elements; `concat`, `pad`, `rearrange` their copies |
+//! | `dims` | the dimensions that an operation works along |
+//! | `reduce` | reductions over dimensions |
+//! | `rows` | whole lines: softmax and norms; `scan` and `sort` are such too |
 
 pub(crate) mod cast;
 pub(crate) mod concat;
 pub(crate) mod counter;
+pub(crate) mod dims;
 pub(crate) mod factory;
 pub(crate) mod index;
 pub(crate) mod io;
@@ -29,6 +33,10 @@ pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod random;
 pub(crate) mod rearrange;
+pub(crate) mod reduce;
+pub(crate) mod rows;
+pub(crate) mod scan;
+pub(crate) mod sort;
 pub(crate) mod walk;
 
 use self::moves::Move;

@@ -51,6 +51,42 @@ impl Isa {
     }
 }
 
+/// A loop over numbers that [`Isa::run`] compiles for every instruction set.
+pub(crate) trait Loop {
+    /// What it gives.
+    type Out;
+
+    /// The loop; `#[inline(always)]`, with everything it calls, so that it is compiled anew.
+    fn run(self) -> Self::Out;
+}
+
+impl Isa {
+    /// Runs a loop that was compiled for this instruction set.
+    pub(crate) fn run<L: Loop>(self, work: L) -> L::Out {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn avx512<L: Loop>(work: L) -> L::Out {
+            work.run()
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        fn avx2<L: Loop>(work: L) -> L::Out {
+            work.run()
+        }
+
+        match self.0 {
+            // SAFETY: a value of `Isa` exists only where the machine has its instructions.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => unsafe { avx512(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { avx2(work) },
+            Kind::Baseline => work.run(),
+        }
+    }
+}
+
 #[cfg(test)]
 thread_local! {
     static FORCED: std::cell::Cell<Option<Isa>> = const { std::cell::Cell::new(None) };

@@ -44,8 +44,8 @@ mod tests;
 pub(crate) mod trig;
 
 pub(crate) use int::{IntBinary, IntUnary, map1_i32, map2_i32};
-pub(crate) use isa::Isa;
 use isa::multiversion;
+pub(crate) use isa::{Isa, Loop};
 pub(crate) use reduce::{
     dot, max, max_i32, min, min_i32, product, product_i32, sum, sum_i32, sum_of_squares,
     sum_of_squares_about,

@@ -208,8 +208,9 @@ fn nearest(name: &str) -> Option<&'static str> {
 
 /// Every operation, family by family.
 fn table() -> impl Iterator<Item = &'static Entry> {
-    [pointwise::TABLES, &[reduce::TABLE, matmul::TABLE, index::TABLE], shape::TABLES]
+    [pointwise::TABLES, &[matmul::TABLE, index::TABLE], shape::TABLES]
         .concat()
         .into_iter()
         .flatten()
+        .chain(reduce::table())
 }

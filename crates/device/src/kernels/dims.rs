@@ -1,0 +1,98 @@
+//! Dimensions of an operation: which ones it works along, and forms with and without them.
+
+use crate::error::{DeviceError, Result};
+use crate::sticks::{Dims, Sticks};
+use smallvec::SmallVec;
+
+/// One dimension from its number, negative ones from the end. A tensor without dimensions is taken
+/// as one with a single element: 0 and -1 name it, and none is the answer.
+pub(crate) fn one(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
+    let most = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
+    if dim < -most || dim >= most {
+        let reason = format!("{dim} is no dimension; accepted are {} to {}", -most, most - 1);
+        return Err(DeviceError::BadAttribute { op: op.into(), name: name.into(), reason });
+    }
+    let dim = usize::try_from(if dim < 0 { dim + most } else { dim }).unwrap_or(0);
+    Ok((rank > 0).then_some(dim))
+}
+
+/// A set of dimensions in increasing order; none or an empty list is all of them.
+pub(crate) fn set(op: &str, dims: Option<&[i64]>, rank: usize) -> Result<Dims<usize>> {
+    let Some(dims) = dims.filter(|d| !d.is_empty()) else {
+        return Ok((0..rank).collect());
+    };
+    let mut found: Dims<usize> = SmallVec::new();
+    for dim in dims {
+        match one(op, "dim", *dim, rank)? {
+            Some(d) if found.contains(&d) => {
+                let reason = format!("dimension {d} appears twice");
+                return Err(DeviceError::BadAttribute {
+                    op: op.into(),
+                    name: "dim".into(),
+                    reason,
+                });
+            }
+            found_dim => found.extend(found_dim),
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The form with lanes only where there are several: one element along the lanes is no line.
+pub(crate) fn plain(t: &Sticks) -> Sticks {
+    let mut t = t.clone();
+    if let Some(s) = t.stick
+        && t.size[s] == 1
+    {
+        t.stick = None;
+        t.stride[s] = 0;
+    }
+    t
+}
+
+/// What is left of a form without some dimensions: one element stays of each with `keepdim`, else
+/// the dimension goes.
+pub(crate) fn without(t: &Sticks, gone: &[usize], keepdim: bool) -> Sticks {
+    let mut left =
+        Sticks { size: SmallVec::new(), stride: SmallVec::new(), stick: None, ..t.clone() };
+    for d in 0..t.rank() {
+        let goes = gone.contains(&d);
+        if goes && !keepdim {
+            continue;
+        }
+        if t.stick == Some(d) && !goes {
+            left.stick = Some(left.size.len());
+        }
+        left.size.push(if goes { 1 } else { t.size[d] });
+        left.stride.push(if goes { 0 } else { t.stride[d] });
+    }
+    left
+}
+
+/// The inverse on a result: dimensions that went come back with one element.
+pub(crate) fn with(t: &Sticks, gone: &[usize], rank: usize) -> Sticks {
+    if t.rank() == rank {
+        return t.clone();
+    }
+    let mut full = Sticks {
+        size: SmallVec::from_elem(1, rank),
+        stride: SmallVec::from_elem(0, rank),
+        stick: None,
+        ..t.clone()
+    };
+    for (own, d) in (0..rank).filter(|d| !gone.contains(d)).enumerate() {
+        full.size[d] = t.size[own];
+        full.stride[d] = t.stride[own];
+        if t.stick == Some(own) {
+            full.stick = Some(d);
+        }
+    }
+    full
+}
+
+/// Lanes that stay together along a dimension: the most that a tensor has there.
+pub(crate) fn unit<'a>(tensors: impl IntoIterator<Item = &'a Sticks>, dim: usize) -> usize {
+    let along = tensors.into_iter().filter(|t| t.stick == Some(dim));
+    along.map(|t| t.eps).max().unwrap_or(1)
+}

@@ -1,0 +1,193 @@
+//! Reductions over any set of dimensions.
+//!
+//! # Order of arithmetic
+//! Numbers are float32, or int32 that wraps where operand or result are integers (an int64 result is
+//! stored in 32 bits: it is exact modulo 2^32).
+//! - **The lanes are not reduced**: a result takes its numbers in row-major order of the reduced
+//!   coordinates, in runs of 64; each run starts anew and then joins the ones before it.
+//! - **The lanes are reduced**: a result has 32 accumulators; the number with coordinate `c` along
+//!   the lanes goes to accumulator `c mod 32`. Lines are taken in row-major order of the other
+//!   reduced coordinates, in runs of 2048 numbers; each run starts 32 accumulators anew, which then
+//!   join the ones before. In the end accumulator `i` takes in `i + 16`, then `i + 8`, 4, 2, 1.
+//! - **Split over cores**: each core does so on its slice, coordinates counted from where the slice
+//!   begins; parts are joined from the first core of a group to the last.
+//!
+//! What the numbers and the joins are is said per operation in [`What`]. The result rounds once.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `fold` | the loops |
+//! | `order`, `moments` | extremes with places; reductions in two passes |
+//! | `plan` | slices of cores and what they cost |
+//! | `task` | the passes and phases |
+
+mod fold;
+mod moments;
+pub(crate) mod order;
+mod plan;
+mod task;
+#[cfg(test)]
+mod tests;
+mod what;
+
+use super::dims::{plain, set, without};
+use super::{Kernel, Lay, Meta, Task, Want};
+use crate::division::{Division, Span};
+use crate::error::{DeviceError, Result};
+use crate::lay::{arranged, form, is_float, result_format, with_order};
+use crate::sticks::{Dims, Sticks};
+use crate::tensor::Tensor;
+pub(crate) use what::What;
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+
+/// A reduction with its dimensions.
+#[derive(Debug, Clone)]
+pub(crate) struct Reduce {
+    pub(crate) name: &'static str,
+    pub(crate) what: What,
+    /// None: all of them.
+    pub(crate) dims: Option<Vec<i64>>,
+    pub(crate) keepdim: bool,
+}
+
+impl Reduce {
+    fn refuse(&self, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
+        DeviceError::BadOperand { op: self.name.into(), operand, reason: reason.into() }
+    }
+
+    fn gone(&self, rank: usize) -> Result<Dims<usize>> {
+        set(self.name, self.dims.as_deref(), rank)
+    }
+}
+
+impl Kernel for Reduce {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let arity = self.what.arity();
+        if inputs.len() != arity {
+            let s = if arity == 1 { "" } else { "s" };
+            let reason = format!("it takes {arity} operand{s}, not {}", inputs.len());
+            return Err(self.refuse(None, reason));
+        }
+        let x = &inputs[0];
+        if let Some(y) = inputs.get(1) {
+            if x.size.len() != 1 || y.size != x.size {
+                let reason = format!(
+                    "it takes two vectors of one length, not {:?} and {:?}",
+                    x.size, y.size
+                );
+                return Err(self.refuse(None, reason));
+            }
+            if x.dtype != y.dtype {
+                let reason =
+                    format!("its vectors are {} and {}, not of one dtype", x.dtype, y.dtype);
+                return Err(self.refuse(Some(1), reason));
+            }
+        }
+        let gone = self.gone(x.size.len())?;
+        if self.what.needs_one()
+            && let Some(d) = gone.iter().find(|d| x.size[**d] == 0)
+        {
+            let reason = format!("dimension {d} has no elements, and of none there is no result");
+            return Err(self.refuse(Some(0), reason));
+        }
+        if self.what.floats_only() && !is_float(x.dtype) {
+            let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
+            return Err(self.refuse(Some(0), reason));
+        }
+        let kept = x.size.iter().enumerate().filter(|(d, _)| self.keepdim || !gone.contains(d));
+        let size: Vec<i64> = kept.map(|(d, n)| if gone.contains(&d) { 1 } else { *n }).collect();
+        let dtypes = self.what.dtypes(x.dtype);
+        Ok(dtypes.into_iter().map(|dtype| Meta { size: size.clone(), dtype }).collect())
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let (lead, want) = settled(&inputs[0], Lies::Any)?;
+        let mut wants = vec![want];
+        for other in &inputs[1..] {
+            wants.push(settled(other, lead.stick.map_or(Lies::Sparse, Lies::Along))?.1);
+        }
+        let gone = self.gone(lead.rank())?;
+        let left = without(&lead, &gone, self.keepdim);
+        let layouts = outputs
+            .iter()
+            .map(|meta| arranged(&left, result_format(inputs, meta.dtype)?))
+            .collect::<Result<_>>()?;
+        Ok(Lay { inputs: wants, outputs: layouts })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let (ins, outs) = (plains(inputs), plains(outputs));
+        self.gone(ins[0].rank()).map_or(Vec::new(), |gone| plan::space(&ins, &outs, &gone))
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let (ins, outs) = (plains(inputs), plains(outputs));
+        let gone = self.gone(ins[0].rank())?;
+        let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
+        let (from, to) = (formats(inputs), formats(outputs));
+        let make = |charge| {
+            plan::Plan::new(&ins, &outs, &gone, division, charge).map_err(|_| {
+                self.refuse(
+                    None,
+                    "operands and results do not have their lanes along one dimension",
+                )
+            })
+        };
+        self.what.bind(make, &from, &to)
+    }
+}
+
+fn plains(list: &[Sticks]) -> Vec<Sticks> {
+    list.iter().map(plain).collect()
+}
+
+/// Where the lanes of an operand have to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// Anywhere.
+    Any,
+    /// Along a dimension, if it has more than one element.
+    Along(usize),
+    /// Nowhere: one element in each stick.
+    Sparse,
+}
+
+/// How an operand will lie: as it does if that will do, else in a layout of its own, with its
+/// dimensions in order and the one of the lanes last.
+pub(crate) fn settled(t: &Tensor, wanted: Lies) -> Result<(Sticks, Want)> {
+    if let Ok(lies) = t.sticks() {
+        let lies = plain(&lies);
+        let fits = match wanted {
+            Lies::Any => true,
+            Lies::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
+            Lies::Sparse => lies.stick.is_none(),
+        };
+        if fits || lies.numel() == 0 {
+            return Ok((lies, Want::AsIs));
+        }
+    }
+    let format: DataFormat = t.layout().device_dtype();
+    let host = Strided::contiguous(t.size())?;
+    let plain_order: Vec<usize> = (0..host.rank()).collect();
+    let layout = match wanted {
+        Lies::Any => StickLayout::default_in(t.size(), None, format)?,
+        Lies::Along(d) => {
+            let order = plain_order.into_iter().filter(|k| *k != d).chain([d]);
+            let order: Vec<i64> = order.map(|k| i64::try_from(k).unwrap_or(0)).collect();
+            StickLayout::with_dim_order_in(t.size(), None, format, &order)?
+        }
+        Lies::Sparse => with_order(&host, &plain_order, None, format)?,
+    };
+    Ok((plain(&form(&layout)?), Want::Layout(layout)))
+}
+
+/// The dtype of sums and products: integers and bool add up in int64.
+pub(crate) fn summed(dtype: Dtype) -> Dtype {
+    if is_float(dtype) { dtype } else { Dtype::Int64 }
+}

@@ -1,0 +1,199 @@
+//! Where a reduction reads and writes: every core's slice of the result, and the numbers of each.
+
+use crate::account::{CoreWork, Kind, RingMove};
+use crate::division::{Division, Span};
+use crate::kernels::dims;
+use crate::kernels::streamed;
+use crate::kernels::walk::{Mismatch, Walk};
+use crate::sticks::{Dims, Sticks};
+use smallvec::SmallVec;
+
+/// A reduction cut over cores.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) slices: Vec<Slice>,
+    /// Cores that share a result, neighbours in the order of their numbers.
+    pub(super) group: usize,
+    /// Numbers that one result takes.
+    pub(super) n: usize,
+    pub(super) kind: Kind,
+    pub(super) operands: usize,
+}
+
+/// The part of one core.
+#[derive(Debug)]
+pub(super) struct Slice {
+    /// Over the first result; then every operand at the first reduced place, then further results.
+    pub(super) walk: Walk,
+    /// Loops over the reduced places, but those along the lanes.
+    pub(super) levels: Vec<Level>,
+    /// The lanes, where they are reduced.
+    pub(super) line: Option<Line>,
+    /// The number of the first reduced place.
+    pub(super) first: i32,
+    pub(super) work: CoreWork,
+}
+
+/// One loop over reduced places.
+#[derive(Debug, Clone)]
+pub(super) struct Level {
+    pub(super) n: usize,
+    /// Elements that a step moves, for every operand.
+    pub(super) step: SmallVec<[usize; 2]>,
+    /// How much the number of a place grows.
+    pub(super) count: i32,
+}
+
+/// A line along reduced lanes.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) n: usize,
+    /// Lanes of a stick and elements to the next stick, for every operand.
+    pub(super) sticks: SmallVec<[(usize, usize); 2]>,
+    /// How much the number of a place grows.
+    pub(super) count: i32,
+}
+
+/// What a reduction costs beside its streams.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Charge {
+    pub(super) passes: usize,
+    /// Bytes of a partial result.
+    pub(super) partial: usize,
+    pub(super) transcendental: bool,
+}
+
+/// Half of a scratchpad: what one result takes stays there for a second pass if it fits.
+const RESIDENT: u64 = 1 << 20;
+
+/// The iteration space: dimensions of the result, then those that are reduced.
+pub(super) fn space(inputs: &[Sticks], outputs: &[Sticks], gone: &[usize]) -> Vec<Span> {
+    let rank = inputs[0].rank();
+    let wide: Vec<Sticks> = outputs.iter().map(|o| dims::with(o, gone, rank)).collect();
+    let span = |d: usize, reduced: bool| {
+        let unit = dims::unit(inputs.iter().chain(&wide), d);
+        Span { size: inputs[0].size[d], unit, reduced }
+    };
+    let kept = |d: &usize| !gone.contains(d);
+    let mut space: Vec<Span> = if outputs[0].rank() == rank {
+        (0..rank).map(|d| if kept(&d) { span(d, false) } else { Span::output(1, 1) }).collect()
+    } else {
+        (0..rank).filter(kept).map(|d| span(d, false)).collect()
+    };
+    space.extend(gone.iter().map(|d| span(*d, true)));
+    space
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "indices wrap")]
+fn number(n: usize) -> i32 {
+    n as i32
+}
+
+impl Plan {
+    /// The plan of a reduction over `gone` of operands in one form.
+    ///
+    /// # Errors
+    /// A tensor, results counted after operands, whose lanes do not lie as those of the first.
+    pub(super) fn new(
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        gone: &[usize],
+        division: &Division,
+        charge: Charge,
+    ) -> Result<Plan, Mismatch> {
+        let space = space(inputs, outputs, gone);
+        let rank = inputs[0].rank();
+        let outer = outputs[0].rank();
+        let lanes = inputs[0].stick.filter(|s| gone.contains(s));
+        if let Some(operand) = inputs.iter().position(|i| i.stick != inputs[0].stick) {
+            return Err(Mismatch { operand });
+        }
+        let group: usize = division.splits()[outer..].iter().product();
+        let n = gone.iter().map(|d| inputs[0].size[*d]).product();
+        let mut slices = Vec::with_capacity(division.cores());
+        for core in 0..division.cores() {
+            let ranges = division.slice(core, &space);
+            let cut_out = |t: &Sticks| {
+                let cut = (0..outer).fold(t.clone(), |t, d| t.slice(d, ranges[d].clone()));
+                dims::with(&cut, gone, rank)
+            };
+            let kept = (0..rank).filter(|d| !gone.contains(d));
+            let positions: Dims<usize> =
+                if outer == rank { kept.collect() } else { (0..outer).collect() };
+            let cut_in = |t: &Sticks| {
+                let kept = (0..rank).filter(|d| !gone.contains(d)).zip(&positions);
+                let cut = kept.fold(t.clone(), |t, (d, at)| t.slice(d, ranges[*at].clone()));
+                let reduced = gone.iter().zip(&ranges[outer..]);
+                reduced.fold(cut, |t, (d, range)| t.slice(*d, range.clone()))
+            };
+            let ins: Vec<Sticks> = inputs.iter().map(cut_in).collect();
+            let outs: Vec<Sticks> = outputs.iter().map(cut_out).collect();
+            let starts: Vec<Sticks> = ins.iter().map(|t| dims::without(t, gone, true)).collect();
+            let all: Vec<Sticks> = starts.iter().chain(&outs[1..]).cloned().collect();
+            let walk = Walk::new(&outs[0], &all)?;
+            let (mut levels, mut line) = (Vec::new(), None);
+            let (mut count, mut first) = (1, 0);
+            for (d, range) in gone.iter().zip(&ranges[outer..]).rev() {
+                first += range.start * count;
+                if lanes == Some(*d) {
+                    let sticks = ins.iter().map(|t| (t.eps, t.stride[*d])).collect();
+                    line = Some(Line { n: range.len(), sticks, count: number(count) });
+                } else if range.len() != 1 {
+                    let step = ins.iter().map(|t| t.stride[*d]).collect();
+                    levels.push(Level { n: range.len(), step, count: number(count) });
+                }
+                count *= inputs[0].size[*d];
+            }
+            levels.reverse();
+            let place = Place { core, group, last: core % group == group - 1 };
+            let work = account(&ins, &outs, charge, &place);
+            slices.push(Slice { walk, levels, line, first: number(first), work });
+        }
+        let kind = if lanes.is_some() { Kind::RowReduction } else { Kind::CrossRowReduction };
+        Ok(Plan { slices, group, n, kind, operands: inputs.len() })
+    }
+}
+
+/// A core among those that share its results.
+struct Place {
+    core: usize,
+    group: usize,
+    last: bool,
+}
+
+/// What a core does: it streams its operands, once per pass unless those of one result stay in the
+/// scratchpad, and the last of a group writes. Partial results go to the next core of the group; for
+/// a second pass, what they joined to goes back the same way.
+fn account(ins: &[Sticks], outs: &[Sticks], charge: Charge, place: &Place) -> CoreWork {
+    let mut work = streamed(ins, if place.last { outs } else { &[] });
+    let read = work.reads.clone();
+    let results = outs[0].numel() as u64;
+    let per_result: u64 = ins.iter().map(|t| t.traffic().0.bytes()).sum::<u64>()
+        / (results / outs[0].stick.map_or(1, |s| outs[0].size[s] as u64)).max(1);
+    if charge.passes > 1 && (place.group > 1 || per_result > RESIDENT) {
+        for _ in 1..charge.passes {
+            work.reads.merge(&read);
+            work.lx_bytes += read.bytes();
+        }
+    } else if charge.passes > 1 {
+        work.lx_bytes += read.bytes();
+        work.lx_peak = work.lx_peak.max(per_result);
+    }
+    let taken = ins[0].numel() as u64;
+    work.sfu = taken * charge.passes as u64;
+    if charge.transcendental {
+        work.sfu -= taken;
+        work.sfu_transcendental = taken;
+    }
+    let bytes = results * charge.partial as u64;
+    let digit = place.core % place.group;
+    for pass in 0..charge.passes {
+        if !place.last {
+            work.ring.push(RingMove { bytes, hops: 1 });
+        }
+        if pass + 1 < charge.passes && digit > 0 {
+            work.ring.push(RingMove { bytes, hops: 1 });
+        }
+    }
+    work
+}

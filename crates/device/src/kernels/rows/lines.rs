@@ -1,0 +1,217 @@
+//! Lines in and out of memory: the elements along some dimensions at one place of the others.
+//!
+//! Lines are read in blocks, so that neighbours in memory are read together whether lines run along
+//! the lanes or across them.
+
+use crate::kernels::io::{Load, Number, Store};
+use crate::sticks::{Dims, Sticks};
+use smallvec::SmallVec;
+
+/// A tensor as lines.
+#[derive(Debug, Clone)]
+pub(super) struct Lines {
+    /// Elements of a line.
+    pub(super) n: usize,
+    /// The first element of the first line.
+    offset: usize,
+    /// Along the outer dimensions, how lines follow one another.
+    outer: Dims<Next>,
+    /// From one line of a block to the next.
+    next: Next,
+    /// The parts of a line that lie side by side.
+    parts: Vec<Part>,
+}
+
+/// How lines follow one another.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// In the lanes of sticks that are `stride` apart.
+    Lane { eps: usize, stride: usize },
+    /// So many elements apart.
+    Step(usize),
+}
+
+impl Next {
+    /// Where line `c` begins, from the first one.
+    fn place(self, c: usize) -> usize {
+        match self {
+            Next::Lane { eps, stride } => c / eps * stride + c % eps,
+            Next::Step(step) => c * step,
+        }
+    }
+}
+
+/// Adjacent elements of a line.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Where they are in the line.
+    at: usize,
+    /// Where they are in memory, from the first element of the line.
+    place: usize,
+    len: usize,
+    /// How often each element stands in the line, one after the other.
+    repeat: usize,
+}
+
+impl Lines {
+    /// The lines of a tensor along `along`, the last fastest; `block` is the dimension of blocks.
+    /// An outer dimension is any other.
+    pub(super) fn new(t: &Sticks, along: &[usize], block: Option<usize>) -> Lines {
+        let n = along.iter().map(|d| t.size[*d]).product();
+        let outer = (0..t.rank()).filter(|d| !along.contains(d) && Some(*d) != block);
+        let next = |d: usize| match t.stick {
+            Some(s) if s == d => Next::Lane { eps: t.eps, stride: t.stride[d] },
+            _ => Next::Step(t.stride[d]),
+        };
+        Lines {
+            n,
+            offset: t.offset,
+            outer: outer.map(next).collect(),
+            next: block.map_or(Next::Step(0), next),
+            parts: if n == 0 { Vec::new() } else { parts(t, along) },
+        }
+    }
+
+    /// Where the lines at a place of the outer dimensions begin.
+    pub(super) fn start(&self, outer: &[usize]) -> usize {
+        self.offset + outer.iter().zip(&self.outer).map(|(c, next)| next.place(*c)).sum::<usize>()
+    }
+
+    /// Whether all lines of a block are the same.
+    pub(super) fn shared(&self) -> bool {
+        matches!(self.next, Next::Step(0))
+    }
+
+    /// Reads lines `first..first + count` of a block into `into`, each `pitch` after the one before.
+    ///
+    /// # Safety
+    /// `base` is the block of the tensor, readable.
+    pub(super) unsafe fn load<T: Number>(
+        &self,
+        load: &Load<T>,
+        base: *const u8,
+        start: usize,
+        (first, count): (usize, usize),
+        (into, pitch): (&mut [T], usize),
+    ) {
+        let mut lanes: SmallVec<[T; 64]> = SmallVec::new();
+        for part in &self.parts {
+            let place = start + part.place;
+            if let (Next::Lane { eps, .. }, 1) = (self.next, part.len) {
+                let mut done = 0;
+                while done < count {
+                    let c = first + done;
+                    let here = (eps - c % eps).min(count - done);
+                    lanes.resize(here, T::default());
+                    // SAFETY: by the contract of this function.
+                    unsafe { load.run(base, place + self.next.place(c), &mut lanes) };
+                    for (k, value) in lanes.iter().enumerate() {
+                        into[(done + k) * pitch + part.at..][..part.repeat].fill(*value);
+                    }
+                    done += here;
+                }
+                continue;
+            }
+            for k in 0..count {
+                let at = place + self.next.place(first + k);
+                let into = &mut into[k * pitch + part.at..][..part.len * part.repeat];
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    if part.repeat == 1 {
+                        load.run(base, at, into);
+                    } else {
+                        into.fill(load.one(base, at));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes lines, as [`Lines::load`] reads them.
+    ///
+    /// # Safety
+    /// `base` is the block of the tensor, writable, and its elements are all different ones.
+    pub(super) unsafe fn store<T: Number>(
+        &self,
+        store: &Store<T>,
+        base: *mut u8,
+        start: usize,
+        (first, count): (usize, usize),
+        (from, pitch): (&[T], usize),
+    ) {
+        let mut lanes: SmallVec<[T; 64]> = SmallVec::new();
+        for part in &self.parts {
+            let place = start + part.place;
+            if let (Next::Lane { eps, .. }, 1) = (self.next, part.len) {
+                let mut done = 0;
+                while done < count {
+                    let c = first + done;
+                    let here = (eps - c % eps).min(count - done);
+                    lanes.clear();
+                    lanes.extend((0..here).map(|k| from[(done + k) * pitch + part.at]));
+                    // SAFETY: by the contract of this function.
+                    unsafe { store.run(base, place + self.next.place(c), &lanes) };
+                    done += here;
+                }
+                continue;
+            }
+            for k in 0..count {
+                let at = place + self.next.place(first + k);
+                // SAFETY: by the contract of this function.
+                unsafe { store.run(base, at, &from[k * pitch + part.at..][..part.len]) };
+            }
+        }
+    }
+}
+
+/// The parts of one line.
+fn parts(t: &Sticks, along: &[usize]) -> Vec<Part> {
+    // Dimensions along which nothing moves repeat the element, if they are the fastest.
+    let still = |d: &&usize| t.stride[**d] == 0 && t.stick != Some(**d);
+    let repeats = along.iter().rev().take_while(still).count();
+    let repeat: usize = along[along.len() - repeats..].iter().map(|d| t.size[*d]).product();
+    let moving = &along[..along.len() - repeats];
+    let mut parts: Vec<Part> = Vec::new();
+    let (slow, last) = match moving.split_last() {
+        Some((last, slow)) if t.stick == Some(*last) && repeat == 1 => (slow, Some(*last)),
+        _ => (moving, None),
+    };
+    let mut at: Dims<usize> = SmallVec::from_elem(0, t.rank());
+    let mut done = 0;
+    loop {
+        let place = t.place(&at) - t.offset;
+        match last {
+            None => push(&mut parts, Part { at: done * repeat, place, len: 1, repeat }),
+            Some(s) => {
+                for from in (0..t.size[s]).step_by(t.eps) {
+                    let len = t.eps.min(t.size[s] - from);
+                    let place = place + from / t.eps * t.stride[s];
+                    push(&mut parts, Part { at: done * t.size[s] + from, place, len, repeat: 1 });
+                }
+            }
+        }
+        done += 1;
+        let next = slow.iter().rev().find(|d| {
+            at[**d] += 1;
+            if at[**d] == t.size[**d] {
+                at[**d] = 0;
+            }
+            at[**d] > 0
+        });
+        if next.is_none() {
+            return parts;
+        }
+    }
+}
+
+/// Adds a part, to the one before it where it goes on there.
+fn push(parts: &mut Vec<Part>, part: Part) {
+    if let Some(before) = parts.last_mut()
+        && before.len > 1
+        && before.place + before.len == part.place
+    {
+        before.len += part.len;
+    } else {
+        parts.push(part);
+    }
+}

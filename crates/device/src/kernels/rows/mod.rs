@@ -1,0 +1,222 @@
+//! Operations on whole lines: softmax, norms, scans and sorts.
+//!
+//! A line is what lies along some dimensions; it is read as float32 (or int32), computed whole, and
+//! its results round once. Lines of different places never meet, so that the division over cores
+//! cuts the other dimensions only and no result depends on it.
+
+mod lines;
+pub(crate) mod norm;
+pub(crate) mod softmax;
+mod task;
+
+use super::dims::{self, plain};
+use super::io::Number;
+use super::reduce::{Lies, settled};
+use super::{Kernel, Lay, Meta, Task};
+use crate::division::{Division, Span};
+use crate::error::{DeviceError, Result};
+use crate::lay::{arranged, result_format};
+use crate::sticks::{Dims, Sticks};
+use crate::tensor::Tensor;
+use std::fmt;
+use std::sync::Arc;
+
+/// One line of results from one line of operands.
+pub(crate) trait Line<T>: Send + Sync {
+    /// Computes `values` and `indices` from the first operand `x`, which it may change, and the
+    /// lines of the others.
+    fn run(&self, x: &mut [T], others: &[&[T]], values: &mut [T], indices: &mut [i32]);
+
+    /// Whether the values are left in `x`.
+    fn in_place(&self) -> bool {
+        false
+    }
+}
+
+/// Which results an operation has, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// Values.
+    Values,
+    /// Indices.
+    Indices,
+    /// Values, then indices.
+    Both,
+}
+
+/// What an operation does to a line of `n` elements: plain and transcendental element operations.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Charge {
+    pub(crate) plain: u64,
+    pub(crate) transcendental: u64,
+}
+
+/// How the tensors of an operation lie in one set of dimensions: operands, then results.
+pub(crate) struct Wide {
+    pub(crate) inputs: Vec<Sticks>,
+    pub(crate) outputs: Vec<Sticks>,
+    /// The dimensions of a line, the last fastest.
+    pub(crate) along: Dims<usize>,
+}
+
+/// An operation on lines.
+pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Sizes and dtypes of the results; everything wrong is refused here.
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>>;
+
+    /// The dimensions of a line in a tensor of this size.
+    fn along(&self, size: &[usize]) -> Result<Dims<usize>>;
+
+    /// Where the lanes of a first operand of this size have to run.
+    fn lanes(&self, size: &[usize]) -> Result<Lies> {
+        let _ = size;
+        Ok(Lies::Any)
+    }
+
+    /// Where the lanes of the others have to run, for those of the first along this dimension.
+    fn others(&self, lanes: Option<usize>) -> Lies {
+        let _ = lanes;
+        Lies::Any
+    }
+
+    /// Whether a result lacks the dimensions of the line.
+    fn drops(&self) -> bool {
+        false
+    }
+
+    /// All tensors in the dimensions of the first operand.
+    fn wide(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide> {
+        let x = &inputs[0];
+        let along = self.along(&x.size)?;
+        let fit = |t: &Sticks| t.expand(&x.size).unwrap_or_else(|| t.clone());
+        Ok(Wide {
+            inputs: inputs.iter().map(fit).collect(),
+            outputs: outputs.iter().map(|o| dims::with(o, &along, x.rank())).collect(),
+            along,
+        })
+    }
+
+    /// Its results.
+    fn gives(&self) -> Gives {
+        Gives::Values
+    }
+
+    /// What a line of `n` elements costs.
+    fn charge(&self, n: usize) -> Charge;
+
+    /// The function on float32.
+    fn float(&self) -> Option<Arc<dyn Line<f32>>>;
+
+    /// The function on int32.
+    fn int(&self) -> Option<Arc<dyn Line<i32>>> {
+        None
+    }
+
+    /// Whether it computes in int32 for these operands and results.
+    fn exact(&self, input: &Sticks, output: &Sticks) -> bool {
+        let _ = output;
+        !input.format.is_float()
+    }
+}
+
+/// The kernel of an operation on lines.
+#[derive(Debug)]
+pub(crate) struct LineKernel<K>(pub(crate) K);
+
+/// Refuses an operand.
+pub(crate) fn refuse(op: &str, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
+    DeviceError::BadOperand { op: op.into(), operand, reason: reason.into() }
+}
+
+/// Refuses another number of operands than those accepted.
+pub(crate) fn operands(op: &str, inputs: &[Meta], most: usize, least: usize) -> Result<()> {
+    if (least..=most).contains(&inputs.len()) {
+        return Ok(());
+    }
+    let accepted = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+    let s = if most == 1 { "" } else { "s" };
+    Err(refuse(op, None, format!("it takes {accepted} operand{s}, not {}", inputs.len())))
+}
+
+fn plains(list: &[Sticks]) -> Vec<Sticks> {
+    list.iter().map(plain).collect()
+}
+
+impl<K: LineOp> LineKernel<K> {
+    fn wide(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide> {
+        self.0.wide(&plains(inputs), &plains(outputs))
+    }
+}
+
+/// The dimensions that are not of a line, in order.
+fn outer(wide: &Wide) -> Dims<usize> {
+    (0..wide.inputs[0].rank()).filter(|d| !wide.along.contains(d)).collect()
+}
+
+fn spans(wide: &Wide) -> Vec<Span> {
+    let all = || wide.inputs.iter().chain(&wide.outputs);
+    let span = |d: &usize| Span::output(wide.inputs[0].size[*d], dims::unit(all(), *d));
+    outer(wide).iter().map(span).collect()
+}
+
+impl<K: LineOp> Kernel for LineKernel<K> {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        self.0.infer(inputs)
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let whole = |n: &i64| usize::try_from(*n).unwrap_or(0);
+        let size: Vec<usize> = inputs[0].size().iter().map(whole).collect();
+        let (lead, want) = settled(&inputs[0], self.0.lanes(&size)?)?;
+        let mut wants = vec![want];
+        for other in &inputs[1..] {
+            wants.push(settled(other, self.0.others(lead.stick))?.1);
+        }
+        let along = self.0.along(&size)?;
+        let mut layouts = Vec::with_capacity(outputs.len());
+        for meta in outputs {
+            let mut lies = lead.clone();
+            if self.0.drops() && meta.size.len() < lies.rank() {
+                lies = dims::without(&lies, &along, false);
+            }
+            lies.size = meta.size.iter().map(whole).collect();
+            layouts.push(arranged(&plain(&lies), result_format(inputs, meta.dtype)?)?);
+        }
+        Ok(Lay { inputs: wants, outputs: layouts })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        self.wide(inputs, outputs).map_or(Vec::new(), |wide| spans(&wide))
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let wide = self.wide(inputs, outputs)?;
+        let exact = self.0.exact(&inputs[0], &outputs[0]);
+        match (self.0.float(), self.0.int()) {
+            (_, Some(line)) if exact => Ok(self.bind(line, &wide, division)),
+            (Some(line), _) => Ok(self.bind(line, &wide, division)),
+            _ => Err(refuse(self.0.name(), Some(0), "it is for integers only")),
+        }
+    }
+}
+
+impl<K: LineOp> LineKernel<K> {
+    fn bind<T: Number>(
+        &self,
+        line: Arc<dyn Line<T>>,
+        wide: &Wide,
+        division: &Division,
+    ) -> Box<dyn Task> {
+        let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
+        let (gives, charge) = (self.0.gives(), self.0.charge(n));
+        Box::new(task::LineTask::new(line, gives, charge, wide, division))
+    }
+}

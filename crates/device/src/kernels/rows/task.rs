@@ -1,0 +1,233 @@
+//! An operation on lines bound to its tensors.
+
+use super::lines::Lines;
+use super::{Charge, Gives, Line, Wide, outer, spans};
+use crate::account::{CoreWork, Kind};
+use crate::division::Division;
+use crate::kernels::io::{Load, Number, Store};
+use crate::kernels::{Pointers, Task, streamed};
+use crate::sticks::{Dims, Sticks};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Numbers of a block of lines along the lanes: what operand and result take of a second-level cache.
+const BLOCK: usize = 16 * 1024;
+
+/// Numbers between lines that run across the lanes: without them, elements of one stick would land in
+/// lines that share their place in the cache.
+const APART: usize = 16;
+
+/// Numbers of a block of lines across the lanes, of which a whole stick is read together.
+const WIDE_BLOCK: usize = 4 << 20;
+
+/// A line function on core slices.
+pub(super) struct LineTask<T> {
+    line: Arc<dyn Line<T>>,
+    loads: Vec<Load<T>>,
+    values: Option<Store<T>>,
+    indices: Option<Store<i32>>,
+    slices: Vec<Slice>,
+    kind: Kind,
+}
+
+struct Slice {
+    inputs: Vec<Lines>,
+    outputs: Vec<Lines>,
+    /// Extents of the outer dimensions but that of blocks.
+    outer: Dims<usize>,
+    /// Lines of the block dimension, and how many are taken at a time.
+    lines: usize,
+    block: usize,
+    /// Numbers after each line in a block.
+    apart: usize,
+    work: CoreWork,
+}
+
+impl<T: Number> LineTask<T> {
+    pub(super) fn new(
+        line: Arc<dyn Line<T>>,
+        gives: Gives,
+        charge: Charge,
+        wide: &Wide,
+        division: &Division,
+    ) -> LineTask<T> {
+        let x = &wide.inputs[0];
+        let (space, dims) = (spans(wide), outer(wide));
+        // Along its lanes where lines run across them, else along what lies closest together.
+        let block = x.stick.filter(|s| dims.contains(s)).or_else(|| {
+            let several = dims.iter().copied().filter(|d| x.size[*d] > 1);
+            several.min_by_key(|d| x.stride[*d])
+        });
+        let slices = (0..division.cores()).map(|core| {
+            let ranges = division.slice(core, &space);
+            let cut = |t: &Sticks| {
+                let ranges = dims.iter().zip(&ranges);
+                ranges.fold(t.clone(), |t, (d, r)| {
+                    // An operand that is the same everywhere along the dimension is not cut.
+                    if t.size[*d] == x.size[*d] { t.slice(*d, r.clone()) } else { t }
+                })
+            };
+            let ins: Vec<Sticks> = wide.inputs.iter().map(cut).collect();
+            let outs: Vec<Sticks> = wide.outputs.iter().map(cut).collect();
+            let mut work = streamed(&ins, &outs);
+            let n: usize = wide.along.iter().map(|d| x.size[*d]).product();
+            let count: usize = dims.iter().map(|d| ins[0].size[*d]).product();
+            work.sfu = charge.plain * count as u64;
+            work.sfu_transcendental = charge.transcendental * count as u64;
+            let lines = block.map_or(1, |b| ins[0].size[b]);
+            let across = block.is_some() && x.stick == block;
+            let most = if across { WIDE_BLOCK } else { BLOCK } / n.max(1);
+            let block_lines = most.clamp(1, if across { x.eps } else { 64 });
+            let kept = (n * x.format.size() * if across { x.eps } else { 1 }) as u64;
+            work.lx_peak = work.lx_peak.max(2 * kept);
+            let form = |t: &Sticks| Lines::new(t, &wide.along, block);
+            Slice {
+                inputs: ins.iter().map(form).collect(),
+                outputs: outs.iter().map(form).collect(),
+                outer: dims
+                    .iter()
+                    .filter(|d| Some(**d) != block)
+                    .map(|d| ins[0].size[*d])
+                    .collect(),
+                lines,
+                block: block_lines,
+                apart: if across { APART } else { 0 },
+                work,
+            }
+        });
+        let formats: SmallVec<[_; 2]> = wide.outputs.iter().map(|o| o.format).collect();
+        let along_lanes = x.stick.is_none_or(|s| wide.along.contains(&s));
+        LineTask {
+            slices: slices.collect(),
+            line,
+            loads: wide.inputs.iter().map(|t| Load::new(t.format)).collect(),
+            values: (gives != Gives::Indices).then(|| Store::new(formats[0])),
+            indices: match gives {
+                Gives::Values => None,
+                Gives::Indices => Some(Store::new(formats[0])),
+                Gives::Both => Some(Store::new(formats[1])),
+            },
+            kind: if along_lanes { Kind::RowReduction } else { Kind::CrossRowReduction },
+        }
+    }
+}
+
+/// The lines of the operands beside the first.
+struct Others<T> {
+    lines: Vec<Vec<T>>,
+    /// Where the lines that are held begin, if all lines of a block share them.
+    held: Vec<Option<usize>>,
+}
+
+impl<T: Number> Others<T> {
+    fn new(slice: &Slice) -> Others<T> {
+        let room = |l: &Lines| {
+            vec![T::default(); (l.n + slice.apart) * if l.shared() { 1 } else { slice.block }]
+        };
+        let lines: Vec<Vec<T>> = slice.inputs[1..].iter().map(room).collect();
+        Others { held: vec![None; lines.len()], lines }
+    }
+
+    /// Line `k` of the block, of every operand.
+    fn of(&self, slice: &Slice, k: usize) -> SmallVec<[&[T]; 4]> {
+        let forms = slice.inputs[1..].iter();
+        forms
+            .zip(&self.lines)
+            .map(|(form, lines)| {
+                let k = if form.shared() { 0 } else { k };
+                &lines[k * (form.n + slice.apart)..][..form.n]
+            })
+            .collect()
+    }
+}
+
+impl<T: Number> Task for LineTask<T> {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.slices[core].work.clone()
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let slice = &self.slices[core];
+        let (n, block) = (slice.inputs[0].n, slice.block);
+        let give = slice.outputs[0].n;
+        let (pitch, pitch_out) = (n + slice.apart, give + slice.apart);
+        let in_place = self.line.in_place();
+        let room = |wanted: bool| if wanted { pitch_out * block } else { 0 };
+        let mut x = vec![T::default(); pitch * block];
+        let mut values = vec![T::default(); room(self.values.is_some() && !in_place)];
+        let mut indices = vec![0i32; room(self.indices.is_some())];
+        let mut others = Others::new(slice);
+        each(&slice.outer, |at| {
+            for first in (0..slice.lines).step_by(block) {
+                let count = block.min(slice.lines - first);
+                let which = (first, count);
+                let form = &slice.inputs[0];
+                // SAFETY: by the contract of this function; lines stay inside their tensors.
+                unsafe {
+                    let (base, into) = (memory.inputs[0], (x.as_mut_slice(), pitch));
+                    form.load(&self.loads[0], base, form.start(at), which, into);
+                }
+                for (i, form) in slice.inputs.iter().enumerate().skip(1) {
+                    let start = form.start(at);
+                    let shared = form.shared();
+                    if shared && others.held[i - 1] == Some(start) {
+                        continue;
+                    }
+                    others.held[i - 1] = Some(start);
+                    let which = if shared { (0, 1) } else { which };
+                    let into = (others.lines[i - 1].as_mut_slice(), form.n + slice.apart);
+                    // SAFETY: as above.
+                    unsafe { form.load(&self.loads[i], memory.inputs[i], start, which, into) };
+                }
+                for k in 0..count {
+                    let part = |len: usize| {
+                        if len == 0 { 0..0 } else { k * pitch_out..k * pitch_out + give }
+                    };
+                    let (v, i) = (part(values.len()), part(indices.len()));
+                    self.line.run(
+                        &mut x[k * pitch..k * pitch + n],
+                        &others.of(slice, k),
+                        &mut values[v],
+                        &mut indices[i],
+                    );
+                }
+                // SAFETY: as above; slices of other cores are disjoint.
+                unsafe {
+                    let mut out = 0;
+                    if let Some(store) = &self.values {
+                        let from = if in_place { (&*x, pitch) } else { (&*values, pitch_out) };
+                        let (form, base) = (&slice.outputs[0], memory.outputs[0]);
+                        form.store(store, base, form.start(at), which, from);
+                        out = 1;
+                    }
+                    if let Some(store) = &self.indices {
+                        let (form, base) = (&slice.outputs[out], memory.outputs[out]);
+                        form.store(store, base, form.start(at), which, (&indices, pitch_out));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Every place of some extents, the last dimension fastest.
+fn each(size: &[usize], mut f: impl FnMut(&[usize])) {
+    if size.contains(&0) {
+        return;
+    }
+    let mut at: Dims<usize> = SmallVec::from_elem(0, size.len());
+    loop {
+        f(&at);
+        let next = at.iter_mut().zip(size).rev().find_map(|(c, n)| {
+            *c = (*c + 1) % n;
+            (*c > 0).then_some(())
+        });
+        if next.is_none() {
+            return;
+        }
+    }
+}
