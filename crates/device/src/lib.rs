@@ -27,6 +27,7 @@ pub mod hardware;
 mod kernels;
 mod lay;
 mod lx;
+pub(crate) mod math;
 pub mod memory;
 mod ops;
 mod ratio;

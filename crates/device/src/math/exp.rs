@@ -1,0 +1,121 @@
+//! Exponentials and what is built from one of them.
+
+use std::f64::consts::{LN_2, LOG2_E};
+
+use super::{poly, within};
+
+/// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
+pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// The same for float32: 1.5 * 2^23.
+const ROUND32: f32 = 12_582_912.0;
+
+/// Beyond this the exponential leaves float32 by far, and stays well within float64.
+const FAR: f64 = 200.0;
+
+/// e^x.
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    // ln 2 in two parts: products of the first with a whole number are exact.
+    const HIGH: f32 = 355.0 / 512.0;
+    const LOW: f32 = -2.121_944_4e-4;
+    let x = if x < -104.0 { -104.0 } else { x };
+    let x = if x > 89.0 { 89.0 } else { x };
+    let shifted = x * std::f32::consts::LOG2_E + ROUND32;
+    let n = shifted - ROUND32;
+    let r = (x - n * HIGH) - n * LOW;
+    let q = 1.381_435e-3;
+    let q = q * r + 8.368_851e-3;
+    let q = q * r + 4.166_84e-2;
+    let q = q * r + 1.666_652e-1;
+    let q = q * r + 4.999_999_3e-1;
+    let y = (q * (r * r) + r) + 1.0;
+    // Two factors: 2^n alone may be no normal number, and the last product rounds once.
+    let n = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).cast_signed();
+    let half = n >> 1;
+    (y * power_of_two(half)) * power_of_two(n - half)
+}
+
+/// 2^n for -127 < n < 128.
+#[inline(always)]
+fn power_of_two(n: i32) -> f32 {
+    f32::from_bits(((n + 127) << 23).cast_unsigned())
+}
+
+/// 2^n and (e^r - 1) for x = n ln 2 + r, |r| <= ln 2 / 2; within 3e-10 of it.
+#[inline(always)]
+fn split(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
+    let shifted = n_of + ROUND;
+    let r = reduced(shifted - ROUND);
+    let power = f64::from_bits((shifted.to_bits().wrapping_add(1023)) << 52);
+    let q = poly(
+        r,
+        [
+            0.999_999_999_990_908,
+            0.500_000_004_770_145_5,
+            0.166_666_668_555_134_3,
+            0.041_666_350_333_281_45,
+            0.008_333_268_163_340_024,
+            0.001_394_132_062_988_061,
+            0.000_199_161_125_375_060_8,
+        ],
+    );
+    (power, r * q)
+}
+
+/// e^x in float64, within 3e-10 of it; x beyond 200 counts as 200.
+#[inline(always)]
+pub(super) fn exp64(x: f64) -> f64 {
+    let x = within(x, -FAR, FAR);
+    let (power, rest) = split(x * LOG2_E, |n| x - n * LN_2);
+    power * rest + power
+}
+
+/// e^x - 1 in float64, within 1e-9 of it; x beyond 200 counts as 200.
+#[inline(always)]
+pub(super) fn expm1_64(x: f64) -> f64 {
+    let x = within(x, -FAR, FAR);
+    let (power, rest) = split(x * LOG2_E, |n| x - n * LN_2);
+    power * rest + (power - 1.0)
+}
+
+/// 2^x.
+#[inline(always)]
+pub(crate) fn exp2(x: f32) -> f32 {
+    let x = within(f64::from(x), -FAR, FAR);
+    let (power, rest) = split(x, |n| (x - n) * LN_2);
+    (power * rest + power) as f32
+}
+
+/// e^x - 1.
+#[inline(always)]
+pub(crate) fn expm1(x: f32) -> f32 {
+    (expm1_64(f64::from(x)) as f32).copysign(x)
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let e = expm1_64(2.0 * f64::from(x));
+    ((e / (e + 2.0)) as f32).copysign(x)
+}
+
+/// The hyperbolic sine.
+#[inline(always)]
+pub(crate) fn sinh(x: f32) -> f32 {
+    let e = expm1_64(f64::from(x).abs());
+    ((0.5 * (e + e / (e + 1.0))) as f32).copysign(x)
+}
+
+/// The hyperbolic cosine.
+#[inline(always)]
+pub(crate) fn cosh(x: f32) -> f32 {
+    let e = exp64(f64::from(x));
+    (0.5 * (e + 1.0 / e)) as f32
+}
+
+/// 1 / (1 + e^-x).
+#[inline(always)]
+pub(crate) fn sigmoid(x: f32) -> f32 {
+    (1.0 / (1.0 + exp64(-f64::from(x)))) as f32
+}

@@ -1,0 +1,138 @@
+//! Reductions of slices to one number.
+//!
+//! # The order
+//! There are [`LANES`] partial results; element i goes to partial result i mod `LANES`, in the order
+//! of i. In the end partial result i takes in partial result i + 16, then the first 16 do so with
+//! i + 8, then i + 4, i + 2, i + 1. This order is part of the definition: it does not depend on the
+//! instruction set.
+
+use super::round::{maximum, minimum};
+use super::{canonical, multiversion};
+
+/// Partial results of a reduction.
+pub(crate) const LANES: usize = 32;
+
+/// Folds `x` in the order of this module.
+#[inline(always)]
+fn fold<T: Copy>(x: &[T], start: T, take: impl Fn(T, T) -> T, join: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [start; LANES];
+    let mut pieces = x.chunks_exact(LANES);
+    for piece in &mut pieces {
+        for (lane, &x) in lanes.iter_mut().zip(piece) {
+            *lane = take(*lane, x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(pieces.remainder()) {
+        *lane = take(*lane, x);
+    }
+    tree(lanes, join)
+}
+
+/// Joins the partial results.
+#[inline(always)]
+fn tree<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] = join(lanes[i], lanes[i + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+pub(super) fn sum_in_order(x: &[f32]) -> f32 {
+    canonical(fold(x, 0.0, |s, x| s + x, |a, b| a + b))
+}
+
+multiversion! {
+    /// The sum; of nothing 0.
+    pub(crate) fn sum(x: &[f32]) -> f32 {
+        sum_in_order(x)
+    }
+}
+
+multiversion! {
+    /// The product; of nothing 1.
+    pub(crate) fn product(x: &[f32]) -> f32 {
+        canonical(fold(x, 1.0, |p, x| p * x, |a, b| a * b))
+    }
+}
+
+multiversion! {
+    /// The sum of the squares.
+    pub(crate) fn sum_of_squares(x: &[f32]) -> f32 {
+        canonical(fold(x, 0.0, |s, x| s + x * x, |a, b| a + b))
+    }
+}
+
+multiversion! {
+    /// The sum of the squares of the distances from `mean`.
+    pub(crate) fn sum_of_squares_about(x: &[f32], mean: f32) -> f32 {
+        canonical(fold(x, 0.0, |s, x| s + (x - mean) * (x - mean), |a, b| a + b))
+    }
+}
+
+multiversion! {
+    /// The sum of the products of pairs.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+        assert_eq!(a.len(), b.len(), "a sum over pairs");
+        let mut lanes = [0.0; LANES];
+        let (mut left, mut right) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+        for (a, b) in (&mut left).zip(&mut right) {
+            for i in 0..LANES {
+                lanes[i] += a[i] * b[i];
+            }
+        }
+        for (i, (a, b)) in left.remainder().iter().zip(right.remainder()).enumerate() {
+            lanes[i] += a * b;
+        }
+        canonical(tree(lanes, |a, b| a + b))
+    }
+}
+
+multiversion! {
+    /// The largest, or NaN if there is one; of nothing minus infinity.
+    pub(crate) fn max(x: &[f32]) -> f32 {
+        canonical(fold(x, f32::NEG_INFINITY, |m, x| maximum(x, m), |a, b| maximum(b, a)))
+    }
+}
+
+multiversion! {
+    /// The smallest, or NaN if there is one; of nothing infinity.
+    pub(crate) fn min(x: &[f32]) -> f32 {
+        canonical(fold(x, f32::INFINITY, |m, x| minimum(x, m), |a, b| minimum(b, a)))
+    }
+}
+
+multiversion! {
+    /// The sum modulo 2^32.
+    pub(crate) fn sum_i32(x: &[i32]) -> i32 {
+        fold(x, 0, i32::wrapping_add, i32::wrapping_add)
+    }
+}
+
+multiversion! {
+    /// The product modulo 2^32.
+    pub(crate) fn product_i32(x: &[i32]) -> i32 {
+        fold(x, 1, i32::wrapping_mul, i32::wrapping_mul)
+    }
+}
+
+multiversion! {
+    /// The largest; of nothing the smallest int32.
+    pub(crate) fn max_i32(x: &[i32]) -> i32 {
+        fold(x, i32::MIN, |m, x| m.max(x), |a, b| a.max(b))
+    }
+}
+
+multiversion! {
+    /// The smallest; of nothing the largest int32.
+    pub(crate) fn min_i32(x: &[i32]) -> i32 {
+        fold(x, i32::MAX, |m, x| m.min(x), |a, b| a.min(b))
+    }
+}

@@ -1,0 +1,132 @@
+//! Steps of softmax and of the norms, over one row.
+
+use super::exp::exp;
+use super::reduce::sum_in_order;
+use super::{canonical, multiversion};
+
+multiversion! {
+    /// `x[i] = exp(x[i] - max)`; returns their sum in the order of `reduce`.
+    pub(crate) fn exp_sub_sum(x: &mut [f32], max: f32) -> f32 {
+        for x in x.iter_mut() {
+            *x = canonical(exp(*x - max));
+        }
+        sum_in_order(x)
+    }
+}
+
+multiversion! {
+    /// `x[i] *= a`.
+    pub(crate) fn scale(x: &mut [f32], a: f32) {
+        for x in x {
+            *x = canonical(*x * a);
+        }
+    }
+}
+
+multiversion! {
+    /// `x[i] = x[i] * a + b`, the product rounded first.
+    pub(crate) fn scale_shift(x: &mut [f32], a: f32, b: f32) {
+        for x in x {
+            *x = canonical(*x * a + b);
+        }
+    }
+}
+
+/// `out[i] = (x[i] - mean) * rstd * weight[i] + bias[i]`, each step rounded, from left to right;
+/// without a weight or a bias that step is left out.
+///
+/// # Panics
+/// If the lengths differ.
+pub(crate) fn affine(
+    x: &[f32],
+    mean: f32,
+    rstd: f32,
+    weight: Option<&[f32]>,
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+) {
+    assert_eq!(x.len(), out.len(), "one result per element");
+    assert!(weight.is_none_or(|w| w.len() == x.len()), "one weight per element");
+    assert!(bias.is_none_or(|b| b.len() == x.len()), "one bias per element");
+    match (weight, bias) {
+        (None, None) => norm(x, mean, rstd, out),
+        (Some(weight), None) => norm_weight(x, mean, rstd, weight, out),
+        (None, Some(bias)) => norm_bias(x, mean, rstd, bias, out),
+        (Some(weight), Some(bias)) => norm_weight_bias(x, mean, rstd, weight, bias, out),
+    }
+}
+
+multiversion! {
+    fn norm(x: &[f32], mean: f32, rstd: f32, out: &mut [f32]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = canonical((x - mean) * rstd);
+        }
+    }
+}
+
+multiversion! {
+    fn norm_weight(x: &[f32], mean: f32, rstd: f32, weight: &[f32], out: &mut [f32]) {
+        for ((out, x), w) in out.iter_mut().zip(x).zip(weight) {
+            *out = canonical((x - mean) * rstd * w);
+        }
+    }
+}
+
+multiversion! {
+    fn norm_bias(x: &[f32], mean: f32, rstd: f32, bias: &[f32], out: &mut [f32]) {
+        for ((out, x), b) in out.iter_mut().zip(x).zip(bias) {
+            *out = canonical((x - mean) * rstd + b);
+        }
+    }
+}
+
+multiversion! {
+    fn norm_weight_bias(
+        x: &[f32],
+        mean: f32,
+        rstd: f32,
+        weight: &[f32],
+        bias: &[f32],
+        out: &mut [f32],
+    ) {
+        for (((out, x), w), b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
+            *out = canonical((x - mean) * rstd * w + b);
+        }
+    }
+}
+
+/// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`; NaN is true.
+///
+/// # Panics
+/// If the lengths differ.
+pub(crate) fn select(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
+    let n = out.len();
+    assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
+    run_select(condition, a, b, out);
+}
+
+multiversion! {
+    fn run_select(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
+        for (((out, c), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
+            *out = if *c != 0.0 { *a } else { *b };
+        }
+    }
+}
+
+/// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
+///
+/// # Panics
+/// If the lengths differ.
+pub(crate) fn select_i32(condition: &[i32], a: &[i32], b: &[i32], out: &mut [i32]) {
+    let n = out.len();
+    assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
+    run_select_i32(condition, a, b, out);
+}
+
+multiversion! {
+    fn run_select_i32(condition: &[i32], a: &[i32], b: &[i32], out: &mut [i32]) {
+        for (((out, c), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
+            *out = if *c != 0 { *a } else { *b };
+        }
+    }
+}

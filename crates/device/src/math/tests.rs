@@ -1,0 +1,3 @@
+//! Accuracy against float64, the same bits on every instruction set, and speed.
+mod accuracy;
+mod speed;
