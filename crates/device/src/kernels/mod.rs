@@ -12,8 +12,10 @@
 //! | `io` | elements to numbers and back |
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
+//! | `matmul` | matrix products |
 
 pub(crate) mod io;
+pub(crate) mod matmul;
 pub(crate) mod pointwise;
 pub(crate) mod walk;
 
@@ -101,7 +103,7 @@ pub(crate) trait Task: Send + Sync {
 
 /// Bytes of a tensor that a streaming kernel keeps in the scratchpad: two tiles, one in use while the
 /// other is on its way.
-const TILES: u64 = 2 * 16 * 1024;
+pub(crate) const TILES: u64 = 2 * 16 * 1024;
 
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
 pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {
