@@ -13,7 +13,9 @@
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
 //! | `matmul` | matrix products |
+//! | `attention` | scaled dot product attention |
 
+pub(crate) mod attention;
 pub(crate) mod io;
 pub(crate) mod matmul;
 pub(crate) mod pointwise;

@@ -3,6 +3,7 @@
 use super::{Attrs, Entry, Layer};
 use crate::error::Result;
 use crate::kernels::Kernel;
+use crate::kernels::attention::Attention;
 use crate::kernels::matmul::{Factors, Form, Product, Roles};
 use std::sync::Arc;
 use zellige_layout::Dtype;
@@ -116,6 +117,27 @@ pub(super) static TABLE: &[Entry] = &[
                 roles,
                 factors: PLAIN,
                 yields: Some(Dtype::from_name(&name)?),
+            }))
+        },
+    },
+    Entry {
+        name: "scaled_dot_product_attention",
+        operands: &["query", "key", "value", "mask?"],
+        attributes: &[
+            ("is_causal", "false"),
+            ("scale", "1 / sqrt(e)"),
+            ("enable_gqa", "false"),
+            ("mask", "add"),
+        ],
+        layer: Layer::Decomposed,
+        build: |attrs| {
+            // JSON has no NaN: it stands for a scale that is not given.
+            let scale = attrs.number("scale", Some(f64::NAN))?;
+            Ok(Arc::new(Attention {
+                causal: attrs.flag("is_causal", false)?,
+                scale: (!scale.is_nan()).then_some(scale),
+                grouped: attrs.flag("enable_gqa", false)?,
+                keep: attrs.word("mask", "add", &["add", "keep"])? == "keep",
             }))
         },
     },

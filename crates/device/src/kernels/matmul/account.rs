@@ -16,7 +16,7 @@ use crate::account::{CoreWork, RingMove, Traffic};
 use crate::sticks::Sticks;
 
 /// Bytes of a scratchpad that kernels use: 2 MiB less a fifth for the backend.
-const LX: u64 = 1_677_721;
+pub(crate) const LX: u64 = 1_677_721;
 
 /// The slices of one core, as batches of matrices.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Slices<'a> {
 }
 
 /// Extent of a dimension in whole sticks.
-fn padded(t: &Sticks, dim: usize) -> u64 {
+pub(crate) fn padded(t: &Sticks, dim: usize) -> u64 {
     let unit = if t.stick == Some(dim) { t.eps } else { 1 };
     (t.size[dim].div_ceil(unit) * unit) as u64
 }

@@ -7,6 +7,8 @@ use std::ops::Range;
 /// One dimension of a tensor: `eps` elements side by side, then `stride` to the next ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Axis {
+    /// The element of the dimension that is number 0 here.
+    pub(crate) first: usize,
     pub(crate) size: usize,
     pub(crate) eps: usize,
     pub(crate) stride: usize,
@@ -16,12 +18,23 @@ impl Axis {
     /// A dimension of a tensor; one that is not the stick has one element at each step.
     pub(crate) fn of(t: &Sticks, dim: usize) -> Axis {
         let eps = if t.stick == Some(dim) { t.eps } else { 1 };
-        Axis { size: t.size[dim], eps, stride: t.stride[dim] }
+        Axis { first: 0, size: t.size[dim], eps, stride: t.stride[dim] }
     }
 
     /// Where element `i` is.
     pub(crate) fn place(&self, i: usize) -> usize {
+        let i = self.first + i;
         i / self.eps * self.stride + i % self.eps
+    }
+
+    /// A part of it.
+    pub(crate) fn part(&self, range: Range<usize>) -> Axis {
+        Axis { first: self.first + range.start, size: range.len(), ..*self }
+    }
+
+    /// Whether sticks are `width` wide, and element `i` is the first of one.
+    pub(crate) fn is_whole(&self, i: usize, width: usize) -> bool {
+        self.eps == width && (self.first + i).is_multiple_of(width)
     }
 
     /// Whether every element is the same one.
@@ -33,7 +46,7 @@ impl Axis {
     pub(crate) fn pieces(&self, range: Range<usize>, mut f: impl FnMut(usize, usize, usize)) {
         let mut i = range.start;
         while i < range.end {
-            let count = (self.eps - i % self.eps).min(range.end - i);
+            let count = (self.eps - (self.first + i) % self.eps).min(range.end - i);
             f(i, self.place(i), count);
             i += count;
         }
@@ -110,7 +123,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_last_dimension_first() {
-        let axis = |size, eps, stride| Axis { size, eps, stride };
+        let axis = |size, eps, stride| Axis { first: 0, size, eps, stride };
         let lines = Lines(SmallVec::from_slice(&[axis(2, 1, 1000), axis(3, 1, 10)]));
         assert_eq!(lines.count(), 6);
         let all = lines.places(5, 0..6);
@@ -122,5 +135,8 @@ mod tests {
         let mut seen = Vec::new();
         axis(100, 64, 640).pieces(10..100, |i, place, n| seen.push((i, place, n)));
         assert_eq!(seen, [(10, 10, 54), (64, 640, 36)]);
+        let mut seen = Vec::new();
+        axis(100, 64, 640).part(10..70).pieces(0..60, |i, place, n| seen.push((i, place, n)));
+        assert_eq!(seen, [(0, 10, 54), (54, 640, 6)]);
     }
 }

@@ -81,7 +81,10 @@ impl<T: Cell> Finish<T> {
 
 impl<T: Cell> Extra<T> {
     /// `c = f(c, operand)` at every valid element of a block.
-    unsafe fn each(
+    ///
+    /// # Safety
+    /// `inputs` are the blocks of the operation's tensors.
+    pub(crate) unsafe fn each(
         &self,
         block: &Block,
         batch: usize,

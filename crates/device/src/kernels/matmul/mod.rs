@@ -44,7 +44,7 @@ pub(crate) mod form;
 mod kernel;
 pub(crate) mod micro;
 pub(crate) mod sides;
-mod task;
+pub(crate) mod task;
 #[cfg(test)]
 mod tests;
 

@@ -20,8 +20,7 @@ pub(crate) struct SticksLeft<'a, T> {
 impl<T: Cell> Left<T> for SticksLeft<'_, T> {
     fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [T]) {
         let places = self.rows.places(self.start, rows);
-        let whole = self.depth.eps == DEPTH && tile.at.is_multiple_of(DEPTH);
-        if whole {
+        if self.depth.is_whole(tile.at, DEPTH) {
             // A stick is a row of the tile; rows that follow each other are read at once. The lanes
             // past the depth are read too and never used.
             let at = self.depth.place(tile.at);
@@ -63,7 +62,7 @@ impl<T: Cell> Right<T> for SticksRight<'_, T> {
             return self.turned(tile, columns, into);
         }
         let start = self.start + self.depth.place(tile.at);
-        let whole = self.columns.eps == self.width;
+        let whole = self.columns.is_whole(first, self.width);
         if whole && self.depth.stride == self.width {
             let into = &mut into[..tile.depth * self.width];
             let at = start + self.columns.place(first);
@@ -119,7 +118,7 @@ impl<T: Cell> Sink<'_, T> {
         for (panel, c) in block.panels.clone().zip(c.chunks_exact(places.len() * width)) {
             let first = panel * width;
             let end = (first + width).min(self.columns.size);
-            if self.columns.eps == width && end - first == width {
+            if self.columns.is_whole(first, width) && end - first == width {
                 let at = self.columns.place(first);
                 runs(&places, width, |row, count| {
                     let from = &c[row * width..(row + count) * width];

@@ -129,7 +129,7 @@ impl<T: Cell> Work<T> {
 }
 
 /// What the accounts call it: batches that lie inside of the matrices, next to the stick, are slow.
-fn kind(a: &Sticks, b: &Sticks, c: &Sticks) -> Kind {
+pub(crate) fn kind(a: &Sticks, b: &Sticks, c: &Sticks) -> Kind {
     let outer = c.rank() - 2;
     let batch: u64 = c.size[..outer].iter().map(|n| *n as u64).product();
     let inside = |t: &Sticks| (0..outer).any(|d| t.size[d] > 1 && t.stride[d] == t.eps);
