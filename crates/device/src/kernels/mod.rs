@@ -14,8 +14,10 @@
 //! | `pointwise` | element by element |
 //! | `matmul` | matrix products |
 //! | `attention` | scaled dot product attention |
+//! | `conv` | convolutions and pooling |
 
 pub(crate) mod attention;
+pub(crate) mod conv;
 pub(crate) mod io;
 pub(crate) mod matmul;
 pub(crate) mod pointwise;

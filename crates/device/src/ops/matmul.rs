@@ -1,5 +1,7 @@
 //! Matrix products, convolutions, attention.
 
+mod windows;
+
 use super::{Attrs, Entry, Layer};
 use crate::error::Result;
 use crate::kernels::Kernel;
@@ -28,6 +30,9 @@ fn factors(attrs: &mut Attrs) -> Result<Factors> {
 }
 
 const FACTORS: &[(&str, &str)] = &[("alpha", "1"), ("beta", "1")];
+
+const WINDOWS: &[(&str, &str)] =
+    &[("stride", "1"), ("padding", "0"), ("dilation", "1"), ("groups", "1")];
 
 pub(super) static TABLE: &[Entry] = &[
     Entry {
@@ -140,5 +145,52 @@ pub(super) static TABLE: &[Entry] = &[
                 keep: attrs.word("mask", "add", &["add", "keep"])? == "keep",
             }))
         },
+    },
+    Entry {
+        name: "conv1d",
+        operands: &["input", "weight", "bias?"],
+        attributes: WINDOWS,
+        layer: Layer::Decomposed,
+        build: |attrs| windows::convolution(attrs, "conv1d", 1),
+    },
+    Entry {
+        name: "conv2d",
+        operands: &["input", "weight", "bias?"],
+        attributes: WINDOWS,
+        layer: Layer::Decomposed,
+        build: |attrs| windows::convolution(attrs, "conv2d", 2),
+    },
+    Entry {
+        name: "max_pool2d",
+        operands: &["input"],
+        attributes: &[
+            ("kernel_size", ""),
+            ("stride", "kernel_size"),
+            ("padding", "0"),
+            ("dilation", "1"),
+            ("ceil_mode", "false"),
+        ],
+        layer: Layer::Missing,
+        build: windows::max_pool,
+    },
+    Entry {
+        name: "avg_pool2d",
+        operands: &["input"],
+        attributes: &[
+            ("kernel_size", ""),
+            ("stride", "kernel_size"),
+            ("padding", "0"),
+            ("ceil_mode", "false"),
+            ("count_include_pad", "true"),
+        ],
+        layer: Layer::Missing,
+        build: windows::avg_pool,
+    },
+    Entry {
+        name: "adaptive_avg_pool2d",
+        operands: &["input"],
+        attributes: &[("output_size", "")],
+        layer: Layer::Missing,
+        build: windows::adaptive_avg_pool,
     },
 ];
