@@ -6,7 +6,7 @@ mod common;
 
 use common::{Rng, random, read, rounded, run, tensor, values};
 use serde_json::{Value, json};
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::{Op, Tensor};
 use zellige_layout::Dtype;
 
 fn whole(n: i64) -> usize {

@@ -19,15 +19,21 @@
 //! | `dims` | the dimensions that an operation works along |
 //! | `reduce` | reductions over dimensions |
 //! | `rows` | whole lines: softmax and norms; `scan` and `sort` are such too |
+//! | `matmul` | matrix products |
+//! | `attention` | scaled dot product attention |
+//! | `conv` | convolutions and pooling |
 
+pub(crate) mod attention;
 pub(crate) mod cast;
 pub(crate) mod concat;
+pub(crate) mod conv;
 pub(crate) mod counter;
 pub(crate) mod dims;
 pub(crate) mod factory;
 pub(crate) mod index;
 pub(crate) mod io;
 pub(crate) mod masked;
+pub(crate) mod matmul;
 pub(crate) mod moves;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
@@ -156,7 +162,7 @@ pub(crate) trait Task: Send + Sync {
 
 /// Bytes of a tensor that a streaming kernel keeps in the scratchpad: two tiles, one in use while the
 /// other is on its way.
-const TILES: u64 = 2 * 16 * 1024;
+pub(crate) const TILES: u64 = 2 * 16 * 1024;
 
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
 pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {

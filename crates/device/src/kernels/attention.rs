@@ -1,0 +1,502 @@
+//! Attention: `softmax(scale * Q K^T + mask) V`, some rows of Q at a time.
+//!
+//! # Arithmetic
+//! In float32, for a row `l` of a query and every key `j`:
+//!
+//! ```text
+//! s[j] = +0.0; for e in 0..E: s[j] = fma(q[l][e], k[j][e], s[j])
+//! s[j] = s[j] * scale                      scale is rounded to float32
+//! s[j] = s[j] + mask[l][j]                 or -inf where a mask to keep is 0
+//! s[j] = -inf                              where the attention is causal and j > l
+//! p[j] = exp(s[j] - max(s)) * (1 / sum)    `math::exp_sub_sum` has the order of this sum
+//! o[x] = +0.0; for j in 0..S: o[x] = fma(p[j], v[j][x], o[x])
+//! ```
+//!
+//! and `o` rounds once to the stored format. A row without any key left (all are -inf) gives zeros, as
+//! PyTorch's does. The scores of a block of rows are all that is held at once: no tensor of all scores.
+//!
+//! # Layout
+//! Q, V and the result lie along their last dimension. K does too, or lies along the keys, as the
+//! transpose of a matrix does that lies along its columns; the first is turned tile by tile in the
+//! scratchpad.
+
+use super::io::{Load, Store};
+use super::matmul::account::{LX, padded};
+use super::matmul::axis::{Axis, Lines};
+use super::matmul::engine::{Block, Left, Packed, Scratch, Tile, product, tiles};
+use super::matmul::finish::Extra;
+use super::matmul::form::refuse;
+use super::matmul::micro::{Cell, DEPTH, Isa};
+use super::matmul::sides::{Sink, SticksLeft, SticksRight};
+use super::matmul::task::kind;
+use super::{Kernel, Lay, Meta, Pointers, TILES, Task, Want};
+use crate::account::{CoreWork, Kind};
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::lay::{arranged, broadcast, is_float, result_format};
+use crate::math;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use std::ops::Range;
+use zellige_layout::Dtype;
+
+/// Numbers of the scores that a block of rows has at most, where that leaves it [`LEAST`] rows.
+const SCORES: usize = 1 << 18;
+const LEAST: usize = 6;
+const MOST: usize = 96;
+
+/// Scaled dot product attention with its attributes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attention {
+    pub(crate) causal: bool,
+    /// `1 / sqrt(E)` where it is not given.
+    pub(crate) scale: Option<f64>,
+    /// Whether groups of heads of Q share one of K and V.
+    pub(crate) grouped: bool,
+    /// Whether a mask says which scores to keep; else it is added. The device stores bool as numbers, so
+    /// that only the attribute tells.
+    pub(crate) keep: bool,
+}
+
+const NAME: &str = "scaled_dot_product_attention";
+
+impl Attention {
+    /// Heads of Q for each of K; a reason where they do not fit.
+    fn group(&self, q: &[i64], k: &[i64]) -> Result<i64, String> {
+        if !self.grouped {
+            return Ok(1);
+        }
+        let head = |size: &[i64]| size.len().checked_sub(3).map(|d| size[d]);
+        match (head(q), head(k)) {
+            (Some(a), Some(b)) if b > 0 && a % b == 0 => Ok(a / b),
+            _ => Err(format!(
+                "grouped heads: dimension -3 of the query {q:?} is no multiple of that of the key {k:?}"
+            )),
+        }
+    }
+}
+
+impl Kernel for Attention {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        if !(3..=4).contains(&inputs.len()) {
+            let reason = format!("it takes 3 to 4 operands, not {}", inputs.len());
+            return Err(refuse(NAME, None, reason));
+        }
+        let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
+        for (operand, t) in inputs.iter().enumerate() {
+            if operand < 3 && t.size.len() < 2 {
+                let reason = format!("size {:?} has no rows and columns", t.size);
+                return Err(refuse(NAME, Some(operand), reason));
+            }
+            let mask = operand == 3 && self.keep;
+            if operand == 3 && t.dtype == Dtype::Bool && !self.keep {
+                let reason = "it is bool; the attribute `mask` is \"keep\" for such a mask";
+                return Err(refuse(NAME, Some(3), reason));
+            }
+            if !mask && (t.dtype != q.dtype || !is_float(t.dtype) || t.dtype.bits() == 8) {
+                let reason = format!(
+                    "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
+                    t.dtype
+                );
+                return Err(refuse(NAME, Some(operand), reason));
+            }
+        }
+        let last = |m: &Meta, back: usize| m.size[m.size.len() - back];
+        if last(q, 1) != last(k, 1) || last(k, 2) != last(v, 2) {
+            let reason = format!(
+                "query {:?}, key {:?} and value {:?} do not fit: [.., l, e], [.., s, e], [.., s, x]",
+                q.size, k.size, v.size
+            );
+            return Err(refuse(NAME, None, reason));
+        }
+        let group = self.group(&q.size, &k.size).map_err(|r| refuse(NAME, Some(1), r))?;
+        let outer = |m: &Meta, times: i64| {
+            let mut size = m.size[..m.size.len() - 2].to_vec();
+            if let Some(heads) = size.last_mut() {
+                *heads *= times;
+            }
+            Meta { size, dtype: m.dtype }
+        };
+        let outers = [outer(q, 1), outer(k, group), outer(v, group)];
+        let mut size = broadcast(&outers).map_err(|r| refuse(NAME, None, r))?;
+        let mut scores = size.clone();
+        scores.extend([last(q, 2), last(k, 2)]);
+        if let Some(mask) = inputs.get(3) {
+            let both = [mask.clone(), Meta { size: scores.clone(), dtype: mask.dtype }];
+            if broadcast(&both).ok().as_ref() != Some(&scores) {
+                let reason = format!("size {:?} does not broadcast to {scores:?}", mask.size);
+                return Err(refuse(NAME, Some(3), reason));
+            }
+        }
+        size.extend([last(q, 2), last(v, 1)]);
+        Ok(vec![Meta { size, dtype: q.dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let wants = inputs.iter().enumerate().map(|(i, t)| {
+            let last = t.size().len().saturating_sub(1);
+            match i {
+                1 if t.sticks().is_ok_and(|s| s.stick == Some(last - 1)) => Want::AsIs,
+                3 if t.numel() == 1 => Want::AsIs,
+                3 if t.size().last() == Some(&1) => Want::Sparse,
+                _ => Want::Along(last),
+            }
+        });
+        let out = &outputs[0];
+        let format = result_format(&inputs[..3], out.dtype)?;
+        let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        let rank = size.len();
+        let mut order: Vec<usize> = (0..rank).collect();
+        if let Ok(q) = inputs[0].sticks() {
+            // The order of Q's dimensions, slowest first; those that only others have come before.
+            let lead = rank - q.rank();
+            order.sort_by_key(|d| {
+                std::cmp::Reverse(d.checked_sub(lead).map_or(usize::MAX, |d| q.stride[d]))
+            });
+        }
+        let mut form = Sticks {
+            size: size.into(),
+            stride: smallvec::SmallVec::from_elem(1, rank),
+            stick: (out.size[rank - 1] != 1).then_some(rank - 1),
+            eps: 1,
+            offset: 0,
+            format: zellige_float::Format::F32,
+            truth: false,
+        };
+        order.iter().rev().enumerate().for_each(|(place, d)| form.stride[*d] = place + 1);
+        Ok(Lay { inputs: wants.collect(), outputs: vec![arranged(&form, format)?] })
+    }
+
+    fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let out = &outputs[0];
+        let rank = out.rank();
+        let outer = out.size[..rank - 1].iter().map(|n| Span::output(*n, 1));
+        // A core has whole rows: half a row would need all of its scores too.
+        let row = out.size[rank - 1];
+        outer.chain([Span::output(row, row.max(1))]).collect()
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let sizes = |t: &Sticks| -> Vec<i64> {
+            t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect()
+        };
+        let group = self.group(&sizes(&inputs[0]), &sizes(&inputs[1]));
+        let group = group.map_err(|r| refuse(NAME, Some(1), r))?;
+        let group = usize::try_from(group).unwrap_or(1);
+        let heads = Heads { group, grouped: self.grouped };
+        let out = heads.of_queries(&outputs[0]);
+        let rank = out.rank();
+        let outer = &out.size[..rank - 2];
+        let widen = |i: usize, t: Sticks| {
+            let mut size = outer.to_vec();
+            size.extend(&t.size[t.rank() - 2..]);
+            let reason = || format!("its batches are not those of {:?}", outputs[0].size);
+            t.expand(&size).ok_or_else(|| refuse(NAME, Some(i), reason()))
+        };
+        let q = widen(0, heads.of_queries(&inputs[0]))?;
+        let k = widen(1, heads.of_keys(&inputs[1]))?;
+        let v = widen(2, heads.of_keys(&inputs[2]))?;
+        let keys = k.size[rank - 2];
+        let mask = match inputs.get(3) {
+            None => None,
+            Some(t) => {
+                let mut size = outputs[0].size.clone();
+                size[outputs[0].rank() - 1] = keys;
+                let reason = || format!("size {:?} does not broadcast to {size:?}", t.size);
+                let wide = t.expand(&size).ok_or_else(|| refuse(NAME, Some(3), reason()))?;
+                Some(heads.of_queries(&wide))
+            }
+        };
+        let (row, column) = (rank - 2, rank - 1);
+        let lies =
+            |t: &Sticks, d: usize| t.stick == Some(d) || (t.stick.is_none() && t.size[d] <= 1);
+        for (i, t, fits) in [
+            (Some(0), &q, lies(&q, column)),
+            (Some(1), &k, lies(&k, column) || lies(&k, row)),
+            (Some(2), &v, lies(&v, column)),
+            (None, &out, lies(&out, column)),
+        ] {
+            if t.numel() > 0 && !fits {
+                return Err(refuse(NAME, i, "it does not lie along its last dimension"));
+            }
+        }
+        #[allow(clippy::cast_precision_loss, reason = "extents of a head are small")]
+        let scale = self.scale.unwrap_or_else(|| 1.0 / (q.size[column] as f64).sqrt());
+        // The keys of one batch, and whole rows of everything else, for the accounts.
+        let one =
+            |t: &Sticks| (0..rank - 2).fold(t.clone(), |t, d| t.slice(d, 0..1.min(t.size[d])));
+        let (one_k, one_v) = (one(&k), one(&v));
+        let mut rows = outputs[0].size.clone();
+        let last = rows.len() - 1;
+        rows[last] = inputs[0].size[inputs[0].rank() - 1];
+        let queries = inputs[0].expand(&rows).unwrap_or_else(|| inputs[0].clone());
+        rows[last] = keys;
+        let masks = inputs.get(3).and_then(|t| t.expand(&rows));
+        let space = self.space(inputs, outputs);
+        let parts: Vec<CoreWork> = (0..division.cores())
+            .map(|core| {
+                let ranges = division.slice(core, &space);
+                let cut =
+                    |t: &Sticks| (0..last).fold(t.clone(), |t, d| t.slice(d, ranges[d].clone()));
+                let mask = masks.as_ref().map(cut);
+                work(&cut(&queries), &cut(&outputs[0]), mask.as_ref(), &one_k, &one_v)
+            })
+            .collect();
+        let batch: Vec<usize> = (0..rank - 2).collect();
+        let side = |t: &Sticks| Side {
+            load: Load::new(t.format),
+            start: t.offset,
+            batch: Lines::of(t, &batch),
+            rows: Lines::of(t, &[row]),
+            row: Axis::of(t, row),
+            column: Axis::of(t, column),
+        };
+        Ok(Box::new(Work {
+            isa: Isa::best(),
+            scale: f32::from_f64(scale),
+            causal: self.causal,
+            keep: self.keep,
+            mask: mask.as_ref().map(|t| Extra {
+                load: Load::new(t.format),
+                start: t.offset,
+                batch: Lines::of(t, &batch),
+                rows: Lines::of(t, &[row]),
+                columns: Axis::of(t, column),
+                input: 3,
+            }),
+            kind: kind(&q, &k, &out),
+            q: side(&q),
+            k: side(&k),
+            v: side(&v),
+            out: side(&out),
+            store: Store::new(out.format),
+            width: if v.stick == Some(column) { v.eps.max(32) } else { 32 },
+            cores: division.cores(),
+            parts,
+        }))
+    }
+}
+
+/// Grouped heads as a dimension of their own: `[.., heads, ..]` is `[.., heads / group, group, ..]`.
+struct Heads {
+    group: usize,
+    grouped: bool,
+}
+
+impl Heads {
+    /// Q, the mask and the result: their heads split in two.
+    fn of_queries(&self, t: &Sticks) -> Sticks {
+        let Some(d) = t.rank().checked_sub(3).filter(|_| self.grouped) else {
+            return t.clone();
+        };
+        let mut t = super::matmul::form::with_one(t, d + 1);
+        (t.size[d], t.size[d + 1]) = (t.size[d] / self.group, self.group);
+        (t.stride[d], t.stride[d + 1]) = (t.stride[d] * self.group, t.stride[d]);
+        t
+    }
+
+    /// K and V: one for each group.
+    fn of_keys(&self, t: &Sticks) -> Sticks {
+        match t.rank().checked_sub(3).filter(|_| self.grouped) {
+            Some(d) => super::matmul::form::with_one(t, d + 1),
+            None => t.clone(),
+        }
+    }
+}
+
+/// What a core does with some rows of Q: `own` are its slices of Q, the result and the mask; K and V
+/// are those of one batch.
+///
+/// A block of rows is resident with its scores and sums; K and V are streamed past it, once for each
+/// block of rows of each batch. A score takes four operations of the SFU (scale, maximum, sum,
+/// division), one more with a mask, and an exponential.
+fn work(q: &Sticks, out: &Sticks, mask: Option<&Sticks>, k: &Sticks, v: &Sticks) -> CoreWork {
+    let mut work = CoreWork::default();
+    let (row, column) = (q.rank() - 2, q.rank() - 1);
+    let (key, value) = (k.rank() - 2, k.rank() - 1);
+    let rows: u64 = q.size[..column].iter().map(|n| *n as u64).product();
+    let keys = padded(k, key);
+    let (depth, width) = (padded(q, column), padded(v, value));
+    work.macs = rows * keys * (depth + width);
+    work.macs_valid = rows * (k.size[key] * (q.size[column] + v.size[value])) as u64;
+    work.sfu = rows * keys * if mask.is_some() { 5 } else { 4 };
+    work.sfu_transcendental = rows * keys;
+    for (t, read) in [(Some(q), true), (mask, true), (Some(out), false)] {
+        let Some(t) = t else { continue };
+        let (bursts, padding) = t.traffic();
+        if read { &mut work.reads } else { &mut work.writes }.merge(&bursts);
+        work.padding_bytes += padding;
+    }
+    let lines = q.size[row] as u64;
+    let resident = depth * q.format.size() as u64 + keys * 4 + width * 4;
+    let block = ((LX - 2 * TILES) / resident.max(1)).clamp(1, lines.max(1));
+    work.lx_peak = (block * resident + 2 * TILES).min(LX);
+    let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
+    let times = batches * lines.div_ceil(block);
+    for t in [k, v] {
+        let (bursts, padding) = t.traffic();
+        bursts.bursts().iter().for_each(|b| work.reads.add(b.bytes, b.count * times));
+        work.padding_bytes += padding * times;
+    }
+    work.lx_bytes = work.reads.bytes() + work.writes.bytes();
+    if k.stick == Some(value) {
+        // Tiles of K are turned: written and read once more.
+        work.lx_bytes += 2 * times * k.traffic().0.bytes();
+    }
+    work
+}
+
+/// One tensor as attention reads it.
+struct Side {
+    load: Load<f32>,
+    start: usize,
+    batch: Lines,
+    rows: Lines,
+    row: Axis,
+    column: Axis,
+}
+
+/// Attention on its tensors.
+struct Work {
+    isa: Isa,
+    scale: f32,
+    causal: bool,
+    keep: bool,
+    mask: Option<Extra<f32>>,
+    kind: Kind,
+    q: Side,
+    k: Side,
+    v: Side,
+    out: Side,
+    store: Store<f32>,
+    /// Columns of a panel of V.
+    width: usize,
+    cores: usize,
+    parts: Vec<CoreWork>,
+}
+
+/// Panels of probabilities are tiles of the left operand as they are.
+struct Panels<'a>(&'a [f32]);
+
+impl Left<f32> for Panels<'_> {
+    fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [f32]) {
+        let size = rows.len() * DEPTH;
+        into.copy_from_slice(&self.0[tile.at / DEPTH * size..][..size]);
+    }
+}
+
+impl Task for Work {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.parts[core].clone()
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let (keys, queries) = (self.k.row.size, self.q.row.size);
+        let rows = (SCORES / keys.max(1)).clamp(LEAST, MOST).min(queries.max(1));
+        let row_blocks = queries.div_ceil(rows);
+        let blocks = self.q.batch.count() * row_blocks;
+        if core >= blocks {
+            return;
+        }
+        let panels = keys.div_ceil(DEPTH);
+        let columns = self.v.column.size.div_ceil(self.width);
+        let mut packed = Packed::new(rows, self.width.max(DEPTH));
+        let mut scores = Scratch::<f32>::new(rows * panels * DEPTH);
+        let mut sums = Scratch::<f32>::new(rows * columns * self.width);
+        let mut line = vec![0f32; keys];
+        for id in (core..blocks).step_by(self.cores) {
+            let (batch, first) = (id / row_blocks, id % row_blocks * rows);
+            let block =
+                Block { rows: first..(first + rows).min(queries), panels: 0..panels, width: DEPTH };
+            let start = |side: &Side| side.start + side.batch.place(batch);
+            let left = SticksLeft {
+                load: &self.q.load,
+                base: memory.inputs[0],
+                start: start(&self.q),
+                rows: &self.q.rows,
+                depth: self.q.column,
+            };
+            let right = SticksRight {
+                load: &self.k.load,
+                base: memory.inputs[1],
+                start: start(&self.k),
+                depth: self.k.column,
+                columns: self.k.row,
+                width: DEPTH,
+            };
+            let scores = &mut scores.slice()[..block.len()];
+            let depth = tiles(0..self.q.column.size);
+            product(self.isa, &left, &right, &depth, &block, &mut packed, scores);
+            math::scale(scores, self.scale);
+            if let Some(mask) = &self.mask {
+                let lowest = f32::NEG_INFINITY;
+                // SAFETY: by the contract of `Task::run`.
+                unsafe {
+                    if self.keep {
+                        let keep = |x: f32, m: f32| if m == 0.0 { lowest } else { x };
+                        mask.each(&block, batch, &memory.inputs, scores, keep);
+                    } else {
+                        mask.each(&block, batch, &memory.inputs, scores, |x, m| x + m);
+                    }
+                }
+            }
+            for (r, row) in block.rows.clone().enumerate() {
+                self.softmax(scores, r, row, block.rows.len(), &mut line);
+            }
+            let right = SticksRight {
+                load: &self.v.load,
+                base: memory.inputs[2],
+                start: start(&self.v),
+                depth: self.v.row,
+                columns: self.v.column,
+                width: self.width,
+            };
+            let block = Block { panels: 0..columns, width: self.width, ..block };
+            let sums = &mut sums.slice()[..block.len()];
+            let depth = tiles(0..keys);
+            product(self.isa, &Panels(scores), &right, &depth, &block, &mut packed, sums);
+            sums.iter_mut().for_each(|x| *x = math::canonical(*x));
+            let sink = Sink {
+                store: &self.store,
+                base: memory.outputs[0],
+                start: start(&self.out),
+                rows: &self.out.rows,
+                columns: self.out.column,
+            };
+            sink.write(&block, sums);
+        }
+    }
+}
+
+impl Work {
+    /// Turns the scores of one row into probabilities, in their panels.
+    fn softmax(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
+        let keys = line.len();
+        let mut pieces = scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks_mut(DEPTH));
+        pieces.by_ref().for_each(|(panel, line)| {
+            line.copy_from_slice(&panel[r * DEPTH..][..line.len()]);
+        });
+        if self.causal {
+            line[(row + 1).min(keys)..].fill(f32::NEG_INFINITY);
+        }
+        let max = math::max(line);
+        if max == f32::NEG_INFINITY {
+            line.fill(0.0);
+        } else {
+            let sum = math::exp_sub_sum(line, max);
+            math::scale(line, 1.0 / sum);
+        }
+        for (panel, line) in scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks(DEPTH)) {
+            panel[r * DEPTH..][..line.len()].copy_from_slice(line);
+        }
+    }
+}

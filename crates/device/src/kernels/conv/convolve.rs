@@ -1,0 +1,235 @@
+//! Convolutions: sizes, layouts, accounts.
+
+use super::super::matmul::account::{LX, padded};
+use super::super::matmul::form::{refuse, with_one};
+use super::super::{Kernel, Lay, Meta, TILES, Task, Want};
+use super::implicit;
+use super::window::Window;
+use crate::account::CoreWork;
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::lay::{is_float, result_format, with_order};
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use std::ops::Range;
+use zellige_layout::Strided;
+
+/// A convolution with its attributes.
+///
+/// # Arithmetic
+/// With `x` zero outside of the image, this loop defines an element in float32:
+///
+/// ```text
+/// sum = +0.0
+/// for i in 0..kh, for j in 0..kw, for c in 0..channels of the group:
+///     sum = fma(x[n][c][oh * stride - padding + i * dilation][..], weight[oc][c][i][j], sum)
+/// ```
+///
+/// then the bias is added, and the result rounds once to the stored format.
+#[derive(Debug, Clone)]
+pub(crate) struct Convolution {
+    pub(crate) name: &'static str,
+    /// Dimensions of an image: 1 or 2.
+    pub(crate) rank: usize,
+    /// Stride, padding and dilation of each; the kernel's size comes with the weight.
+    pub(crate) windows: Vec<Window>,
+    pub(crate) groups: usize,
+}
+
+impl Convolution {
+    fn refuse(&self, operand: Option<usize>, reason: impl Into<String>) -> crate::DeviceError {
+        refuse(self.name, operand, reason)
+    }
+
+    /// The windows of a weight, always along two dimensions.
+    fn windows(&self, weight: &[usize]) -> [Window; 2] {
+        let one = Window { kernel: 1, stride: 1, padding: 0, dilation: 1, ceil: false };
+        let with = |d: usize| Window { kernel: weight[2 + d], ..self.windows[d] };
+        if self.rank == 1 { [one, with(0)] } else { [with(0), with(1)] }
+    }
+
+    /// A tensor with a batch and two dimensions of an image.
+    fn image(&self, t: &Sticks) -> Sticks {
+        let t = if t.rank() == self.rank + 1 { with_one(t, 0) } else { t.clone() };
+        if self.rank == 1 { with_one(&t, 2) } else { t }
+    }
+}
+
+impl Kernel for Convolution {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        if !(2..=3).contains(&inputs.len()) {
+            let reason = format!("it takes 2 to 3 operands, not {}", inputs.len());
+            return Err(self.refuse(None, reason));
+        }
+        let (x, w) = (&inputs[0], &inputs[1]);
+        for (operand, t) in inputs.iter().enumerate() {
+            if t.dtype != x.dtype || !is_float(t.dtype) || t.dtype.bits() == 8 {
+                let reason = format!(
+                    "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
+                    t.dtype
+                );
+                return Err(self.refuse(Some(operand), reason));
+            }
+        }
+        let full = self.rank + 2;
+        if x.size.len() != full && x.size.len() + 1 != full {
+            let reason =
+                format!("size {:?}; {full} dimensions, or one less without a batch", x.size);
+            return Err(self.refuse(Some(0), reason));
+        }
+        let lead = x.size.len() + 1 - full;
+        let groups = i64::try_from(self.groups).unwrap_or(i64::MAX);
+        let channels = x.size[lead];
+        let fits = w.size.len() == full
+            && w.size[2..].iter().all(|n| *n > 0)
+            && w.size[1] * groups == channels
+            && w.size[0] % groups == 0;
+        if !fits {
+            let reason = format!(
+                "size {:?}; [oc, c / groups, kernel ..] for {channels} channels and {groups} groups, \
+                 oc a multiple of the groups",
+                w.size
+            );
+            return Err(self.refuse(Some(1), reason));
+        }
+        if let Some(bias) = inputs.get(2)
+            && bias.size != [w.size[0]]
+        {
+            let reason = format!(
+                "size {:?}; one number for each of the {} output channels",
+                bias.size, w.size[0]
+            );
+            return Err(self.refuse(Some(2), reason));
+        }
+        let mut size = x.size[..lead].to_vec();
+        size.push(w.size[0]);
+        for d in 0..self.rank {
+            let extent = |n: i64| usize::try_from(n).unwrap_or(0);
+            let window = Window { kernel: extent(w.size[2 + d]), ..self.windows[d] };
+            let Some(count) = window.count(extent(x.size[lead + 1 + d])) else {
+                let reason = format!(
+                    "the kernel of {:?} is larger than the padded image {:?}",
+                    w.size, x.size
+                );
+                return Err(self.refuse(Some(0), reason));
+            };
+            size.push(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        Ok(vec![Meta { size, dtype: x.dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let channel = inputs[0].size().len() - self.rank - 1;
+        let mut wants = vec![Want::Along(channel), Want::Along(0)];
+        if inputs.len() > 2 {
+            wants.push(Want::Along(0));
+        }
+        let layout = by_channel(&outputs[0], channel, &inputs[..1])?;
+        Ok(Lay { inputs: wants, outputs: vec![layout] })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let out = &outputs[0];
+        let channel = out.rank() - self.rank - 1;
+        let eps = inputs.iter().chain(outputs).map(|t| t.eps).max().unwrap_or(1);
+        let unit = |d: usize| if d == channel { eps } else { 1 };
+        let mut space: Vec<Span> =
+            (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect();
+        // The channels of a sum stay on one core.
+        let depth = inputs[1].size[1];
+        space.push(Span::reduced(depth, depth.max(1)));
+        space
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let (x, out) = (self.image(&inputs[0]), self.image(&outputs[0]));
+        let windows = self.windows(&inputs[1].size);
+        let mut w = inputs[1].clone();
+        if self.rank == 1 {
+            w = with_one(&w, 2);
+        }
+        let lies = |t: &Sticks, d: usize| {
+            t.numel() == 0 || t.stick == Some(d) || (t.stick.is_none() && t.size[d] == 1)
+        };
+        if !lies(&x, 1) || !lies(&w, 0) || !lies(&out, 1) {
+            let reason = "images lie along their channels, weights along their output channels";
+            return Err(self.refuse(None, reason));
+        }
+        let bias = inputs.get(2).map(|b| {
+            let b = with_one(&with_one(b, 1), 2);
+            b.expand(&out.size).unwrap_or(b)
+        });
+        let space = self.space(inputs, outputs);
+        let work = (0..division.cores()).map(|core| {
+            let mut ranges: Vec<Range<usize>> = division.slice(core, &space).to_vec();
+            ranges.truncate(outputs[0].rank());
+            if ranges.len() == self.rank + 1 {
+                ranges.insert(0, 0..1);
+            }
+            if self.rank == 1 {
+                ranges.insert(2, 0..1);
+            }
+            charge(&x, &w, bias.as_ref(), &out, &windows, &ranges)
+        });
+        let work = work.collect();
+        Ok(Box::new(implicit::Work::new(&x, &w, bias.as_ref(), &out, windows, self.groups, work)))
+    }
+}
+
+/// The layout of a result along its channels: rows of images outermost, as a weight's are read.
+pub(super) fn by_channel(
+    out: &Meta,
+    channel: usize,
+    operands: &[Tensor],
+) -> Result<zellige_layout::StickLayout> {
+    let format = result_format(operands, out.dtype)?;
+    let host = Strided::contiguous(&out.size)?;
+    // Batch, then sticks of channels, then the image: rows of it are runs of sticks.
+    let order: Vec<usize> = (0..out.size.len()).collect();
+    let stick = (out.size[channel] != 1).then_some(channel);
+    with_order(&host, &order, stick, format)
+}
+
+/// What a core does for a part of the result: its windows' part of the images once, and the weights
+/// of its channels once for every part of the images that fits into the scratchpad.
+fn charge(
+    x: &Sticks,
+    w: &Sticks,
+    bias: Option<&Sticks>,
+    out: &Sticks,
+    windows: &[Window; 2],
+    ranges: &[Range<usize>],
+) -> CoreWork {
+    let mut images = x.slice(0, ranges[0].clone());
+    for (d, window) in windows.iter().enumerate() {
+        images = images.slice(2 + d, window.reach(&ranges[2 + d], x.size[2 + d]));
+    }
+    let weights = w.slice(0, ranges[1].clone());
+    let part = (0..4).fold(out.clone(), |t, d| t.slice(d, ranges[d].clone()));
+    let mut work = super::super::streamed(&[images.clone()], &[part.clone()]);
+    let (bursts, padding) = weights.traffic();
+    let room = LX - 2 * TILES;
+    let times = images.traffic().0.bytes().div_ceil(room).max(1);
+    bursts.bursts().iter().for_each(|b| work.reads.add(b.bytes, b.count * times));
+    work.padding_bytes += padding * times;
+    work.lx_peak = (images.traffic().0.bytes().min(room) + 2 * TILES).min(LX);
+    let pixels = (part.size[0] * part.size[2] * part.size[3]) as u64;
+    let positions = (w.size[2] * w.size[3]) as u64;
+    let unit = x.eps.max(1);
+    let depth = (w.size[1].div_ceil(unit) * unit) as u64;
+    work.macs = pixels * positions * depth * padded(&part, 1);
+    work.macs_valid = pixels * positions * (w.size[1] * part.size[1]) as u64;
+    if let Some(bias) = bias {
+        let (bursts, padding) = bias.slice(1, ranges[1].clone()).traffic();
+        work.reads.merge(&bursts);
+        work.padding_bytes += padding;
+        work.sfu = pixels * padded(&part, 1);
+    }
+    work.lx_bytes = work.reads.bytes() + work.writes.bytes();
+    work
+}

@@ -1,0 +1,233 @@
+//! The largest or the mean of windows of images.
+
+use super::super::io::{Load, Store};
+use super::super::matmul::axis::{Axis, Lines};
+use super::super::matmul::form::{refuse, with_one};
+use super::super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use super::convolve::by_channel;
+use super::window::Window;
+use crate::account::{CoreWork, Kind};
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::lay::is_float;
+use crate::math;
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use std::ops::Range;
+
+/// What becomes of a window; positions outside of the image take no part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pooled {
+    /// The largest, NaN if there is one; the windows are given.
+    Max([Window; 2]),
+    /// The sum, row by row from the first, over the number of places: with the padding or without.
+    Mean([Window; 2], bool),
+    /// The mean of as many windows as given that cover the image: window `i` of `n` over `size` has the
+    /// places from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+    Adaptive([usize; 2]),
+}
+
+/// Pooling with its attributes.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    pub(crate) name: &'static str,
+    pub(crate) pooled: Pooled,
+}
+
+impl Pooled {
+    /// How many windows there are along dimension `d` of an image.
+    fn count(&self, d: usize, size: usize) -> Option<usize> {
+        match self {
+            Pooled::Max(w) | Pooled::Mean(w, _) => w[d].count(size),
+            Pooled::Adaptive(n) => Some(n[d]),
+        }
+    }
+
+    /// The places of window `i` of `count`: the first one, how far they are apart, how many; and the number
+    /// that a mean counts.
+    fn places(
+        &self,
+        d: usize,
+        i: usize,
+        count: usize,
+        size: usize,
+    ) -> (usize, usize, usize, usize) {
+        match self {
+            Pooled::Max(w) | Pooled::Mean(w, _) => {
+                let w = &w[d];
+                let inside = w.inside(i, size);
+                let first = w.place(i, inside.start, size).unwrap_or(0);
+                // Padding counts where it is asked for, up to the end of the padded dimension.
+                let begin = i * w.stride;
+                let end = (begin + w.kernel).min(size + 2 * w.padding);
+                let padded = end.saturating_sub(begin);
+                let all = matches!(self, Pooled::Mean(_, true));
+                (first, w.dilation, inside.len(), if all { padded } else { inside.len() })
+            }
+            Pooled::Adaptive(_) => {
+                let first = i * size / count;
+                let end = ((i + 1) * size).div_ceil(count);
+                (first, 1, end - first, end - first)
+            }
+        }
+    }
+
+    /// Places of the image that these windows reach.
+    fn reach(&self, d: usize, windows: &Range<usize>, count: usize, size: usize) -> Range<usize> {
+        match self {
+            Pooled::Max(w) | Pooled::Mean(w, _) => w[d].reach(windows, size),
+            Pooled::Adaptive(_) if windows.is_empty() => 0..0,
+            Pooled::Adaptive(_) => {
+                windows.start * size / count..(windows.end * size).div_ceil(count)
+            }
+        }
+    }
+}
+
+impl Kernel for Pool {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let [x] = inputs else {
+            let reason = format!("it takes 1 operand, not {}", inputs.len());
+            return Err(refuse(self.name, None, reason));
+        };
+        let rank = x.size.len();
+        if !(3..=4).contains(&rank) {
+            let reason = format!("size {:?}; an image [n, c, h, w] or [c, h, w]", x.size);
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        if !is_float(x.dtype) || x.dtype.bits() == 8 {
+            let reason = format!("its dtype is {}; a float of 16 or 32 bits", x.dtype);
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        let mut size = x.size.clone();
+        for d in 0..2 {
+            let extent = usize::try_from(x.size[rank - 2 + d]).unwrap_or(0);
+            let Some(count) = self.pooled.count(d, extent).filter(|_| extent > 0) else {
+                let reason = format!("a window is larger than the padded image {:?}", x.size);
+                return Err(refuse(self.name, Some(0), reason));
+            };
+            size[rank - 2 + d] = i64::try_from(count).unwrap_or(i64::MAX);
+        }
+        Ok(vec![Meta { size, dtype: x.dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let channel = inputs[0].size().len() - 3;
+        let layout = by_channel(&outputs[0], channel, inputs)?;
+        Ok(Lay { inputs: vec![Want::Along(channel)], outputs: vec![layout] })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let out = &outputs[0];
+        let eps = inputs[0].eps.max(out.eps);
+        let unit = |d: usize| if d + 3 == out.rank() { eps } else { 1 };
+        (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let image = |t: &Sticks| if t.rank() == 3 { with_one(t, 0) } else { t.clone() };
+        let (x, out) = (image(&inputs[0]), image(&outputs[0]));
+        let lies = |t: &Sticks| t.stick == Some(1) || (t.stick.is_none() && t.size[1] == 1);
+        if !lies(&x) || !lies(&out) {
+            return Err(refuse(self.name, None, "images lie along their channels"));
+        }
+        let space = self.space(inputs, outputs);
+        let slices = (0..division.cores()).map(|core| {
+            let mut ranges: Vec<Range<usize>> = division.slice(core, &space).to_vec();
+            if ranges.len() == 3 {
+                ranges.insert(0, 0..1);
+            }
+            let mut part = x.slice(0, ranges[0].clone()).slice(1, ranges[1].clone());
+            let mut places = 1;
+            for d in 0..2 {
+                let (count, size) = (out.size[2 + d], x.size[2 + d]);
+                part = part.slice(2 + d, self.pooled.reach(d, &ranges[2 + d], count, size));
+                places *= ranges[2 + d]
+                    .clone()
+                    .map(|i| self.pooled.places(d, i, count, size).2 as u64)
+                    .sum::<u64>();
+            }
+            let own = (0..4).fold(out.clone(), |t, d| t.slice(d, ranges[d].clone()));
+            let mut work = streamed(&[part], &[own]);
+            let lanes = ranges[1].len().next_multiple_of(out.eps) as u64;
+            work.sfu = ranges[0].len() as u64 * lanes * places;
+            (ranges, work)
+        });
+        Ok(Box::new(Work {
+            pooled: self.pooled,
+            load: Load::new(x.format),
+            store: Store::new(out.format),
+            slices: slices.collect(),
+            x,
+            out,
+        }))
+    }
+}
+
+/// Pooling on its tensors.
+struct Work {
+    pooled: Pooled,
+    x: Sticks,
+    load: Load<f32>,
+    out: Sticks,
+    store: Store<f32>,
+    slices: Vec<(Vec<Range<usize>>, CoreWork)>,
+}
+
+impl Task for Work {
+    fn kind(&self) -> Kind {
+        Kind::CrossRowReduction
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.slices[core].1.clone()
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        let (x, out) = (&self.x, &self.out);
+        let ranges = &self.slices[core].0;
+        let channels = ranges[1].clone();
+        let (from, to) = (Axis::of(x, 1), Axis::of(out, 1));
+        let (from_rows, to_rows) = (Lines::of(x, &[0, 2, 3]), Lines::of(out, &[0, 2, 3]));
+        let (mut value, mut best) = (vec![0f32; channels.len()], vec![0f32; channels.len()]);
+        let largest = matches!(self.pooled, Pooled::Max(_));
+        for n in ranges[0].clone() {
+            for oh in ranges[2].clone() {
+                let (i0, di, ni, ci) = self.pooled.places(0, oh, out.size[2], x.size[2]);
+                for ow in ranges[3].clone() {
+                    let (j0, dj, nj, cj) = self.pooled.places(1, ow, out.size[3], x.size[3]);
+                    best.fill(if largest { f32::NEG_INFINITY } else { 0.0 });
+                    for place in 0..ni * nj {
+                        let (i, j) = (i0 + place / nj * di, j0 + place % nj * dj);
+                        let row = (n * x.size[2] + i) * x.size[3] + j;
+                        let start = x.offset + from_rows.place(row);
+                        from.pieces(channels.clone(), |c, at, count| {
+                            let value = &mut value[c - channels.start..][..count];
+                            // SAFETY: elements of the image, by the contract of `Task::run`.
+                            unsafe { self.load.run(memory.inputs[0], start + at, value) };
+                        });
+                        let step = if largest { math::Binary::Maximum } else { math::Binary::Add };
+                        math::update2(step, &mut best, &value);
+                    }
+                    if !largest {
+                        #[allow(clippy::cast_precision_loss, reason = "places of a window")]
+                        let count = (ci * cj) as f32;
+                        best.iter_mut().for_each(|x| *x = math::canonical(*x / count));
+                    }
+                    let row = (n * out.size[2] + oh) * out.size[3] + ow;
+                    let start = out.offset + to_rows.place(row);
+                    to.pieces(channels.clone(), |c, at, count| {
+                        let best = &best[c - channels.start..][..count];
+                        // SAFETY: elements of the result that this core alone writes.
+                        unsafe { self.store.run(memory.outputs[0], start + at, best) };
+                    });
+                }
+            }
+        }
+    }
+}

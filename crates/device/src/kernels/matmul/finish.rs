@@ -1,0 +1,121 @@
+//! What is done to a sum of products before it is rounded and stored.
+
+use super::super::io::Load;
+use super::axis::{Axis, Lines};
+use super::engine::Block;
+use super::micro::Cell;
+use zellige_float::Format;
+
+/// One step; they are done in order, each rounded in float32.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Step {
+    /// Times a number.
+    Scale(f64),
+    /// Times an operand, by its number among the further operands.
+    Times(usize),
+    /// Plus `factor` times an operand.
+    Plus {
+        /// Its number among the further operands.
+        operand: usize,
+        /// The factor.
+        factor: f64,
+    },
+}
+
+/// A further operand, expanded to the size of the result.
+#[derive(Debug, Clone)]
+pub(crate) struct Extra<T> {
+    pub(crate) load: Load<T>,
+    pub(crate) start: usize,
+    pub(crate) batch: Lines,
+    pub(crate) rows: Lines,
+    pub(crate) columns: Axis,
+    /// Which tensor of the operation it is.
+    pub(crate) input: usize,
+}
+
+/// The steps with their operands.
+#[derive(Debug, Clone)]
+pub(crate) struct Finish<T> {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) extras: Vec<Extra<T>>,
+    /// The format of the result.
+    pub(crate) format: Format,
+}
+
+impl<T: Cell> Finish<T> {
+    /// Finishes a block; a NaN becomes the one that stands for all, and what is stored as an
+    /// unsigned byte wraps to it.
+    ///
+    /// # Safety
+    /// `inputs` are the blocks of the operation's tensors.
+    pub(crate) unsafe fn run(
+        &self,
+        block: &Block,
+        batch: usize,
+        inputs: &[*const u8],
+        c: &mut [T],
+    ) {
+        let c = &mut c[..block.len()];
+        for step in &self.steps {
+            match step {
+                Step::Scale(factor) => {
+                    let factor = T::from_f64(*factor);
+                    c.iter_mut().for_each(|x| *x = x.times(factor));
+                }
+                // SAFETY: by the contract of this function.
+                Step::Times(operand) => unsafe {
+                    self.extras[*operand].each(block, batch, inputs, c, |x, y| x.times(y));
+                },
+                // SAFETY: as above.
+                Step::Plus { operand, factor } => unsafe {
+                    let factor = T::from_f64(*factor);
+                    let plus = |x: T, y: T| x.plus(y.times(factor));
+                    self.extras[*operand].each(block, batch, inputs, c, plus);
+                },
+            }
+        }
+        c.iter_mut().for_each(|x| *x = x.stored(self.format));
+    }
+}
+
+impl<T: Cell> Extra<T> {
+    /// `c = f(c, operand)` at every valid element of a block.
+    ///
+    /// # Safety
+    /// `inputs` are the blocks of the operation's tensors.
+    pub(crate) unsafe fn each(
+        &self,
+        block: &Block,
+        batch: usize,
+        inputs: &[*const u8],
+        c: &mut [T],
+        f: impl Fn(T, T) -> T,
+    ) {
+        let start = self.start + self.batch.place(batch);
+        let places = self.rows.places(start, block.rows.clone());
+        let (base, width) = (inputs[self.input], block.width);
+        let mut line = vec![T::ZERO; width];
+        for (panel, c) in block.panels.clone().zip(c.chunks_exact_mut(places.len() * width)) {
+            let first = panel * width;
+            let end = (first + width).min(self.columns.size);
+            let mut held = None;
+            for (place, c) in places.iter().zip(c.chunks_exact_mut(width)) {
+                if held != Some(*place) {
+                    held = Some(*place);
+                    if self.columns.is_still() {
+                        // SAFETY: an element of the operand.
+                        line.fill(unsafe { self.load.one(base, *place) });
+                    } else {
+                        self.columns.pieces(first..end, |x, at, count| {
+                            let line = &mut line[x - first..][..count];
+                            // SAFETY: elements of the operand.
+                            unsafe { self.load.run(base, place + at, line) };
+                        });
+                    }
+                }
+                c.iter_mut().zip(&line).for_each(|(x, y)| *x = f(*x, *y));
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Products as kernels: sizes, layouts, iteration space.
+
+use super::super::{Kernel, Lay, Meta, Task, Want};
+use super::finish::Step;
+use super::form::{Form, Meeting, refuse};
+use super::task;
+use crate::division::{Division, Span};
+use crate::error::Result;
+use crate::lay::{arranged, is_float, result_format, with_order};
+use crate::sticks::Sticks;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use zellige_layout::{Dtype, Strided};
+
+/// Which operand is what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Roles {
+    pub(crate) a: usize,
+    pub(crate) b: usize,
+    /// Operands that multiply the sum, element by element.
+    pub(crate) scales: &'static [usize],
+    /// The operand that is added.
+    pub(crate) addend: Option<usize>,
+    /// Operands at least; the addend may be left out where it is the last.
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
+/// `alpha * (A B) + beta * addend`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Factors {
+    pub(crate) alpha: f64,
+    pub(crate) beta: f64,
+}
+
+/// A matrix product with its attributes.
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) roles: Roles,
+    pub(crate) factors: Factors,
+    /// The dtype of the result where it is not that of the operands, which are 8-bit floats then.
+    pub(crate) yields: Option<Dtype>,
+}
+
+impl Product {
+    fn meeting(&self, inputs: &[&[i64]]) -> Result<Meeting> {
+        let (a, b) = (inputs[self.roles.a], inputs[self.roles.b]);
+        self.form.meet(a, b).map_err(|r| refuse(self.name, None, r))
+    }
+
+    /// The further operands in the order of the steps, and the steps.
+    pub(super) fn steps(&self, given: usize) -> (Vec<usize>, Vec<Step>) {
+        let mut extras: Vec<usize> = self.roles.scales.to_vec();
+        let mut steps: Vec<Step> = (0..extras.len()).map(Step::Times).collect();
+        let Factors { alpha, beta } = self.factors;
+        if alpha != 1.0 {
+            steps.push(Step::Scale(alpha));
+        }
+        // A factor of zero leaves the addend out, whatever it holds.
+        if let Some(addend) = self.roles.addend.filter(|i| *i < given && beta != 0.0) {
+            steps.push(Step::Plus { operand: extras.len(), factor: beta });
+            extras.push(addend);
+        }
+        (extras, steps)
+    }
+
+    fn check_dtypes(&self, inputs: &[Meta]) -> Result<Dtype> {
+        let (a, b) = (inputs[self.roles.a].dtype, inputs[self.roles.b].dtype);
+        let small = |d: Dtype| is_float(d) && d.bits() == 8;
+        if let Some(dtype) = self.yields {
+            if let Some(operand) = [a, b].iter().position(|d| !small(*d)) {
+                let reason = format!("its dtype is {}; 8-bit floats are accepted", [a, b][operand]);
+                return Err(refuse(self.name, Some(operand), reason));
+            }
+            if let Some(i) = (2..inputs.len()).find(|i| !is_float(inputs[*i].dtype)) {
+                let reason = format!("its dtype is {}; a float is accepted", inputs[i].dtype);
+                return Err(refuse(self.name, Some(i), reason));
+            }
+            return Ok(dtype);
+        }
+        if small(a) {
+            let reason = format!("it takes no {a}; `scaled_mm` multiplies 8-bit floats");
+            return Err(refuse(self.name, Some(self.roles.a), reason));
+        }
+        if a == Dtype::Bool {
+            let reason = "it takes no bool; convert it to a number";
+            return Err(refuse(self.name, Some(self.roles.a), reason));
+        }
+        if let Some(i) = (0..inputs.len()).find(|i| inputs[*i].dtype != a) {
+            let reason = format!(
+                "its dtype is {}, and operand {} has {a}: all have one dtype",
+                inputs[i].dtype, self.roles.a
+            );
+            return Err(refuse(self.name, Some(i), reason));
+        }
+        let whole = |f: f64| f.fract() == 0.0 && f.abs() <= f64::from(i32::MAX);
+        if !is_float(a) && !(whole(self.factors.alpha) && whole(self.factors.beta)) {
+            let reason = format!("alpha and beta are integers of 32 bits for operands of {a}");
+            return Err(refuse(self.name, None, reason));
+        }
+        Ok(a)
+    }
+}
+
+impl Kernel for Product {
+    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
+        let Roles { least, most, .. } = self.roles;
+        if !(least..=most).contains(&inputs.len()) {
+            let count =
+                if least == most { format!("{most}") } else { format!("{least} to {most}") };
+            let reason = format!("it takes {count} operands, not {}", inputs.len());
+            return Err(refuse(self.name, None, reason));
+        }
+        let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
+        let size = self.form.infer(a, b).map_err(|r| refuse(self.name, None, r))?;
+        let dtype = self.check_dtypes(inputs)?;
+        let further =
+            self.roles.scales.iter().chain(&self.roles.addend).filter(|i| **i < inputs.len());
+        for i in further {
+            let operand = &inputs[*i];
+            let both = [operand.clone(), Meta { size: size.clone(), dtype }];
+            if crate::lay::broadcast(&both).ok().as_ref() != Some(&size) {
+                let reason = format!("size {:?} does not broadcast to {size:?}", operand.size);
+                return Err(refuse(self.name, Some(*i), reason));
+            }
+        }
+        Ok(vec![Meta { size, dtype }])
+    }
+
+    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+        let sizes: Vec<&[i64]> = inputs.iter().map(Tensor::size).collect();
+        let meeting = self.meeting(&sizes)?;
+        let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
+        let (rank_a, rank_b) = (a.size().len(), b.size().len());
+        let columns = meeting.b.size(b.size())[meeting.b.size(b.size()).len() - 1];
+        let wants = inputs.iter().enumerate().map(|(i, t)| {
+            let along = |dim: Option<usize>| dim.map_or(Want::Sparse, Want::Along);
+            if i == self.roles.a {
+                along(meeting.a.origin(rank_a, 1))
+            } else if i == self.roles.b {
+                // One column lies along k as A does.
+                along(meeting.b.origin(rank_b, usize::from(columns != 1)))
+            } else {
+                match t.size().last() {
+                    _ if t.numel() == 1 => Want::AsIs,
+                    Some(n) if *n != 1 && meeting.keeps[1] => Want::Along(t.size().len() - 1),
+                    _ => Want::Sparse,
+                }
+            }
+        });
+        let out = &outputs[0];
+        let format = result_format(&[a.clone(), b.clone()], out.dtype)?;
+        let layout = match a.sticks() {
+            Ok(form) => arranged(&beside(&meeting, &form, &out.size, columns), format)?,
+            Err(_) => {
+                let order: Vec<usize> = (0..out.size.len()).collect();
+                let stick = order.last().copied().filter(|_| meeting.keeps[1] && columns != 1);
+                with_order(&Strided::contiguous(&out.size)?, &order, stick, format)?
+            }
+        };
+        Ok(Lay { inputs: wants.collect(), outputs: vec![layout] })
+    }
+
+    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+        let Ok(matrices) = Matrices::new(self, inputs, outputs) else {
+            return Vec::new();
+        };
+        matrices.space()
+    }
+
+    fn task(
+        &self,
+        inputs: &[Sticks],
+        outputs: &[Sticks],
+        division: &Division,
+    ) -> Result<Box<dyn Task>> {
+        let matrices = Matrices::new(self, inputs, outputs)?;
+        matrices.check(self.name)?;
+        if outputs[0].format.is_float() {
+            Ok(Box::new(task::Work::<f32>::new(self, &matrices, division)))
+        } else {
+            Ok(Box::new(task::Work::<i32>::new(self, &matrices, division)))
+        }
+    }
+}
+
+/// A form of the result with the order of A's dimensions, n in the place of k.
+fn beside(meeting: &Meeting, a: &Sticks, size: &[i64], columns: i64) -> Sticks {
+    let a = meeting.a.sticks(a);
+    let [m, n] = meeting.keeps;
+    let rank = size.len();
+    let mut stride: SmallVec<[usize; 6]> = SmallVec::from_elem(0, rank);
+    let outer = rank - usize::from(m) - usize::from(n);
+    // Batches of A are the last ones of the result.
+    let own = a.rank() - 2;
+    for d in 0..own.min(outer) {
+        stride[outer - 1 - d] = a.stride[own - 1 - d];
+    }
+    if m {
+        stride[outer] = a.stride[own];
+    }
+    let mut stick = None;
+    if n {
+        stride[rank - 1] = a.stride[own + 1];
+        stick = (columns != 1).then_some(rank - 1);
+    }
+    let size = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    Sticks { size, stride, stick, ..a }
+}
+
+/// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
+#[derive(Debug, Clone)]
+pub(super) struct Matrices {
+    pub(super) a: Sticks,
+    pub(super) b: Sticks,
+    pub(super) c: Sticks,
+    pub(super) extras: Vec<(usize, Sticks)>,
+    pub(super) steps: Vec<Step>,
+    keeps: [bool; 2],
+}
+
+impl Matrices {
+    fn new(product: &Product, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Matrices> {
+        let sizes: Vec<Vec<i64>> = inputs
+            .iter()
+            .map(|t| t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
+            .collect();
+        let sizes: Vec<&[i64]> = sizes.iter().map(Vec::as_slice).collect();
+        let meeting = product.meeting(&sizes)?;
+        let Roles { a, b, .. } = product.roles;
+        let c = meeting.result(&outputs[0]);
+        let outer = c.rank() - 2;
+        let widen = |i: usize, t: Sticks| {
+            let mut size: Vec<usize> = c.size[..outer].to_vec();
+            size.extend(&t.size[t.rank() - 2..]);
+            t.expand(&size).ok_or_else(|| {
+                refuse(product.name, Some(i), format!("its batches are not those of {:?}", c.size))
+            })
+        };
+        let (left, right) = (meeting.a.sticks(&inputs[a]), meeting.b.sticks(&inputs[b]));
+        let (extras, steps) = product.steps(inputs.len());
+        let extras = extras.into_iter().map(|i| {
+            let expanded = inputs[i].expand(&outputs[0].size);
+            let wide = expanded.ok_or_else(|| {
+                let reason = format!("size {:?} does not broadcast", inputs[i].size);
+                refuse(product.name, Some(i), reason)
+            })?;
+            Ok((i, meeting.result(&wide)))
+        });
+        Ok(Matrices {
+            a: widen(a, left)?,
+            b: widen(b, right)?,
+            extras: extras.collect::<Result<_>>()?,
+            c,
+            steps,
+            keeps: meeting.keeps,
+        })
+    }
+
+    /// Refuses tensors that do not lie as the rules of a product say.
+    fn check(&self, op: &str) -> Result<()> {
+        let rank = self.c.rank();
+        let (m, n) = (rank - 2, rank - 1);
+        let lies = |t: &Sticks, dim: usize| {
+            t.stick == Some(dim) || (t.stick.is_none() && t.size[dim] <= 1)
+        };
+        if self.a.numel() > 0 && !lies(&self.a, n) {
+            return Err(refuse(
+                op,
+                Some(0),
+                "the left matrix does not lie along the summed dimension",
+            ));
+        }
+        let column = self.b.size[n] == 1 && self.b.stick == Some(m);
+        if self.b.numel() > 0 && !lies(&self.b, n) && !column {
+            return Err(refuse(op, Some(1), "the right matrix does not lie along its columns"));
+        }
+        if self.c.numel() > 0 && !lies(&self.c, n) {
+            return Err(refuse(op, None, "the result does not lie along its columns"));
+        }
+        Ok(())
+    }
+
+    /// Output dimensions, then the summed one. Sticks stay whole in every tensor.
+    pub(super) fn space(&self) -> Vec<Span> {
+        let rank = self.c.rank();
+        let tensors =
+            || [&self.a, &self.b, &self.c].into_iter().chain(self.extras.iter().map(|e| &e.1));
+        let eps = |t: &Sticks, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
+        let mut space: Vec<Span> = (0..rank - 2).map(|d| Span::output(self.c.size[d], 1)).collect();
+        if self.keeps[0] {
+            space.push(Span::output(self.c.size[rank - 2], 1));
+        }
+        if self.keeps[1] {
+            let right = tensors().skip(1).map(|t| eps(t, rank - 1));
+            space.push(Span::output(self.c.size[rank - 1], right.max().unwrap_or(1)));
+        }
+        let unit = eps(&self.a, rank - 1).max(eps(&self.b, rank - 2));
+        space.push(Span::reduced(self.a.size[rank - 1], unit));
+        space
+    }
+
+    /// The part of the space that a core has: batches, rows, columns, depth.
+    pub(super) fn part(&self, core: usize, division: &Division) -> Matrices {
+        let ranges = division.slice(core, &self.space());
+        let outer = self.c.rank() - 2;
+        let (m, n) = (outer, outer + 1);
+        let mut part = self.clone();
+        let mut rest = ranges.iter().cloned();
+        for d in 0..outer {
+            let range = rest.next().unwrap_or(0..0);
+            part.a = part.a.slice(d, range.clone());
+            part.b = part.b.slice(d, range.clone());
+            part.results().for_each(|t| *t = t.slice(d, range.clone()));
+        }
+        if self.keeps[0] {
+            let range = rest.next().unwrap_or(0..0);
+            part.a = part.a.slice(m, range.clone());
+            part.results().for_each(|t| *t = t.slice(m, range.clone()));
+        }
+        if self.keeps[1] {
+            let range = rest.next().unwrap_or(0..0);
+            part.b = part.b.slice(n, range.clone());
+            part.results().for_each(|t| *t = t.slice(n, range.clone()));
+        }
+        let range = rest.next().unwrap_or(0..0);
+        part.a = part.a.slice(n, range.clone());
+        part.b = part.b.slice(m, range);
+        part
+    }
+
+    /// The result and the further operands, which have its size.
+    fn results(&mut self) -> impl Iterator<Item = &mut Sticks> {
+        std::iter::once(&mut self.c).chain(self.extras.iter_mut().map(|e| &mut e.1))
+    }
+}

@@ -1,0 +1,371 @@
+//! The innermost product: a few rows times the columns of some vectors, in registers.
+//!
+//! **Law**: for `r < rows`, `x < width`, in this order of `p`:
+//! `c[r][x] = fma(a[r][p], b[p][x], c[r][x])` for `p` from 0 to `k - 1`; integers wrap. Every
+//! instruction set gives these bits (but for the payload of a NaN).
+
+use super::super::io::Number;
+use zellige_float::Format;
+
+/// Elements between rows of a tile of the left operand, and its largest depth.
+pub(crate) const DEPTH: usize = 64;
+
+/// A product of fixed shape: depth, left tile, right panel, its width, result, its width.
+type Micro<T> = unsafe fn(usize, *const T, *const T, usize, *mut T, usize);
+
+/// Instructions that the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isa {
+    /// Whatever the compiler makes of plain loops.
+    Portable,
+    /// AVX2 with fused multiply-add.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// All that this machine has, the best one last.
+    pub(crate) fn all() -> Vec<Isa> {
+        #[allow(unused_mut, reason = "other architectures have one")]
+        let mut all = vec![Isa::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                all.push(Isa::Avx2);
+            }
+            if is_x86_feature_detected!("avx512f") {
+                all.push(Isa::Avx512);
+            }
+        }
+        all
+    }
+
+    /// The best one of this machine.
+    pub(crate) fn best() -> Isa {
+        Isa::all().pop().unwrap_or(Isa::Portable)
+    }
+}
+
+/// Numbers that are multiplied and added.
+pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
+    /// The neutral sum.
+    const ZERO: Self;
+    /// A number of the host.
+    fn from_f64(value: f64) -> Self;
+    /// The sum, rounded or wrapped.
+    fn plus(self, other: Self) -> Self;
+    /// The product, rounded or wrapped.
+    fn times(self, other: Self) -> Self;
+    /// `self * b + c`, rounded once or wrapped.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// The value to store in a format: one NaN for all, and a byte of what is an unsigned byte.
+    fn stored(self, format: Format) -> Self;
+    /// Columns of a strip, the most rows, and the product of `rows` rows with such a strip.
+    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<Self>);
+}
+
+/// Adds the product of `rows` rows of a tile and a panel of `width` columns to `c`.
+///
+/// # Safety
+/// `a` is readable for `rows` rows of [`DEPTH`], `b` for `k` rows of `width`, `c` writable for
+/// `rows` rows of `width`; `k` is at most `DEPTH` and `width` a multiple of 32.
+pub(crate) unsafe fn multiply<T: Cell>(
+    isa: Isa,
+    rows: usize,
+    k: usize,
+    a: *const T,
+    b: *const T,
+    width: usize,
+    c: *mut T,
+) {
+    let mut done = 0;
+    while done < rows {
+        let (_, most, _) = T::pick(isa, width, rows - done);
+        let now = most.min(rows - done);
+        let (strip, _, micro) = T::pick(isa, width, now);
+        for x in (0..width).step_by(strip) {
+            // SAFETY: the rows and columns of the strip are among those of the caller.
+            unsafe {
+                let c = c.add(done * width + x);
+                micro(k, a.add(done * DEPTH), b.add(x), width, c, width);
+            }
+        }
+        done += now;
+    }
+}
+
+/// `M` rows and `V` vectors of `$lanes` columns.
+macro_rules! tile {
+    ($name:ident, $t:ty, $lanes:literal, $features:literal, $load:expr, $store:expr, $splat:expr, $fma:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const M: usize, const V: usize>(
+            k: usize,
+            a: *const $t,
+            b: *const $t,
+            ldb: usize,
+            c: *mut $t,
+            ldc: usize,
+        ) {
+            // SAFETY: by the contract of `multiply`; the instructions were detected.
+            unsafe {
+                let mut acc = [[$splat(<$t>::ZERO); V]; M];
+                for (r, row) in acc.iter_mut().enumerate() {
+                    for (v, x) in row.iter_mut().enumerate() {
+                        *x = $load(c.add(r * ldc + v * $lanes));
+                    }
+                }
+                for p in 0..k {
+                    let mut columns = [$splat(<$t>::ZERO); V];
+                    for (v, x) in columns.iter_mut().enumerate() {
+                        *x = $load(b.add(p * ldb + v * $lanes));
+                    }
+                    for (r, row) in acc.iter_mut().enumerate() {
+                        let left = $splat(*a.add(r * DEPTH + p));
+                        for (x, column) in row.iter_mut().zip(&columns) {
+                            *x = $fma(left, *column, *x);
+                        }
+                    }
+                }
+                for (r, row) in acc.iter().enumerate() {
+                    for (v, x) in row.iter().enumerate() {
+                        $store(c.add(r * ldc + v * $lanes), *x);
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// The plain loop.
+unsafe fn portable<T: Cell, const M: usize, const V: usize>(
+    k: usize,
+    a: *const T,
+    b: *const T,
+    ldb: usize,
+    c: *mut T,
+    ldc: usize,
+) {
+    // SAFETY: by the contract of `multiply`.
+    unsafe {
+        let mut acc = [[T::ZERO; V]; M];
+        for (r, row) in acc.iter_mut().enumerate() {
+            for (v, x) in row.iter_mut().enumerate() {
+                *x = *c.add(r * ldc + v);
+            }
+        }
+        for p in 0..k {
+            for (r, row) in acc.iter_mut().enumerate() {
+                let left = *a.add(r * DEPTH + p);
+                for (v, x) in row.iter_mut().enumerate() {
+                    *x = left.mul_add(*b.add(p * ldb + v), *x);
+                }
+            }
+        }
+        for (r, row) in acc.iter().enumerate() {
+            for (v, x) in row.iter().enumerate() {
+                *c.add(r * ldc + v) = *x;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Cell, DEPTH};
+    use std::arch::x86_64::*;
+
+    tile!(
+        float512,
+        f32,
+        16,
+        "avx512f",
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_set1_ps,
+        _mm512_fmadd_ps
+    );
+    tile!(
+        float256,
+        f32,
+        8,
+        "avx2,fma",
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_set1_ps,
+        _mm256_fmadd_ps
+    );
+    tile!(
+        int512,
+        i32,
+        16,
+        "avx512f",
+        |p: *const i32| _mm512_loadu_si512(p.cast()),
+        |p: *mut i32, x| _mm512_storeu_si512(p.cast(), x),
+        _mm512_set1_epi32,
+        |a, b, c| _mm512_add_epi32(_mm512_mullo_epi32(a, b), c)
+    );
+    tile!(
+        int256,
+        i32,
+        8,
+        "avx2,fma",
+        |p: *const i32| _mm256_loadu_si256(p.cast()),
+        |p: *mut i32, x| _mm256_storeu_si256(p.cast(), x),
+        _mm256_set1_epi32,
+        |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c)
+    );
+
+    macro_rules! by_rows {
+        ($rows:expr, $name:ident, $v:literal, $last:literal, $($m:literal)*) => {
+            match $rows {
+                $($m => $name::<$m, $v>,)*
+                _ => $name::<$last, $v>,
+            }
+        };
+    }
+
+    /// 24 accumulators of 512 bits, or 12 of 256.
+    macro_rules! pick {
+        ($pick512:ident, $pick256:ident, $t:ty, $wide:ident, $narrow:ident) => {
+            pub(super) fn $pick512(width: usize, rows: usize) -> (usize, usize, super::Micro<$t>) {
+                if width.is_multiple_of(64) {
+                    (64, 6, by_rows!(rows, $wide, 4, 6, 1 2 3 4 5))
+                } else {
+                    (32, 12, by_rows!(rows, $wide, 2, 12, 1 2 3 4 5 6 7 8 9 10 11))
+                }
+            }
+
+            pub(super) fn $pick256(rows: usize) -> (usize, usize, super::Micro<$t>) {
+                if rows <= 3 {
+                    (32, 3, by_rows!(rows, $narrow, 4, 3, 1 2))
+                } else {
+                    (16, 6, by_rows!(rows, $narrow, 2, 6, 4 5))
+                }
+            }
+        };
+    }
+
+    pick!(float_512, float_256, f32, float512, float256);
+    pick!(int_512, int_256, i32, int512, int256);
+}
+
+fn pick_portable<T: Cell>(rows: usize) -> (usize, usize, Micro<T>) {
+    match rows {
+        1 => (16, 4, portable::<T, 1, 16>),
+        2 => (16, 4, portable::<T, 2, 16>),
+        3 => (16, 4, portable::<T, 3, 16>),
+        _ => (16, 4, portable::<T, 4, 16>),
+    }
+}
+
+impl Cell for f32 {
+    const ZERO: f32 = 0.0;
+
+    #[allow(clippy::cast_possible_truncation, reason = "factors are rounded to float32 once")]
+    fn from_f64(value: f64) -> f32 {
+        value as f32
+    }
+
+    fn plus(self, other: f32) -> f32 {
+        self + other
+    }
+
+    fn times(self, other: f32) -> f32 {
+        self * other
+    }
+
+    fn mul_add(self, b: f32, c: f32) -> f32 {
+        f32::mul_add(self, b, c)
+    }
+
+    fn stored(self, _: Format) -> f32 {
+        crate::math::canonical(self)
+    }
+
+    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<f32>) {
+        match isa {
+            Isa::Portable => pick_portable(rows),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => x86::float_256(rows),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => x86::float_512(width, rows),
+        }
+    }
+}
+
+impl Cell for i32 {
+    const ZERO: i32 = 0;
+
+    #[allow(clippy::cast_possible_truncation, reason = "factors were checked to be int32")]
+    fn from_f64(value: f64) -> i32 {
+        value as i32
+    }
+
+    fn plus(self, other: i32) -> i32 {
+        self.wrapping_add(other)
+    }
+
+    fn times(self, other: i32) -> i32 {
+        self.wrapping_mul(other)
+    }
+
+    fn mul_add(self, b: i32, c: i32) -> i32 {
+        self.wrapping_mul(b).wrapping_add(c)
+    }
+
+    fn stored(self, format: Format) -> i32 {
+        if format == Format::U32 { self & 0xff } else { self }
+    }
+
+    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<i32>) {
+        match isa {
+            Isa::Portable => pick_portable(rows),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => x86::int_256(rows),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => x86::int_512(width, rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares every instruction set with the law.
+    fn follows_the_law<T: Cell>(number: impl Fn(usize) -> T) {
+        for isa in Isa::all() {
+            for width in [32, 64, 128] {
+                for (rows, k) in [(1, 64), (2, 5), (7, 64), (12, 1), (13, 0), (25, 63)] {
+                    let a: Vec<T> = (0..rows * DEPTH).map(&number).collect();
+                    let b: Vec<T> = (0..k * width).map(|i| number(i * 7 + 3)).collect();
+                    let start: Vec<T> = (0..rows * width).map(|i| number(i * 5 + 1)).collect();
+                    let mut c = start.clone();
+                    // SAFETY: the lengths are those of the contract.
+                    unsafe {
+                        multiply(isa, rows, k, a.as_ptr(), b.as_ptr(), width, c.as_mut_ptr())
+                    };
+                    for r in 0..rows {
+                        for x in 0..width {
+                            let mut want = start[r * width + x];
+                            for p in 0..k {
+                                want = a[r * DEPTH + p].mul_add(b[p * width + x], want);
+                            }
+                            assert!(c[r * width + x] == want, "{isa:?} {rows}x{width}x{k}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_instruction_sets_follow_the_law() {
+        follows_the_law(|i| ((i * 2_654_435_761) % 1009) as f32 / 37.0 - 13.0);
+        follows_the_law(|i| i32::try_from((i * 2_654_435_761) % (1 << 31)).unwrap());
+    }
+}
