@@ -13,7 +13,7 @@
 //! | `walk` | an output and its operands, row by row |
 //! | `pointwise` | element by element |
 //! | `cast` | another dtype |
-//! | `counter`, `factory`, `random`, `masked` | what depends on the place of an element |
+//! | `counter`, `factory`, `masked` | what depends on the place of an element |
 //! | `moves` | operations that only move elements; `concat`, `pad`, `rearrange` their copies |
 
 pub(crate) mod cast;
@@ -25,7 +25,6 @@ pub(crate) mod masked;
 pub(crate) mod moves;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
-pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod walk;
 
