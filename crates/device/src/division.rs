@@ -151,7 +151,7 @@ mod tests {
                     let mut seen = vec![0u8; sizes.iter().product()];
                     for core in 0..division.cores() {
                         let s = division.slice(core, &space);
-                        assert!(s[1].start % 64 == 0);
+                        assert!(s[1].start.is_multiple_of(64));
                         for i in s[0].clone() {
                             for j in s[1].clone() {
                                 for k in s[2].clone() {

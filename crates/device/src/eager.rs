@@ -113,6 +113,9 @@ pub(crate) fn gather(
     Ok((operands, receipts))
 }
 
+/// Elements of all tensors of an operation below which one host thread does it.
+const SMALL: usize = 1 << 14;
+
 /// Runs a kernel on tensors that lie as it wants, with a division or the default one.
 ///
 /// # Errors
@@ -146,9 +149,12 @@ pub(crate) fn launch(
         inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
         outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
     };
-    let threads = outputs.first().map_or(1, |t| t.card().host_threads());
     // SAFETY: the blocks are locked, and the task was made for these tensors.
     unsafe { task.check(&memory)? };
+    // A thread costs more than a small operation.
+    let elements: usize = ins.iter().chain(&outs).map(Sticks::numel).sum();
+    let most = outputs.first().map_or(1, |t| t.card().host_threads());
+    let threads = if elements < SMALL { 1 } else { most };
     // SAFETY: the blocks are locked until the end of this function, results are blocks of their own
     // or take the place of operands of a kernel that allows it, and the task was made for these
     // tensors.

@@ -6,7 +6,8 @@ mod common;
 
 use common::{Rng, broadcast_index, check, close, random, read, run};
 use serde_json::{Value, json};
-use zellige_layout::Dtype;
+use zellige_device::Tensor;
+use zellige_layout::{Dtype, StickLayout, Strided};
 
 /// A size, and `n` sizes that broadcast to it together.
 fn sizes(rng: &mut Rng, n: usize) -> (Vec<i64>, Vec<Vec<i64>>) {
@@ -47,6 +48,10 @@ fn floor_mod(a: f64, b: f64) -> f64 {
     if m != 0.0 && (m < 0.0) != (b < 0.0) { m + b } else { m }
 }
 
+fn floor_quotient(x: &[f64]) -> f64 {
+    if x[1] == 0.0 { x[0] / x[1] } else { (x[0] / x[1]).floor() }
+}
+
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
@@ -65,6 +70,8 @@ fn floats() -> Vec<(&'static str, usize, Value, Reference)> {
         ("mul", 2, n(), |x| r(x[0] * x[1])),
         ("div", 2, n(), |x| r(x[0] / x[1])),
         ("div", 2, json!({"rounding_mode": "trunc"}), |x| r(x[0] / x[1]).trunc()),
+        ("div", 2, json!({"rounding_mode": "floor"}), floor_quotient),
+        ("floor_divide", 2, n(), floor_quotient),
         ("remainder", 2, n(), |x| floor_mod(x[0], x[1])),
         ("fmod", 2, n(), |x| x[0] % x[1]),
         ("pow", 2, n(), |x| x[0].powf(x[1])),
@@ -233,4 +240,36 @@ fn choices() {
             common::holds(out, &want);
         }
     }
+}
+
+#[test]
+fn infinities_and_nan() {
+    let card = common::card();
+    let grid = [0.0, -0.0, 1.0, -1.0, 2.5, -3.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let line = |size: &[i64]| {
+        let layout = StickLayout::with_dim_order(size, None, Dtype::Float32, &[0, 1]).unwrap();
+        let t = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
+        let bytes = common::bytes_of(&grid, Dtype::Float32);
+        t.write_from(&bytes, &Strided::contiguous(size).unwrap(), Dtype::Float32).unwrap();
+        t
+    };
+    let (a, b) = (line(&[9, 1]), line(&[1, 9]));
+    for (name, arity, attrs, f) in floats() {
+        // The plain formula of these is not defined there.
+        if arity != 2 || attrs != Value::Null || ["logaddexp", "floor_divide"].contains(&name) {
+            continue;
+        }
+        let out = read(&run(&card, name, &attrs, &[a.clone(), b.clone()])[0]);
+        for (k, got) in out.iter().enumerate() {
+            let x = [grid[k / 9], grid[k % 9]];
+            let want = f(&x);
+            let same = *got == want
+                || (got.is_nan() && want.is_nan())
+                || (got - want).abs() < 1e-6 * want.abs();
+            assert!(same, "{name} of {x:?} is {got}, not {want}");
+        }
+    }
+    // Both infinite: the larger of them.
+    let out = read(&run(&card, "logaddexp", &Value::Null, &[a, b])[0]);
+    assert_eq!((out[6 * 9 + 6], out[7 * 9 + 7]), (f64::INFINITY, f64::NEG_INFINITY));
 }

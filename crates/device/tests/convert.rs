@@ -34,9 +34,12 @@ fn every_dtype_to_every_other() {
                 let rank = rng.below(4);
                 let size = rng.size(rank);
                 let (t, x) = random(&mut rng, &card, &size, from);
-                let out =
-                    &run(&card, "cast", &json!({"dtype": to.name(), "wide": wide}), &[t.clone()])
-                        [0];
+                let out = &run(
+                    &card,
+                    "cast",
+                    &json!({"dtype": to.name(), "wide": wide}),
+                    std::slice::from_ref(&t),
+                )[0];
                 assert_eq!((out.dtype(), out.size()), (to, size.as_slice()));
                 if wide && to == Dtype::Float32 {
                     assert_eq!(out.format(), Format::F32);

@@ -79,7 +79,7 @@ fn unary() -> Vec<(&'static str, Value, Reference1)> {
         ("mish", n(), |x| x * x.exp().ln_1p().tanh()),
         ("elu", json!({"alpha": 0.5}), |x| if x > 0.0 { x } else { 0.5 * x.exp_m1() }),
         ("selu", n(), |x| {
-            let (a, s) = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946);
+            let (a, s) = (1.673_263_242_354_377_2, 1.050_700_987_355_480_5);
             s * if x > 0.0 { x } else { a * x.exp_m1() }
         }),
         ("celu", json!({"alpha": 2}), |x| if x > 0.0 { x } else { 2.0 * (x / 2.0).exp_m1() }),
@@ -128,6 +128,36 @@ fn functions_of_one_float() {
             }
         }
     }
+}
+
+#[test]
+fn special_functions() {
+    let digamma = |mut x: f64| {
+        let mut y = 0.0;
+        while x < 8.0 {
+            y -= 1.0 / x;
+            x += 1.0;
+        }
+        let s = 1.0 / (x * x);
+        y + x.ln() - 0.5 / x - s * (1.0 / 12.0 - s * (1.0 / 120.0 - s / 252.0))
+    };
+    let card = common::card();
+    let mut rng = Rng::new(6);
+    let some: Vec<f64> = (1..=130).map(|k| f64::from(k) / 16.0).collect();
+    let x = tensor(&mut rng, &card, &[2, 65], Dtype::Float32, &some);
+    let shares: Vec<f64> = (-64..=65).map(|k| f64::from(k) / 66.0).collect();
+    let share = tensor(&mut rng, &card, &[2, 65], Dtype::Float32, &shares);
+    let near = |name: &str, t: &Tensor, f: &dyn Fn(f64, f64) -> f64| {
+        for (x, y) in
+            read(t).iter().zip(read(&run(&card, name, &Value::Null, std::slice::from_ref(t))[0]))
+        {
+            let off = f(*x, y);
+            assert!(off.abs() < 2e-6, "{name} of {x} is {y}: {off} off");
+        }
+    };
+    near("lgamma", &x, &|x, y| y - libm::lgamma(x));
+    near("digamma", &x, &|x, y| (y - digamma(x)) / (1.0 + y.abs()));
+    near("erfinv", &share, &|x, y| libm::erf(y) - x);
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "rounding is meant")]

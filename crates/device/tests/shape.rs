@@ -104,7 +104,10 @@ fn random_numbers_depend_on_seed_and_place_alone() {
     }
     // What they are like.
     let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
-    let spread = |x: &[f64]| mean(&x.iter().map(|v| (v - mean(x)).powi(2)).collect::<Vec<_>>());
+    let spread = |x: &[f64]| {
+        let m = mean(x);
+        mean(&x.iter().map(|v| (v - m).powi(2)).collect::<Vec<_>>())
+    };
     let many = |op: &str, mut attrs: Value| {
         attrs["size"] = json!([200, 500]);
         attrs["wide"] = json!(true);
@@ -161,7 +164,10 @@ fn triangles() {
                 let keep = if lower { off <= diagonal } else { off >= diagonal };
                 if keep { Ok(at.to_vec()) } else { Err(0.0) }
             });
-            holds(&run(&card, op, &json!({"diagonal": diagonal}), &[t.clone()])[0], &want);
+            holds(
+                &run(&card, op, &json!({"diagonal": diagonal}), std::slice::from_ref(&t))[0],
+                &want,
+            );
         }
     }
 }

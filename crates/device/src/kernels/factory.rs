@@ -5,14 +5,15 @@
 
 use super::cast::{held, stored};
 use super::counter::{counter, lane, row_major};
-use super::io::Store;
+use super::io::{Number, Store};
 use super::pointwise::{cut, spans};
-use super::random::{below, normal, uniform};
 use super::walk::Walk;
 use super::{Kernel, Lay, Meta, Pointers, Task, Want};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::lay::is_float;
+use crate::math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use zellige_layout::{Dtype, StickLayout};
@@ -57,6 +58,30 @@ impl Value {
             Value::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
             Value::Integer { low, count, seed } => low + below(i, seed, count) as f64,
             Value::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
+        }
+    }
+
+    /// A row of float32: random numbers as they come.
+    fn floats(self, first: u64, step: u64, out: &mut [f32]) {
+        match self {
+            Value::Uniform { low, high, seed } => {
+                fill_uniform(first, step, seed, low, high - low, out);
+            }
+            Value::Normal { mean, std, seed } => fill_normal(first, step, seed, mean, std, out),
+            Value::Kept { p, seed } => {
+                fill_uniform(first, step, seed, 0.0, 1.0, out);
+                out.iter_mut().for_each(|u| *u = if *u < p { 0.0 } else { 1.0 });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether [`Value::floats`] gives what [`Value::at`] gives in a tensor of the dtype.
+    fn is_float(self, dtype: Dtype) -> bool {
+        match self {
+            Value::Uniform { .. } | Value::Normal { .. } => is_float(dtype),
+            Value::Kept { .. } => true,
+            _ => false,
         }
     }
 
@@ -108,20 +133,32 @@ impl Kernel for Factory {
         let weight = row_major(&out.size);
         let counters = [counter(out, &weight)];
         let slices = cut(self.name, &[], &counters, out, division, self.value.is_transcendental())?;
-        let (value, dtype, store) = (self.value, self.dtype, Store::new(out.format));
-        Ok(Box::new(Making { value, dtype, lane: lane(out, &weight), store, slices }))
+        let (value, dtype, lane) = (self.value, self.dtype, lane(out, &weight) as u64);
+        Ok(if value.is_float(dtype) {
+            let row = move |first: u64, row: &mut [f32]| value.floats(first, lane, row);
+            Box::new(Making { row, constant: false, store: Store::new(out.format), slices })
+        } else {
+            let row = move |first: u64, row: &mut [f64]| {
+                for (l, number) in row.iter_mut().enumerate() {
+                    *number = held(value.at(first + l as u64 * lane), dtype);
+                }
+            };
+            let constant = matches!(value, Value::Full(_));
+            Box::new(Making { row, constant, store: Store::new(out.format), slices })
+        })
     }
 }
 
-struct Making {
-    value: Value,
-    dtype: Dtype,
-    lane: usize,
-    store: Store<f64>,
+/// Rows of numbers by the index of their first one.
+struct Making<T, F> {
+    row: F,
+    /// Whether all rows are alike.
+    constant: bool,
+    store: Store<T>,
     slices: Vec<(Walk, CoreWork)>,
 }
 
-impl Task for Making {
+impl<T: Number, F: Fn(u64, &mut [T]) + Send + Sync> Task for Making<T, F> {
     fn kind(&self) -> Kind {
         Kind::Pointwise
     }
@@ -133,21 +170,17 @@ impl Task for Making {
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let walk = &self.slices[core].0;
         let most = (1024 / walk.lanes).max(1);
-        let mut numbers = vec![0.0; most * walk.lanes];
-        if let Value::Full(v) = self.value {
-            numbers.fill(held(v, self.dtype));
+        let mut numbers = vec![T::default(); most * walk.lanes];
+        if self.constant {
+            (self.row)(0, &mut numbers);
         }
         walk.run(most, |rows| {
-            if !matches!(self.value, Value::Full(_)) {
-                for (row, numbers) in numbers.chunks_mut(rows.lanes).take(rows.count).enumerate() {
-                    let first = rows.start[1] + row * rows.step[1];
-                    for (l, number) in numbers.iter_mut().enumerate() {
-                        let value = self.value.at((first + l * self.lane) as u64);
-                        *number = held(value, self.dtype);
-                    }
+            let numbers = &mut numbers[..rows.count * rows.lanes];
+            if !self.constant {
+                for (row, numbers) in numbers.chunks_mut(rows.lanes).enumerate() {
+                    (self.row)((rows.start[1] + row * rows.step[1]) as u64, numbers);
                 }
             }
-            let numbers = &numbers[..rows.count * rows.lanes];
             // SAFETY: by the contract of `Task::run`; the walk was made for this tensor.
             unsafe { rows.store(&self.store, memory.outputs[0], walk.kind(0), numbers) };
         });

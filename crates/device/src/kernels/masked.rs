@@ -3,13 +3,13 @@
 use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
 use super::pointwise::{cut, spans, wants};
-use super::random::uniform;
 use super::walk::Walk;
 use super::{Kernel, Lay, Meta, Pointers, Task, Want};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::lay::{is_float, like};
+use crate::math::random::fill_uniform;
 use crate::sticks::{Dims, Sticks};
 use crate::tensor::Tensor;
 
@@ -125,17 +125,24 @@ struct Place<'a> {
 }
 
 fn float_row(rule: Rule, place: &Place<'_>, x: &mut [f32]) {
-    let index = |l: usize| (place.start[0] + l * place.lane[0]) as u64;
+    let draw = |seed: u64, drawn: &mut [f32]| {
+        fill_uniform(place.start[0] as u64, place.lane[0] as u64, seed, 0.0, 1.0, drawn);
+    };
+    // A row is a stick, which has at most as many lanes as bytes.
+    let mut drawn = [0.0; 128];
+    let drawn = &mut drawn[..x.len()];
     match rule {
         Rule::Dropout { p, seed } => {
+            draw(seed, drawn);
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
-            for (l, x) in x.iter_mut().enumerate() {
-                *x = if uniform(index(l), seed) < p { 0.0 } else { *x * scale };
+            for (x, u) in x.iter_mut().zip(drawn) {
+                *x = if *u < p { 0.0 } else { *x * scale };
             }
         }
         Rule::Bernoulli { seed } => {
-            for (l, x) in x.iter_mut().enumerate() {
-                *x = if uniform(index(l), seed) < *x { 1.0 } else { 0.0 };
+            draw(seed, drawn);
+            for (x, u) in x.iter_mut().zip(drawn) {
+                *x = if *u < *x { 1.0 } else { 0.0 };
             }
         }
         _ => triangle(rule, place, x),

@@ -14,7 +14,7 @@
 //! | `pointwise` | element by element |
 //! | `index` | elements looked up by index, and written by index |
 //! | `cast` | another dtype |
-//! | `counter`, `factory`, `random`, `masked` | what depends on the place of an element |
+//! | `counter`, `factory`, `masked` | what depends on the place of an element |
 //! | `moves` | operations that only move elements; `concat`, `pad`, `rearrange` their copies |
 //! | `dims` | the dimensions that an operation works along |
 //! | `reduce` | reductions over dimensions |
@@ -37,7 +37,6 @@ pub(crate) mod matmul;
 pub(crate) mod moves;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
-pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod rows;

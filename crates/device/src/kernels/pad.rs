@@ -81,8 +81,8 @@ impl Moves for Pad {
         let (mut from, mut to) = (x.clone(), output.clone());
         for d in 0..rank {
             let (before, after) = self.around(d, rank);
-            let (n, crop) = (x.size()[d], (-before).max(0));
-            let len = (n + before.min(0) + after.min(0)).max(0);
+            let (n, crop) = (x.size()[d], before.saturating_neg().max(0));
+            let len = n.saturating_add(before.min(0)).saturating_add(after.min(0)).max(0);
             inside.push((before.max(0), len));
             from = part(&from, d, crop.min(n), len)?;
             to = part(&to, d, before.max(0).min(output.size()[d]), len)?;

@@ -192,7 +192,7 @@ impl Diag {
     /// The diagonal of a matrix.
     fn of(&self, matrix: &Tensor) -> Result<Tensor> {
         let (size, v) = (matrix.size(), matrix.view());
-        let (right, down) = (self.diagonal.max(0), (-self.diagonal).max(0));
+        let (right, down) = (self.diagonal.max(0), self.diagonal.saturating_neg().max(0));
         let n = (size[0] - down).min(size[1] - right).max(0);
         let offset = v.offset() + down * v.stride()[0] + right * v.stride()[1];
         let offset = if n == 0 { v.offset() } else { offset };

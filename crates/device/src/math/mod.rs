@@ -33,6 +33,7 @@ pub(crate) mod int;
 mod isa;
 pub(crate) mod log;
 pub(crate) mod pow;
+pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod round;
 pub(crate) mod rows;

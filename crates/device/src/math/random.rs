@@ -10,7 +10,7 @@
 //! | normal | `sqrt(-2 ln u) cos(2 pi v)`, `u = ((w0 >> 8) + 1) / 2^24`, `v = (w1 >> 8) / 2^24` |
 //! | below n | `w0 * n >> 32`: each of n numbers, within `n / 2^32` equally often |
 
-use crate::math::{log, pow, trig};
+use super::{log, multiversion, pow, trig};
 
 /// The four words of a counter.
 #[inline(always)]
@@ -36,7 +36,7 @@ fn low(x: u64) -> u32 {
 /// The 24 high bits of a word as a fraction; exact.
 #[inline(always)]
 fn fraction(word: u32) -> f32 {
-    (word >> 8) as f32 / 16_777_216.0
+    (word >> 8).cast_signed() as f32 / 16_777_216.0
 }
 
 /// Uniform in 0 .. 1.
@@ -58,6 +58,32 @@ pub(crate) fn normal(index: u64, seed: u64) -> f32 {
 #[inline(always)]
 pub(crate) fn below(index: u64, seed: u64, n: u64) -> u64 {
     (u64::from(philox(index, seed)[0]) * n) >> 32
+}
+
+multiversion! {
+    /// `low + uniform * width` of the elements `first`, `first + step`, ...
+    pub(crate) fn fill_uniform(
+        first: u64, step: u64, seed: u64, low: f32, width: f32, out: &mut [f32],
+    ) {
+        let mut index = first;
+        for out in out.iter_mut() {
+            *out = low + uniform(index, seed) * width;
+            index += step;
+        }
+    }
+}
+
+multiversion! {
+    /// `mean + normal * std` of the elements `first`, `first + step`, ...
+    pub(crate) fn fill_normal(
+        first: u64, step: u64, seed: u64, mean: f32, std: f32, out: &mut [f32],
+    ) {
+        let mut index = first;
+        for out in out.iter_mut() {
+            *out = mean + normal(index, seed) * std;
+            index += step;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,73 @@
+//! Whatever attributes and operands an operation gets, it answers or refuses: nothing panics, and the
+//! card stays usable.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Rng, random};
+use serde_json::{Map, Value, json};
+use zellige_device::{Card, Op};
+use zellige_layout::Dtype;
+
+fn integer(rng: &mut Rng) -> i64 {
+    [i64::MIN, i64::MAX, -70, -3, -1, 0, 0, 1, 1, 2, 3, 5, 64, 70][rng.below(14)]
+}
+
+fn anything(rng: &mut Rng, name: &str) -> Value {
+    let small = |rng: &mut Rng| integer(rng).clamp(-3, 70);
+    match (name, rng.below(8)) {
+        ("dtype", 0..6) => {
+            let names = ["float16", "float32", "int8", "uint8", "bool", "float8_e4m3fn", "float64"];
+            json!(names[rng.below(7)])
+        }
+        ("size" | "repeats" | "pad" | "dims" | "shifts", 0..6) => {
+            (0..rng.below(4)).map(|_| small(rng)).collect()
+        }
+        (_, 0) => json!("trunc"),
+        (_, 1) => json!("-inf"),
+        (_, 2) => json!(true),
+        (_, 3) => json!([integer(rng), integer(rng)]),
+        (_, 4) => json!(0.5),
+        (_, 5) => Value::Null,
+        _ => json!(integer(rng)),
+    }
+}
+
+#[test]
+fn nothing_panics() {
+    let card = common::card();
+    let mut rng = Rng::new(31);
+    let kinds = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Uint8, Dtype::Bool];
+    let mut done = 0;
+    for entry in Op::all() {
+        for _ in 0..20 {
+            let mut attrs = Map::new();
+            for (name, _) in entry.attributes {
+                if !rng.chance(3) {
+                    attrs.insert((*name).to_string(), anything(&mut rng, name));
+                }
+            }
+            let Ok(op) = Op::new(entry.name, &Value::Object(attrs)) else { continue };
+            let count = if rng.chance(4) { rng.below(4) } else { entry.operands.len() };
+            let rank = rng.below(4);
+            let size = rng.size(rank);
+            let dtype = kinds[rng.below(5)];
+            let inputs: Vec<_> = (0..count)
+                .map(|_| {
+                    let mut size = size.clone();
+                    if rng.chance(6) && rank > 0 {
+                        size[0] = i64::try_from(rng.below(3)).unwrap();
+                    }
+                    let dtype = if rng.chance(5) { kinds[rng.below(5)] } else { dtype };
+                    random(&mut rng, &card, &size, dtype).0
+                })
+                .collect();
+            done += usize::from(op.run(&card, &inputs).is_ok());
+            let into = inputs.last().cloned();
+            done += usize::from(op.run_into(&card, &inputs, into.as_slice()).is_ok());
+        }
+    }
+    assert!(done > 500, "only {done} ran");
+    assert_eq!(card.memory().stats().allocated, 0);
+}
