@@ -175,7 +175,7 @@ fn windows_are_pooled() {
             attributes["count_include_pad"] = json!(include);
         }
         let op = if mean { "avg_pool2d" } else { "max_pool2d" };
-        let got = run(&card, op, &attributes, &[t.clone()]);
+        let got = run(&card, op, &attributes, std::slice::from_ref(&t));
         let last = got[0].size().len() - 2;
         let (oh, ow) = (got[0].size()[last], got[0].size()[last + 1]);
         for (d, count) in [oh, ow].into_iter().enumerate() {
@@ -216,7 +216,8 @@ fn windows_are_pooled() {
         } else {
             check(&got[0], &want, 0.0, &format!("{attributes} {size:?}"));
         }
-        let again = Op::new(op, &attributes).unwrap().run_on(&card, &[t.clone()], 5).unwrap();
+        let again =
+            Op::new(op, &attributes).unwrap().run_on(&card, std::slice::from_ref(&t), 5).unwrap();
         assert_eq!(read(&again.outputs[0]), got_all);
         // As many windows as asked for.
         let counts = [1 + below(&mut rng, 6), 1 + below(&mut rng, 6)];
@@ -248,7 +249,8 @@ fn special_values_stay_in_their_windows() {
     let mut x = vec![1.0; 3 * 36];
     x[14] = f64::NAN;
     let t = tensor(&mut rng, &card, &[1, 3, 6, 6], Dtype::Float16, &x);
-    let largest = read(&run(&card, "max_pool2d", &json!({"kernel_size": 2}), &[t.clone()])[0]);
+    let largest =
+        read(&run(&card, "max_pool2d", &json!({"kernel_size": 2}), std::slice::from_ref(&t))[0]);
     assert_eq!(largest.iter().filter(|x| x.is_nan()).count(), 1);
     assert!(largest[4].is_nan());
     let w = tensor(&mut rng, &card, &[5, 3, 1, 1], Dtype::Float16, &[1.0; 15]);

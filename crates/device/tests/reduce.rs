@@ -1,6 +1,7 @@
 //! Reductions against a plain loop in float64.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "tests use small integers")]
 
 mod common;
 

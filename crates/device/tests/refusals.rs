@@ -7,7 +7,7 @@ mod common;
 
 use common::{Rng, random};
 use serde_json::{Map, Value, json};
-use zellige_device::{Card, Op};
+use zellige_device::Op;
 use zellige_layout::Dtype;
 
 fn integer(rng: &mut Rng) -> i64 {

@@ -8,7 +8,7 @@
 //! s[j] = s[j] * scale                      scale is rounded to float32
 //! s[j] = s[j] + mask[l][j]                 or -inf where a mask to keep is 0
 //! s[j] = -inf                              where the attention is causal and j > l
-//! p[j] = exp(s[j] - max(s)) * (1 / sum)    `math::exp_sub_sum` has the order of this sum
+//! p[j] = exp(s[j] - max(s)) * (1 / sum)    the order of this sum is that of `math::reduce`
 //! o[x] = +0.0; for j in 0..S: o[x] = fma(p[j], v[j][x], o[x])
 //! ```
 //!
@@ -20,30 +20,25 @@
 //! transpose of a matrix does that lies along its columns; the first is turned tile by tile in the
 //! scratchpad.
 
+mod account;
+mod task;
+
 use super::io::{Load, Store};
-use super::matmul::account::{LX, padded};
 use super::matmul::axis::{Axis, Lines};
-use super::matmul::engine::{Block, Left, Packed, Scratch, Tile, product, tiles};
 use super::matmul::finish::Extra;
-use super::matmul::form::refuse;
-use super::matmul::micro::{Cell, DEPTH, Isa};
-use super::matmul::sides::{Sink, SticksLeft, SticksRight};
+use super::matmul::form::{refuse, with_one};
+use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
-use super::{Kernel, Lay, Meta, Pointers, TILES, Task, Want};
-use crate::account::{CoreWork, Kind};
+use super::{Kernel, Lay, Meta, Task, Want};
+use crate::account::CoreWork;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::lay::{arranged, broadcast, is_float, result_format};
-use crate::math;
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
-use std::ops::Range;
+use account::work;
+use task::{Side, Work};
 use zellige_layout::Dtype;
-
-/// Numbers of the scores that a block of rows has at most, where that leaves it [`LEAST`] rows.
-const SCORES: usize = 1 << 18;
-const LEAST: usize = 6;
-const MOST: usize = 96;
 
 /// Scaled dot product attention with its attributes.
 #[derive(Debug, Clone, Copy)]
@@ -294,7 +289,7 @@ impl Heads {
         let Some(d) = t.rank().checked_sub(3).filter(|_| self.grouped) else {
             return t.clone();
         };
-        let mut t = super::matmul::form::with_one(t, d + 1);
+        let mut t = with_one(t, d + 1);
         (t.size[d], t.size[d + 1]) = (t.size[d] / self.group, self.group);
         (t.stride[d], t.stride[d + 1]) = (t.stride[d] * self.group, t.stride[d]);
         t
@@ -303,200 +298,8 @@ impl Heads {
     /// K and V: one for each group.
     fn of_keys(&self, t: &Sticks) -> Sticks {
         match t.rank().checked_sub(3).filter(|_| self.grouped) {
-            Some(d) => super::matmul::form::with_one(t, d + 1),
+            Some(d) => with_one(t, d + 1),
             None => t.clone(),
-        }
-    }
-}
-
-/// What a core does with some rows of Q: `own` are its slices of Q, the result and the mask; K and V
-/// are those of one batch.
-///
-/// A block of rows is resident with its scores and sums; K and V are streamed past it, once for each
-/// block of rows of each batch. A score takes four operations of the SFU (scale, maximum, sum,
-/// division), one more with a mask, and an exponential.
-fn work(q: &Sticks, out: &Sticks, mask: Option<&Sticks>, k: &Sticks, v: &Sticks) -> CoreWork {
-    let mut work = CoreWork::default();
-    let (row, column) = (q.rank() - 2, q.rank() - 1);
-    let (key, value) = (k.rank() - 2, k.rank() - 1);
-    let rows: u64 = q.size[..column].iter().map(|n| *n as u64).product();
-    let keys = padded(k, key);
-    let (depth, width) = (padded(q, column), padded(v, value));
-    work.macs = rows * keys * (depth + width);
-    work.macs_valid = rows * (k.size[key] * (q.size[column] + v.size[value])) as u64;
-    work.sfu = rows * keys * if mask.is_some() { 5 } else { 4 };
-    work.sfu_transcendental = rows * keys;
-    for (t, read) in [(Some(q), true), (mask, true), (Some(out), false)] {
-        let Some(t) = t else { continue };
-        let (bursts, padding) = t.traffic();
-        if read { &mut work.reads } else { &mut work.writes }.merge(&bursts);
-        work.padding_bytes += padding;
-    }
-    let lines = q.size[row] as u64;
-    let resident = depth * q.format.size() as u64 + keys * 4 + width * 4;
-    let block = ((LX - 2 * TILES) / resident.max(1)).clamp(1, lines.max(1));
-    work.lx_peak = (block * resident + 2 * TILES).min(LX);
-    let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
-    let times = batches * lines.div_ceil(block);
-    for t in [k, v] {
-        let (bursts, padding) = t.traffic();
-        bursts.bursts().iter().for_each(|b| work.reads.add(b.bytes, b.count * times));
-        work.padding_bytes += padding * times;
-    }
-    work.lx_bytes = work.reads.bytes() + work.writes.bytes();
-    if k.stick == Some(value) {
-        // Tiles of K are turned: written and read once more.
-        work.lx_bytes += 2 * times * k.traffic().0.bytes();
-    }
-    work
-}
-
-/// One tensor as attention reads it.
-struct Side {
-    load: Load<f32>,
-    start: usize,
-    batch: Lines,
-    rows: Lines,
-    row: Axis,
-    column: Axis,
-}
-
-/// Attention on its tensors.
-struct Work {
-    isa: Isa,
-    scale: f32,
-    causal: bool,
-    keep: bool,
-    mask: Option<Extra<f32>>,
-    kind: Kind,
-    q: Side,
-    k: Side,
-    v: Side,
-    out: Side,
-    store: Store<f32>,
-    /// Columns of a panel of V.
-    width: usize,
-    cores: usize,
-    parts: Vec<CoreWork>,
-}
-
-/// Panels of probabilities are tiles of the left operand as they are.
-struct Panels<'a>(&'a [f32]);
-
-impl Left<f32> for Panels<'_> {
-    fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [f32]) {
-        let size = rows.len() * DEPTH;
-        into.copy_from_slice(&self.0[tile.at / DEPTH * size..][..size]);
-    }
-}
-
-impl Task for Work {
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    fn work(&self, core: usize) -> CoreWork {
-        self.parts[core].clone()
-    }
-
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
-        let (keys, queries) = (self.k.row.size, self.q.row.size);
-        let rows = (SCORES / keys.max(1)).clamp(LEAST, MOST).min(queries.max(1));
-        let row_blocks = queries.div_ceil(rows);
-        let blocks = self.q.batch.count() * row_blocks;
-        if core >= blocks {
-            return;
-        }
-        let panels = keys.div_ceil(DEPTH);
-        let columns = self.v.column.size.div_ceil(self.width);
-        let mut packed = Packed::new(rows, self.width.max(DEPTH));
-        let mut scores = Scratch::<f32>::new(rows * panels * DEPTH);
-        let mut sums = Scratch::<f32>::new(rows * columns * self.width);
-        let mut line = vec![0f32; keys];
-        for id in (core..blocks).step_by(self.cores) {
-            let (batch, first) = (id / row_blocks, id % row_blocks * rows);
-            let block =
-                Block { rows: first..(first + rows).min(queries), panels: 0..panels, width: DEPTH };
-            let start = |side: &Side| side.start + side.batch.place(batch);
-            let left = SticksLeft {
-                load: &self.q.load,
-                base: memory.inputs[0],
-                start: start(&self.q),
-                rows: &self.q.rows,
-                depth: self.q.column,
-            };
-            let right = SticksRight {
-                load: &self.k.load,
-                base: memory.inputs[1],
-                start: start(&self.k),
-                depth: self.k.column,
-                columns: self.k.row,
-                width: DEPTH,
-            };
-            let scores = &mut scores.slice()[..block.len()];
-            let depth = tiles(0..self.q.column.size);
-            product(self.isa, &left, &right, &depth, &block, &mut packed, scores);
-            math::scale(scores, self.scale);
-            if let Some(mask) = &self.mask {
-                let lowest = f32::NEG_INFINITY;
-                // SAFETY: by the contract of `Task::run`.
-                unsafe {
-                    if self.keep {
-                        let keep = |x: f32, m: f32| if m == 0.0 { lowest } else { x };
-                        mask.each(&block, batch, &memory.inputs, scores, keep);
-                    } else {
-                        mask.each(&block, batch, &memory.inputs, scores, |x, m| x + m);
-                    }
-                }
-            }
-            for (r, row) in block.rows.clone().enumerate() {
-                self.softmax(scores, r, row, block.rows.len(), &mut line);
-            }
-            let right = SticksRight {
-                load: &self.v.load,
-                base: memory.inputs[2],
-                start: start(&self.v),
-                depth: self.v.row,
-                columns: self.v.column,
-                width: self.width,
-            };
-            let block = Block { panels: 0..columns, width: self.width, ..block };
-            let sums = &mut sums.slice()[..block.len()];
-            let depth = tiles(0..keys);
-            product(self.isa, &Panels(scores), &right, &depth, &block, &mut packed, sums);
-            sums.iter_mut().for_each(|x| *x = math::canonical(*x));
-            let sink = Sink {
-                store: &self.store,
-                base: memory.outputs[0],
-                start: start(&self.out),
-                rows: &self.out.rows,
-                columns: self.out.column,
-            };
-            sink.write(&block, sums);
-        }
-    }
-}
-
-impl Work {
-    /// Turns the scores of one row into probabilities, in their panels.
-    fn softmax(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
-        let keys = line.len();
-        let mut pieces = scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks_mut(DEPTH));
-        pieces.by_ref().for_each(|(panel, line)| {
-            line.copy_from_slice(&panel[r * DEPTH..][..line.len()]);
-        });
-        if self.causal {
-            line[(row + 1).min(keys)..].fill(f32::NEG_INFINITY);
-        }
-        let max = math::max(line);
-        if max == f32::NEG_INFINITY {
-            line.fill(0.0);
-        } else {
-            let sum = math::exp_sub_sum(line, max);
-            math::scale(line, 1.0 / sum);
-        }
-        for (panel, line) in scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks(DEPTH)) {
-            panel[r * DEPTH..][..line.len()].copy_from_slice(line);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::matmul::account::{LX, padded};
 use super::super::matmul::form::{refuse, with_one};
-use super::super::{Kernel, Lay, Meta, TILES, Task, Want};
+use super::super::{Kernel, Lay, Meta, TILES, Task, Want, streamed};
 use super::implicit;
 use super::window::Window;
 use crate::account::CoreWork;
@@ -211,7 +211,7 @@ fn charge(
     }
     let weights = w.slice(0, ranges[1].clone());
     let part = (0..4).fold(out.clone(), |t, d| t.slice(d, ranges[d].clone()));
-    let mut work = super::super::streamed(&[images.clone()], &[part.clone()]);
+    let mut work = streamed(std::slice::from_ref(&images), std::slice::from_ref(&part));
     let (bursts, padding) = weights.traffic();
     let room = LX - 2 * TILES;
     let times = images.traffic().0.bytes().div_ceil(room).max(1);

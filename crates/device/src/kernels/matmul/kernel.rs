@@ -3,6 +3,7 @@
 use super::super::{Kernel, Lay, Meta, Task, Want};
 use super::finish::Step;
 use super::form::{Form, Meeting, refuse};
+use super::matrices::Matrices;
 use super::task;
 use crate::division::{Division, Span};
 use crate::error::Result;
@@ -45,7 +46,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    fn meeting(&self, inputs: &[&[i64]]) -> Result<Meeting> {
+    pub(super) fn meeting(&self, inputs: &[&[i64]]) -> Result<Meeting> {
         let (a, b) = (inputs[self.roles.a], inputs[self.roles.b]);
         self.form.meet(a, b).map_err(|r| refuse(self.name, None, r))
     }
@@ -96,7 +97,8 @@ impl Product {
             return Err(refuse(self.name, Some(i), reason));
         }
         let whole = |f: f64| f.fract() == 0.0 && f.abs() <= f64::from(i32::MAX);
-        if !is_float(a) && !(whole(self.factors.alpha) && whole(self.factors.beta)) {
+        let fractions = [self.factors.alpha, self.factors.beta].iter().any(|f| !whole(*f));
+        if fractions && !is_float(a) {
             let reason = format!("alpha and beta are integers of 32 bits for operands of {a}");
             return Err(refuse(self.name, None, reason));
         }
@@ -208,131 +210,4 @@ fn beside(meeting: &Meeting, a: &Sticks, size: &[i64], columns: i64) -> Sticks {
     }
     let size = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
     Sticks { size, stride, stick, ..a }
-}
-
-/// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
-#[derive(Debug, Clone)]
-pub(super) struct Matrices {
-    pub(super) a: Sticks,
-    pub(super) b: Sticks,
-    pub(super) c: Sticks,
-    pub(super) extras: Vec<(usize, Sticks)>,
-    pub(super) steps: Vec<Step>,
-    keeps: [bool; 2],
-}
-
-impl Matrices {
-    fn new(product: &Product, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Matrices> {
-        let sizes: Vec<Vec<i64>> = inputs
-            .iter()
-            .map(|t| t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
-            .collect();
-        let sizes: Vec<&[i64]> = sizes.iter().map(Vec::as_slice).collect();
-        let meeting = product.meeting(&sizes)?;
-        let Roles { a, b, .. } = product.roles;
-        let c = meeting.result(&outputs[0]);
-        let outer = c.rank() - 2;
-        let widen = |i: usize, t: Sticks| {
-            let mut size: Vec<usize> = c.size[..outer].to_vec();
-            size.extend(&t.size[t.rank() - 2..]);
-            t.expand(&size).ok_or_else(|| {
-                refuse(product.name, Some(i), format!("its batches are not those of {:?}", c.size))
-            })
-        };
-        let (left, right) = (meeting.a.sticks(&inputs[a]), meeting.b.sticks(&inputs[b]));
-        let (extras, steps) = product.steps(inputs.len());
-        let extras = extras.into_iter().map(|i| {
-            let expanded = inputs[i].expand(&outputs[0].size);
-            let wide = expanded.ok_or_else(|| {
-                let reason = format!("size {:?} does not broadcast", inputs[i].size);
-                refuse(product.name, Some(i), reason)
-            })?;
-            Ok((i, meeting.result(&wide)))
-        });
-        Ok(Matrices {
-            a: widen(a, left)?,
-            b: widen(b, right)?,
-            extras: extras.collect::<Result<_>>()?,
-            c,
-            steps,
-            keeps: meeting.keeps,
-        })
-    }
-
-    /// Refuses tensors that do not lie as the rules of a product say.
-    fn check(&self, op: &str) -> Result<()> {
-        let rank = self.c.rank();
-        let (m, n) = (rank - 2, rank - 1);
-        let lies = |t: &Sticks, dim: usize| {
-            t.stick == Some(dim) || (t.stick.is_none() && t.size[dim] <= 1)
-        };
-        if self.a.numel() > 0 && !lies(&self.a, n) {
-            return Err(refuse(
-                op,
-                Some(0),
-                "the left matrix does not lie along the summed dimension",
-            ));
-        }
-        let column = self.b.size[n] == 1 && self.b.stick == Some(m);
-        if self.b.numel() > 0 && !lies(&self.b, n) && !column {
-            return Err(refuse(op, Some(1), "the right matrix does not lie along its columns"));
-        }
-        if self.c.numel() > 0 && !lies(&self.c, n) {
-            return Err(refuse(op, None, "the result does not lie along its columns"));
-        }
-        Ok(())
-    }
-
-    /// Output dimensions, then the summed one. Sticks stay whole in every tensor.
-    pub(super) fn space(&self) -> Vec<Span> {
-        let rank = self.c.rank();
-        let tensors =
-            || [&self.a, &self.b, &self.c].into_iter().chain(self.extras.iter().map(|e| &e.1));
-        let eps = |t: &Sticks, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
-        let mut space: Vec<Span> = (0..rank - 2).map(|d| Span::output(self.c.size[d], 1)).collect();
-        if self.keeps[0] {
-            space.push(Span::output(self.c.size[rank - 2], 1));
-        }
-        if self.keeps[1] {
-            let right = tensors().skip(1).map(|t| eps(t, rank - 1));
-            space.push(Span::output(self.c.size[rank - 1], right.max().unwrap_or(1)));
-        }
-        let unit = eps(&self.a, rank - 1).max(eps(&self.b, rank - 2));
-        space.push(Span::reduced(self.a.size[rank - 1], unit));
-        space
-    }
-
-    /// The part of the space that a core has: batches, rows, columns, depth.
-    pub(super) fn part(&self, core: usize, division: &Division) -> Matrices {
-        let ranges = division.slice(core, &self.space());
-        let outer = self.c.rank() - 2;
-        let (m, n) = (outer, outer + 1);
-        let mut part = self.clone();
-        let mut rest = ranges.iter().cloned();
-        for d in 0..outer {
-            let range = rest.next().unwrap_or(0..0);
-            part.a = part.a.slice(d, range.clone());
-            part.b = part.b.slice(d, range.clone());
-            part.results().for_each(|t| *t = t.slice(d, range.clone()));
-        }
-        if self.keeps[0] {
-            let range = rest.next().unwrap_or(0..0);
-            part.a = part.a.slice(m, range.clone());
-            part.results().for_each(|t| *t = t.slice(m, range.clone()));
-        }
-        if self.keeps[1] {
-            let range = rest.next().unwrap_or(0..0);
-            part.b = part.b.slice(n, range.clone());
-            part.results().for_each(|t| *t = t.slice(n, range.clone()));
-        }
-        let range = rest.next().unwrap_or(0..0);
-        part.a = part.a.slice(n, range.clone());
-        part.b = part.b.slice(m, range);
-        part
-    }
-
-    /// The result and the further operands, which have its size.
-    fn results(&mut self) -> impl Iterator<Item = &mut Sticks> {
-        std::iter::once(&mut self.c).chain(self.extras.iter_mut().map(|e| &mut e.1))
-    }
 }

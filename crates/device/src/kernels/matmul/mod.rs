@@ -30,6 +30,7 @@
 //! |---|---|
 //! | `form` | rank rules |
 //! | `kernel` | sizes, layouts, iteration space |
+//! | `matrices` | tensors as batches of matrices |
 //! | `task` | blocks of C |
 //! | `account` | what the cores do |
 //! | `axis`, `sides` | matrices in sticks |
@@ -42,6 +43,7 @@ pub(crate) mod engine;
 pub(crate) mod finish;
 pub(crate) mod form;
 mod kernel;
+mod matrices;
 pub(crate) mod micro;
 pub(crate) mod sides;
 pub(crate) mod task;

@@ -32,7 +32,8 @@ fn sums_of_split_depths_are_added_in_the_order_of_cores() {
             op.kernel().space(&[a.sticks().unwrap(), b.sticks().unwrap()], &[c.sticks().unwrap()]);
         let division = Division::new(&splits, &space, 32).unwrap();
         let (used, work) =
-            launch(&op, &[a.clone(), b.clone()], &[c.clone()], Some(&division), 32).unwrap();
+            launch(&op, &[a.clone(), b.clone()], std::slice::from_ref(&c), Some(&division), 32)
+                .unwrap();
         assert_eq!(used.splits(), splits);
         let bytes = c.download(Dtype::Float32).unwrap();
         let got: Vec<f32> =
