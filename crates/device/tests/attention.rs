@@ -133,7 +133,6 @@ fn attention_of_many_shapes() {
                 let n: i64 = size.iter().product();
                 let values: Vec<f64> =
                     (0..n).map(|_| f64::from(u8::from(!rng.chance(4)))).collect();
-                attributes["mask"] = json!("keep");
                 (Some(tensor(&mut rng, &card, &size, Dtype::Bool, &values)), values)
             }
             1 => {
@@ -188,7 +187,7 @@ fn long_rows_are_cut_and_rows_without_keys_are_zero() {
     assert_eq!(cost.totals.macs_valid, 2 * 100 * 5000 * (16 + 8));
     assert!(cost.totals.lx_peak <= 1_677_721 && cost.totals.bytes_out >= 2 * 100 * 128);
     let none = tensor(&mut rng, &card, &[1, 1], Dtype::Bool, &[0.0]);
-    let keep = Op::new(NAME, &json!({"mask": "keep"})).unwrap();
+    let keep = Op::new(NAME, &Value::Null).unwrap();
     let ran = keep.run(&card, &[inputs.to_vec(), vec![none]].concat()).unwrap();
     assert!(read(&ran.outputs[0]).iter().all(|x| *x == 0.0));
 }
@@ -211,8 +210,6 @@ fn bad_operands_are_refused() {
     bad(Value::Null, &[t(&[3, 4]), t(&[5, 7]), t(&[5, 6])], "do not fit");
     bad(Value::Null, &[t(&[4]), t(&[5, 4]), t(&[5, 6])], "has no rows and columns");
     bad(Value::Null, &more(t(&[7, 5])), "does not broadcast to [2, 3, 5]");
-    let truth = Tensor::empty(&card, &[3, 5], Dtype::Bool).unwrap();
-    bad(Value::Null, &more(truth), "`mask` is \"keep\"");
     let gqa = json!({"enable_gqa": true});
     bad(gqa, &[t(&[3, 3, 4]), t(&[2, 5, 4]), t(&[2, 5, 6])], "is no multiple");
     let int = Tensor::empty(&card, &[2, 3], Dtype::Int32).unwrap();

@@ -6,7 +6,7 @@
 //! ```text
 //! s[j] = +0.0; for e in 0..E: s[j] = fma(q[l][e], k[j][e], s[j])
 //! s[j] = s[j] * scale                      scale is rounded to float32
-//! s[j] = s[j] + mask[l][j]                 or -inf where a mask to keep is 0
+//! s[j] = s[j] + mask[l][j]                 or -inf where a bool mask is false
 //! s[j] = -inf                              where the attention is causal and j > l
 //! p[j] = exp(s[j] - max(s)) * (1 / sum)    the order of this sum is that of `math::reduce`
 //! o[x] = +0.0; for j in 0..S: o[x] = fma(p[j], v[j][x], o[x])
@@ -48,9 +48,6 @@ pub(crate) struct Attention {
     pub(crate) scale: Option<f64>,
     /// Whether groups of heads of Q share one of K and V.
     pub(crate) grouped: bool,
-    /// Whether a mask says which scores to keep; else it is added. The device stores bool as numbers, so
-    /// that only the attribute tells.
-    pub(crate) keep: bool,
 }
 
 const NAME: &str = "scaled_dot_product_attention";
@@ -83,11 +80,7 @@ impl Kernel for Attention {
                 let reason = format!("size {:?} has no rows and columns", t.size);
                 return Err(refuse(NAME, Some(operand), reason));
             }
-            let mask = operand == 3 && self.keep;
-            if operand == 3 && t.dtype == Dtype::Bool && !self.keep {
-                let reason = "it is bool; the attribute `mask` is \"keep\" for such a mask";
-                return Err(refuse(NAME, Some(3), reason));
-            }
+            let mask = operand == 3 && t.dtype == Dtype::Bool;
             if !mask && (t.dtype != q.dtype || !is_float(t.dtype) || t.dtype.bits() == 8) {
                 let reason = format!(
                     "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
@@ -255,7 +248,7 @@ impl Kernel for Attention {
             isa: Isa::best(),
             scale: f32::from_f64(scale),
             causal: self.causal,
-            keep: self.keep,
+            keep: mask.as_ref().is_some_and(|t| t.truth),
             mask: mask.as_ref().map(|t| Extra {
                 load: Load::new(t.format),
                 start: t.offset,

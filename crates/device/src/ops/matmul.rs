@@ -132,7 +132,6 @@ pub(super) static TABLE: &[Entry] = &[
             ("is_causal", "false"),
             ("scale", "1 / sqrt(e)"),
             ("enable_gqa", "false"),
-            ("mask", "add"),
         ],
         layer: Layer::Decomposed,
         build: |attrs| {
@@ -142,7 +141,6 @@ pub(super) static TABLE: &[Entry] = &[
                 causal: attrs.flag("is_causal", false)?,
                 scale: (!scale.is_nan()).then_some(scale),
                 grouped: attrs.flag("enable_gqa", false)?,
-                keep: attrs.word("mask", "add", &["add", "keep"])? == "keep",
             }))
         },
     },
