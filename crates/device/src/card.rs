@@ -3,6 +3,7 @@
 use crate::account::{Cost, Totals, Work};
 use crate::error::{DeviceError, Result};
 use crate::hardware::Hardware;
+use crate::laid::Storage;
 use crate::lx::Lx;
 use crate::memory::{Memory, MemoryStats};
 use crate::mode::Mode;
@@ -98,6 +99,11 @@ impl Card {
     /// How 16-bit floats are stored.
     pub fn mode(&self) -> Mode {
         self.0.mode
+    }
+
+    /// How tensors are stored on it by default.
+    pub fn storage(&self) -> Storage {
+        Storage { mode: self.0.mode, keep_fp32: self.0.keep_fp32 }
     }
 
     /// Whether float32 tensors are stored as they are by default, and not in 16 bits.

@@ -5,6 +5,7 @@ use crate::card::{Card, Receipt};
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
 use crate::kernels::{self, Meta, Pointers, Want, moves};
+use crate::laid::Laid;
 use crate::lay::with_order;
 use crate::memory::Guards;
 use crate::ops::Op;
@@ -62,7 +63,7 @@ impl Op {
         cores: usize,
     ) -> Result<Ran> {
         let results = self.settle(card, inputs, cores)?;
-        let lay = self.kernel().lay(inputs, &results)?;
+        let lay = self.kernel().lay(&laid(inputs), &results)?;
         let (operands, mut receipts) =
             gather(self.name(), card, stream, inputs, &lay.inputs, cores)?;
         let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
@@ -85,9 +86,14 @@ impl Op {
                 });
             }
         }
-        let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
+        let metas: Vec<Meta> = inputs.iter().map(|t| Meta::of(t)).collect();
         self.kernel().infer(&metas)
     }
+}
+
+/// How tensors lie.
+pub(crate) fn laid(tensors: &[Tensor]) -> Vec<Laid> {
+    tensors.iter().map(|t| t.laid().clone()).collect()
 }
 
 /// The operands as a kernel wants them, and what it took.
@@ -131,7 +137,7 @@ pub(crate) fn launch(
         let work = moves::perform(op.name(), &list, cores)?;
         return Ok((Division::one(outputs.first().map_or(0, |t| t.size().len())), work));
     }
-    let forms = |list: &[Tensor]| list.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>();
+    let forms = |list: &[Tensor]| list.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let space = op.kernel().space(&ins, &outs);
     let division = match division {

@@ -86,12 +86,12 @@ impl Op {
         outputs: &[Tensor],
     ) -> Result<Option<Ran>> {
         let (Ok(forms), cores) =
-            (outputs.iter().map(Tensor::sticks).collect::<Result<Vec<Sticks>>>(), card.cores())
+            (outputs.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>(), card.cores())
         else {
             return Ok(None);
         };
         let same = results.iter().zip(outputs).all(|(r, to)| r.dtype == to.dtype());
-        let Some(wants) = self.kernel().suit(inputs, &forms) else {
+        let Some(wants) = self.kernel().suit(&crate::eager::laid(inputs), &forms) else {
             return Ok(None);
         };
         if !same || !forms.iter().all(apart) || outputs.len() != 1 {

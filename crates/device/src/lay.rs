@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::kernels::Meta;
+use crate::laid::Laid;
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
 
@@ -94,12 +94,12 @@ pub(crate) fn broadcast(operands: &[Meta]) -> Result<Vec<i64>, String> {
 }
 
 /// The format in which a result is stored: float32 stays wide where a float32 operand is.
-pub(crate) fn result_format(operands: &[Tensor], dtype: Dtype) -> Result<DataFormat> {
+pub(crate) fn result_format(operands: &[Laid], dtype: Dtype) -> Result<DataFormat> {
     if dtype != Dtype::Float32 {
         return Ok(dtype.device_format()?);
     }
-    let keeps = operands.first().is_some_and(|t| t.card().keeps_fp32());
-    let wide = |t: &Tensor| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
+    let keeps = operands.first().is_some_and(|t| t.storage().keep_fp32);
+    let wide = |t: &Laid| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
     let any_float = operands.iter().any(|t| t.dtype() == Dtype::Float32);
     let wide = operands.iter().any(wide) || (keeps && !any_float);
     Ok(if wide { DataFormat::IEEE_FP32 } else { DataFormat::SEN169_FP16 })
@@ -113,12 +113,12 @@ pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
 
 /// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
 /// that a result is sparse only where every operand is.
-pub(crate) fn like(operands: &[Tensor], out: &Meta) -> Result<StickLayout> {
+pub(crate) fn like(operands: &[Laid], out: &Meta) -> Result<StickLayout> {
     like_in(operands, out, result_format(operands, out.dtype)?)
 }
 
 /// The same in a format.
-pub(crate) fn like_in(operands: &[Tensor], out: &Meta, format: DataFormat) -> Result<StickLayout> {
+pub(crate) fn like_in(operands: &[Laid], out: &Meta, format: DataFormat) -> Result<StickLayout> {
     let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
     let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
         return Ok(StickLayout::default_in(&out.size, None, format)?);

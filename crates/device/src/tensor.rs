@@ -1,50 +1,34 @@
-//! Tensors on a card: a block, the layout that says where elements lie in it, and a view.
+//! Tensors on a card: a block, and how elements lie in it.
 
 use crate::card::Card;
-use crate::error::{DeviceError, Result};
-use crate::format::{default_layout, host_format};
+use crate::error::Result;
+use crate::format::default_layout;
+use crate::laid::Laid;
 use crate::memory::Block;
-use crate::sticks::Sticks;
 use std::fmt;
-use zellige_float::Format;
-use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use std::ops::Deref;
+use zellige_layout::{Dtype, StickLayout, Strided};
 
 /// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
 ///
-/// The layout is that of the *base*, bound to its size and own strides; a view is described in those
-/// strides, so that transposes, slices and expansions never move data.
+/// How it lies, and everything that follows from that, is its [`Laid`].
 #[derive(Clone)]
 pub struct Tensor {
     card: Card,
     block: Block,
-    layout: StickLayout,
-    view: Strided,
-    dtype: Dtype,
-    format: Format,
+    laid: Laid,
 }
 
 impl Tensor {
     /// A tensor of zeros in a layout that is bound to its host.
     ///
     /// # Errors
-    /// An unbound layout, a format that does not hold the dtype, no room.
+    /// As [`Laid::new`], and no room.
     pub fn zeros(card: &Card, dtype: Dtype, layout: &StickLayout) -> Result<Tensor> {
-        let Some(view) = layout.host().cloned() else {
-            return Err(DeviceError::BadOperand {
-                op: "a tensor".into(),
-                operand: None,
-                reason: "its layout is bound to no size; bind it with `with_host`".into(),
-            });
-        };
-        host_format(dtype)?;
-        let format = card.mode().stored(layout.device_dtype(), dtype)?;
-        if view.numel() > 0 {
-            // The places of every element, checked before memory is taken.
-            layout.lower()?;
-        }
+        let laid = Laid::new(card.storage(), dtype, layout)?;
         let bytes = usize::try_from(layout.bytes()?).unwrap_or(usize::MAX);
         let block = card.memory().alloc(bytes)?;
-        Ok(Tensor { card: card.clone(), block, layout: layout.clone(), view, dtype, format })
+        Ok(Tensor { card: card.clone(), block, laid })
     }
 
     /// A tensor of zeros in the default layout of its size; float32 is stored in 16 bits unless the
@@ -66,115 +50,47 @@ impl Tensor {
         &self.block
     }
 
-    /// The layout of the tensor that it is a view of.
-    pub fn layout(&self) -> &StickLayout {
-        &self.layout
-    }
-
-    /// Size, strides and offset, in the own strides of [`Tensor::layout`].
-    pub fn view(&self) -> &Strided {
-        &self.view
-    }
-
-    /// The extents.
-    pub fn size(&self) -> &[i64] {
-        self.view.size()
-    }
-
-    /// The number of elements.
-    pub fn numel(&self) -> i64 {
-        self.view.numel()
-    }
-
-    /// The dtype that PyTorch sees.
-    pub fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    /// The format of stored elements.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Whether it is the whole of its block.
-    pub fn is_base(&self) -> bool {
-        self.layout.host() == Some(&self.view)
+    /// How it lies.
+    pub fn laid(&self) -> &Laid {
+        &self.laid
     }
 
     /// The tensor that it is a view of.
     #[must_use]
     pub fn base(&self) -> Tensor {
-        let view = self.layout.host().cloned().unwrap_or_else(|| self.view.clone());
-        Tensor { view, ..self.clone() }
+        Tensor { laid: self.laid.whole(), ..self.clone() }
     }
 
     /// Another view of the same memory: `f` makes it from this one.
     ///
     /// # Errors
-    /// What `f` refuses, and views that leave the base.
+    /// As [`Laid::seen`].
     pub fn viewed(
         &self,
         f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
     ) -> Result<Tensor> {
-        let view = f(&self.view)?;
-        let base = self.layout.host().and_then(Strided::address_range);
-        if let Some(range) = view.address_range()
-            && base.is_none_or(|b| range.min < b.min || range.max > b.max)
-        {
-            return Err(DeviceError::BadOperand {
-                op: "a view".into(),
-                operand: None,
-                reason: format!(
-                    "it reaches elements {} to {} of a tensor that has {}",
-                    range.min,
-                    range.max,
-                    base.map_or("none".into(), |b| format!("{} to {}", b.min, b.max)),
-                ),
-            });
-        }
-        Ok(Tensor { view, ..self.clone() })
+        Ok(Tensor { laid: self.laid.seen(f)?, ..self.clone() })
     }
 
     /// The same bits under another dtype that is stored in the same format.
     ///
     /// # Errors
-    /// Where the device stores the two in different formats.
+    /// As [`Laid::read_as`].
     pub fn reinterpret(&self, dtype: Dtype) -> Result<Tensor> {
-        let format = self.card.mode().stored(self.layout.device_dtype(), dtype)?;
-        if format != self.format {
-            return Err(DeviceError::Unstored { format: self.layout.device_dtype(), dtype });
-        }
-        Ok(Tensor { dtype, ..self.clone() })
+        Ok(Tensor { laid: self.laid.read_as(dtype)?, ..self.clone() })
     }
+}
 
-    /// The layout of its elements in the block, in the algebra.
-    ///
-    /// # Errors
-    /// Views that form no layout.
-    pub fn places(&self) -> Result<Layout> {
-        if self.is_base() {
-            return Ok(self.layout.lower()?);
-        }
-        Ok(self.layout.view_layout(&self.view)?)
-    }
-
-    /// Its form for kernels.
-    ///
-    /// # Errors
-    /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
-    pub fn sticks(&self) -> Result<Sticks> {
-        let form = Sticks::of(&self.layout, &self.view, self.format)?;
-        Ok(Sticks { truth: self.dtype == Dtype::Bool, ..form })
-    }
-
-    /// Bytes of its elements in device memory, without padding.
-    pub fn valid_bytes(&self) -> u64 {
-        self.numel().unsigned_abs() * self.format.size() as u64
+impl Deref for Tensor {
+    type Target = Laid;
+    fn deref(&self) -> &Laid {
+        &self.laid
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({:?}, {}, {:?}, {})", self.size(), self.dtype, self.block, self.layout)
+        let (size, dtype, layout) = (self.size(), self.dtype(), self.layout());
+        write!(f, "Tensor({size:?}, {dtype}, {:?}, {layout})", self.block)
     }
 }

@@ -33,9 +33,9 @@ use super::{Kernel, Lay, Meta, Task, Want};
 use crate::account::CoreWork;
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::laid::Laid;
 use crate::lay::{arranged, broadcast, is_float, result_format};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use account::work;
 use task::{Side, Work};
 use zellige_layout::Dtype;
@@ -120,7 +120,7 @@ impl Kernel for Attention {
         Ok(vec![Meta { size, dtype: q.dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let wants = inputs.iter().enumerate().map(|(i, t)| {
             let last = t.size().len().saturating_sub(1);
             match i {

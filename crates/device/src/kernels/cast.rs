@@ -10,9 +10,9 @@ use super::pointwise::{Work, bytes, cut, spans, truths, wants};
 use super::{Kernel, Lay, Meta, Task, Want};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::{is_float, like_in, result_format};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype};
@@ -39,7 +39,7 @@ impl Kernel for Cast {
         Ok(vec![Meta { size: x.size.clone(), dtype: self.dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let format = stored(inputs, self.dtype, self.wide)?;
         let layout = like_in(inputs, &outputs[0], format)?;
         let wants = wants(inputs, &crate::lay::form(&layout)?);
@@ -50,7 +50,7 @@ impl Kernel for Cast {
         spans(inputs, &outputs[0])
     }
 
-    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
         Some(wants(inputs, &outputs[0]))
     }
 
@@ -95,7 +95,7 @@ fn each<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
 }
 
 /// The format of a dtype; float32 is wide where asked.
-pub(crate) fn stored(operands: &[Tensor], dtype: Dtype, wide: bool) -> Result<DataFormat> {
+pub(crate) fn stored(operands: &[Laid], dtype: Dtype, wide: bool) -> Result<DataFormat> {
     if wide && dtype == Dtype::Float32 {
         return Ok(DataFormat::IEEE_FP32);
     }

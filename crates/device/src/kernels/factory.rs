@@ -12,10 +12,10 @@ use super::{Kernel, Lay, Meta, Pointers, Task, Want};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::is_float;
 use crate::math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use zellige_layout::{Dtype, StickLayout};
 
 /// The value of an element by its row-major index.
@@ -114,7 +114,7 @@ impl Kernel for Factory {
         Ok(vec![Meta { size: self.size.clone(), dtype: self.dtype }])
     }
 
-    fn lay(&self, _: &[Tensor], _: &[Meta]) -> Result<Lay> {
+    fn lay(&self, _: &[Laid], _: &[Meta]) -> Result<Lay> {
         let format = stored(&[], self.dtype, self.wide)?;
         let layout = StickLayout::default_in(&self.size, None, format)?;
         Ok(Lay { inputs: Vec::new(), outputs: vec![layout] })
@@ -124,7 +124,7 @@ impl Kernel for Factory {
         spans(&[], &outputs[0])
     }
 
-    fn suit(&self, _: &[Tensor], _: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, _: &[Laid], _: &[Sticks]) -> Option<Vec<Want>> {
         Some(Vec::new())
     }
 

@@ -8,10 +8,10 @@ use super::{Kernel, Lay, Meta, Pointers, Task, Want};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::{is_float, like};
 use crate::math::random::fill_uniform;
 use crate::sticks::{Dims, Sticks};
-use crate::tensor::Tensor;
 
 /// What an element becomes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,7 +70,7 @@ impl Kernel for Masked {
         Ok(vec![x.clone()])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let layout = like(inputs, &outputs[0])?;
         let wants = wants(inputs, &crate::lay::form(&layout)?);
         Ok(Lay { inputs: wants, outputs: vec![layout] })
@@ -80,7 +80,7 @@ impl Kernel for Masked {
         spans(inputs, &outputs[0])
     }
 
-    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
         Some(wants(inputs, &outputs[0]))
     }
 

@@ -48,6 +48,7 @@ use self::moves::Move;
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::laid::Laid;
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -66,7 +67,7 @@ pub struct Meta {
 
 impl Meta {
     /// Of a tensor.
-    pub fn of(tensor: &Tensor) -> Meta {
+    pub fn of(tensor: &Laid) -> Meta {
         Meta { size: tensor.size().to_vec(), dtype: tensor.dtype() }
     }
 }
@@ -101,7 +102,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>>;
 
     /// How operands must lie, and how results will, for operands that lie as given.
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay>;
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay>;
 
     /// The iteration space, output dimensions first.
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span>;
@@ -119,7 +120,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// Who answers computes an element of a result from the elements of the operands at the same
     /// place alone, and reads them before it writes: a result may take the place of an operand.
-    fn suit(&self, _inputs: &[Tensor], _outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, _inputs: &[Laid], _outputs: &[Sticks]) -> Option<Vec<Want>> {
         None
     }
 

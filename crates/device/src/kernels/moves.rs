@@ -7,6 +7,7 @@ use super::{Kernel, Lay, Meta, Task, Want};
 use crate::account::{CoreWork, Kind, Work};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
@@ -121,7 +122,7 @@ impl<M: Moves> Kernel for Moving<M> {
     }
 
     /// A result lies as its first regular operand does; dimensions that this has not come first.
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let out = &outputs[0];
         let format = crate::lay::result_format(inputs, out.dtype)?;
         let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();

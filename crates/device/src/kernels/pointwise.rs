@@ -10,9 +10,9 @@ use super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::{Promotion, is_float, like, promote};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Kernel for Pointwise {
         Ok(vec![Meta { size, dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let layout = like(inputs, &outputs[0])?;
         let wants = wants(inputs, &crate::lay::form(&layout)?);
         Ok(Lay { inputs: wants, outputs: vec![layout] })
@@ -175,7 +175,7 @@ impl Kernel for Pointwise {
         spans(inputs, &outputs[0])
     }
 
-    fn suit(&self, inputs: &[Tensor], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
         Some(wants(inputs, &outputs[0]))
     }
 
@@ -223,8 +223,8 @@ pub(crate) fn bytes(x: &mut [i32]) {
 }
 
 /// How operands must lie for a result that lies so.
-pub(crate) fn wants(inputs: &[Tensor], out: &Sticks) -> Vec<Want> {
-    let want = |t: &Tensor| {
+pub(crate) fn wants(inputs: &[Laid], out: &Sticks) -> Vec<Want> {
+    let want = |t: &Laid| {
         let lead = out.rank() - t.size().len();
         match out.stick {
             Some(s) if s >= lead && t.size()[s - lead] != 1 => Want::Along(s - lead),

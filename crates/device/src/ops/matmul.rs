@@ -128,11 +128,7 @@ pub(super) static TABLE: &[Entry] = &[
     Entry {
         name: "scaled_dot_product_attention",
         operands: &["query", "key", "value", "mask?"],
-        attributes: &[
-            ("is_causal", "false"),
-            ("scale", "1 / sqrt(e)"),
-            ("enable_gqa", "false"),
-        ],
+        attributes: &[("is_causal", "false"), ("scale", "1 / sqrt(e)"), ("enable_gqa", "false")],
         layer: Layer::Decomposed,
         build: |attrs| {
             // JSON has no NaN: it stands for a scale that is not given.

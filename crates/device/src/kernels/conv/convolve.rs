@@ -8,9 +8,9 @@ use super::window::Window;
 use crate::account::CoreWork;
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::laid::Laid;
 use crate::lay::{is_float, result_format, with_order};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use std::ops::Range;
 use zellige_layout::Strided;
 
@@ -118,7 +118,7 @@ impl Kernel for Convolution {
         Ok(vec![Meta { size, dtype: x.dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let channel = inputs[0].size().len() - self.rank - 1;
         let mut wants = vec![Want::Along(channel), Want::Along(0)];
         if inputs.len() > 2 {
@@ -185,7 +185,7 @@ impl Kernel for Convolution {
 pub(super) fn by_channel(
     out: &Meta,
     channel: usize,
-    operands: &[Tensor],
+    operands: &[Laid],
 ) -> Result<zellige_layout::StickLayout> {
     let format = result_format(operands, out.dtype)?;
     let host = Strided::contiguous(&out.size)?;

@@ -9,10 +9,10 @@ use super::window::Window;
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::laid::Laid;
 use crate::lay::is_float;
 use crate::math;
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use std::ops::Range;
 
 /// What becomes of a window; positions outside of the image take no part.
@@ -111,7 +111,7 @@ impl Kernel for Pool {
         Ok(vec![Meta { size, dtype: x.dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let channel = inputs[0].size().len() - 3;
         let layout = by_channel(&outputs[0], channel, inputs)?;
         Ok(Lay { inputs: vec![Want::Along(channel)], outputs: vec![layout] })

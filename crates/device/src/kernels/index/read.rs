@@ -5,9 +5,9 @@ use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::laid::Laid;
 use crate::lay::{result_format, with_order};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use zellige_layout::Strided;
 
@@ -30,7 +30,7 @@ impl Kernel for Read {
         Ok(vec![Meta { size: shape.size, dtype: x.dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
         let shape = self.pattern.resolve(self.name, &metas[0], &metas[1..])?;
         let host = Strided::contiguous(&outputs[0].size)?;

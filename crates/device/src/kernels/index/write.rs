@@ -6,9 +6,9 @@ use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::laid::Laid;
 use crate::lay::like;
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl Kernel for Write {
         Ok(vec![x.clone()])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let out = like(&inputs[..1], &outputs[0])?;
         Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
     }

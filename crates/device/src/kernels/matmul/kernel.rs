@@ -7,9 +7,9 @@ use super::matrices::Matrices;
 use super::task;
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::laid::Laid;
 use crate::lay::{arranged, is_float, result_format, with_order};
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use zellige_layout::{Dtype, Strided};
 
@@ -131,8 +131,8 @@ impl Kernel for Product {
         Ok(vec![Meta { size, dtype }])
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
-        let sizes: Vec<&[i64]> = inputs.iter().map(Tensor::size).collect();
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+        let sizes: Vec<&[i64]> = inputs.iter().map(Laid::size).collect();
         let meeting = self.meeting(&sizes)?;
         let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
         let (rank_a, rank_b) = (a.size().len(), b.size().len());

@@ -34,9 +34,9 @@ use super::dims::{plain, set, without};
 use super::{Kernel, Lay, Meta, Task, Want};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::{arranged, form, is_float, result_format, with_order};
 use crate::sticks::{Dims, Sticks};
-use crate::tensor::Tensor;
 pub(crate) use what::What;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
@@ -101,7 +101,7 @@ impl Kernel for Reduce {
         Ok(dtypes.into_iter().map(|dtype| Meta { size: size.clone(), dtype }).collect())
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let (lead, want) = settled(&inputs[0], Lies::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
@@ -160,7 +160,7 @@ pub(crate) enum Lies {
 
 /// How an operand will lie: as it does if that will do, else in a layout of its own, with its
 /// dimensions in order and the one of the lanes last.
-pub(crate) fn settled(t: &Tensor, wanted: Lies) -> Result<(Sticks, Want)> {
+pub(crate) fn settled(t: &Laid, wanted: Lies) -> Result<(Sticks, Want)> {
     if let Ok(lies) = t.sticks() {
         let lies = plain(&lies);
         let fits = match wanted {

@@ -15,9 +15,9 @@ use super::reduce::{Lies, settled};
 use super::{Kernel, Lay, Meta, Task};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
+use crate::laid::Laid;
 use crate::lay::{arranged, result_format};
 use crate::sticks::{Dims, Sticks};
-use crate::tensor::Tensor;
 use std::fmt;
 use std::sync::Arc;
 
@@ -167,7 +167,7 @@ impl<K: LineOp> Kernel for LineKernel<K> {
         self.0.infer(inputs)
     }
 
-    fn lay(&self, inputs: &[Tensor], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let whole = |n: &i64| usize::try_from(*n).unwrap_or(0);
         let size: Vec<usize> = inputs[0].size().iter().map(whole).collect();
         let (lead, want) = settled(&inputs[0], self.0.lanes(&size)?)?;
