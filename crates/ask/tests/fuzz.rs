@@ -97,6 +97,12 @@ const SEEDS: &[&str] = &[
     r#"{"id":40,"op":"spyre_layout","size":[5,100,150],"dtype":"float16"}"#,
     r#"{"id":41,"op":"spyre_dim_map","size":[5,150],"device_size":[3,5,64],"stride_map":[64,150,1]}"#,
     r#"{"id":41,"op":"spyre_dim_map","size":[5,150],"device_size":[3,5,64],"dim_map":[1,0,1],"dtype":"float16"}"#,
+    r#"{"id":43,"op":"work_division","kind":"pointwise","sizes":[256,128,512],"dtype":"float32","cores":32,"policy":"baseline","hint":{"c0":4}}"#,
+    r#"{"id":43,"op":"work_division","kind":"reduction","sizes":[37,5,512],"reduced":[0,2],"dtype":"float16","cores":31,"policy":"best"}"#,
+    r#"{"id":43,"op":"work_division","kind":"matmul","sizes":{"M":512,"N":4096,"K":4096},"dtype":"float16","cores":32,"policy":"best"}"#,
+    r#"{"id":43,"op":"work_division","kind":"bmm","sizes":{"B":3,"M":128,"N":64,"K":128},"dtype":"float16","cores":32,"policy":"baseline","hint":{"M":2,"B":3}}"#,
+    r#"{"id":44,"op":"lx_plan","limit":100,"alignment":1,"buffers":[{"name":"P","size":60,"uses":[0,4],"in_place_parents":[],"first_use_is_read":false},{"name":"C","size":15,"uses":[4,8],"in_place_parents":["P"],"first_use_is_read":false},{"name":"x","size":50,"uses":[1,2,6]}],"policy":"exact"}"#,
+    r#"{"id":44,"op":"lx_plan","limit":513,"alignment":128,"buffers":[{"name":"a","size":512,"uses":[0,3]},{"name":"b","size":200,"uses":[3],"in_place_parents":["a"]}],"policy":"greedy"}"#,
     r#"{"id":42,"op":"restickify_layout","size":[5,150],"dtype":"float16","device_size":[3,5,64],"stride_map":[64,150,1],"to_dim":0}"#,
 ];
 

@@ -167,6 +167,28 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         (r#"{"op":"view","size":[4,6],"call":"transpose","args":[0,1,2]}"#, "bad_request"),
         (r#"{"op":"view","size":[4,6],"call":"unfold","args":[0,2,1],"length":3}"#, "bad_request"),
         (r#"{"op":"convert","layout":"S[64]","shape":[64],"to":"spyre"}"#, "bad_request"),
+        (
+            r#"{"op":"work_division","kind":"pointwise","sizes":[256,128,512],"dtype":"float16","cores":64}"#,
+            "bad_cores",
+        ),
+        (
+            r#"{"op":"work_division","kind":"pointwise","sizes":[130,64],"dtype":"float16","cores":8,"hint":{"M":4}}"#,
+            "bad_hint",
+        ),
+        (
+            r#"{"op":"work_division","kind":"matmul","sizes":{"M":4,"N":4},"dtype":"float16"}"#,
+            "bad_request",
+        ),
+        (
+            r#"{"op":"work_division","kind":"pointwise","sizes":[2,65536,67108864],"dtype":"float16"}"#,
+            "span_limit",
+        ),
+        (
+            r#"{"op":"lx_plan","limit":10,"buffers":[{"name":"P","size":1,"uses":[0,4]},{"name":"C","size":2,"uses":[4],"in_place_parents":["P"]}]}"#,
+            "bad_in_place_parent",
+        ),
+        (r#"{"op":"lx_plan","limit":10,"alignment":0,"buffers":[]}"#, "bad_alignment"),
+        (r#"{"op":"lx_plan","buffers":[{"name":"a","size":-1,"uses":[1]}]}"#, "bad_request"),
         (long.as_str(), "overflow"),
         (deep.as_str(), "json"),
     ] {

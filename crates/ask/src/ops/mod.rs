@@ -2,6 +2,7 @@
 
 mod algebra;
 mod analysis;
+mod compile;
 mod moves;
 mod proof;
 mod spyre;
@@ -81,6 +82,8 @@ pub const OPERATIONS: &[Operation] = operations! {
     "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
     "spyre_dtype", "device_size, stride_map, dtype, to_dtype, stick_extent?", "device_size, stride_map, device_dtype, bytes, text", spyre::dtype;
     "restickify_layout", "size, stride?, dtype, device_size, stride_map, to_dim", "device_size, stride_map", spyre::restickify;
+    "work_division", "kind, sizes, reduced?, dtype, cores?, policy?, hint?", "splits, cores_used, span_bytes, cost_us, latency_us, decided_by, reason", compile::work_division;
+    "lx_plan", "limit?, alignment?, buffers, policy?", "addresses, spilled, spilled_bytes, peak_bytes, optimal, bound_bytes", compile::lx_plan;
 };
 
 /// Requests that the protocol names and that are not answered yet.
@@ -96,8 +99,6 @@ const UNSUPPORTED: &[&str] = &[
     "blocked_product",
     "raked_product",
     "linear",
-    "work_division",
-    "lx_plan",
     "compile",
 ];
 

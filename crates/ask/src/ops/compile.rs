@@ -1,0 +1,184 @@
+//! The passes of the compiler.
+
+use super::Answer;
+use crate::Fault;
+use crate::fault::clip;
+use crate::request::{Request, int, ints};
+use serde_json::{Map, Value, json};
+use zellige_compile::divide::{self, Form, Hint};
+use zellige_compile::place::{self, Buffer};
+use zellige_compile::{CompileError, Witness};
+use zellige_device::Hardware;
+
+/// Buffers of one request: beyond, planning them takes too long to wait for.
+const MOST_BUFFERS: usize = 2000;
+
+impl From<CompileError> for Fault {
+    fn from(e: CompileError) -> Fault {
+        let e = match e {
+            CompileError::Layout(e) => return e.into(),
+            other => other,
+        };
+        let witness = match e.witness() {
+            None => Value::Null,
+            Some(Witness::Dim(d)) => json!({"dim": clip(&d, 60)}),
+            Some(Witness::Tensor(t)) => json!({"tensor": clip(&t, 60)}),
+            Some(Witness::Buffer(b)) => json!({"buffer": clip(&b, 60)}),
+            Some(Witness::Core(c)) => json!({"core": c}),
+        };
+        Fault { kind: e.kind(), message: e.to_string(), witness }
+    }
+}
+
+pub(super) fn work_division(r: &Request) -> Answer {
+    let form = form(r)?;
+    let space = divide::space(&form, r.dtype()?)?;
+    let cores = r.opt_int("cores")?.unwrap_or(32);
+    let policy = named(r, "best", "\"baseline\" or \"best\"", divide::Policy::from_name)?;
+    let hints = hints(r, &space)?;
+    let plan = divide::divide(&space, &Hardware::card(), cores, policy, &hints)?;
+    let splits = space.dims().iter().zip(&plan.splits).map(|(d, s)| (d.name.clone(), json!(s)));
+    let spans = space.tensors().iter().zip(&plan.span_bytes);
+    let spans = spans.map(|(t, bytes)| (t.name().to_string(), json!(bytes)));
+    Ok(json!({
+        "splits": splits.collect::<Map<_, _>>(),
+        "cores_used": plan.cores_used,
+        "span_bytes": spans.collect::<Map<_, _>>(),
+        "cost_us": plan.cost_us,
+        "latency_us": plan.latency_us,
+        "decided_by": plan.decided_by,
+        "reason": plan.reason,
+    }))
+}
+
+/// The policy of the request, or the usual one.
+fn named<P>(
+    r: &Request,
+    usual: &str,
+    accepted: &str,
+    from_name: impl Fn(&str) -> Option<P>,
+) -> Result<P, Fault> {
+    let name = r.opt_str("policy")?.unwrap_or(usual);
+    from_name(name).ok_or_else(|| Fault::expected("`policy`", accepted, &json!(name)))
+}
+
+fn form(r: &Request) -> Result<Form, Fault> {
+    let sizes = r.need("sizes")?;
+    match r.str("kind")? {
+        "pointwise" => Ok(Form::Pointwise { sizes: ints("sizes", sizes)? }),
+        "reduction" => {
+            let sizes = ints("sizes", sizes)?;
+            // The last one, where nothing else is said.
+            let usual = || sizes.len().checked_sub(1).into_iter().collect();
+            let reduced = match r.get("reduced") {
+                Some(_) => r.indices("reduced")?,
+                None => usual(),
+            };
+            Ok(Form::Reduction { sizes, reduced })
+        }
+        kind @ ("matmul" | "bmm") => {
+            let known: &[&str] =
+                if kind == "bmm" { &["B", "M", "N", "K"] } else { &["M", "N", "K"] };
+            let accepted = format!("an object with {}", known.join(", "));
+            let bad = || Fault::expected("`sizes`", &accepted, sizes);
+            let object = sizes.as_object().ok_or_else(bad)?;
+            if object.len() != known.len() {
+                return Err(bad());
+            }
+            let size = |name: &str| int("sizes", object.get(name).ok_or_else(bad)?);
+            let batch = if kind == "bmm" { Some(size("B")?) } else { None };
+            Ok(Form::Matmul { batch, shared: false, m: size("M")?, n: size("N")?, k: size("K")? })
+        }
+        _ => Err(Fault::expected(
+            "`kind`",
+            "\"pointwise\", \"reduction\", \"matmul\" or \"bmm\"",
+            r.need("kind")?,
+        )),
+    }
+}
+
+/// Hints by the names of dimensions; M, N and so on may also name those of a list in order.
+fn hints(r: &Request, space: &divide::Space) -> Result<Vec<Hint>, Fault> {
+    let Some(v) = r.get("hint") else { return Ok(Vec::new()) };
+    let object = v
+        .as_object()
+        .ok_or_else(|| Fault::expected("`hint`", "an object from dimensions to splits", v))?;
+    let place = |name: &str| {
+        let usual = ["M", "N"].iter().position(|n| *n == name)?;
+        let dims = space.dims();
+        (dims.len() == 2 && dims.iter().all(|d| d.name != name)).then(|| dims[usual].name.clone())
+    };
+    let hint = |(name, split): (&String, &Value)| {
+        Ok(Hint { dim: place(name).unwrap_or_else(|| name.clone()), split: int("hint", split)? })
+    };
+    object.iter().map(hint).collect()
+}
+
+pub(super) fn lx_plan(r: &Request) -> Answer {
+    let buffers = r.list("buffers")?;
+    if buffers.len() > MOST_BUFFERS {
+        let message = format!("{} buffers; at most {MOST_BUFFERS} are planned", buffers.len());
+        return Err(Fault { kind: "too_large", message, witness: json!({"field": "buffers"}) });
+    }
+    let buffers = buffers.iter().map(buffer).collect::<Result<Vec<_>, _>>()?;
+    let limit = match r.opt_int("limit")? {
+        Some(n) => natural("limit", n)?,
+        None => place::lx_limit(&Hardware::card()),
+    };
+    let alignment = natural("alignment", r.opt_int("alignment")?.unwrap_or(128))?;
+    let accepted = "\"greedy\", \"first_fit\", \"best_fit\" or \"exact\"";
+    let policy = named(r, "exact", accepted, place::Policy::from_name)?;
+    let request = place::Request::new(limit, alignment, buffers)?;
+    let plan = place::plan(&request, policy);
+    let spilled: Vec<&str> = plan.spilled(&request).map(|b| b.name.as_str()).collect();
+    Ok(json!({
+        "addresses": plan.addresses,
+        "spilled": spilled,
+        "spilled_bytes": plan.spilled_bytes(&request),
+        "peak_bytes": plan.peak(&request),
+        "optimal": plan.is_optimal(&request),
+        "bound_bytes": plan.bound,
+    }))
+}
+
+fn natural(field: &'static str, n: i64) -> Result<u64, Fault> {
+    u64::try_from(n)
+        .map_err(|_| Fault::expected(&format!("`{field}`"), "an integer, 0 or more", &json!(n)))
+}
+
+fn buffer(v: &Value) -> Result<Buffer, Fault> {
+    const FIELDS: [&str; 5] = ["name", "size", "uses", "in_place_parents", "first_use_is_read"];
+    let what = "a buffer";
+    let accepted = "an object {name, size, uses, in_place_parents?, first_use_is_read?}";
+    let bad = || Fault::expected(what, accepted, v);
+    let object = v.as_object().ok_or_else(bad)?;
+    if let Some(unknown) = object.keys().find(|k| !FIELDS.contains(&k.as_str())) {
+        let message = format!(
+            "unknown field `{}` of a buffer; known: {}",
+            clip(unknown, 60),
+            FIELDS.join(", ")
+        );
+        return Err(Fault { kind: "unknown_field", message, witness: json!({"field": "buffers"}) });
+    }
+    let name = object.get("name").and_then(Value::as_str).ok_or_else(bad)?;
+    let given = |k: &str| object.get(k).filter(|v| !v.is_null());
+    let uses = ints("uses", given("uses").ok_or_else(bad)?)?;
+    let parents = match given("in_place_parents") {
+        None => Vec::new(),
+        Some(Value::Array(list)) => {
+            let name = |p: &Value| p.as_str().map(String::from).ok_or_else(bad);
+            list.iter().map(name).collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(bad()),
+    };
+    Ok(Buffer {
+        name: name.into(),
+        size: natural("size", int("size", given("size").ok_or_else(bad)?)?)?,
+        uses: uses.into_iter().map(|n| natural("uses", n)).collect::<Result<_, _>>()?,
+        in_place_parents: parents,
+        first_use_is_read: match given("first_use_is_read") {
+            None => false,
+            Some(flag) => flag.as_bool().ok_or_else(bad)?,
+        },
+    })
+}

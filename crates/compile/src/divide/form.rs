@@ -1,0 +1,174 @@
+//! The iteration spaces of common operations on tensors in their default layouts.
+
+use super::space::{Dim, Effort, MOST_DIMS, Space};
+use super::tensor::{Role, Tensor};
+use crate::error::{CompileError, Result};
+use zellige_device::Kind;
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// An operation by its sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// One operand and one result of the same size; dimensions are `c0`, `c1`, ...
+    Pointwise {
+        /// The size.
+        sizes: Vec<i64>,
+    },
+    /// A reduction; dimensions are `c0`, `c1`, ... in iteration order, the kept ones first.
+    Reduction {
+        /// The size of the operand.
+        sizes: Vec<i64>,
+        /// Which dimensions of the operand are summed over.
+        reduced: Vec<usize>,
+    },
+    /// `C[b, m, n] = A[b, m, k] B[b, k, n]`; dimensions are `B` (where there is one), `M`, `N`, `K`.
+    Matmul {
+        /// How many products.
+        batch: Option<i64>,
+        /// Whether all of them have the same B.
+        shared: bool,
+        /// Rows.
+        m: i64,
+        /// Columns.
+        n: i64,
+        /// Summed over.
+        k: i64,
+    },
+}
+
+impl Form {
+    /// One matrix product.
+    pub fn matmul(m: i64, n: i64, k: i64) -> Form {
+        Form::Matmul { batch: None, shared: false, m, n, k }
+    }
+
+    /// A batch of matrix products.
+    pub fn bmm(batch: i64, m: i64, n: i64, k: i64) -> Form {
+        Form::Matmul { batch: Some(batch), shared: false, m, n, k }
+    }
+}
+
+/// The iteration space of an operation on tensors of one dtype in their default layouts.
+///
+/// # Errors
+/// Negative sizes, dimensions that do not exist, dtypes that the device does not store, overflow.
+pub fn space(form: &Form, dtype: Dtype) -> Result<Space> {
+    if let Form::Pointwise { sizes } | Form::Reduction { sizes, .. } = form
+        && sizes.len() > MOST_DIMS
+    {
+        let reason = format!("an operation has at most {MOST_DIMS} dimensions");
+        return Err(CompileError::BadDim { dim: format!("c{MOST_DIMS}"), reason });
+    }
+    match form {
+        Form::Pointwise { sizes } => pointwise(sizes, dtype),
+        Form::Reduction { sizes, reduced } => reduction(sizes, reduced, dtype),
+        Form::Matmul { batch, shared, m, n, k } => matmul(*batch, *shared, [*m, *n, *k], dtype),
+    }
+}
+
+fn extent(name: &str, size: i64) -> Result<u64> {
+    u64::try_from(size).map_err(|_| CompileError::BadDim {
+        dim: name.into(),
+        reason: format!("its size {size} is negative; sizes are 0 or more"),
+    })
+}
+
+/// Lanes along the last dimension; one of size 1 is kept, so that its elements have a stick each.
+fn along_last(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
+    let order: Vec<i64> = (0..).take(size.len()).collect();
+    Ok(match size.last() {
+        Some(1) => StickLayout::with_dim_order(size, None, dtype, &order)?,
+        _ => StickLayout::default(size, dtype)?,
+    })
+}
+
+fn strides(size: &[i64]) -> Result<Vec<i64>> {
+    Ok(Strided::contiguous(size)?.stride().to_vec())
+}
+
+fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<Space> {
+    let dims = sizes.iter().enumerate().map(|(i, n)| {
+        let name = format!("c{i}");
+        Ok(Dim::output(name.clone(), extent(&name, *n)?))
+    });
+    let dims: Vec<Dim> = dims.collect::<Result<_>>()?;
+    let (layout, steps) = (StickLayout::default(sizes, dtype)?, strides(sizes)?);
+    let tensors = vec![
+        Tensor::new("input", Role::Read, &layout, &dims, &steps)?,
+        Tensor::new("output", Role::Write, &layout, &dims, &steps)?,
+    ];
+    let effort = Effort { kind: Kind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
+    Space::new(dims, tensors, effort)
+}
+
+fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Space> {
+    for (i, d) in reduced.iter().enumerate() {
+        if *d >= sizes.len() || reduced[..i].contains(d) {
+            let reason = format!(
+                "the reduced dimensions are different ones of the {} there are",
+                sizes.len()
+            );
+            return Err(CompileError::BadDim { dim: d.to_string(), reason });
+        }
+    }
+    let kept = (0..sizes.len()).filter(|d| !reduced.contains(d));
+    let order: Vec<usize> = kept.chain((0..sizes.len()).filter(|d| reduced.contains(d))).collect();
+    let mut dims = Vec::with_capacity(sizes.len());
+    for (i, d) in order.iter().enumerate() {
+        let name = format!("c{i}");
+        let size = extent(&name, sizes[*d])?;
+        dims.push(Dim { reduced: reduced.contains(d), ..Dim::output(name, size) });
+    }
+    let of_input = strides(sizes)?;
+    let steps: Vec<i64> = order.iter().map(|d| of_input[*d]).collect();
+    let layout = StickLayout::default(sizes, dtype)?;
+    let input = Tensor::new("input", Role::Read, &layout, &dims, &steps)?;
+    let lanes_reduced = input.stick().is_some_and(|d| dims[d].reduced);
+
+    let kept: Vec<i64> = order[..sizes.len() - reduced.len()].iter().map(|d| sizes[*d]).collect();
+    let layout = if lanes_reduced && !kept.is_empty() {
+        let sparse: Vec<i64> = (0..).take(kept.len()).chain([-1]).collect();
+        StickLayout::with_dim_order(&kept, None, dtype, &sparse)?
+    } else {
+        StickLayout::default(&kept, dtype)?
+    };
+    let mut steps = strides(&kept)?;
+    steps.resize(dims.len(), 0);
+    let output = Tensor::new("output", Role::Write, &layout, &dims, &steps)?;
+    let kind = if lanes_reduced { Kind::RowReduction } else { Kind::CrossRowReduction };
+    let effort = Effort { kind, macs: 0, sfu: 1, transcendental: 0 };
+    Space::new(dims, vec![input, output], effort)
+}
+
+fn matmul(batch: Option<i64>, shared: bool, [m, n, k]: [i64; 3], dtype: Dtype) -> Result<Space> {
+    let mut dims = Vec::with_capacity(4);
+    if let Some(b) = batch {
+        dims.push(Dim::output("B", extent("B", b)?));
+    }
+    dims.push(Dim::output("M", extent("M", m)?));
+    dims.push(Dim::output("N", extent("N", n)?));
+    dims.push(Dim::reduced("K", extent("K", k)?));
+    let tensor = |name: &str, role, batch: Option<i64>, rows: (usize, i64), cols: (usize, i64)| {
+        let size: Vec<i64> = batch.into_iter().chain([rows.1, cols.1]).collect();
+        let own = strides(&size)?;
+        let first = dims.len() - 3;
+        let mut steps = vec![0; dims.len()];
+        steps[first + rows.0] = own[own.len() - 2];
+        steps[first + cols.0] = own[own.len() - 1];
+        if batch.is_some() {
+            steps[0] = own[0];
+        }
+        Tensor::new(name, role, &along_last(&size, dtype)?, &dims, &steps)
+    };
+    let tensors = vec![
+        tensor("A", Role::Read, batch, (0, m), (2, k))?,
+        tensor("B", Role::Read, batch.filter(|_| !shared), (2, k), (1, n))?,
+        tensor("C", Role::Write, batch, (0, m), (1, n))?,
+    ];
+    let kind = match batch {
+        Some(b) if !shared => Kind::BatchMatmulDefault { batch: extent("B", b)? },
+        _ => Kind::Matmul,
+    };
+    let effort = Effort { kind, macs: 1, sfu: 0, transcendental: 0 };
+    Space::new(dims, tensors, effort)
+}

@@ -1,0 +1,200 @@
+//! What the cores do under a division: the plan that the hardware's latency is computed from.
+//!
+//! A core streams its slice of every tensor through its scratchpad, once. Of the two operands of
+//! a product one stays resident, as much of it as fits at a time, and the other passes by once per such
+//! part; the core keeps the one that makes it read less. Partial sums of a split reduction travel along
+//! the ring in the order of the cores, four bytes each; the last core of a group adds up, is charged
+//! the hops it waits for, and writes the result.
+
+use super::space::Space;
+use super::span::{Reach, reach, slice};
+use super::tensor::{Role, Tensor};
+use crate::place::lx_limit;
+use smallvec::SmallVec;
+use zellige_device::account::RingMove;
+use zellige_device::{CoreWork, Hardware, Work};
+
+/// Bytes of the scratchpad that streaming takes: two tiles for each operand.
+const TILES: u64 = 4 * 16 * 1024;
+
+/// The slices of one dimension.
+struct Cut {
+    /// Iterations of every slice.
+    lengths: Vec<u64>,
+    /// Per slice, the first one that is like it in every respect.
+    class: Vec<usize>,
+    /// Per term of every tensor that runs over this dimension, what it does in each slice.
+    reaches: Vec<Vec<Reach>>,
+}
+
+/// What each core does when the space is cut so; core numbers are those of
+/// [`Division`](zellige_device::Division).
+pub fn work(space: &Space, hardware: &Hardware, splits: &[u64]) -> Work {
+    let cuts: Vec<Cut> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
+    let cores: u64 = splits.iter().product();
+    let room = lx_limit(hardware).saturating_sub(TILES).max(1);
+    let mut done: Vec<(SmallVec<[usize; 8]>, CoreWork)> = Vec::new();
+    let mut list = Vec::with_capacity(usize::try_from(cores).unwrap_or(0));
+    for core in 0..cores {
+        let digits = digits(splits, core);
+        let group = Group::of(space, splits, &digits);
+        let mut key: SmallVec<[usize; 8]> =
+            digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
+        key.push(group.role());
+        let seen = done.iter().find(|(k, _)| *k == key);
+        let work = seen.map_or_else(|| one(space, &cuts, &digits, group, room), |(_, w)| w.clone());
+        if seen.is_none() {
+            done.push((key, work.clone()));
+        }
+        list.push(work);
+    }
+    Work::new("divided", space.effort().kind, list)
+}
+
+/// The latency of a division in cycles and in microseconds.
+pub fn latency(space: &Space, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
+    let latency = hardware.latency(&work(space, hardware, splits));
+    (latency.cycles, latency.time.microseconds())
+}
+
+/// The place of a core in every dimension, the last one fastest.
+fn digits(splits: &[u64], core: u64) -> SmallVec<[usize; 8]> {
+    let mut rest = core;
+    let mut digits: SmallVec<[usize; 8]> = SmallVec::from_elem(0, splits.len());
+    for (digit, split) in digits.iter_mut().zip(splits).rev() {
+        *digit = usize::try_from(rest % split).unwrap_or(0);
+        rest /= split;
+    }
+    digits
+}
+
+/// The cores that sum into the same slice of the result.
+#[derive(Clone, Copy)]
+struct Group {
+    size: u64,
+    place: u64,
+}
+
+impl Group {
+    fn of(space: &Space, splits: &[u64], digits: &[usize]) -> Group {
+        let reduced = (0..splits.len()).filter(|d| space.dims()[*d].reduced);
+        reduced.fold(Group { size: 1, place: 0 }, |g, d| Group {
+            size: g.size * splits[d],
+            place: g.place * splits[d] + digits[d] as u64,
+        })
+    }
+
+    /// First, in between, last.
+    fn role(self) -> usize {
+        if self.place + 1 == self.size { 2 } else { usize::from(self.place > 0) }
+    }
+}
+
+fn cut(space: &Space, dim: usize, n: u64) -> Cut {
+    let slices: Vec<_> = (0..n).map(|i| slice(space, dim, n, i)).collect();
+    let lengths: Vec<u64> = slices.iter().map(|s| s.end - s.start).collect();
+    let expressions = space.tensors().iter().flat_map(|t| &t.coordinates);
+    let terms = expressions.flat_map(|e| &e.terms).filter(|t| t.var == dim);
+    let reaches: Vec<Vec<Reach>> =
+        terms.map(|t| slices.iter().map(|s| reach(t, s)).collect()).collect();
+    let like =
+        |i: usize, j: usize| lengths[i] == lengths[j] && reaches.iter().all(|r| r[i] == r[j]);
+    let class = (0..slices.len()).map(|i| (0..i).find(|j| like(i, *j)).unwrap_or(i)).collect();
+    Cut { lengths, class, reaches }
+}
+
+/// Bursts of one tensor's slice: their length in bytes, and how many.
+struct Part {
+    burst: u64,
+    count: u64,
+}
+
+impl Part {
+    fn bytes(&self) -> u64 {
+        self.burst.saturating_mul(self.count)
+    }
+}
+
+fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -> CoreWork {
+    let mut next = vec![0; cuts.len()];
+    let parts: SmallVec<[Part; 4]> =
+        space.tensors().iter().map(|t| part(t, cuts, digits, &mut next)).collect();
+    let length = |d: usize| cuts[d].lengths[digits[d]];
+    let padded = |d: usize| length(d).div_ceil(space.unit(d)) * space.unit(d);
+    let dims = 0..space.dims().len();
+    let points: u64 = dims.clone().map(padded).product();
+    let valid: u64 = dims.clone().map(length).product();
+    let effort = space.effort();
+    let mut work = CoreWork {
+        macs: points * effort.macs,
+        macs_valid: valid * effort.macs,
+        sfu: points * effort.sfu,
+        sfu_transcendental: points * effort.transcendental,
+        ..CoreWork::default()
+    };
+
+    let last = group.place + 1 == group.size;
+    let reads: SmallVec<[usize; 4]> =
+        (0..parts.len()).filter(|i| space.tensors()[*i].role == Role::Read).collect();
+    let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
+    if let ([a, b], true) = (&reads[..], effort.macs > 0) {
+        let passes = |kept: usize| parts[kept].bytes().div_ceil(room).max(1);
+        let total = |kept: usize, passing: usize| {
+            parts[kept].bytes().saturating_add(parts[passing].bytes().saturating_mul(passes(kept)))
+        };
+        if total(*a, *b) <= total(*b, *a) {
+            times[*b] = passes(*a);
+        } else {
+            times[*a] = passes(*b);
+        }
+    }
+    let mut unique = 0_u64;
+    for (i, (part, tensor)) in parts.iter().zip(space.tensors()).enumerate() {
+        match tensor.role {
+            Role::Read => work.reads.add(part.burst, part.count.saturating_mul(times[i])),
+            Role::Write if last => work.writes.add(part.burst, part.count),
+            Role::Write => continue,
+        }
+        unique = unique.saturating_add(part.bytes() / 128);
+    }
+    work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
+    if group.size > 1 {
+        let outputs = dims.filter(|d| !space.dims()[*d].reduced);
+        let sums: u64 = outputs.map(padded).product();
+        if group.place > 0 {
+            work.sfu = work.sfu.saturating_add(sums);
+        }
+        if last {
+            work.ring.push(RingMove { bytes: sums.saturating_mul(4), hops: group.size - 1 });
+        }
+    }
+    work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
+    work
+}
+
+/// The bursts of one tensor; `next` counts the terms of every dimension that were used up.
+fn part(tensor: &Tensor, cuts: &[Cut], digits: &[usize], next: &mut [usize]) -> Part {
+    let last = tensor.device_size.len() - 1;
+    let mut visited: SmallVec<[(u64, u64); 6]> = SmallVec::new();
+    for e in &tensor.coordinates {
+        let mut here = (0_u64, 1_u64);
+        for t in &e.terms {
+            let reach = cuts[t.var].reaches[next[t.var]][digits[t.var]];
+            next[t.var] += 1;
+            here = (here.0.saturating_add(reach.extent), here.1.saturating_mul(reach.distinct));
+        }
+        visited.push((here.0.saturating_add(1), here.1));
+    }
+    let (mut run, mut count, mut joined) = (1_u64, 1_u64, true);
+    for j in (0..last).rev() {
+        let (extent, distinct) = visited[j];
+        joined &= extent == distinct;
+        if joined {
+            run = run.saturating_mul(distinct);
+        } else {
+            count = count.saturating_mul(distinct);
+        }
+        joined &= distinct == tensor.device_size[j];
+    }
+    Part { burst: run.saturating_mul(128), count }
+}

@@ -1,0 +1,221 @@
+//! What a pass refuses, one variant per violated precondition, each with its witness.
+
+/// The result of every fallible function of this crate.
+pub type Result<T, E = CompileError> = std::result::Result<T, E>;
+
+/// What a refusal points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Witness {
+    /// A dimension of an iteration space.
+    Dim(String),
+    /// A tensor of an operation.
+    Tensor(String),
+    /// A buffer of a memory plan.
+    Buffer(String),
+    /// A core.
+    Core(usize),
+}
+
+/// A refused request, or a plan that a checker refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// A number of cores that the card does not have.
+    #[error(
+        "Unsupported: Spyre backend does not support: invalid SENCORES value {cores}; accepted \
+         are 1 to {most}"
+    )]
+    Cores {
+        /// The number asked for.
+        cores: i64,
+        /// How many there are.
+        most: usize,
+    },
+    /// A dimension that no iteration space has.
+    #[error("dimension `{dim}`: {reason}")]
+    BadDim {
+        /// Its name.
+        dim: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// A tensor that does not fit its iteration space.
+    #[error("tensor `{tensor}`: {reason}")]
+    BadTensor {
+        /// Its name.
+        tensor: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// A stick dimension whose size is not known.
+    #[error(
+        "symbolic stick dim {dim} is not supported yet (tensor {tensor}); symbolic dims must be \
+         non-stick, such as the leading batch dim"
+    )]
+    SymbolicStick {
+        /// The dimension.
+        dim: String,
+        /// A tensor whose lanes run along it.
+        tensor: String,
+    },
+    /// A hint for a dimension that the operation does not have.
+    #[error("hint: the operation has no dim `{dim}`; its dims are {known}")]
+    HintUnknown {
+        /// The name given.
+        dim: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A hint below 1.
+    #[error("hint: split value {split} for dim {dim} must be positive")]
+    HintNotPositive {
+        /// The dimension.
+        dim: String,
+        /// The split asked for.
+        split: i64,
+    },
+    /// A hint that does not divide its dimension.
+    #[error(
+        "hint: dim {dim} size={units} ({what}) is not evenly divisible by split={split}; accepted \
+         are {accepted}"
+    )]
+    HintNotDivisible {
+        /// The dimension.
+        dim: String,
+        /// What it counts.
+        units: u64,
+        /// Sticks or elements.
+        what: &'static str,
+        /// The split asked for.
+        split: i64,
+        /// What would be accepted.
+        accepted: String,
+    },
+    /// Hints that split two reduction dimensions.
+    #[error("hint: dims {first} and {second} are both reduction dimensions; at most one is split")]
+    HintReductions {
+        /// The first of them.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// A tensor that no division brings under the span limit.
+    #[error(
+        "tensor `{tensor}`: a core would span {bytes} bytes of it, more than the {limit} that it \
+         can address; the smallest span found is with splits {splits}"
+    )]
+    Span {
+        /// The tensor.
+        tensor: String,
+        /// The smallest span of it that was found.
+        bytes: u64,
+        /// What a core can address.
+        limit: u64,
+        /// The splits with that span.
+        splits: String,
+    },
+    /// Numbers past 64 bits.
+    #[error("{what} does not fit in 64 bits")]
+    Overflow {
+        /// What was computed.
+        what: String,
+    },
+    /// A layout that could not be made.
+    #[error(transparent)]
+    Layout(#[from] zellige_layout::Error),
+    /// A buffer that no plan can have.
+    #[error("buffer `{buffer}`: {reason}")]
+    BadBuffer {
+        /// Its name.
+        buffer: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// In-place reuse that the rules forbid.
+    #[error("buffer `{child}` in place of `{parent}`: {reason}")]
+    BadParent {
+        /// The buffer that would reuse.
+        child: String,
+        /// The buffer to be reused.
+        parent: String,
+        /// What is wrong and what is accepted.
+        reason: String,
+    },
+    /// An alignment of 0.
+    #[error("an alignment of {alignment} is not accepted; it is 1 or more")]
+    BadAlignment {
+        /// The alignment.
+        alignment: i64,
+    },
+    /// Device memory that does not hold all buffers.
+    #[error(
+        "buffer `{buffer}` of {bytes} bytes does not fit into the pool of {limit} bytes beside \
+         the buffers that live at the same time; the most bytes alive at once are {peak}"
+    )]
+    PoolFull {
+        /// The first buffer without a place.
+        buffer: String,
+        /// Its size.
+        bytes: u64,
+        /// Bytes of the pool.
+        limit: u64,
+        /// The most bytes alive at once.
+        peak: u64,
+    },
+    /// A plan that breaks a rule.
+    #[error("the plan breaks a rule: {reason}")]
+    Broken {
+        /// Where.
+        witness: Witness,
+        /// Which rule, and how.
+        reason: String,
+    },
+}
+
+impl CompileError {
+    /// A stable identifier in snake case.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            CompileError::Cores { .. } => "bad_cores",
+            CompileError::BadDim { .. } => "bad_dim",
+            CompileError::BadTensor { .. } => "bad_tensor",
+            CompileError::SymbolicStick { .. } => "symbolic_stick",
+            CompileError::HintUnknown { .. }
+            | CompileError::HintNotPositive { .. }
+            | CompileError::HintNotDivisible { .. }
+            | CompileError::HintReductions { .. } => "bad_hint",
+            CompileError::Span { .. } => "span_limit",
+            CompileError::Overflow { .. } => "overflow",
+            CompileError::Layout(e) => e.kind(),
+            CompileError::BadBuffer { .. } => "bad_buffer",
+            CompileError::BadParent { .. } => "bad_in_place_parent",
+            CompileError::BadAlignment { .. } => "bad_alignment",
+            CompileError::PoolFull { .. } => "pool_full",
+            CompileError::Broken { .. } => "broken_plan",
+        }
+    }
+
+    /// The dimension, tensor or buffer it points at.
+    pub fn witness(&self) -> Option<Witness> {
+        match self {
+            CompileError::BadDim { dim, .. }
+            | CompileError::SymbolicStick { dim, .. }
+            | CompileError::HintUnknown { dim, .. }
+            | CompileError::HintNotPositive { dim, .. }
+            | CompileError::HintNotDivisible { dim, .. } => Some(Witness::Dim(dim.clone())),
+            CompileError::HintReductions { second, .. } => Some(Witness::Dim(second.clone())),
+            CompileError::BadTensor { tensor, .. } | CompileError::Span { tensor, .. } => {
+                Some(Witness::Tensor(tensor.clone()))
+            }
+            CompileError::BadBuffer { buffer, .. } | CompileError::PoolFull { buffer, .. } => {
+                Some(Witness::Buffer(buffer.clone()))
+            }
+            CompileError::BadParent { child, .. } => Some(Witness::Buffer(child.clone())),
+            CompileError::Broken { witness, .. } => Some(witness.clone()),
+            CompileError::Cores { .. }
+            | CompileError::Overflow { .. }
+            | CompileError::Layout(_)
+            | CompileError::BadAlignment { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The passes of the compiler, as functions over plain data.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`divide`] | which part of an operation each core takes |
+//! | [`place`] | where buffers live in a scratchpad, or in device memory |
+//!
+//! A pass knows no graph: it takes sizes, layouts and lifetimes, and answers with a plan and the reason
+//! for it. Beside every pass stands a checker that recomputes what the plan claims and shares no
+//! code with the search that found it.
+//!
+//! ```
+//! use zellige_compile::divide::{self, Form, Policy};
+//! use zellige_device::Hardware;
+//! use zellige_layout::Dtype;
+//! let card = Hardware::card();
+//! let space = divide::space(&Form::matmul(2048, 2048, 2048), Dtype::Float16)?;
+//! let plan = divide::divide(&space, &card, 32, Policy::Baseline, &[])?;
+//! assert_eq!(plan.splits, [4, 8, 1]);
+//! let best = divide::divide(&space, &card, 32, Policy::Best, &[])?;
+//! assert!(best.latency_us <= plan.latency_us);
+//! divide::check(&space, &card, 32, &best)?;
+//! # Ok::<(), zellige_compile::CompileError>(())
+//! ```
+//!
+//! # What it may not do
+//! Execute, draw, touch files or threads: it also builds for `wasm32-unknown-unknown`.
+
+#![forbid(unsafe_code)]
+
+pub mod divide;
+mod error;
+pub mod place;
+
+pub use error::{CompileError, Result, Witness};

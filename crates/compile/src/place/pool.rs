@@ -1,0 +1,41 @@
+//! Device memory: one segment, where every buffer has to have a place.
+
+use super::bound::excess;
+use super::fit::{self, Gap};
+use super::request::{Buffer, Request};
+use super::{Plan, Policy, plan};
+use crate::error::{CompileError, Result};
+use zellige_device::{Hardware, Key};
+use zellige_layout::STICK_BYTES;
+
+/// Places buffers in one segment of device memory: first fit, at multiples of a stick. Where that
+/// leaves some out, once more with the largest first, and then by the exact search.
+///
+/// # Errors
+/// As [`Request::new`], and a buffer that has no place.
+pub fn pool(buffers: Vec<Buffer>, hardware: &Hardware) -> Result<(Request, Plan)> {
+    let alignment = STICK_BYTES.unsigned_abs();
+    let request = Request::new(hardware.count(Key::Segment), alignment, buffers)?;
+    let members: Vec<usize> = (0..request.buffers().len()).collect();
+    let first = plan(&request, Policy::FirstFit);
+    if first.spilled(&request).next().is_none() {
+        return Ok((request, first));
+    }
+    let largest = fit::by(&request, &members, |a, b| request.size(b).cmp(&request.size(a)));
+    let addresses = fit::fit(&request, &largest, Gap::First);
+    let mut found = Plan { addresses, bound: first.bound };
+    if found.spilled(&request).next().is_some() {
+        found = plan(&request, Policy::Exact);
+    }
+    if let Some(buffer) = found.spilled(&request).next() {
+        let times = members.iter().map(|b| request.life(*b).start);
+        let past = times.map(|t| excess(&request, t, &members)).max().unwrap_or(0);
+        return Err(CompileError::PoolFull {
+            buffer: buffer.name.clone(),
+            bytes: buffer.size,
+            limit: request.limit(),
+            peak: request.limit().saturating_add(past),
+        });
+    }
+    Ok((request, found))
+}

@@ -1,0 +1,312 @@
+//! Laws of work division, by enumeration of small spaces, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use zellige_compile::Witness;
+use zellige_compile::divide::{
+    Dim, Effort, Form, Hint, Policy, Role, Space, Tensor, check, core_map, distribute, divide,
+    latency, reduce_spans, space, span, work,
+};
+use zellige_device::{Hardware, Key, Kind};
+use zellige_layout::{Dtype, StickLayout};
+
+/// A card whose cores address so many bytes of a tensor.
+fn narrow(span: u64) -> Hardware {
+    Hardware::from_toml(&format!(
+        "name = \"narrow\"\nextends = \"card\"\n[memory]\nspan = {{ value = {span}, unit = \"B\", \
+         source = \"test\" }}\n"
+    ))
+    .unwrap()
+}
+
+fn forms() -> impl Strategy<Value = Form> {
+    let size = || prop_oneof![1i64..9, 60i64..200];
+    prop_oneof![
+        prop::collection::vec(size(), 1..4).prop_map(|sizes| Form::Pointwise { sizes }),
+        (prop::collection::vec(size(), 1..4), any::<prop::sample::Index>()).prop_map(
+            |(sizes, i)| {
+                let reduced = vec![i.index(sizes.len())];
+                Form::Reduction { sizes, reduced }
+            }
+        ),
+        (prop::option::of(1i64..4), any::<bool>(), 1i64..20, 1i64..150, 1i64..150)
+            .prop_map(|(batch, shared, m, n, k)| Form::Matmul { batch, shared, m, n, k }),
+    ]
+}
+
+fn dtypes() -> impl Strategy<Value = Dtype> {
+    prop_oneof![Just(Dtype::Float16), Just(Dtype::Float32), Just(Dtype::Int8)]
+}
+
+/// Every division there is: any split of every dimension, at most one reduced one cut.
+fn divisions(space: &Space, cores: u64) -> Vec<Vec<u64>> {
+    let mut all = vec![vec![]];
+    for d in 0..space.dims().len() {
+        all = all
+            .iter()
+            .flat_map(|s: &Vec<u64>| {
+                (1..=space.count(d)).map(|n| [&s[..], &[n]].concat()).collect::<Vec<_>>()
+            })
+            .filter(|s| s.iter().product::<u64>() <= cores)
+            .collect();
+    }
+    let summed = |s: &Vec<u64>| {
+        s.iter().zip(space.dims()).filter(|(n, d)| d.reduced && **n > 1).count() <= 1
+    };
+    all.into_iter().filter(summed).collect()
+}
+
+/// The sticks of a tensor that a core touches, as row-major numbers.
+fn touched(space: &Space, tensor: usize, splits: &[u64], core: usize) -> BTreeSet<u64> {
+    let division = space.division(splits, 1024).unwrap();
+    let slices = division.slice(core, &space.spans());
+    let mut points: Vec<Vec<i64>> = vec![vec![]];
+    for s in slices {
+        let grown = points.iter().flat_map(|p| {
+            s.clone().map(|x| [&p[..], &[i64::try_from(x).unwrap()]].concat()).collect::<Vec<_>>()
+        });
+        points = grown.collect();
+    }
+    points.iter().map(|p| space.tensors()[tensor].stick_at(p)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn best_is_the_best_of_all_divisions(
+        form in forms(), dtype in dtypes(), cores in 1u64..10, limit in 128u64..40_000
+    ) {
+        let (space, card) = (space(&form, dtype).unwrap(), narrow(limit));
+        let all = divisions(&space, cores);
+        let legal = |s: &&Vec<u64>| space.tensors().iter().all(|t| span(&space, t, s) <= limit);
+        let least = all.iter().filter(legal).map(|s| latency(&space, &card, s).0).min();
+        let cores = i64::try_from(cores).unwrap();
+        let best = divide(&space, &card, cores, Policy::Best, &[]);
+        let baseline = divide(&space, &card, cores, Policy::Baseline, &[]);
+        match (least, best) {
+            (None, Err(e)) => prop_assert_eq!(e.kind(), "span_limit"),
+            (Some(least), Ok(best)) => {
+                prop_assert_eq!(latency(&space, &card, &best.splits).0, least);
+                check(&space, &card, 32, &best).unwrap();
+                if let Ok(baseline) = baseline {
+                    check(&space, &card, 32, &baseline).unwrap();
+                    prop_assert!(best.latency_us <= baseline.latency_us);
+                }
+            }
+            (least, best) => prop_assert!(false, "{:?} {:?}", least, best),
+        }
+    }
+
+    #[test]
+    fn work_and_spans_are_those_of_the_points(
+        form in forms(), dtype in dtypes(), pick in any::<prop::sample::Index>()
+    ) {
+        let (space, card) = (space(&form, dtype).unwrap(), Hardware::card());
+        if space.dims().iter().map(|d| d.size).product::<u64>() >= 20_000 {
+            return Ok(());
+        }
+        let all = divisions(&space, 12);
+        let splits = &all[pick.index(all.len())];
+        let done = work(&space, &card, splits);
+        let group: u64 =
+            splits.iter().zip(space.dims()).filter(|(_, d)| d.reduced).map(|(s, _)| *s).product();
+        for (core, w) in done.cores.iter().enumerate() {
+            let (mut reads, mut writes) = (0, 0);
+            for (i, t) in space.tensors().iter().enumerate() {
+                let sticks = touched(&space, i, splits, core);
+                let (low, high) = (sticks.first().unwrap(), sticks.last().unwrap());
+                prop_assert!((high - low + 1) * 128 <= span(&space, t, splits));
+                let last = (core as u64) % group == group - 1;
+                match t.role() {
+                    Role::Read => reads += 128 * sticks.len() as u64,
+                    Role::Write if last => writes += 128 * sticks.len() as u64,
+                    Role::Write => {}
+                }
+            }
+            prop_assert_eq!((w.reads.bytes(), w.writes.bytes()), (reads, writes));
+        }
+        let valid: u64 = done.cores.iter().map(|w| w.macs_valid).sum();
+        let points: u64 = space.dims().iter().map(|d| d.size).product();
+        prop_assert_eq!(valid, points * space.effort().macs);
+    }
+
+    #[test]
+    fn distributions_use_what_can_be_used(form in forms(), dtype in dtypes(), cores in 1u64..=32) {
+        let space = space(&form, dtype).unwrap();
+        let committed = reduce_spans(&space, cores, 1 << 28).unwrap();
+        let splits = distribute(&space, cores, &committed);
+        let used: u64 = splits.iter().product();
+        prop_assert!(used <= cores);
+        for (d, s) in splits.iter().enumerate() {
+            prop_assert!(*s >= committed[d] && space.count(d).is_multiple_of(*s));
+            if !space.dims()[d].reduced {
+                prop_assert!(space.divisors(d, cores).iter().all(|t| t <= s || used / s * t > cores));
+            }
+        }
+        let map = core_map(&splits);
+        let distinct: BTreeSet<&Vec<u64>> = map.iter().collect();
+        prop_assert_eq!(distinct.len() as u64, used);
+        let division = space.division(&splits, 32).unwrap();
+        for (core, place) in map.iter().enumerate() {
+            let digits: Vec<u64> = division.digits(core).iter().map(|d| *d as u64).collect();
+            prop_assert_eq!(&digits, place);
+        }
+    }
+
+    #[test]
+    fn hostile_sizes_are_answered(
+        sizes in prop::collection::vec(prop_oneof![
+            Just(i64::MAX), Just(0), Just(-1), Just(1), Just(1 << 31), Just((1 << 31) - 1), 0i64..5000
+        ], 0..9),
+        cores in prop_oneof![-1i64..40, Just(i64::MAX), Just(i64::MIN)],
+        best in any::<bool>(),
+    ) {
+        let policy = if best { Policy::Best } else { Policy::Baseline };
+        if let Ok(space) = space(&Form::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
+            let card = Hardware::card();
+            if let Ok(plan) = divide(&space, &card, cores, policy, &[]) {
+                check(&space, &card, 32, &plan).unwrap();
+            }
+        }
+        if let [m, n, k, ..] = sizes[..]
+            && let Ok(space) = space(&Form::matmul(m, n, k), Dtype::Float16)
+        {
+            drop(divide(&space, &Hardware::card(), cores, policy, &[]));
+        }
+    }
+}
+
+/// Sizes without useful divisors, where even divisions are few.
+#[test]
+fn primes_are_divided_better() {
+    let card = Hardware::card();
+    for form in [
+        Form::matmul(1009, 64 * 13, 4096),
+        Form::matmul(37, 64 * 37, 64 * 37),
+        Form::bmm(7, 509, 64 * 11, 4096),
+    ] {
+        let space = space(&form, Dtype::Float16).unwrap();
+        let baseline = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
+        let best = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
+        check(&space, &card, 32, &best).unwrap();
+        assert!(best.latency_us < 0.9 * baseline.latency_us, "{form:?}: {baseline:?} {best:?}");
+    }
+}
+
+#[test]
+fn refusals_name_what_is_wrong() {
+    let card = Hardware::card();
+    let matmul = space(&Form::matmul(128, 256, 256), Dtype::Float16).unwrap();
+    for cores in [0, -1, 33, 64, i64::MAX] {
+        let error = divide(&matmul, &card, cores, Policy::Best, &[]).unwrap_err();
+        assert!(error.to_string().contains(&format!("invalid SENCORES value {cores}")), "{error}");
+    }
+    for (hint, dim, text) in [
+        (("M", 3), "M", "not evenly divisible by split=3; accepted are 1, 2, 4, 8, 16, 32"),
+        (("N", 8), "N", "size=4 (sticks) is not evenly divisible"),
+        (("M", -2), "M", "must be positive"),
+        (("X", 2), "X", "its dims are M, N, K"),
+    ] {
+        let hint = Hint { dim: hint.0.into(), split: hint.1 };
+        for policy in [Policy::Baseline, Policy::Best] {
+            let error =
+                divide(&matmul, &card, 32, policy, std::slice::from_ref(&hint)).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+            assert_eq!(error.witness(), Some(Witness::Dim(dim.into())), "{error}");
+        }
+    }
+    // A hint that there are no cores for is left out, and the reason says so.
+    let hints = [("M", 16), ("N", 4)].map(|(d, split)| Hint { dim: d.into(), split });
+    let plan = divide(&matmul, &card, 32, Policy::Baseline, &hints).unwrap();
+    assert_eq!(plan.splits, [16, 1, 1]);
+    assert!(plan.reason.contains("N left out"), "{}", plan.reason);
+
+    // 17 TB: even 32 cores would each span more than they can address.
+    let huge =
+        space(&Form::Pointwise { sizes: vec![2, 1 << 16, 1 << 26] }, Dtype::Float16).unwrap();
+    for policy in [Policy::Baseline, Policy::Best] {
+        let error = divide(&huge, &card, 32, policy, &[]).unwrap_err();
+        assert_eq!(error.kind(), "span_limit");
+        assert_eq!(error.witness(), Some(Witness::Tensor("input".into())), "{error}");
+    }
+    let error = space(&Form::matmul(i64::MAX, 64, 64), Dtype::Float16).unwrap_err();
+    assert_eq!(error.kind(), "overflow", "{error}");
+    let error = space(&Form::Pointwise { sizes: vec![4, -1] }, Dtype::Float16).unwrap_err();
+    assert_eq!(error.witness(), Some(Witness::Dim("c1".into())), "{error}");
+    assert!(space(&Form::Pointwise { sizes: vec![4] }, Dtype::Float64).is_err());
+    let error = space(&Form::Reduction { sizes: vec![4, 5], reduced: vec![2] }, Dtype::Float16);
+    assert_eq!(error.unwrap_err().kind(), "bad_dim");
+
+    let nothing = space(&Form::Pointwise { sizes: vec![4, 0] }, Dtype::Float16).unwrap();
+    let plan = divide(&nothing, &card, 32, Policy::Best, &[]).unwrap();
+    assert_eq!((plan.cores_used, plan.decided_by), (1, "nothing_to_do"));
+    check(&nothing, &card, 32, &plan).unwrap();
+}
+
+#[test]
+fn symbolic_dimensions_split_by_their_granularity() {
+    let mut rows = Dim::output("rows", 512);
+    rows.granularity = Some(12);
+    let error = Space::new(vec![rows.clone()], vec![], effort()).unwrap_err();
+    assert!(error.to_string().contains("must divide max"), "{error}");
+    rows.size = 516;
+    let dims = vec![rows, Dim::output("columns", 64)];
+    let layout = StickLayout::default(&[516, 64], Dtype::Float16).unwrap();
+    let t = Tensor::new("x", Role::Read, &layout, &dims, &[64, 1]).unwrap();
+    let space = Space::new(dims, vec![t], effort()).unwrap();
+    for policy in [Policy::Baseline, Policy::Best] {
+        let plan = divide(&space, &Hardware::card(), 32, policy, &[]).unwrap();
+        assert_eq!(plan.splits, [12, 1], "{policy:?}");
+    }
+}
+
+fn effort() -> Effort {
+    Effort { kind: Kind::Pointwise, macs: 0, sfu: 1, transcendental: 0 }
+}
+
+#[test]
+fn checkers_find_what_is_wrong() {
+    let card = Hardware::card();
+    let space = space(&Form::matmul(64, 256, 256), Dtype::Float16).unwrap();
+    let plan = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
+    let mut wrong = plan.clone();
+    wrong.cores_used += 1;
+    assert!(check(&space, &card, 32, &wrong).is_err());
+    wrong = plan.clone();
+    wrong.span_bytes[1] -= 128;
+    assert!(check(&space, &card, 32, &wrong).is_err());
+    wrong = plan.clone();
+    wrong.latency_us *= 0.5;
+    assert!(check(&space, &card, 32, &wrong).is_err());
+    wrong = plan.clone();
+    wrong.splits = vec![64, 1, 1];
+    assert!(check(&space, &card, 32, &wrong).is_err());
+    assert!(check(&space, &narrow(128), 32, &plan).is_err());
+    assert_eq!(card.count(Key::Span), 256 << 20);
+}
+
+#[test]
+#[ignore = "for people: prints what the policies choose"]
+fn show_choices() {
+    let card = Hardware::card();
+    for form in [
+        Form::matmul(2048, 2048, 2048),
+        Form::matmul(8192, 4096, 32768),
+        Form::matmul(1, 4096, 4096),
+        Form::matmul(128, 12800, 4096),
+        Form::bmm(32, 512, 512, 128),
+        Form::bmm(7, 509, 64 * 11, 4096),
+        Form::Reduction { sizes: vec![512, 4096], reduced: vec![1] },
+        Form::Pointwise { sizes: vec![2, 3, 32, 8, 512, 4096] },
+    ] {
+        let space = space(&form, Dtype::Float16).unwrap();
+        for policy in [Policy::Baseline, Policy::Best] {
+            let start = std::time::Instant::now();
+            let plan = divide(&space, &card, 32, policy, &[]).unwrap();
+            println!("{form:?} {policy:?} {:?}: {plan:?}", start.elapsed());
+        }
+    }
+}
