@@ -83,21 +83,34 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
 
 /// Lists every padding position: for padding that shares places with itself or with elements.
 fn fills_among_elements(dst: &Layout) -> Result<Vec<FillNest>> {
-    let axis = memory_axis(dst)?.unwrap_or(Axis::M);
     let whole = dst.padded();
-    if usize::try_from(whole.size()).map_or(true, |n| n > MAX_STARTS) {
+    let places = whole.size().saturating_mul(whole.tile().copies());
+    if usize::try_from(places).map_or(true, |n| n > MAX_STARTS) {
         let limit = MAX_STARTS as u64;
         return Err(Error::TooLarge { what: "listing the padding", limit });
     }
-    let valid: HashSet<i64> = dst.offsets(axis)?.into_iter().collect();
-    let mut starts: Vec<i64> =
-        whole.offsets(axis)?.into_iter().filter(|p| !valid.contains(p)).collect();
+    let elements: HashSet<i64> = addresses(dst)?.into_iter().collect();
+    let mut starts = addresses(&whole)?;
+    starts.retain(|p| !elements.contains(p));
     starts.sort_unstable();
     starts.dedup();
     if starts.is_empty() {
         return Ok(Vec::new());
     }
     Ok(vec![FillNest { loops: Vec::new(), starts }])
+}
+
+/// Every place of every element.
+fn addresses(layout: &Layout) -> Result<Vec<i64>> {
+    let axis = memory_axis(layout)?.unwrap_or(Axis::M);
+    if layout.tile().copies() == 1 {
+        return layout.offsets(axis);
+    }
+    let mut all = Vec::new();
+    for flat in 0..layout.size() {
+        all.extend(layout.places(flat)?.points().iter().map(|p| p.get(axis)));
+    }
+    Ok(all)
 }
 
 /// The plan of these nests, which must begin at address 0 or above.
