@@ -1,47 +1,90 @@
-//! Cutting one dimension into pieces on which two layouts are both linear.
+//! Cutting a range of indices into pieces on which two layouts are both linear.
 //!
-//! Each side of a move is a mixed-radix function of the index of a dimension: it is linear between
-//! the multiples of its weights, shifted by where its window begins. Both sides together are linear
-//! between the union of these breakpoints. The breakpoints of modulus `W` repeat; a level of the
-//! hierarchy therefore has a period, the least common multiple of its own modulus and the period
-//! below, and whole periods become one loop. Where the tilings nest the period is the modulus, and
-//! a dimension gives one piece plus one per partial tile; where they do not (2x3 against 3x2), one
-//! period is cut at every breakpoint and the loop repeats that.
+//! Each side of a move is piecewise linear in the flat index: it turns where a dimension of its
+//! window ends, and inside a dimension at the multiples of its weights, counted from where the
+//! padded dimension begins. Places of the same distance form a *level*. A range between two places
+//! of one level knows only the smaller levels, and what they do in it repeats after their least
+//! common multiple: whole periods become one loop, the two ends are cut by themselves.
+//!
+//! Where tilings nest the period is the distance, and a level gives one body and a remainder; where
+//! they do not (2x3 against 3x2), one period is cut at every place and the loop repeats that.
 
-/// A part of a dimension: the indices `start + sum c_k * weight_k`, `c_k < count_k`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) start: i64,
-    /// (count, weight), outermost first.
-    pub(crate) loops: Vec<(i64, i64)>,
-}
+use smallvec::SmallVec;
 
-/// Breakpoints at every `t` with `t = phase (mod modulus)`.
+/// Places where a function of the index stops being linear: inside every stretch of `stretch`
+/// indices, those that are `phase` modulo `modulus`, counted from the first index of the stretch.
+///
+/// A dimension of 100 in sticks of 64 turns at 64, 100, 164, 200 and so on: distance 64 in stretches
+/// of 100, and distance 100. Invariant: `0 < modulus <= stretch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Breaks {
     pub(crate) modulus: i64,
+    pub(crate) stretch: i64,
     pub(crate) phase: i64,
 }
 
-/// More pieces of one dimension than this are not listed.
-pub(crate) const MAX_PIECES: usize = 1 << 16;
+impl Breaks {
+    /// Every multiple of a number.
+    pub(crate) fn every(modulus: i64) -> Breaks {
+        Breaks { modulus, stretch: modulus, phase: 0 }
+    }
+}
 
-/// The pieces of `[from, to)`, or `None` where there are more than [`MAX_PIECES`].
-pub(crate) fn cover(from: i64, to: i64, breaks: &[Breaks]) -> Option<Vec<Piece>> {
-    let mut breaks: Vec<Breaks> = breaks.iter().copied().filter(|b| b.modulus > 1).collect();
-    for b in &mut breaks {
-        b.phase = b.phase.rem_euclid(b.modulus);
-    }
+/// All places of one distance, and after how many indices they and all smaller levels repeat.
+#[derive(Debug)]
+struct Level {
+    modulus: i64,
+    period: i64,
+    breaks: SmallVec<[Breaks; 2]>,
+}
+
+/// The loops of a piece as (count, weight), outermost first.
+pub(crate) type Counts = SmallVec<[(i64, i64); 8]>;
+
+/// Gives the pieces of `[0, size)` to `emit`: a start and loops, which stand for the indices
+/// `start + sum c_k * weight_k`, `c_k < count_k`.
+///
+/// **Law**: every index is in one piece; functions that turn only at `breaks` are linear in the
+/// digits `c_k` of a piece. Every stretch of one entry must be the modulus of an entry of its own,
+/// or no smaller than `size`.
+///
+/// False as soon as `emit` says so.
+pub(crate) fn cover(
+    size: i64,
+    breaks: &mut [Breaks],
+    mut emit: impl FnMut(i64, &[(i64, i64)]) -> bool,
+) -> bool {
+    descend(0, size, &levels(breaks), &mut Counts::new(), &mut emit)
+}
+
+/// The levels, smallest distance first.
+fn levels(breaks: &mut [Breaks]) -> SmallVec<[Level; 8]> {
     breaks.sort_unstable();
-    breaks.dedup();
-    let mut levels = Vec::new();
-    let mut period = 1i64;
-    for b in breaks {
-        period = lcm(period, b.modulus);
-        levels.push((b, period));
+    let mut levels: SmallVec<[Level; 8]> = SmallVec::new();
+    for b in breaks.iter().filter(|b| b.modulus > 1) {
+        match levels.last_mut() {
+            Some(l) if l.modulus == b.modulus => {
+                if !l.breaks.contains(b) {
+                    l.breaks.push(*b);
+                }
+            }
+            _ => levels.push(Level {
+                modulus: b.modulus,
+                period: 1,
+                breaks: smallvec::smallvec![*b],
+            }),
+        }
     }
-    let mut pieces = Vec::new();
-    descend(from, to, &levels, &mut pieces).then_some(pieces)
+    for i in 0..levels.len() {
+        // What begins anew with every stretch repeats with the stretch, which is a level itself.
+        let modulus = levels[i].modulus;
+        let inner = levels[..=i].iter().filter(|l| {
+            l.modulus == modulus
+                || l.breaks.iter().any(|b| b.stretch > modulus || b.stretch == b.modulus)
+        });
+        levels[i].period = inner.fold(1, |period, l| lcm(period, l.modulus));
+    }
+    levels
 }
 
 fn lcm(a: i64, b: i64) -> i64 {
@@ -52,90 +95,116 @@ fn lcm(a: i64, b: i64) -> i64 {
     (a / x).saturating_mul(b)
 }
 
-/// Appends the pieces of `[lo, hi)`; false when there are too many.
-fn descend(lo: i64, hi: i64, levels: &[(Breaks, i64)], out: &mut Vec<Piece>) -> bool {
+type Emit<'a> = dyn FnMut(i64, &[(i64, i64)]) -> bool + 'a;
+
+/// The pieces of `[lo, hi)`, which holds no place of a larger level inside, under `outer` loops.
+fn descend(lo: i64, hi: i64, levels: &[Level], outer: &mut Counts, emit: &mut Emit<'_>) -> bool {
     if lo >= hi {
         return true;
     }
-    if out.len() > MAX_PIECES {
-        return false;
-    }
-    let Some(((breaks, period), below)) = levels.split_last() else {
-        out.push(Piece { start: lo, loops: vec![(hi - lo, 1)] });
-        return true;
+    let Some((level, below)) = levels.split_last() else {
+        outer.push((hi - lo, 1));
+        let go_on = emit(lo, outer);
+        outer.pop();
+        return go_on;
     };
-    let step = breaks.modulus;
-    let mut at = lo + (breaks.phase - lo).rem_euclid(step);
-    if at >= hi {
-        return descend(lo, hi, below, out);
-    }
-    if !descend(lo, at, below, out) {
+    // The range lies in one stretch of each entry: its places are one progression here.
+    let phases: SmallVec<[i64; 4]> =
+        level.breaks.iter().map(|b| lo - lo % b.stretch + b.phase).collect();
+    let next = |at: i64| {
+        phases.iter().map(|p| at + (p - at).rem_euclid(level.modulus)).min().unwrap_or(hi).min(hi)
+    };
+    let first = next(lo);
+    if !descend(lo, first, below, outer, emit) {
         return false;
     }
-    let whole = (hi - at) / period;
-    if whole > 0 {
-        let first = out.len();
-        for sub in 0..period / step {
-            if !descend(at + sub * step, at + (sub + 1) * step, below, out) {
+    let mut cut = |from: i64, to: i64, outer: &mut Counts| {
+        let mut at = from;
+        while at < to {
+            let end = next(at + 1).min(to);
+            if !descend(at, end, below, outer, emit) {
                 return false;
             }
+            at = end;
         }
-        if whole > 1 {
-            for piece in &mut out[first..] {
-                piece.loops.insert(0, (whole, *period));
-            }
-        }
-        at += whole * period;
+        true
+    };
+    let whole = (hi - first) / level.period;
+    if whole < 2 {
+        return cut(first, hi, outer);
     }
-    while at < hi {
-        let end = (at + step).min(hi);
-        if !descend(at, end, below, out) {
-            return false;
-        }
-        at = end;
-    }
-    true
+    outer.push((whole, level.period));
+    let go_on = cut(first, first + level.period, outer);
+    outer.pop();
+    go_on && cut(first + whole * level.period, hi, outer)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn indices(p: &Piece) -> Vec<i64> {
-        let mut all = vec![p.start];
-        for (count, weight) in &p.loops {
+    type Piece = (i64, Vec<(i64, i64)>);
+
+    fn pieces(size: i64, breaks: &[Breaks]) -> Vec<Piece> {
+        let mut all = Vec::new();
+        let listed = cover(size, &mut breaks.to_vec(), |start, loops| {
+            all.push((start, loops.to_vec()));
+            true
+        });
+        assert!(listed);
+        all
+    }
+
+    fn indices((start, loops): &Piece) -> Vec<i64> {
+        let mut all = vec![*start];
+        for (count, weight) in loops {
             all = all.iter().flat_map(|i| (0..*count).map(move |c| i + c * weight)).collect();
         }
         all
     }
 
-    #[test]
-    fn pieces_cover_once_and_never_straddle_a_break() {
-        let breaks = |list: &[(i64, i64)]| -> Vec<Breaks> {
-            list.iter()
-                .map(|(modulus, phase)| Breaks { modulus: *modulus, phase: *phase })
-                .collect()
+    fn breaks(list: &[(i64, i64, i64)]) -> Vec<Breaks> {
+        let one = |(modulus, stretch, phase): &(i64, i64, i64)| Breaks {
+            modulus: *modulus,
+            stretch: *stretch,
+            phase: *phase,
         };
+        list.iter().map(one).collect()
+    }
+
+    #[test]
+    fn pieces_cover_once_and_repeat_what_the_breaks_do() {
         for list in [
-            vec![(4, 0), (8, 0)],
-            vec![(2, 0), (3, 0)],
-            vec![(4, 1), (8, 3)],
-            vec![(6, 5), (4, 0), (24, 7)],
-            vec![(5, 2), (7, 3)],
+            vec![(4, 4, 0), (8, 8, 0)],
+            vec![(2, 2, 0), (3, 3, 0)],
+            vec![(4, 4, 1), (8, 8, 3)],
+            vec![(6, 6, 5), (4, 4, 0), (24, 24, 7)],
+            vec![(5, 5, 2), (7, 7, 3)],
+            vec![(6, 10, 0), (10, 10, 0)],
+            vec![(6, 10, 0), (10, 10, 0), (4, 25, 3), (25, 25, 0)],
+            vec![(2, 6, 1), (6, 6, 0), (3, 12, 1), (4, 12, 1), (12, 12, 0)],
             vec![],
         ] {
-            let b = breaks(&list);
-            for (from, to) in [(0, 24), (3, 50), (0, 0), (7, 8), (1, 200)] {
-                let pieces = cover(from, to, &b).expect("few pieces");
+            let list = breaks(&list);
+            let is_break = |t: i64| {
+                let at = |b: &Breaks| (t % b.stretch - b.phase).rem_euclid(b.modulus) == 0;
+                // A stretch that begins is a place of its own entry, not of the smaller one.
+                list.iter().any(|b| at(b) && (t % b.stretch != 0 || b.stretch == b.modulus))
+            };
+            for size in [0, 1, 24, 50, 100, 200, 301] {
+                let pieces = pieces(size, &list);
                 let mut seen: Vec<i64> = pieces.iter().flat_map(indices).collect();
                 seen.sort_unstable();
-                assert_eq!(seen, (from..to).collect::<Vec<_>>(), "{list:?} [{from}, {to})");
-                for p in &pieces {
-                    // The innermost run holds no break inside.
-                    let (run, weight) = *p.loops.last().expect("one loop at least");
-                    assert_eq!(weight, 1);
-                    for t in p.start + 1..p.start + run {
-                        assert!(b.iter().all(|b| (t - b.phase).rem_euclid(b.modulus) != 0));
+                assert_eq!(seen, (0..size).collect::<Vec<_>>(), "{list:?} [0, {size})");
+                for (start, loops) in &pieces {
+                    let ((run, weight), outer) = loops.split_last().expect("one loop at least");
+                    assert_eq!(*weight, 1);
+                    assert!((start + 1..start + run).all(|t| !is_break(t)), "{list:?}");
+                    // Two steps of a loop pass over the same breaks.
+                    for (count, weight) in outer {
+                        for t in start + 1..=start + (count - 2) * weight {
+                            assert_eq!(is_break(t), is_break(t + weight), "{list:?} {t} {weight}");
+                        }
                     }
                 }
             }
@@ -144,8 +213,11 @@ mod tests {
 
     #[test]
     fn nesting_tilings_give_few_pieces() {
-        let b = [Breaks { modulus: 64, phase: 0 }, Breaks { modulus: 8, phase: 0 }];
-        assert_eq!(cover(0, 4096, &b).expect("few").len(), 1);
-        assert_eq!(cover(0, 4097, &b).expect("few").len(), 2);
+        let sticks = breaks(&[(64, 64, 0), (8, 8, 0)]);
+        assert_eq!(pieces(4096, &sticks).len(), 1);
+        assert_eq!(pieces(4097, &sticks).len(), 2);
+        // 1000 rows of 100, in sticks of 64 and of 32.
+        let ragged = breaks(&[(64, 100, 0), (100, 100, 0), (32, 100, 0)]);
+        assert_eq!(pieces(100_000, &ragged).len(), 3);
     }
 }

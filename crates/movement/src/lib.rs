@@ -52,6 +52,7 @@
 
 mod between;
 mod buffer;
+mod builder;
 mod cache;
 mod checked;
 mod clip;
@@ -65,6 +66,7 @@ mod padding;
 mod plan;
 pub mod reference;
 mod side;
+mod tabulate;
 
 pub use between::Fill;
 pub use buffer::Buffer;

@@ -1,32 +1,89 @@
-//! One side of a move, dimension by dimension.
+//! One side of a move: the address of an element as a function of its flat index.
 
 use crate::cover::Breaks;
+use smallvec::SmallVec;
 use zellige_layout::{Axis, Error, Extent, Iter, Layout, Result, Swizzle};
 
-/// A mixed-radix function of the index of one dimension: the address it contributes.
+/// A layout that lands on one memory, before its swizzle.
+///
+/// The index is split over the valid extents, moved into the padded ones and flattened; the padded
+/// index is split over the digits, each of which adds its steps to the address.
 #[derive(Debug, Clone)]
-pub(crate) struct Dim {
-    /// (extent, stride), innermost first, adjacent ones fused.
-    digits: Vec<(i64, i64)>,
-    /// Where the valid elements begin in the padded dimension.
-    begin: i64,
+pub(crate) struct Side {
+    /// Fastest first. A dimension without padding is part of the next slower one, and one with a
+    /// single valid index of the next faster one.
+    window: SmallVec<[Extent; 4]>,
+    /// (extent, stride), fastest first, adjacent ones fused.
+    digits: SmallVec<[(i64, i64); 8]>,
+    pub(crate) swizzle: Option<Swizzle>,
+    /// The constant address.
+    pub(crate) offset: i64,
+    /// Replicas as (extent, stride).
+    pub(crate) replica: SmallVec<[(i64, i64); 2]>,
 }
 
-impl Dim {
-    fn new(iters: &[Iter], begin: i64) -> Dim {
-        let mut digits: Vec<(i64, i64)> = Vec::with_capacity(iters.len());
-        for it in iters.iter().rev().filter(|it| it.extent != 1) {
+impl Side {
+    /// The side of a layout that is not empty.
+    pub(crate) fn new(layout: &Layout) -> Result<Side> {
+        match layout.window() {
+            Some(window) => Side::within(layout, window.dims()),
+            None => Side::within(layout, &[Extent::full(layout.size())]),
+        }
+    }
+
+    /// The elements of a box, not empty, in the padded domain of a layout.
+    pub(crate) fn within(layout: &Layout, valid: &[Extent]) -> Result<Side> {
+        let axis = memory_axis(layout)?;
+        let mut window: SmallVec<[Extent; 4]> = SmallVec::new();
+        for outer in valid.iter().rev() {
+            match window.last_mut() {
+                Some(inner) if inner.valid == inner.padded || outer.valid == 1 => {
+                    *inner = Extent {
+                        begin: outer.begin * inner.padded + inner.begin,
+                        valid: outer.valid * inner.valid,
+                        padded: outer.padded * inner.padded,
+                    };
+                }
+                _ => window.push(*outer),
+            }
+        }
+        let tile = layout.tile();
+        let mut digits: SmallVec<[(i64, i64); 8]> = SmallVec::new();
+        for it in tile.shard().iter().rev().filter(|it| it.extent != 1) {
             match digits.last_mut() {
                 Some((e, s)) if e.checked_mul(*s) == Some(it.stride) => *e *= it.extent,
                 _ => digits.push((it.extent, it.stride)),
             }
         }
-        Dim { digits, begin }
+        let moving = |it: &&Iter| it.extent > 1 && it.stride != 0;
+        let replica = tile.replica().iter().filter(moving).map(|it| (it.extent, it.stride));
+        Ok(Side {
+            window,
+            digits,
+            swizzle: layout.swizzle().filter(|s| !s.is_identity()),
+            offset: axis.map_or(0, |a| tile.offset_on(a)),
+            replica: replica.collect(),
+        })
     }
 
-    /// The address of an index, counted from the first valid one.
+    /// How many elements it has.
+    pub(crate) fn size(&self) -> i64 {
+        self.window.iter().map(|d| d.valid).product()
+    }
+
+    fn to_padded(&self, index: i64) -> i64 {
+        let (mut rest, mut weight, mut padded) = (index, 1, 0);
+        for d in &self.window {
+            padded += (rest % d.valid + d.begin) * weight;
+            rest /= d.valid;
+            weight *= d.padded;
+        }
+        padded
+    }
+
+    /// The address of an index, without the constant.
     pub(crate) fn value(&self, index: i64) -> i64 {
-        let mut rest = index + self.begin;
+        let mut rest = self.to_padded(index);
         let mut address = 0;
         for (i, (extent, stride)) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
@@ -36,78 +93,121 @@ impl Dim {
         address
     }
 
-    /// Where it stops being linear, and where a swizzle of its addresses does.
-    pub(crate) fn breaks(&self, swizzle: Option<Swizzle>, out: &mut Vec<Breaks>) {
-        let mut weight = 1i64;
-        for (i, (extent, stride)) in self.digits.iter().enumerate() {
-            let phase = |modulus: i64| Breaks { modulus, phase: (-self.begin).rem_euclid(modulus) };
-            if let Some(sw) = swizzle {
-                // The low bits stay, the middle bits move, the high bits stay.
-                for unit in [1i64 << sw.per_element(), 1i64 << sw.bits()] {
-                    let stride = stride.abs();
-                    if stride > 0 && stride < unit && unit % stride == 0 && unit / stride < *extent
-                    {
-                        out.push(phase(weight * (unit / stride)));
-                    }
+    /// Appends where it stops being linear, and where its swizzle does.
+    ///
+    /// False where a padded dimension ends inside a digit, or a digit inside a padded dimension that
+    /// goes on: then its places are no progressions.
+    pub(crate) fn breaks(&self, out: &mut Vec<Breaks>) -> bool {
+        let mut digits = self.digits.iter();
+        // The first boundary of digits that is not behind us, in padded indices.
+        let mut boundary = 1i64;
+        let mut digit = digits.next();
+        let (mut weight, mut padded_weight) = (1i64, 1i64);
+        for (d, dim) in self.window.iter().enumerate() {
+            let outermost = d + 1 == self.window.len();
+            let end = padded_weight.saturating_mul(dim.padded);
+            let inner = Inner { weight, padded_weight, dim };
+            while let Some((extent, stride)) = digit {
+                let next = boundary.saturating_mul(*extent);
+                if let Some(swizzle) = self.swizzle {
+                    inner.swizzled(boundary, *extent, *stride, swizzle, out);
                 }
+                if next > end {
+                    break;
+                }
+                if next % padded_weight != 0 || !outermost && end % next != 0 {
+                    return false;
+                }
+                if next < end {
+                    inner.push(next, out);
+                }
+                (boundary, digit) = (next, digits.next());
             }
-            weight = weight.saturating_mul(*extent);
-            if i + 1 < self.digits.len() {
-                out.push(phase(weight));
+            weight *= dim.valid;
+            padded_weight = end;
+            // A digit that goes on behind this dimension must hold it whole.
+            if digit.is_some() && end % boundary != 0 {
+                return false;
+            }
+            if dim.valid > 1 {
+                out.push(Breaks::every(weight));
             }
         }
+        true
+    }
+
+    /// How many elements from an index on, itself included, lie evenly spaced, also after the
+    /// swizzle: as far as its fastest dimension and digit go.
+    pub(crate) fn run(&self, index: i64) -> i64 {
+        let Some(fastest) = self.window.iter().position(|d| d.valid > 1) else { return 1 };
+        let dim = &self.window[fastest];
+        let mut step: i64 = self.window[..fastest].iter().map(|d| d.padded).product();
+        let mut count = dim.valid - index % dim.valid;
+        let mut rest = self.to_padded(index);
+        for (i, (extent, stride)) in self.digits.iter().enumerate() {
+            let last = i + 1 == self.digits.len();
+            if !last && step % extent == 0 {
+                (step, rest) = (step / extent, rest / extent);
+                continue;
+            }
+            if !last {
+                count = count.min((extent - rest % extent - 1) / step + 1);
+            }
+            let by = stride.saturating_mul(step);
+            if let Some(unit) = self.swizzle.map(|sw| 1i64 << sw.per_element())
+                && by != 0
+            {
+                let low = (self.offset + self.value(index)).rem_euclid(unit);
+                let room = if by > 0 { unit - 1 - low } else { low };
+                count = count.min(room / by.abs() + 1);
+            }
+            break;
+        }
+        count
     }
 }
 
-/// A layout that lands on one memory, split over the dimensions of the move.
-#[derive(Debug, Clone)]
-pub(crate) struct Side {
-    pub(crate) dims: Vec<Dim>,
-    pub(crate) swizzle: Option<Swizzle>,
-    /// The constant address.
-    pub(crate) offset: i64,
-    /// Replicas as (extent, stride).
-    pub(crate) replica: Vec<(i64, i64)>,
+/// A dimension of a window, the weights of one step in it, and the breaks inside.
+struct Inner<'a> {
+    weight: i64,
+    padded_weight: i64,
+    dim: &'a Extent,
 }
 
-impl Side {
-    /// Splits a layout over valid extents; `None` where its iters do not follow them.
-    pub(crate) fn new(layout: &Layout, shape: &[i64]) -> Result<Option<Side>> {
-        let axis = memory_axis(layout)?;
-        let dims = match layout.window() {
-            Some(w) => w.dims().to_vec(),
-            None => shape.iter().map(|e| Extent::full(*e)).collect(),
-        };
-        if dims.iter().map(|d| d.valid).ne(shape.iter().copied()) {
-            return Ok(None);
+impl Inner<'_> {
+    /// The multiples of a padded index that one step divides.
+    fn push(&self, multiples: i64, out: &mut Vec<Breaks>) {
+        let Extent { begin, valid, .. } = *self.dim;
+        let unit = multiples / self.padded_weight;
+        if unit <= 1 || begin / unit == (begin + valid - 1) / unit {
+            return;
         }
-        let tile = layout.tile();
-        let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
-        let split = if padded.len() == 1 {
-            vec![Dim::new(tile.shard(), dims[0].begin)]
-        } else {
-            match tile.group(&padded) {
-                Ok((grouped, seps)) => seps
-                    .windows(2)
-                    .zip(&dims)
-                    .map(|(w, d)| Dim::new(&grouped.shard()[w[0]..w[1]], d.begin))
-                    .collect(),
-                Err(Error::NotGroupable { .. }) => return Ok(None),
-                Err(e) => return Err(e),
+        let stretch = self.weight * valid;
+        let phase = (-begin).rem_euclid(unit) * self.weight;
+        // Longer than the dimension: each holds one multiple.
+        let modulus = if unit < valid { unit * self.weight } else { stretch };
+        out.push(Breaks { modulus, stretch, phase });
+    }
+
+    /// Where a swizzle acts along a digit: its low bits stay, its middle bits move, its high bits
+    /// stay. Only a hint, as loops that a swizzle bends are tabulated.
+    fn swizzled(
+        &self,
+        padded_weight: i64,
+        extent: i64,
+        stride: i64,
+        swizzle: Swizzle,
+        out: &mut Vec<Breaks>,
+    ) {
+        let stride = stride.abs();
+        for unit in [1i64 << swizzle.per_element(), 1i64 << swizzle.bits()] {
+            if stride > 0 && stride < unit && unit % stride == 0 && unit / stride < extent {
+                let multiples = padded_weight.saturating_mul(unit / stride);
+                if multiples % self.padded_weight == 0 {
+                    self.push(multiples, out);
+                }
             }
-        };
-        let moving = |it: &&Iter| it.extent > 1 && it.stride != 0;
-        Ok(Some(Side {
-            dims: split,
-            swizzle: layout.swizzle().filter(|s| !s.is_identity()),
-            offset: axis.map_or(0, |a| tile.offset_on(a)),
-            replica: tile
-                .replica()
-                .iter()
-                .filter(moving)
-                .map(|it| (it.extent, it.stride))
-                .collect(),
-        }))
+        }
     }
 }
 

@@ -2,78 +2,10 @@
 
 mod common;
 
-use common::{injective, windowed};
+use common::{check, config, injective, windowed};
 use proptest::prelude::*;
-use zellige_layout::{Axis, Iter, Layout, StickLayout, Strided, TileLayout};
-use zellige_movement::{Fill, Plan, reference};
-
-/// Runs a plan and the reference side by side on fresh buffers.
-fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
-    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
-        Ok(p) => p,
-        Err(e) if e.kind() == "aliased" => {
-            prop_assert!(!dst.is_injective().expect("small"), "{e}");
-            return Ok(());
-        }
-        Err(e) if e.kind() == "bad_parameter" => return Ok(()),
-        Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
-    };
-    let len = |l: &Layout| {
-        usize::try_from(l.padded().span(Axis::M).expect("small").max(0)).expect("small")
-    };
-    let mut from: Vec<u32> = (0..len(src)).map(|i| u32::try_from(i).expect("small") + 1).collect();
-    if src.tile().copies() > 1 {
-        // Every replica of an element holds the same value; which one is read does not matter.
-        for i in 0..src.size() {
-            for p in src.places(i).expect("inside").points() {
-                from[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
-                    u32::try_from(i).expect("small");
-            }
-        }
-    }
-    let (mut got, mut want) = (vec![0u32; len(dst)], vec![0u32; len(dst)]);
-    reference::move_elements(src, dst, &from, &mut want, Some(9_999_999)).expect("small");
-    reference::run_plan(&plan, &from, &mut got, Some(9_999_999));
-    prop_assert_eq!(&got, &want, "{:?} -> {:?}\n{}", src, dst, plan);
-    // Slab by slab gives the same.
-    for slab in [1usize, 7, 64] {
-        let mut parts = vec![0u32; len(dst)];
-        for (k, part) in parts.chunks_mut(slab).enumerate() {
-            let low = i64::try_from(k * slab).expect("small");
-            let clip = plan.clip(low, low + i64::try_from(part.len()).expect("small"));
-            prop_assert!(clip.dst_len() <= i64::try_from(part.len()).expect("small"), "{}", clip);
-            reference::run_plan(&clip, &from, part, Some(9_999_999));
-        }
-        prop_assert_eq!(&parts, &want, "slabs of {}: {:?} -> {:?}", slab, src, dst);
-    }
-    for most in [1, 5, 40] {
-        let mut parts = vec![0u32; len(dst)];
-        for part in plan.split_source(most) {
-            let (low, high) = part.src_window();
-            prop_assert!(high - low <= most || part.nests().iter().all(|n| n.loops.is_empty()));
-            let low_at = usize::try_from(low).expect("0 or more");
-            reference::run_plan(
-                &part.with_source_at(low).expect("it reads from there on"),
-                &from[low_at..],
-                &mut parts,
-                Some(9_999_999),
-            );
-        }
-        prop_assert_eq!(&parts, &want, "source parts of {}: {:?} -> {:?}", most, src, dst);
-    }
-    prop_assert!(plan.src_len() <= i64::try_from(from.len()).expect("small"));
-    prop_assert!(plan.dst_len() <= i64::try_from(got.len()).expect("small"));
-    Ok(())
-}
-
-fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
-    ProptestConfig {
-        cases: asked.unwrap_or(3000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
+use zellige_layout::{Iter, Layout, StickLayout, Strided, TileLayout};
+use zellige_movement::{Fill, Plan};
 
 proptest! {
     #![proptest_config(config())]

@@ -1,5 +1,11 @@
 //! Random layouts, and buffers between guard pages.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses a part")]
+
+mod against;
+mod sticks;
+
+pub use against::{check, config};
+pub use sticks::{Random, padded_dims, side};
 
 use zellige_layout::{Axis, Extent, Iter, Layout, Swizzle, TileLayout, Window};
 

@@ -1,0 +1,118 @@
+//! Collecting the nests of a plan, piece by piece.
+
+use crate::cover::cover;
+use crate::plan::{Loop, Nest};
+use crate::side::Side;
+use crate::tabulate::tabulate;
+use std::collections::HashMap;
+use zellige_layout::{Error, Result};
+
+/// Starts listed before a move is refused as too irregular.
+pub(crate) const MAX_STARTS: usize = 1 << 22;
+
+/// The nests that copy every element of `src` to its places in `dst`; without a source the places
+/// alone, as nests that read nothing.
+///
+/// Both sides are not empty and of one size.
+pub(crate) fn nests(src: Option<&Side>, dst: &Side) -> Result<Builder> {
+    let mut builder = Builder::default();
+    let mut breaks = Vec::with_capacity(16);
+    let regular = src.is_none_or(|s| s.breaks(&mut breaks)) && dst.breaks(&mut breaks);
+    if regular
+        && cover(dst.size(), &mut breaks, |start, counts| builder.piece(src, dst, start, counts))
+    {
+        return Ok(builder);
+    }
+    // The last resort: evenly spaced elements, as far as they are that on both sides.
+    builder = Builder::default();
+    let mut at = 0;
+    while at < dst.size() {
+        let run = src.map_or(i64::MAX, |s| s.run(at)).min(dst.run(at));
+        if !builder.piece(src, dst, at, &[(run, 1)]) {
+            let limit = MAX_STARTS as u64;
+            return Err(Error::TooLarge { what: "a move of scattered elements", limit });
+        }
+        at += run;
+    }
+    Ok(builder)
+}
+
+/// Nests with equal loops share one table of starts.
+#[derive(Default)]
+pub(crate) struct Builder {
+    nests: Vec<Nest>,
+    /// Where the nest with these loops is, past the first [`FEW`].
+    index: HashMap<Vec<Loop>, usize>,
+    starts: usize,
+}
+
+/// Nests that are looked through one by one; most plans have no more.
+const FEW: usize = 8;
+
+impl Builder {
+    /// Adds a piece of the index; false where the starts become too many.
+    fn piece(&mut self, src: Option<&Side>, dst: &Side, start: i64, counts: &[(i64, i64)]) -> bool {
+        let from = |at: i64| src.map_or(0, |s| s.value(at));
+        let (a, b) = (from(start), dst.value(start));
+        let mut loops = Vec::with_capacity(counts.len() + dst.replica.len());
+        for (range, weight) in counts.iter().filter(|(count, _)| *count > 1) {
+            let next = start + weight;
+            loops.push(Loop { range: *range, src: from(next) - a, dst: dst.value(next) - b });
+        }
+        let copy = |(range, stride): &(i64, i64)| Loop { range: *range, src: 0, dst: *stride };
+        loops.extend(dst.replica.iter().map(copy));
+        let (a, b) = (src.map_or(0, |s| s.offset + a), dst.offset + b);
+        match tabulate(loops, a, b, src.and_then(|s| s.swizzle), dst.swizzle) {
+            Some((loops, starts)) => self.push(tidy(loops), &starts),
+            None => false,
+        }
+    }
+
+    /// Adds a nest, or its starts to the nest with the same loops; false where they are too many.
+    pub(crate) fn push(&mut self, loops: Vec<Loop>, starts: &[(i64, i64)]) -> bool {
+        self.starts += starts.len();
+        if self.starts > MAX_STARTS {
+            return false;
+        }
+        let few = &self.nests[..self.nests.len().min(FEW)];
+        let found = few.iter().position(|n| n.loops == loops);
+        match found.or_else(|| self.index.get(&loops).copied()) {
+            Some(k) => self.nests[k].starts.extend_from_slice(starts),
+            None => {
+                if self.nests.len() >= FEW {
+                    self.index.insert(loops.clone(), self.nests.len());
+                }
+                self.nests.push(Nest { loops, starts: starts.to_vec() });
+            }
+        }
+        true
+    }
+
+    /// The nests, in the order of the index.
+    pub(crate) fn finish(self) -> Vec<Nest> {
+        self.nests
+    }
+}
+
+/// Drops unit loops, sorts by falling destination stride, fuses loops that continue one another.
+fn tidy(mut loops: Vec<Loop>) -> Vec<Loop> {
+    loops.retain(|l| l.range != 1);
+    loops.sort_by_key(|l| std::cmp::Reverse((l.dst.abs(), l.src.abs())));
+    let mut kept = 0;
+    for i in 0..loops.len() {
+        let inner = loops[i];
+        match loops[..kept].last_mut() {
+            Some(outer)
+                if outer.src == inner.range * inner.src && outer.dst == inner.range * inner.dst =>
+            {
+                *outer = Loop { range: outer.range * inner.range, ..inner };
+            }
+            _ => {
+                loops[kept] = inner;
+                kept += 1;
+            }
+        }
+    }
+    loops.truncate(kept);
+    loops
+}

@@ -1,0 +1,70 @@
+//! Loops under a swizzle: those that it leaves linear stay, the others become a table of starts.
+
+use crate::builder::MAX_STARTS;
+use crate::plan::Loop;
+use smallvec::SmallVec;
+use zellige_layout::Swizzle;
+
+/// Source and destination addresses; one pair where there is no swizzle.
+pub(crate) type Starts = SmallVec<[(i64, i64); 1]>;
+
+/// Turns loops that a swizzle does not leave linear into a table of starts.
+///
+/// `a` and `b` are the addresses before the swizzle. A loop stays where the stride on a swizzled
+/// side is a multiple of the period of the swizzle, or where it moves only the low bits that the
+/// swizzle leaves alone and never carries out of them. `None` where the table would be too large.
+pub(crate) fn tabulate(
+    loops: Vec<Loop>,
+    a: i64,
+    b: i64,
+    src: Option<Swizzle>,
+    dst: Option<Swizzle>,
+) -> Option<(Vec<Loop>, Starts)> {
+    if src.is_none() && dst.is_none() {
+        return Some((loops, Starts::from_slice(&[(a, b)])));
+    }
+    let free =
+        |sw: Option<Swizzle>, stride: i64| sw.is_none_or(|sw| stride % (1 << sw.bits()) == 0);
+    let low = |sw: Option<Swizzle>, stride: i64| {
+        sw.is_none_or(|sw| {
+            stride % (1 << sw.bits()) == 0 || (stride > 0 && stride < 1 << sw.per_element())
+        })
+    };
+    let (mut kept, mut listed): (Vec<Loop>, Vec<Loop>) = (Vec::new(), Vec::new());
+    for l in loops {
+        if low(src, l.src) && low(dst, l.dst) { kept.push(l) } else { listed.push(l) }
+    }
+    // The low bits of every start must leave room for what the kept loops add to them.
+    let fits = |sw: Option<Swizzle>, at: i64, stride: fn(&Loop) -> i64| {
+        let Some(sw) = sw else { return true };
+        let unit = 1i64 << sw.per_element();
+        let reach: i64 = kept
+            .iter()
+            .filter(|l| !free(Some(sw), stride(l)))
+            .map(|l| (l.range - 1) * stride(l))
+            .sum();
+        at % unit + reach < unit && listed.iter().all(|l| stride(l) % unit == 0)
+    };
+    if !(fits(src, a, |l| l.src) && fits(dst, b, |l| l.dst)) {
+        let all = std::mem::take(&mut kept);
+        for l in all {
+            if free(src, l.src) && free(dst, l.dst) { kept.push(l) } else { listed.push(l) }
+        }
+    }
+    let count = listed.iter().try_fold(1i64, |n, l| n.checked_mul(l.range))?;
+    if usize::try_from(count).map_or(true, |n| n > MAX_STARTS) {
+        return None;
+    }
+    let mut starts = Starts::from_slice(&[(a, b)]);
+    for l in &listed {
+        starts = starts
+            .iter()
+            .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
+            .collect();
+    }
+    let moved = |sw: Option<Swizzle>, at: i64| sw.map_or(at, |sw| sw.apply(at));
+    for (a, b) in &mut starts {
+        (*a, *b) = (moved(src, *a), moved(dst, *b));
+    }
+    Some((kept, starts))
+}
