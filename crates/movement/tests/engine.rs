@@ -148,6 +148,17 @@ fn repeats_of_every_width() {
     }
 }
 
+/// Rows that the source holds backwards, shorter and longer than a register.
+#[test]
+fn backwards_of_every_width() {
+    for columns in [1i64, 2, 3, 5, 15, 16, 17, 40] {
+        let size = [6i64, columns];
+        let src = TileLayout::strided(&size, &[columns + 2, -1], columns - 1).expect("small");
+        let dst = TileLayout::strided(&size, &[columns + 1, 1], 2).expect("small");
+        check_all_widths(&src.into(), &dst.into(), &size).expect("equal");
+    }
+}
+
 /// Streamed transposes of every width: rows of whole lines, of broken lines, and batches of near rows.
 #[test]
 fn large_transposes_of_every_width() {

@@ -3,6 +3,7 @@
 use super::cell;
 use super::elements::{self, Elements};
 use super::repeat::{self, Repeat};
+use super::reverse::{self, Reverse};
 use super::rows::{self, Rows, Table};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
@@ -53,9 +54,12 @@ enum Kernel {
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
     Table { run: Stores<Table>, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
-    Transpose { run: Stores<Transpose> },
+    /// A `far` one reads more than the caches hold.
+    Transpose { run: Stores<Transpose>, far: bool },
     /// Rows of one element each.
     Splat { run: Splat, bytes: usize },
+    /// Rows that the source holds backwards.
+    Reverse { run: Reverse, count: usize },
     /// A stretch and its copies.
     Repeat(Box<Repeat>),
     /// Single elements.
@@ -105,6 +109,8 @@ const CHUNK: usize = 1 << 16;
 const TILE_SRC: usize = 1 << 16;
 /// Bytes of destination that a tile of rows writes in one stretch, at most.
 const TILE_DST: usize = 1 << 13;
+/// Steps below which a loop costs more than what is inside it, where that is a short row.
+const FEW: isize = 8;
 /// Runs of at least this many elements are converted where they lie.
 const LONG_RUN: usize = 16;
 /// Adjacent bytes that a tile of a transpose writes, at most.
@@ -122,7 +128,7 @@ const TILE_ROW: usize = 1 << 12;
 /// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
 const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
-const SQUARE: (isize, isize) = (16, 64);
+const SQUARE: (isize, isize) = (16, 32);
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -243,6 +249,11 @@ impl Job {
             let kernel = Kernel::Splat { run: splat::select(bytes, long), bytes: long };
             return Job { kernel, ..Job::rows(loops, starts, long, false) };
         }
+        if let Some(i) = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1) {
+            let count = loops.remove(i).n.unsigned_abs();
+            let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
+            return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };
+        }
         let along = |f: fn(&Axis) -> isize| {
             let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == e && l.n > 1);
             fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
@@ -256,6 +267,7 @@ impl Job {
             let most = if crowded { (BURST / bytes).min(CROWDED_ROWS) } else { BURST / bytes };
             let rows = whole_lines(even(x.n, most.cast_signed()), e);
             let row = (TILE_BYTES / rows.unsigned_abs()).min(TILE_ROW).cast_signed();
+            let (run, far) = (Stores::new(|s| transpose::select(bytes, s)), stream);
             // A tile writes at most a burst of every row.
             let burst = (x.n.min(rows) * e).unsigned_abs();
             let steps = [x.n * e, y.dst].into_iter().chain(outer.iter().map(|l| l.dst));
@@ -264,7 +276,7 @@ impl Job {
                 known => known,
             };
             return Job {
-                kernel: Kernel::Transpose { run: Stores::new(|s| transpose::select(bytes, s)) },
+                kernel: Kernel::Transpose { run, far },
                 stream,
                 tile: (rows, whole_lines(even(y.n, row / e), e)),
                 x,
@@ -330,7 +342,12 @@ impl Job {
         // Long stretches where the source is adjacent, as far as a page of them helps; fewer rows of
         // the destination, which streamed stores complete line by line anyway.
         let side = |most: usize| (most / bytes.max(1)).max(1).cast_signed();
-        let tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
+        let mut tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
+        // In the caches the order matters little, and the longer loop is better inside.
+        if !stream && y.n < FEW && x.n > y.n {
+            (x, y) = (y, x);
+            tile = (tile.1, tile.0);
+        }
         let job = Job { kernel, stream: Stream::Never, tile, x, y, outer: loops, starts };
         Job { stream: job.streams(stream, bytes), ..job }
     }
@@ -480,8 +497,20 @@ impl Job {
                 Kernel::Splat { run, bytes } => {
                     run(src.offset(a), dst.offset(b), *bytes, x_part, y_part);
                 }
+                Kernel::Reverse { run, count } => {
+                    run(src.offset(a), dst.offset(b), *count, x_part, y_part);
+                }
                 Kernel::Repeat(repeat) => repeat.run(src.offset(a), dst.offset(b)),
-                Kernel::Transpose { run } => {
+                Kernel::Transpose { run, far } => {
+                    if *far && !stream {
+                        // Streamed tiles ask for the next one themselves.
+                        let bytes = (y_part.n * y.src).unsigned_abs();
+                        for row in (0..x_part.n).map(|k| next.wrapping_offset(k * x.src)) {
+                            for at in (0..bytes).step_by(LINE) {
+                                cell::prefetch(row.wrapping_add(at));
+                            }
+                        }
+                    }
                     let tile = Tile {
                         next,
                         scratch,

@@ -9,6 +9,7 @@ mod cell;
 mod elements;
 mod job;
 mod repeat;
+mod reverse;
 mod rows;
 mod short;
 mod splat;

@@ -47,7 +47,7 @@ pub(super) fn split(loops: &[Axis], width: usize) -> Option<Split> {
         let plain = inner.iter().all(|l| l.src == l.dst) && inner.len() < 2;
         let short = bytes < SHORT_RUN && over.dst == bytes.cast_signed();
         let good = !inner.is_empty() && bytes <= MOST && (!plain || short);
-        good.then(|| Split { over: *over, inner, outer, bytes })
+        good.then_some(Split { over: *over, inner, outer, bytes })
     });
     fits.max_by_key(|s| s.over.dst)
 }

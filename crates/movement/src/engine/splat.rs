@@ -9,6 +9,9 @@ pub(super) type Splat = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x:
 /// Rows shorter than this are left to other kernels.
 pub(super) const LEAST: usize = 16;
 
+/// Rows of at least this many bytes are written from line to line.
+const LONG: usize = 256;
+
 /// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`LEAST`].
 pub(super) fn select(width: usize, bytes: usize) -> Splat {
     macro_rules! widths {
@@ -54,7 +57,13 @@ unsafe fn body<L: Lane, const E: usize>(
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
                 let value = L::splat(s.cast::<[u8; E]>().read_unaligned());
+                // Stores that straddle lines cost twice; long rows have one at the front, at most.
+                let skip = d.addr().wrapping_neg() % L::BYTES;
                 let mut at = 0;
+                if bytes >= LONG && skip.is_multiple_of(E) {
+                    value.store(d);
+                    at = skip;
+                }
                 while at + L::BYTES < bytes {
                     value.store(d.add(at));
                     at += L::BYTES;
