@@ -8,7 +8,7 @@ use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_float::{Converter, Format};
 use zellige_layout::{Layout, TileLayout};
-use zellige_movement::{Fill, Mover, Plan, reference};
+use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
 
 /// Pairs of every combination of widths, with floats and integers.
 const PAIRS: [(Format, Format); 12] = [
@@ -63,8 +63,11 @@ fn check(
     reference::move_elements(src, dst, &cells, &mut want, Some(Some(fill))).expect("small");
     let want: Vec<u64> = want.into_iter().map(|v| v.unwrap_or(stale)).collect();
     let (input, want) = (narrow(&values, from.size()), narrow(&want, to.size()));
-    let mover = Mover::converting(&plan, from, to).expect("a pair");
-    for (at_end, threads) in threads.iter().flat_map(|t| [(true, *t), (false, *t)]) {
+    let runs = threads.iter().flat_map(|t| [(true, *t), (false, *t)]);
+    let runs = runs.flat_map(|(at_end, t)| [(at_end, t, false), (at_end, t, true)]);
+    for (at_end, threads, around) in runs {
+        let formats = Dtypes::Formats { from, to };
+        let mover = Mover::with_stores(&plan, formats, Some(around)).expect("a pair");
         let (mut s, mut d) = (Guarded::new(input.len(), at_end), Guarded::new(want.len(), at_end));
         s.bytes().copy_from_slice(&input);
         d.bytes().copy_from_slice(&narrow(&vec![stale; elements(dst)], to.size()));
@@ -137,7 +140,8 @@ fn large_transposes_stream_and_share_threads() {
             let mut want = vec![0u8; elements(dst) * to.size()];
             let converter = Converter::new(from, to);
             converter.convert(&moved, &mut want, elements(dst)).expect("long enough");
-            let mover = Mover::converting(&plan, from, to).expect("a pair");
+            let formats = Dtypes::Formats { from, to };
+            let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
             for threads in [1, 2, 3] {
                 let mut got = Guarded::new(want.len(), true);
                 mover.run(&input, got.bytes(), None, threads).expect("long enough");

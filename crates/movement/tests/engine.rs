@@ -38,8 +38,10 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
         unsafe { std::slice::from_raw_parts(v.as_ptr().cast::<u8>(), std::mem::size_of_val(v)) }
             .to_vec()
     };
-    let mover = Mover::new(&plan, width).expect("a width");
-    for (at_end, threads) in threads.iter().flat_map(|t| [(true, *t), (false, *t)]) {
+    let runs = threads.iter().flat_map(|t| [(true, *t), (false, *t)]);
+    let runs = runs.flat_map(|(at_end, t)| [(at_end, t, false), (at_end, t, true)]);
+    for (at_end, threads, around) in runs {
+        let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(around)).expect("a width");
         let (mut s, mut d) =
             (Guarded::new(from.len() * width, at_end), Guarded::new(want.len() * width, at_end));
         s.bytes().copy_from_slice(&bytes_of(&from));
@@ -98,7 +100,7 @@ proptest! {
     }
 }
 
-/// Past the sizes at which stores stream and threads start.
+/// Past the size at which threads start.
 #[test]
 fn large_moves_stream_and_share_threads() {
     let l = |size: &[i64], stride: &[i64]| {
@@ -122,6 +124,38 @@ fn large_moves_stream_and_share_threads() {
     ] {
         let value = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         check(src, dst, &[r, c], &[1, 2, 3], value).expect("equal");
+    }
+}
+
+/// Sources that stand still: along what is adjacent, along a stretch of short runs, of a transpose, and
+/// of a transpose that leaves gaps.
+#[test]
+fn repeats_of_every_width() {
+    let (a, b, c, d) = (5i64, 7, 33, 70);
+    let size = [a, b, c, d];
+    let l = |stride: &[i64], offset: i64| {
+        Layout::from(TileLayout::strided(&size, stride, offset).expect("small"))
+    };
+    let row = [b * c * d, c * d, d, 1];
+    for src in
+        [[b * c, c, 1, 0], [0, c * d, d, 1], [b * d, d, 0, 1], [0, c, 1, b * c], [1, 0, a * d, a]]
+    {
+        for (dst, offset) in
+            [(row, 0), ([1, a, a * b, a * b * c], 3), ([2 * b * c * d, c * d, d, 1], 1)]
+        {
+            check_all_widths(&l(&src, 0), &l(&dst, offset), &size).expect("equal");
+        }
+    }
+}
+
+/// Rows that the source holds backwards, shorter and longer than a register.
+#[test]
+fn backwards_of_every_width() {
+    for columns in [1i64, 2, 3, 5, 15, 16, 17, 40] {
+        let size = [6i64, columns];
+        let src = TileLayout::strided(&size, &[columns + 2, -1], columns - 1).expect("small");
+        let dst = TileLayout::strided(&size, &[columns + 1, 1], 2).expect("small");
+        check_all_widths(&src.into(), &dst.into(), &size).expect("equal");
     }
 }
 
@@ -239,15 +273,18 @@ fn short_buffers_are_refused_before_anything_is_written() {
 /// Elements at addresses that are no multiple of anything, small and streamed.
 #[test]
 fn buffers_may_begin_anywhere() {
-    for (rows, columns) in [(13i64, 21i64), (1100, 1000)] {
+    for (rows, columns) in [(13i64, 21i64), (300, 310)] {
         let l = |stride: &[i64]| {
             Layout::from(TileLayout::strided(&[rows, columns], stride, 0).expect("small"))
         };
         let (row, column, wide) = (l(&[columns, 1]), l(&[1, rows]), l(&[columns + 5, 1]));
         for (src, dst) in [(&row, &column), (&row, &wide), (&row, &row)] {
             let plan = Plan::between(src, dst, &[rows, columns], Fill::Leave).expect("a plan");
-            for width in [1, 2, 4, 8, 16] {
-                let mover = Mover::new(&plan, width).expect("a width");
+            for (width, around) in
+                [1, 2, 4, 8, 16].into_iter().flat_map(|w| [(w, false), (w, true)])
+            {
+                let dtypes = Dtypes::Bytes(width);
+                let mover = Mover::with_stores(&plan, dtypes, Some(around)).expect("a width");
                 let input: Vec<u8> = (0..mover.src_bytes() + 64).map(|i| (i * 7) as u8).collect();
                 let mut aligned = vec![0u8; mover.dst_bytes()];
                 for (a, b) in [(1usize, 0usize), (0, 1), (3, 7), (1, 33)] {

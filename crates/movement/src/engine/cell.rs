@@ -1,5 +1,7 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
+use super::stream::LINE;
+
 /// A register and how it touches memory.
 pub(super) trait Lane: Copy {
     /// Its width in bytes.
@@ -10,6 +12,18 @@ pub(super) trait Lane: Copy {
     /// # Safety
     /// `p` is writable for `BYTES`, and the machine has the instructions.
     unsafe fn store(self, p: *mut u8);
+    /// An element over and over; its width divides `BYTES`.
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn splat<const E: usize>(element: [u8; E]) -> Self {
+        let mut all = [0u8; 64];
+        for part in all.chunks_exact_mut(E) {
+            part.copy_from_slice(&element);
+        }
+        // SAFETY: no register is wider than this.
+        unsafe { Self::load(all.as_ptr()) }
+    }
     /// A store that goes around the caches.
     /// # Safety
     /// As `store`, and `p` is aligned to `BYTES`.
@@ -38,7 +52,8 @@ pub(super) fn fence() {
     }
 }
 
-/// Copies `bytes` from `s` to `d`; with `STREAM`, whole registers go around the caches.
+/// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
+/// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
 ///
 /// # Safety
 /// `s` is readable and `d` writable for `bytes`, they do not overlap, and the machine has the
@@ -49,25 +64,16 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
     unsafe {
         let mut at = 0;
         if STREAM {
-            let off = d.addr() & (L::BYTES - 1);
+            let off = d.addr() % LINE;
             if off != 0 {
-                if L::BYTES > 16 && d.addr().is_multiple_of(16) {
-                    // Between two lines: narrower registers still go around the caches.
-                    copy::<Plain, true>(s, d, bytes);
-                    return;
-                }
-                at = (L::BYTES - off).min(bytes);
+                at = (LINE - off).min(bytes);
                 small(s, d, at);
             }
-            while at + 2 * L::BYTES <= bytes {
-                let (x, y) = (L::load(s.add(at)), L::load(s.add(at + L::BYTES)));
-                x.stream(d.add(at));
-                y.stream(d.add(at + L::BYTES));
-                at += 2 * L::BYTES;
-            }
-            if at + L::BYTES <= bytes {
-                L::load(s.add(at)).stream(d.add(at));
-                at += L::BYTES;
+            while at + LINE <= bytes {
+                for part in (at..at + LINE).step_by(L::BYTES) {
+                    L::load(s.add(part)).stream(d.add(part));
+                }
+                at += LINE;
             }
             if at < bytes {
                 small(s.add(at), d.add(at), bytes - at);
@@ -168,7 +174,7 @@ impl Lane for Plain {
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     //! Wider registers, where the machine has them.
-    use super::Lane;
+    use super::{Lane, Plain};
     use std::arch::x86_64::*;
 
     /// 32 bytes: AVX.
@@ -186,6 +192,14 @@ pub(super) mod x86 {
         unsafe fn store(self, p: *mut u8) {
             // SAFETY: by the contract of `Lane`.
             unsafe { _mm256_storeu_si256(p.cast(), self.0) };
+        }
+        #[inline(always)]
+        unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx {
+            // SAFETY: by the contract of `Lane`; both hold 16 bytes.
+            unsafe {
+                let lane = Plain::splat(element);
+                Avx(_mm256_castpd_si256(_mm256_broadcast_pd(&*(&raw const lane).cast())))
+            }
         }
         #[inline(always)]
         unsafe fn stream(self, p: *mut u8) {
@@ -209,6 +223,14 @@ pub(super) mod x86 {
         unsafe fn store(self, p: *mut u8) {
             // SAFETY: by the contract of `Lane`.
             unsafe { _mm512_storeu_si512(p.cast(), self.0) };
+        }
+        #[inline(always)]
+        unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx512 {
+            // SAFETY: by the contract of `Lane`; both hold 16 bytes.
+            unsafe {
+                let lane = Plain::splat(element);
+                Avx512(_mm512_broadcast_i32x4(_mm_loadu_si128((&raw const lane).cast())))
+            }
         }
         #[inline(always)]
         unsafe fn stream(self, p: *mut u8) {

@@ -2,8 +2,12 @@
 
 use super::cell;
 use super::elements::{self, Elements};
+use super::repeat::{self, Repeat};
+use super::reverse::{self, Reverse};
 use super::rows::{self, Rows, Table};
+use super::splat::{self, Splat};
 use super::staged::{self, Staged};
+use super::stream::{LINE, Stream};
 use super::transpose::{self, Scratch, Tile, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use smallvec::SmallVec;
@@ -19,7 +23,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    const UNIT: Axis = Axis { n: 1, src: 0, dst: 0 };
+    pub(super) const UNIT: Axis = Axis { n: 1, src: 0, dst: 0 };
 }
 
 /// A tile: its first steps of the two loops, and its offsets in bytes.
@@ -43,28 +47,53 @@ pub(super) fn pattern(element: &[u8]) -> Pattern {
 }
 
 /// What is done at every position of the odometer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Kernel {
     /// Runs of adjacent bytes.
-    Rows { run: Rows, bytes: usize },
+    Rows { run: Stores<Rows>, bytes: usize },
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
-    Table { run: Table, bytes: usize },
+    Table { run: Stores<Table>, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
-    Transpose { run: Transpose, stream: bool },
+    /// A `far` one reads more than the caches hold.
+    Transpose { run: Stores<Transpose>, far: bool },
+    /// Rows of one element each.
+    Splat { run: Splat, bytes: usize },
+    /// Rows that the source holds backwards.
+    Reverse { run: Reverse, count: usize },
+    /// A stretch and its copies.
+    Repeat(Box<Repeat>),
     /// Single elements.
     Elements { run: Elements },
     /// Runs of adjacent elements, converted.
-    Convert { converter: Converter, count: usize, stream: bool },
+    Convert { converter: Converter, count: usize },
     /// Single elements, converted through a stage.
     Staged(Staged),
     /// One long run, cut into chunks.
-    Linear { run: Rows, bytes: usize },
+    Linear { run: Stores<Rows>, bytes: usize },
+}
+
+/// A kernel by usual stores and by those that go around the caches.
+#[derive(Debug, Clone, Copy)]
+struct Stores<F> {
+    usual: F,
+    around: F,
+}
+
+impl<F: Copy> Stores<F> {
+    fn new(select: impl Fn(bool) -> F) -> Stores<F> {
+        Stores { usual: select(false), around: select(true) }
+    }
+
+    fn get(self, stream: bool) -> F {
+        if stream { self.around } else { self.usual }
+    }
 }
 
 /// A kernel, its two loops with the tiles they are cut into, and the loops around.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     kernel: Kernel,
+    stream: Stream,
     x: Axis,
     y: Axis,
     tile: (isize, isize),
@@ -80,10 +109,14 @@ const CHUNK: usize = 1 << 16;
 const TILE_SRC: usize = 1 << 16;
 /// Bytes of destination that a tile of rows writes in one stretch, at most.
 const TILE_DST: usize = 1 << 13;
+/// Steps below which a loop costs more than what is inside it, where that is a short row.
+const FEW: isize = 8;
 /// Runs of at least this many elements are converted where they lie.
 const LONG_RUN: usize = 16;
 /// Adjacent bytes that a tile of a transpose writes, at most.
 const BURST: usize = 256;
+/// Adjacent bytes from which a burst is streamed although its first and last line are broken.
+const LONG_BURST: usize = 192;
 /// Rows that are a multiple of this many bytes apart crowd into few sets of the caches.
 const CROWDED: usize = 1 << 16;
 /// Crowded rows that one tile reads, at most, unless it would then write less than a line.
@@ -92,6 +125,10 @@ const CROWDED_ROWS: usize = 32;
 const TILE_BYTES: usize = 1 << 17;
 /// Adjacent bytes that a tile of a transpose reads, at most.
 const TILE_ROW: usize = 1 << 12;
+/// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
+const NEAR: usize = 256;
+/// A tile of single elements along the source and the destination: its lines stay in the caches.
+const SQUARE: (isize, isize) = (16, 32);
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -131,7 +168,8 @@ impl Job {
             let staged::Shape { kernel, x, y, tile, outer } =
                 staged::select(&loops, converter, stream);
             let starts = starts.collect();
-            return Job { kernel: Kernel::Staged(kernel), x, y, tile, outer, starts };
+            let stream = if kernel.stream { Stream::Always } else { Stream::Never };
+            return Job { kernel: Kernel::Staged(kernel), stream, x, y, tile, outer, starts };
         }
         // A long run alone is cut, so that threads have something to share.
         let chunk = CHUNK / 16;
@@ -144,15 +182,10 @@ impl Job {
         let starts =
             nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to))).collect();
         // The same tiles as for plain rows; each start is walked on its own.
-        let rows = Job::rows(
-            loops,
-            starts,
-            count * converter.dst().size().max(converter.src().size()),
-            stream,
-        );
-        // Streamed rows must be whole lines, or neighbours would share one.
-        let stream = stream && (count * converter.dst().size()).is_multiple_of(64);
-        Job { kernel: Kernel::Convert { converter: *converter, count, stream }, ..rows }
+        let width = converter.dst().size().max(converter.src().size());
+        let rows = Job::rows(loops, starts, count * width, stream);
+        let stream = rows.streams(stream, count * converter.dst().size());
+        Job { kernel: Kernel::Convert { converter: *converter, count }, stream, ..rows }
     }
 
     /// Makes a fill ready: its source is a [`Pattern`], read from the start by every run.
@@ -179,6 +212,15 @@ impl Job {
     fn build(mut loops: Vec<Axis>, starts: Vec<(isize, isize)>, width: usize, stream: bool) -> Job {
         let w = width.cast_signed();
         let mut bytes = width;
+        if starts.len() == 1
+            && let Some(split) = repeat::split(&loops, width)
+        {
+            let body = Job::build(split.inner.clone(), vec![(0, 0)], width, false);
+            let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
+            let (x, y) = (Axis::UNIT, Axis::UNIT);
+            let (stream, tile) = (Stream::Always, (1, 1));
+            return Job { kernel, stream, x, y, tile, outer: split.outer, starts };
+        }
         if let Some(i) = loops.iter().position(|l| l.src == w && l.dst == w) {
             bytes = loops.remove(i).n.unsigned_abs() * width;
         }
@@ -186,7 +228,8 @@ impl Job {
             let chunks = bytes.div_ceil(CHUNK).cast_signed();
             let step = CHUNK.cast_signed();
             return Job {
-                kernel: Kernel::Linear { run: rows::select(stream), bytes },
+                kernel: Kernel::Linear { run: Stores::new(|s| rows::select(bytes, s)), bytes },
+                stream: Stream::of(stream, bytes, std::iter::empty()),
                 x: Axis::UNIT,
                 y: Axis { n: chunks, src: step, dst: step },
                 tile: (1, 1),
@@ -199,6 +242,18 @@ impl Job {
         }
         // A short run is one wider element.
         let e = bytes.cast_signed();
+        if let Some(i) = loops.iter().position(|l| l.src == 0 && l.dst == e && l.n > 1)
+            && loops[i].n.unsigned_abs() * bytes >= splat::LEAST
+        {
+            let long = loops.remove(i).n.unsigned_abs() * bytes;
+            let kernel = Kernel::Splat { run: splat::select(bytes, long), bytes: long };
+            return Job { kernel, ..Job::rows(loops, starts, long, false) };
+        }
+        if let Some(i) = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1) {
+            let count = loops.remove(i).n.unsigned_abs();
+            let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
+            return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };
+        }
         let along = |f: fn(&Axis) -> isize| {
             let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == e && l.n > 1);
             fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
@@ -212,8 +267,17 @@ impl Job {
             let most = if crowded { (BURST / bytes).min(CROWDED_ROWS) } else { BURST / bytes };
             let rows = whole_lines(even(x.n, most.cast_signed()), e);
             let row = (TILE_BYTES / rows.unsigned_abs()).min(TILE_ROW).cast_signed();
+            let (run, far) = (Stores::new(|s| transpose::select(bytes, s)), stream);
+            // A tile writes at most a burst of every row.
+            let burst = (x.n.min(rows) * e).unsigned_abs();
+            let steps = [x.n * e, y.dst].into_iter().chain(outer.iter().map(|l| l.dst));
+            let stream = match Stream::of(stream, burst, steps.chain(starts.iter().map(|s| s.1))) {
+                Stream::Never if stream && burst >= LONG_BURST => Stream::Always,
+                known => known,
+            };
             return Job {
-                kernel: Kernel::Transpose { run: transpose::select(bytes, stream), stream },
+                kernel: Kernel::Transpose { run, far },
+                stream,
                 tile: (rows, whole_lines(even(y.n, row / e), e)),
                 x,
                 y,
@@ -221,20 +285,25 @@ impl Job {
                 starts,
             };
         }
-        if bytes == 16 || starts.len() > 1 {
+        if starts.len() > 1 {
             return Job::rows(loops, starts, bytes, stream);
         }
-        // Nothing adjacent: the destination is walked in order.
-        let inner = smallest(&loops, |l| l.dst);
+        // Nothing adjacent: along the destination, in tiles along what is nearest in the source.
         let (mut x, mut y) = (Axis::UNIT, Axis::UNIT);
-        if let Some(i) = inner {
+        let mut tile = (64, 4096);
+        if let Some(i) = smallest(&loops, |l| l.dst) {
             y = loops.remove(i);
         }
-        if let Some(i) = smallest(&loops, |l| l.dst) {
+        if let Some(i) = smallest(&loops, |l| l.src)
+            && loops[i].src.unsigned_abs() < y.src.unsigned_abs().min(NEAR)
+        {
+            x = loops.remove(i);
+            tile = SQUARE;
+        } else if let Some(i) = smallest(&loops, |l| l.dst) {
             x = loops.remove(i);
         }
         let kernel = Kernel::Elements { run: elements::select(bytes) };
-        Job { kernel, tile: (64, 4096), x, y, outer: loops, starts }
+        Job { kernel, stream: Stream::Never, tile, x, y, outer: loops, starts }
     }
 
     /// Rows of `bytes`: the two loops that are nearest in source and destination are tiled, so that
@@ -250,9 +319,9 @@ impl Job {
             starts.sort_unstable_by_key(|(_, b)| *b);
         }
         let kernel = if table {
-            Kernel::Table { run: rows::select_table(bytes, stream), bytes }
+            Kernel::Table { run: Stores::new(|s| rows::select_table(bytes, s)), bytes }
         } else {
-            Kernel::Rows { run: rows::select(stream), bytes }
+            Kernel::Rows { run: Stores::new(|s| rows::select(bytes, s)), bytes }
         };
         let near_dst = smallest(&loops, |l| l.dst);
         let near_src = smallest(&loops, |l| l.src);
@@ -273,8 +342,25 @@ impl Job {
         // Long stretches where the source is adjacent, as far as a page of them helps; fewer rows of
         // the destination, which streamed stores complete line by line anyway.
         let side = |most: usize| (most / bytes.max(1)).max(1).cast_signed();
-        let tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
-        Job { kernel, tile, x, y, outer: loops, starts }
+        let mut tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
+        // In the caches the order matters little, and the longer loop is better inside.
+        if !stream && y.n < FEW && x.n > y.n {
+            (x, y) = (y, x);
+            tile = (tile.1, tile.0);
+        }
+        let job = Job { kernel, stream: Stream::Never, tile, x, y, outer: loops, starts };
+        Job { stream: job.streams(stream, bytes), ..job }
+    }
+
+    /// Where rows of `bytes` at the places of this job are streamed.
+    fn streams(&self, asked: bool, bytes: usize) -> Stream {
+        if self.is_table() && whole_table(&self.starts, bytes) {
+            // The pieces of a line follow one another.
+            let steps = self.outer.iter().chain([&self.x, &self.y]).map(|l| l.dst);
+            return Stream::of(asked, LINE, steps);
+        }
+        let loops = self.outer.iter().chain([&self.x, &self.y]).map(|l| l.dst);
+        Stream::of(asked, bytes, loops.chain(self.starts.iter().map(|s| s.1)))
     }
 
     /// Tiles of the job: what threads share.
@@ -332,7 +418,8 @@ impl Job {
                 b: b + i * self.x.dst + j * self.y.dst,
             }
         };
-        let mut scratch = Scratch::new(self.streams_tiles());
+        let stream = self.stream.to(dst);
+        let mut scratch = Scratch::new(stream && self.transposes());
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
@@ -363,22 +450,20 @@ impl Job {
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
             unsafe {
-                self.one(current, src.wrapping_offset(next.a), src, dst, &raw mut scratch);
+                self.one(current, src.wrapping_offset(next.a), src, dst, stream, &raw mut scratch);
             };
             current = next;
         }
         // SAFETY: by the contract of this function the destination is still writable.
         unsafe { scratch.finish() };
-        cell::fence();
+        if stream {
+            cell::fence();
+        }
     }
 
-    /// Whether its kernel needs scratch memory.
-    fn streams_tiles(&self) -> bool {
-        match self.kernel {
-            Kernel::Transpose { stream, .. } => stream,
-            Kernel::Staged(staged) => staged.streams_tiles(),
-            _ => false,
-        }
+    /// Whether its tiles are transposed, which takes scratch memory where they are streamed.
+    fn transposes(&self) -> bool {
+        matches!(self.kernel, Kernel::Transpose { .. } | Kernel::Staged(_))
     }
 
     /// One tile.
@@ -392,6 +477,7 @@ impl Job {
         next: *const u8,
         src: *const u8,
         dst: *mut u8,
+        stream: bool,
         scratch: *mut Scratch,
     ) {
         let (x, y) = (self.x, self.y);
@@ -400,14 +486,31 @@ impl Job {
         let y_part = Axis { n: (y.n - j).min(self.tile.1), ..y };
         // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
-            match self.kernel {
+            match &self.kernel {
                 Kernel::Table { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), bytes, x_part, y_part, &self.starts);
+                    let (from, to) = (src.offset(a), dst.offset(b));
+                    run.get(stream)(from, to, *bytes, x_part, y_part, &self.starts);
                 }
                 Kernel::Rows { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), bytes, x_part, y_part);
+                    run.get(stream)(src.offset(a), dst.offset(b), *bytes, x_part, y_part);
                 }
-                Kernel::Transpose { run, .. } => {
+                Kernel::Splat { run, bytes } => {
+                    run(src.offset(a), dst.offset(b), *bytes, x_part, y_part);
+                }
+                Kernel::Reverse { run, count } => {
+                    run(src.offset(a), dst.offset(b), *count, x_part, y_part);
+                }
+                Kernel::Repeat(repeat) => repeat.run(src.offset(a), dst.offset(b)),
+                Kernel::Transpose { run, far } => {
+                    if *far && !stream {
+                        // Streamed tiles ask for the next one themselves.
+                        let bytes = (y_part.n * y.src).unsigned_abs();
+                        for row in (0..x_part.n).map(|k| next.wrapping_offset(k * x.src)) {
+                            for at in (0..bytes).step_by(LINE) {
+                                cell::prefetch(row.wrapping_add(at));
+                            }
+                        }
+                    }
                     let tile = Tile {
                         next,
                         scratch,
@@ -416,17 +519,17 @@ impl Job {
                         nb: y_part.n.unsigned_abs(),
                         db: y.dst,
                     };
-                    run(src.offset(a), dst.offset(b), tile);
+                    run.get(stream)(src.offset(a), dst.offset(b), tile);
                 }
-                Kernel::Convert { converter, count, stream } => {
+                Kernel::Convert { converter, count } => {
                     for p in 0..x_part.n {
                         for q in 0..y_part.n {
                             let s = src.offset(a + p * x.src + q * y.src);
                             let d = dst.offset(b + p * x.dst + q * y.dst);
                             if stream {
-                                converter.convert_streaming_raw(s, d, count);
+                                converter.convert_streaming_raw(s, d, *count);
                             } else {
-                                converter.convert_raw(s, d, count);
+                                converter.convert_raw(s, d, *count);
                             }
                         }
                     }
@@ -438,7 +541,8 @@ impl Job {
                 Kernel::Linear { run, bytes } => {
                     let done = j.unsigned_abs() * CHUNK;
                     let length = (bytes - done).min(CHUNK * y_part.n.unsigned_abs());
-                    run(src.offset(a), dst.offset(b), length, Axis::UNIT, Axis::UNIT);
+                    let (from, to) = (src.offset(a), dst.offset(b));
+                    run.get(stream)(from, to, length, Axis::UNIT, Axis::UNIT);
                 }
             }
         }
@@ -468,6 +572,19 @@ fn without(loops: &[Axis], drop: &[usize]) -> Vec<Axis> {
 fn even(n: isize, most: isize) -> isize {
     let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
+}
+
+/// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
+fn whole_table(starts: &[(isize, isize)], bytes: usize) -> bool {
+    let per_line = LINE / bytes.clamp(1, LINE);
+    if bytes * per_line != LINE || !starts.len().is_multiple_of(per_line) {
+        return false;
+    }
+    starts.chunks_exact(per_line).all(|line| {
+        let first = line[0].1;
+        let adjacent = (0..).zip(line).all(|(k, s)| s.1 == first + k * bytes.cast_signed());
+        first.unsigned_abs().is_multiple_of(LINE) && adjacent
+    })
 }
 
 /// A tile rounded up to whole 64-byte lines, so that the next one begins on a line too.

@@ -8,8 +8,13 @@
 mod cell;
 mod elements;
 mod job;
+mod repeat;
+mod reverse;
 mod rows;
+mod short;
+mod splat;
 mod staged;
+mod stream;
 mod transpose;
 
 use crate::between::Fill;
@@ -81,9 +86,6 @@ pub enum MoveError {
     TooLarge,
 }
 
-/// Past this many bytes written, stores go around the caches.
-const STREAM_BYTES: usize = 4 << 20;
-
 /// Below this many bytes written, starting a thread costs more than it saves.
 const THREAD_BYTES: usize = 1 << 20;
 
@@ -110,18 +112,38 @@ impl Mover {
 
     /// Makes a plan ready for some elements.
     pub fn with_dtypes(plan: &Plan, dtypes: impl Into<Dtypes>) -> Result<Mover, MoveError> {
-        match dtypes.into() {
-            Dtypes::Bytes(width) => Mover::new(plan, width),
-            Dtypes::Formats { from, to } => Mover::converting(plan, from, to),
-        }
+        Mover::with_stores(plan, dtypes.into(), None)
     }
 
     /// Makes a plan ready for elements of `width` bytes.
     pub fn new(plan: &Plan, width: usize) -> Result<Mover, MoveError> {
-        if !matches!(width, 1 | 2 | 4 | 8 | 16) {
-            return Err(MoveError::Width(width));
+        Mover::with_stores(plan, Dtypes::Bytes(width), None)
+    }
+
+    /// As [`Mover::with_dtypes`], told whether stores go around the caches: for tests, which would
+    /// need large tensors otherwise.
+    #[doc(hidden)]
+    pub fn with_stores(
+        plan: &Plan,
+        dtypes: Dtypes,
+        around: Option<bool>,
+    ) -> Result<Mover, MoveError> {
+        match dtypes {
+            Dtypes::Bytes(width) if !matches!(width, 1 | 2 | 4 | 8 | 16) => {
+                Err(MoveError::Width(width))
+            }
+            Dtypes::Bytes(width) => {
+                Mover::build(plan, width, width, around, |n, s| Job::copy(n, width, s))
+            }
+            Dtypes::Formats { from, to } if from == to => {
+                Mover::with_stores(plan, Dtypes::Bytes(from.size()), around)
+            }
+            Dtypes::Formats { from, to } => {
+                let converter = Converter::new(from, to);
+                let job = |n: &Nest, s| Job::convert(n, &converter, s);
+                Mover::build(plan, from.size(), to.size(), around, job)
+            }
         }
-        Mover::build(plan, width, width, |n, stream| Job::copy(n, width, stream))
     }
 
     /// Makes a plan ready that also converts: elements of `from` become elements of `to`.
@@ -129,17 +151,14 @@ impl Mover {
     /// **Law**: the result is that of moving first and converting every element then, by
     /// [`zellige_float::Element::cast_from`].
     pub fn converting(plan: &Plan, from: Format, to: Format) -> Result<Mover, MoveError> {
-        if from == to {
-            return Mover::new(plan, from.size());
-        }
-        let converter = Converter::new(from, to);
-        Mover::build(plan, from.size(), to.size(), |n, stream| Job::convert(n, &converter, stream))
+        Mover::with_stores(plan, Dtypes::Formats { from, to }, None)
     }
 
     fn build(
         plan: &Plan,
         src_width: usize,
         dst_width: usize,
+        around: Option<bool>,
         job: impl Fn(&Nest, bool) -> Job,
     ) -> Result<Mover, MoveError> {
         let bytes = |elements: i64, width: usize| {
@@ -149,7 +168,7 @@ impl Mover {
         let src_bytes = bytes(plan.src_len(), src_width)?;
         let dst_bytes = bytes(plan.dst_len(), dst_width)?;
         let total = bytes(plan.elements().saturating_mul(plan.copies), dst_width)?;
-        let stream = total >= STREAM_BYTES;
+        let stream = around.unwrap_or_else(|| stream::pays(src_bytes.min(total), total));
         let jobs = plan.nests().iter().map(|n| job(n, stream)).collect();
         let fills = plan.fills().iter().map(|f| Job::fill(f, dst_width, stream)).collect();
         let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);

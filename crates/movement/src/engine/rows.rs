@@ -2,6 +2,7 @@
 
 use super::cell::{self, Lane, Plain, copy};
 use super::job::Axis;
+use super::short;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
 pub(super) type Rows = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
@@ -71,8 +72,11 @@ unsafe fn table_avx512<const STREAM: bool>(
     unsafe { table_body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
 }
 
-/// The fastest version for this machine.
-pub(super) fn select(stream: bool) -> Rows {
+/// The fastest version for this machine and rows of `bytes`.
+pub(super) fn select(bytes: usize, stream: bool) -> Rows {
+    if !stream && let Some(run) = short::select(bytes) {
+        return run;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {

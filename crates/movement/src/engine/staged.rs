@@ -128,11 +128,6 @@ fn fetch(row: *const u8, bytes: usize) {
 }
 
 impl Staged {
-    /// Whether its transposes are streamed, which takes a [`Scratch`] with memory.
-    pub(super) fn streams_tiles(&self) -> bool {
-        self.stream && matches!(self.how, How::Narrowing(_))
-    }
-
     /// One tile; `next` is where the next one begins in the source.
     ///
     /// # Safety

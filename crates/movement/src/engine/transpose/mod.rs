@@ -9,6 +9,8 @@
 //! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
 //! level cache, and leave it as rows of up to [`ROW`] bytes.
 
+#[cfg(target_arch = "x86_64")]
+mod cached;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable;
 mod scratch;

@@ -2,7 +2,7 @@
 
 use super::super::cell::{Lane, Plain, copy};
 use super::ROW;
-use crate::buffer::Buffer;
+use std::mem::MaybeUninit;
 
 /// Distance between columns: not a power of two, so that they spread over the sets of the caches.
 pub(super) const PITCH: usize = ROW + 64;
@@ -23,10 +23,18 @@ const STAGE_BYTES: usize = ROW * STAGE_PITCH;
 /// the next columns, lets registers and memory work at once.
 #[derive(Debug)]
 pub(in super::super) struct Scratch {
-    memory: Buffer,
+    /// Only what was written is read.
+    memory: Vec<Line>,
     pending: Pending,
     /// Which set of columns is gathered next.
     second: bool,
+}
+
+/// Memory that begins on a line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [MaybeUninit<u8>; 64],
 }
 
 /// Columns that are gathered and not yet written.
@@ -45,26 +53,26 @@ impl Scratch {
         let bytes = if streamed { SQUARES_BYTES + 2 * COLUMNS_BYTES + STAGE_BYTES } else { 0 };
         let (from, to) = (std::ptr::null(), std::ptr::null_mut());
         let pending = Pending { from, to, step: 0, bytes: 0, left: 0 };
-        Scratch { memory: Buffer::zeroed(bytes), pending, second: false }
+        Scratch { memory: Vec::with_capacity(bytes / size_of::<Line>()), pending, second: false }
     }
 
     /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
     #[inline(always)]
     pub(super) fn squares(&mut self) -> *mut u8 {
-        self.memory.as_mut_ptr()
+        self.memory.as_mut_ptr().cast::<u8>()
     }
 
     /// Memory for the next 64 columns of up to [`ROW`] bytes, [`PITCH`] apart.
     #[inline(always)]
     pub(super) fn columns(&mut self) -> *mut u8 {
         let set = if self.second { COLUMNS_BYTES } else { 0 };
-        self.memory.as_mut_ptr().wrapping_add(SQUARES_BYTES + set)
+        self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
     /// Memory for [`ROW`] stretches of [`STAGE`] bytes, [`STAGE_PITCH`] apart.
     #[inline(always)]
     pub(super) fn stage(&mut self) -> *mut u8 {
-        self.memory.as_mut_ptr().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
+        self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
     }
 
     /// Hands over the columns just gathered: `count` of them, each `bytes` long, to places `step`

@@ -45,7 +45,7 @@ impl Ahead {
 /// the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn load<const E: usize, const R: usize>(
+pub(super) unsafe fn load<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     between: *mut u8,
@@ -68,10 +68,18 @@ unsafe fn load<const E: usize, const R: usize>(
 /// `between` holds a square as [`load`] leaves it, and the machine has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn columns<const R: usize>(between: *const u8, k: usize) -> [__m512i; 4] {
+pub(super) unsafe fn columns<const R: usize>(between: *const u8, k: usize) -> [__m512i; 4] {
     // SAFETY: by the contract of this function.
-    let [a, b, c, d] = [0, 1, 2, 3]
-        .map(|group| unsafe { _mm512_load_si512(between.add((group * R + k) * 64).cast()) });
+    exchange(
+        [0, 1, 2, 3]
+            .map(|group| unsafe { _mm512_load_si512(between.add((group * R + k) * 64).cast()) }),
+    )
+}
+
+/// Lane `i` of register `j` becomes lane `j` of register `i`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab, cd) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
     let (ab_high, cd_high) =
         (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));

@@ -1,7 +1,7 @@
 //! One, two and four lanes on x86-64.
 use super::super::cell::Plain;
 use super::super::cell::x86::{Avx, Avx512};
-use super::{Lanes, Tile, body, square};
+use super::{Lanes, Tile, body, cached, square};
 
 use std::arch::x86_64::*;
 
@@ -134,6 +134,8 @@ pub(super) unsafe fn avx512<const E: usize, const STREAM: bool>(
     unsafe {
         if STREAM && square::fits::<E>(&t) {
             square::streamed::<E>(src, dst, t);
+        } else if square::fits::<E>(&t) {
+            cached::cached::<E>(src, dst, t);
         } else if t.nb >= 4 * (16 / E) {
             body::<__m512i, Avx512, E, STREAM>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {

@@ -1,0 +1,92 @@
+//! Sources that stand still along a loop: what is inside the loop is moved once, and copied.
+
+use super::job::{Axis, Job};
+use super::rows::{self, Rows};
+
+/// A dense stretch of the destination that is written once by a job of its own, then copied.
+#[derive(Debug, Clone)]
+pub(super) struct Repeat {
+    body: Job,
+    bytes: usize,
+    /// The further copies: none of their sources move.
+    copies: Axis,
+    copy: Rows,
+}
+
+/// Bytes of a stretch, at most: it is still in the second level cache when it is copied.
+const MOST: usize = 1 << 18;
+/// A run shorter than this is made longer before it is copied on, where its copies are adjacent.
+const SHORT_RUN: usize = 256;
+/// Bytes of the longer stretch.
+const GROWN: usize = 1 << 13;
+
+/// What a repeat takes of some loops, in bytes.
+pub(super) struct Split {
+    /// The loop along which the source stands still.
+    pub(super) over: Axis,
+    pub(super) inner: Vec<Axis>,
+    pub(super) outer: Vec<Axis>,
+    bytes: usize,
+}
+
+/// The outermost loop that can be a repeat: its inner loops fill a stretch without gaps.
+pub(super) fn split(loops: &[Axis], width: usize) -> Option<Split> {
+    let still = loops.iter().filter(|l| l.src == 0 && l.n > 1 && l.dst > 0);
+    let fits = still.filter_map(|over| {
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        for l in loops.iter().filter(|l| *l != over) {
+            if l.dst.abs() < over.dst { inner.push(*l) } else { outer.push(*l) }
+        }
+        let mut sorted = inner.clone();
+        sorted.sort_unstable_by_key(|l| l.dst);
+        let dense = sorted.iter().try_fold(width.cast_signed(), |next, l| {
+            (l.dst == next).then(|| next.saturating_mul(l.n))
+        });
+        let bytes = dense?.unsigned_abs();
+        // Runs that are long enough are copied as well from where they are.
+        let plain = inner.iter().all(|l| l.src == l.dst) && inner.len() < 2;
+        let short = bytes < SHORT_RUN && over.dst == bytes.cast_signed();
+        let good = !inner.is_empty() && bytes <= MOST && (!plain || short);
+        good.then_some(Split { over: *over, inner, outer, bytes })
+    });
+    fits.max_by_key(|s| s.over.dst)
+}
+
+impl Repeat {
+    /// The kernel, made of the job of the inner loops.
+    pub(super) fn new(split: &Split, body: Job, stream: bool) -> Repeat {
+        let over = split.over;
+        let copies = Axis { n: over.n - 1, src: 0, dst: over.dst };
+        let grows = over.dst.unsigned_abs() == split.bytes && split.bytes < GROWN;
+        let bytes = split.bytes;
+        Repeat { body, bytes, copies, copy: rows::select(bytes, stream && !grows) }
+    }
+
+    /// Writes the stretch at `dst` and its copies.
+    ///
+    /// # Safety
+    /// What the body reads is readable at `src`, the stretch and its copies are writable at `dst`,
+    /// and the two do not overlap.
+    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8) {
+        // SAFETY: by the contract of this function. The stretch is written before it is read, and no
+        // copy overlaps what it is copied from.
+        unsafe {
+            self.body.run(0..self.body.items(), src, dst);
+            if self.copies.dst.unsigned_abs() != self.bytes || self.bytes >= GROWN {
+                let to = dst.offset(self.copies.dst);
+                (self.copy)(dst.cast_const(), to, self.bytes, Axis::UNIT, self.copies);
+                return;
+            }
+            let all = self.bytes * (self.copies.n.unsigned_abs() + 1);
+            let (mut done, mut part) = (self.bytes, self.bytes);
+            while done < all {
+                let next = part.min(all - done);
+                dst.cast_const().copy_to_nonoverlapping(dst.add(done), next);
+                done += next;
+                if part < GROWN {
+                    part = done;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Rows that the source holds backwards: sixteen bytes at a time, turned around in a register.
+
+use super::job::Axis;
+
+/// Writes `count` elements at every step of `x` and, inside it, of `y`; the source of a row is its
+/// first element, and those after it lie before it.
+pub(super) type Reverse = unsafe fn(src: *const u8, dst: *mut u8, count: usize, x: Axis, y: Axis);
+
+/// The fastest version for elements of `width` bytes: 1, 2, 4, 8 or 16.
+pub(super) fn select(width: usize) -> Reverse {
+    macro_rules! widths {
+        ($f:ident) => {
+            match width {
+                1 => $f::<u8, 16>,
+                2 => $f::<u16, 8>,
+                4 => $f::<u32, 4>,
+                8 => $f::<u64, 2>,
+                _ => $f::<u128, 1>,
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        return widths!(avx2);
+    }
+    widths!(body)
+}
+
+/// # Safety
+/// Every element of the loops is readable before `src` and writable at `dst`, and they do not overlap.
+#[inline(always)]
+unsafe fn body<T: Copy, const N: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    count: usize,
+    x: Axis,
+    y: Axis,
+) {
+    // SAFETY: offsets are those of the loops, which the caller vouches for; accesses are unaligned. The
+    // last stretch ends with the row, and writes some of it again.
+    unsafe {
+        for i in 0..x.n {
+            for j in 0..y.n {
+                let s = src.offset(i * x.src + j * y.src).cast::<T>();
+                let d = dst.offset(i * x.dst + j * y.dst).cast::<T>();
+                let stretch = |at: usize| {
+                    let mut v = s.sub(at + N - 1).cast::<[T; N]>().read_unaligned();
+                    v.reverse();
+                    d.add(at).cast::<[T; N]>().write_unaligned(v);
+                };
+                if count < N {
+                    for at in 0..count {
+                        d.add(at).write_unaligned(s.sub(at).read_unaligned());
+                    }
+                    continue;
+                }
+                let mut at = 0;
+                while at + N < count {
+                    stretch(at);
+                    at += N;
+                }
+                stretch(count - N);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<T: Copy, const N: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    count: usize,
+    x: Axis,
+    y: Axis,
+) {
+    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    unsafe { body::<T, N>(src, dst, count, x, y) };
+}

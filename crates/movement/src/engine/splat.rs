@@ -1,0 +1,96 @@
+//! Rows of one element over and over: sources that stand still along what is adjacent.
+
+use super::cell::{Lane, Plain};
+use super::job::Axis;
+
+/// Fills `bytes` with the element there, at every step of `x` and, inside it, of `y`.
+pub(super) type Splat = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
+
+/// Rows shorter than this are left to other kernels.
+pub(super) const LEAST: usize = 16;
+
+/// Rows of at least this many bytes are written from line to line.
+const LONG: usize = 256;
+
+/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`LEAST`].
+pub(super) fn select(width: usize, bytes: usize) -> Splat {
+    macro_rules! widths {
+        ($f:ident) => {
+            match width {
+                1 => $f::<1>,
+                2 => $f::<2>,
+                4 => $f::<4>,
+                8 => $f::<8>,
+                _ => $f::<16>,
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        if bytes >= 64 && is_x86_feature_detected!("avx512f") {
+            return widths!(avx512);
+        }
+        if bytes >= 32 && is_x86_feature_detected!("avx") {
+            return widths!(avx);
+        }
+    }
+    let _ = bytes;
+    widths!(plain)
+}
+
+/// # Safety
+/// Every element of the two loops is readable at `src` and `bytes` from every step writable at `dst`,
+/// `bytes` is a multiple of `E` and at least a register, and the machine has the instructions of `L`.
+#[inline(always)]
+unsafe fn body<L: Lane, const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: Axis,
+    y: Axis,
+) {
+    // SAFETY: offsets are those of the loops, which the caller vouches for. The last register ends
+    // with the row: it is moved back by a multiple of `E`, and the same bytes come again.
+    unsafe {
+        for i in 0..x.n {
+            for j in 0..y.n {
+                let s = src.offset(i * x.src + j * y.src);
+                let d = dst.offset(i * x.dst + j * y.dst);
+                let value = L::splat(s.cast::<[u8; E]>().read_unaligned());
+                // Stores that straddle lines cost twice; long rows have one at the front, at most.
+                let skip = d.addr().wrapping_neg() % L::BYTES;
+                let mut at = 0;
+                if bytes >= LONG && skip.is_multiple_of(E) {
+                    value.store(d);
+                    at = skip;
+                }
+                while at + L::BYTES < bytes {
+                    value.store(d.add(at));
+                    at += L::BYTES;
+                }
+                value.store(d.add(bytes - L::BYTES));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`body`].
+unsafe fn plain<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    // SAFETY: the caller's contract is that of `body`.
+    unsafe { body::<Plain, E>(src, dst, bytes, x, y) };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn avx<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    unsafe { body::<super::cell::x86::Avx, E>(src, dst, bytes, x, y) };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    unsafe { body::<super::cell::x86::Avx512, E>(src, dst, bytes, x, y) };
+}
