@@ -1,11 +1,13 @@
 //! Speed of the layout engine, beside its goals.
 //!
 //! `cargo run --release -p zellige-bench [-- WORDS]` prints one Markdown table of the cases whose
-//! name holds every word. `README.md` says how the numbers are taken and what they mean.
+//! name holds every word; with `device` as the first word, the table of the simulated card.
+//! `README.md` says how the numbers are taken and what they mean.
 
 #![forbid(unsafe_code)]
 
 mod cases;
+mod device;
 mod harness;
 mod report;
 
@@ -16,7 +18,11 @@ fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         eprintln!("warning: a debug build; run with --release");
     }
-    let mut bench = Bench::new(std::env::args().skip(1).collect());
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("device", rest)) = words.split_first().map(|(w, rest)| (w.as_str(), rest)) {
+        return device::run(rest);
+    }
+    let mut bench = Bench::new(words);
     cases::apply::run(&mut bench)?;
     cases::table::run(&mut bench)?;
     cases::algebra::run(&mut bench)?;

@@ -81,15 +81,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Way::D2h => Direction::DeviceToHost,
     };
     let transfer = Transfer::new(&host, &stick, dtype, direction)?;
-    let dci = transfer.descriptor("DCI-Tensor-0")?;
     if args.json {
+        let dci = transfer.descriptor("DCI-Tensor-0")?;
         print(
             &json!({"layout": stick.to_string(), "nests": transfer.nests(), "dci": dci})
                 .to_string(),
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("{stick}\n{}\n", transfer.plan());
+    print(&format!("{stick}\n{}", text(&transfer)?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The loop nests of a transfer with both sides named, then its descriptor.
+pub(crate) fn text(transfer: &Transfer) -> Result<String> {
+    let mut text = format!("{}\n", transfer.plan());
     for nest in transfer.nests() {
         let _ = writeln!(
             text,
@@ -101,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             nest.device_offset
         );
     }
+    let dci = transfer.descriptor("DCI-Tensor-0")?;
     let _ = writeln!(text, "\n{}", serde_json::to_string_pretty(&dci)?);
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(text)
 }

@@ -4,14 +4,21 @@
 
 mod ask;
 mod bench;
+mod card;
+mod chart;
 mod check;
 mod common;
+mod device;
 mod dma;
+mod eager;
 mod interrupt;
 mod map;
 mod moves;
+mod ops;
 mod presets;
+mod progress;
 mod show;
+mod upload;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -32,6 +39,7 @@ Examples:
   zellige check 'S[(8,64):(64,1)]' --dtype float16
   zellige map two-warps 7,15                    one element to all its places
   zellige presets                               every layout with a name
+  zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
 
 A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
 Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written;
@@ -51,6 +59,14 @@ enum Command {
     Move(moves::Args),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
     Dma(dma::Args),
+    /// Describe the simulated card: segments, cores, scratchpads, figures with their sources
+    Device(device::Args),
+    /// Upload a tensor to the simulated card: its layout, sticks, padding, transfer and cost
+    Upload(upload::Args),
+    /// Run one operation on the simulated card and say what every step costs
+    Eager(eager::Args),
+    /// List the operations of the card: operands, dtypes, and how upstream runs them
+    Ops(ops::Args),
     /// Measure moves beside plain copies, and beside other libraries
     Bench(bench::Args),
     /// Answer JSON requests, one per line, from standard input
@@ -69,6 +85,16 @@ fn main() -> ExitCode {
             moves::run(args)
         }
         Command::Dma(args) => dma::run(args),
+        Command::Device(args) => device::run(args),
+        Command::Upload(args) => {
+            interrupt::watch();
+            upload::run(args)
+        }
+        Command::Eager(args) => {
+            interrupt::watch();
+            eager::run(args)
+        }
+        Command::Ops(args) => ops::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Ask(args) => ask::run(args),
     };
@@ -76,7 +102,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(e) if is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            let text = format!("{e:#}");
+            let text = told(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
@@ -84,6 +110,19 @@ fn main() -> ExitCode {
             ExitCode::from(if io { 3 } else { 2 })
         }
     }
+}
+
+/// The chain of causes; one that the message before it tells already is not told twice.
+fn told(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in e.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The reader went away (`zellige .. | head`): nothing is wrong.

@@ -3,13 +3,13 @@
 mod side;
 
 use crate::common::{List, parse_list, print};
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use side::{Side, side};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use zellige_files::{
     Container, Kind, Metadata, NewTensor, Order, Relayout, Stored, TensorInfo, Verified, Writer,
 };
@@ -198,15 +198,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let none = Metadata::new();
     let metadata = if kind == Kind::Safetensors { container.metadata() } else { &none };
     let writer = Writer::create_with_metadata(&args.output, &tensors, kind, metadata)?;
-    let bar = bar(writer.tensors().iter().map(TensorInfo::bytes).sum());
+    let bar = Progress::bytes(writer.tensors().iter().map(TensorInfo::bytes).sum());
     let mut written = 0;
     for (index, task) in tasks.iter().enumerate() {
-        let advance = |done, _| bar.set_position(written + done);
+        let advance = |done, _| bar.set(written + done);
         task.relayout(args).run(&container, task.info, &task.plan, &writer, index, advance)?;
         written += writer.tensors()[index].bytes();
     }
     writer.finish()?;
-    bar.finish_and_clear();
+    bar.finish();
     let back = if args.verify { Some(Container::open(&args.output)?) } else { None };
     for (index, task) in tasks.iter().enumerate() {
         let verified = match &back {
@@ -224,19 +224,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print(&report(task, seconds, verified))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A bar that appears when the move takes longer than a second, on a terminal.
-fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
-    let style =
-        ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(4));
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {

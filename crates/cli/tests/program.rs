@@ -212,7 +212,20 @@ fn a_closed_pipe_is_no_error() {
     assert!(out.stderr.is_empty(), "{}", text(&out.stderr));
 }
 
-/// Every `$ command` in README.md prints what stands below it.
+/// The tensors that README.md speaks of: 300 x 200 numbers of float16.
+fn readme_files(folder: &Folder) {
+    use zellige_files::{Kind, NewTensor, write_all};
+    // Multiples of a quarter from 1 on, which every 16-bit format holds.
+    let numbers = |step: u16| (0..300 * 200u32).map(move |i| 0x3c00 + (i % 4) as u16 * step);
+    for (name, step) in [("a", 0x100), ("b", 0x80)] {
+        let bytes: Vec<u8> = numbers(step).flat_map(u16::to_le_bytes).collect();
+        let tensor = NewTensor::new(name, zellige_layout::Dtype::Float16, [300, 200]);
+        write_all(folder.file(&format!("{name}.npy")), &[(tensor, &bytes)], Kind::Npy)
+            .expect("written");
+    }
+}
+
+/// Every `$ command` in README.md prints what stands below it, in a folder with `a.npy` and `b.npy`.
 #[test]
 fn readme_shows_what_is_printed() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
@@ -220,6 +233,8 @@ fn readme_shows_what_is_printed() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_zellige"));
     let folder = program.parent().expect("a folder").to_string_lossy().into_owned();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let files = Folder::new("readme");
+    readme_files(&files);
     let mut checked = 0;
     for block in readme.split("```text\n").skip(1).filter_map(|b| b.split("```").next()) {
         for part in block.split("$ ").skip(1) {
@@ -228,6 +243,8 @@ fn readme_shows_what_is_printed() {
             let out = Command::new("sh")
                 .args(["-c", &command])
                 .env("PATH", &path)
+                .env_remove("SENCORES")
+                .current_dir(&files.0)
                 .output()
                 .expect("a shell");
             assert_eq!(text(&out.stdout).trim_end(), shown.trim_end(), "{command}");
@@ -235,6 +252,28 @@ fn readme_shows_what_is_printed() {
         }
     }
     assert!(checked >= 6, "{checked}");
+}
+
+/// The drawing in README.md is that of the run it speaks of; `ZELLIGE_BLESS=1` draws it anew.
+#[test]
+fn readme_shows_the_timeline_of_a_run() {
+    let files = Folder::new("timeline");
+    readme_files(&files);
+    let args = "eager add a.npy b.npy --layout default --layout stick=0 -o c.npy --timeline t.svg";
+    let out = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .args(args.split(' '))
+        .current_dir(&files.0)
+        .env_remove("SENCORES")
+        .output()
+        .expect("the program starts");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let drawn = std::fs::read_to_string(files.file("t.svg")).expect("written");
+    let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace.svg");
+    if std::env::var_os("ZELLIGE_BLESS").is_some() {
+        std::fs::write(shown, &drawn).expect("written");
+    }
+    let shown = std::fs::read_to_string(shown).expect("docs/trace.svg");
+    assert!(drawn == shown, "docs/trace.svg is another drawing");
 }
 
 /// A folder that is removed at the end.
@@ -447,7 +486,10 @@ fn bench_names_peers_that_are_not_installed() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["show", "map", "check", "move", "dma", "presets", "bench", "ask"] {
+    for command in [
+        "show", "map", "check", "move", "dma", "device", "upload", "eager", "ops", "presets",
+        "bench", "ask",
+    ] {
         let help = stdout(&[command, "--help"]);
         assert!(
             help.contains("Examples:") && help.contains(&format!("zellige {command}")),

@@ -7,6 +7,7 @@ use crate::laid::Storage;
 use crate::lx::Lx;
 use crate::memory::{Memory, MemoryStats};
 use crate::mode::Mode;
+use crate::profile::Profile;
 use crate::stream::{Event, Schedule, Span, StreamId, Streams};
 use crate::time::Time;
 use crate::timeline::{self, Timeline, Track};
@@ -31,6 +32,7 @@ struct Inner {
     index: usize,
     cores: usize,
     mode: Mode,
+    profile: Profile,
     keep_fp32: bool,
     threads: usize,
     hardware: Hardware,
@@ -99,6 +101,11 @@ impl Card {
     /// How 16-bit floats are stored.
     pub fn mode(&self) -> Mode {
         self.0.mode
+    }
+
+    /// Which operations it runs itself.
+    pub fn profile(&self) -> Profile {
+        self.0.profile
     }
 
     /// How tensors are stored on it by default.
@@ -310,6 +317,7 @@ pub struct CardBuilder {
     hardware: Option<Hardware>,
     cores: Option<usize>,
     mode: Mode,
+    profile: Profile,
     keep_fp32: bool,
     threads: Option<usize>,
     trace: usize,
@@ -337,6 +345,12 @@ impl CardBuilder {
     /// How 16-bit floats are stored; as on the card unless said.
     pub fn mode(mut self, mode: Mode) -> CardBuilder {
         self.mode = mode;
+        self
+    }
+
+    /// Which operations it runs itself; every one unless said.
+    pub fn profile(mut self, profile: Profile) -> CardBuilder {
+        self.profile = profile;
         self
     }
 
@@ -377,6 +391,7 @@ impl CardBuilder {
             index: self.index,
             cores,
             mode: self.mode,
+            profile: self.profile,
             keep_fp32: self.keep_fp32,
             threads: self
                 .threads

@@ -6,7 +6,7 @@ use crate::division::Division;
 use crate::error::{DeviceError, Result};
 use crate::kernels::{self, Meta, Pointers, Want, moves};
 use crate::laid::Laid;
-use crate::lay::with_order;
+use crate::lay::{self, with_order};
 use crate::memory::Guards;
 use crate::ops::Op;
 use crate::sticks::Sticks;
@@ -22,7 +22,8 @@ pub struct Ran {
     pub outputs: Vec<Tensor>,
     /// How the work was divided.
     pub division: Division,
-    /// Operands that were moved first, and the operation itself, in the order they ran.
+    /// Operands that were moved first, each with the reason in its name, and the operation itself,
+    /// in the order they ran. What the host does, by the card's profile, is one round trip.
     pub receipts: Vec<Receipt>,
 }
 
@@ -64,11 +65,11 @@ impl Op {
     ) -> Result<Ran> {
         let results = self.settle(card, inputs, cores)?;
         let lay = self.kernel().lay(&laid(inputs), &results)?;
-        let (operands, mut receipts) =
-            gather(self.name(), card, stream, inputs, &lay.inputs, cores)?;
+        let (operands, mut receipts) = gather(self, card, stream, inputs, &lay.inputs, cores)?;
         let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
         let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
         let (division, work) = launch(self, &operands, &outputs, None, cores)?;
+        let work = self.charged(card, work, inputs, &outputs)?;
         receipts.push(card.account(stream, &work)?);
         Ok(Ran { outputs, division, receipts })
     }
@@ -96,9 +97,9 @@ pub(crate) fn laid(tensors: &[Tensor]) -> Vec<Laid> {
     tensors.iter().map(|t| t.laid().clone()).collect()
 }
 
-/// The operands as a kernel wants them, and what it took.
+/// The operands as a kernel wants them, and what it took; nothing where the host does the work.
 pub(crate) fn gather(
-    op: &str,
+    op: &Op,
     card: &Card,
     stream: StreamId,
     inputs: &[Tensor],
@@ -108,13 +109,13 @@ pub(crate) fn gather(
     let mut receipts = Vec::new();
     let mut operands = Vec::with_capacity(inputs.len());
     for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
-        let (t, moved) = conform(t, want)?;
-        if let Some(moved) = moved {
-            let name = format!("restickify operand {operand} of {op}");
+        let (lies, moved) = conform(t, want)?;
+        if let Some(moved) = moved.filter(|_| !op.on_host(card)) {
+            let name = format!("restickify operand {operand} of {}: {}", op.name(), why(t, want));
             let work = moved.work(name, Kind::Restickify, cores);
             receipts.push(card.account(stream, &work)?);
         }
-        operands.push(t);
+        operands.push(lies);
     }
     Ok((operands, receipts))
 }
@@ -167,6 +168,32 @@ pub(crate) fn launch(
     unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
     Ok((division, Work::new(op.name(), task.kind(), slices)))
+}
+
+/// Why a tensor is moved before a kernel reads it.
+fn why(tensor: &Tensor, want: &Want) -> String {
+    match (tensor.sticks(), want) {
+        (Err(DeviceError::Irregular { reason, .. }), _) => reason,
+        (Err(e), _) => e.to_string(),
+        (Ok(_), Want::Sparse) => "each of its elements must have a stick of its own".into(),
+        (Ok(form), want) => {
+            let to = match want {
+                Want::Along(d) => Some(*d),
+                Want::Layout(l) => lay::form(l).ok().and_then(|f| f.stick),
+                _ => None,
+            };
+            match (form.stick, to, want) {
+                (Some(from), Some(to), _) if from != to => {
+                    format!("its sticks run along dimension {from}, and along {to} they must")
+                }
+                (None, Some(to), _) => {
+                    format!("it has one element in each stick, and sticks must run along {to}")
+                }
+                (_, _, Want::Layout(l)) => format!("it must lie as {:?}", l.device_size()),
+                _ => "it must lie in whole sticks".into(),
+            }
+        }
+    }
 }
 
 /// The tensor as a kernel wants it: itself, or a copy in another layout.

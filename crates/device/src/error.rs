@@ -96,6 +96,18 @@ pub enum DeviceError {
         /// The mode asked for.
         mode: String,
     },
+    /// A coverage profile that does not exist.
+    #[error("unknown coverage profile `{profile}`; accepted are `card` and `full`")]
+    UnknownProfile {
+        /// The profile asked for.
+        profile: String,
+    },
+    /// A number of cores from the environment that is none.
+    #[error("SENCORES is `{value}`; accepted are 1 to 32")]
+    BadSencores {
+        /// What it is.
+        value: String,
+    },
     /// A tensor was to be put where programs live.
     #[error(
         "segment {segment} (base {base:#x}) is reserved for programs; tensors go to {accepted}"
@@ -246,6 +258,14 @@ pub enum DeviceError {
         /// What is wrong and what is accepted.
         reason: String,
     },
+    /// A file of a hardware preset that cannot be used.
+    #[error("{path}: {reason}")]
+    PresetFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it, with the line.
+        reason: String,
+    },
     /// A stream number past the last one.
     #[error(
         "stream {stream} does not exist; streams are 0 (default), 1 to 32 (low priority) and 33 to 64 \
@@ -345,6 +365,8 @@ impl DeviceError {
             DeviceError::TooManyCores { .. } => "too_many_cores",
             DeviceError::BadCoreCount { .. } => "bad_core_count",
             DeviceError::UnknownMode { .. } => "unknown_mode",
+            DeviceError::UnknownProfile { .. } => "unknown_profile",
+            DeviceError::BadSencores { .. } => "bad_sencores",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
@@ -358,6 +380,7 @@ impl DeviceError {
             DeviceError::HostBytes { .. } => "host_bytes",
             DeviceError::SizeMismatch { .. } => "size_mismatch",
             DeviceError::UnknownPreset { .. } => "unknown_preset",
+            DeviceError::PresetFile { .. } => "preset_file",
             DeviceError::Preset { .. } => "preset",
             DeviceError::NoSuchStream { .. } => "no_such_stream",
             DeviceError::NoSuchCard { .. } => "no_such_card",

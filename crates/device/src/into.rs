@@ -98,13 +98,14 @@ impl Op {
             return Ok(None);
         }
         let (operands, mut receipts) =
-            gather(self.name(), card, StreamId::DEFAULT, inputs, &wants, cores)?;
+            gather(self, card, StreamId::DEFAULT, inputs, &wants, cores)?;
         let safe =
             |t: &Tensor| t.block() != outputs[0].block() || t.sticks().is_ok_and(|f| f == forms[0]);
         if !operands.iter().all(safe) {
             return Ok(None);
         }
         let (division, work) = launch(self, &operands, outputs, None, cores)?;
+        let work = self.charged(card, work, inputs, outputs)?;
         receipts.push(card.account(StreamId::DEFAULT, &work)?);
         Ok(Some(Ran { outputs: outputs.to_vec(), division, receipts }))
     }

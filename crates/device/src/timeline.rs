@@ -34,7 +34,8 @@ impl Track {
         }
     }
 
-    fn name(self) -> String {
+    /// What to call it.
+    pub fn name(self) -> String {
         match self {
             Track::Core(core) => format!("core {core}"),
             Track::Transfer => "transfers".into(),

@@ -20,7 +20,15 @@ pub struct Moved {
     pub read_runs: Vec<(u64, u64)>,
     /// The same of the writes.
     pub write_runs: Vec<(u64, u64)>,
+    /// Bytes of the tensor in device memory that is read; 0 where the host is.
+    pub read_block: u64,
+    /// The same of the tensor that is written.
+    pub write_block: u64,
 }
+
+/// Bytes that a core moves at once when it gathers short runs in its scratchpad: 32 sticks, a burst at
+/// the full rate.
+const TILE: u64 = 32 * 128;
 
 /// One side of a move.
 struct Side {
@@ -40,6 +48,8 @@ impl Moved {
             written: elements * to.size() as u64,
             read_runs: runs(from.size()),
             write_runs: runs(to.size()),
+            read_block: 0,
+            write_block: 0,
         }
     }
 }
@@ -47,27 +57,31 @@ impl Moved {
 impl Moved {
     /// The move as work of the device: of a transfer, that of its engine; on the device, its bursts
     /// shared by up to `cores` cores.
+    ///
+    /// A run shorter than a stick still moves the stick. Runs that would move more than the whole
+    /// tensor are gathered in the scratchpad instead: every stick of the tensor once, tile by tile.
     pub fn work(&self, name: impl Into<String>, kind: Kind, cores: usize) -> Work {
-        // A burst shorter than a stick still moves the stick.
-        let sticks = |runs: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
+        let (read_bursts, write_bursts) =
+            (bursts(&self.read_runs, self.read_block), bursts(&self.write_runs, self.write_block));
+        let sticks = |bursts: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
             let mut traffic = Traffic::new();
-            for (bytes, count) in runs {
-                traffic.add(bytes.next_multiple_of(128), share(*count));
-            }
+            bursts.iter().for_each(|(bytes, count)| traffic.add(*bytes, share(*count)));
             traffic
         };
         let whole = |n: u64| n;
         let mut one = CoreWork {
-            reads: sticks(&self.read_runs, &whole),
-            writes: sticks(&self.write_runs, &whole),
+            reads: sticks(&read_bursts, &whole),
+            writes: sticks(&write_bursts, &whole),
             ..CoreWork::default()
         };
         let moved = one.reads.bytes() + one.writes.bytes();
         if kind.is_transfer() {
             if kind == Kind::Upload {
                 (one.host_in, one.reads) = (self.read, Traffic::new());
+                one.padding_bytes = one.writes.bytes().saturating_sub(self.written);
             } else {
                 (one.host_out, one.writes) = (self.written, Traffic::new());
+                one.padding_bytes = one.reads.bytes().saturating_sub(self.read);
             }
             return Work::new(name, kind, vec![one]);
         }
@@ -75,8 +89,8 @@ impl Moved {
         let padding = moved.saturating_sub(self.read + self.written);
         let slices = (0..cores).map(|core| {
             let share = |n: u64| n / cores + u64::from(core < n % cores);
-            let reads = sticks(&self.read_runs, &share);
-            let writes = sticks(&self.write_runs, &share);
+            let reads = sticks(&read_bursts, &share);
+            let writes = sticks(&write_bursts, &share);
             let lx_bytes = reads.bytes() + writes.bytes();
             let lx_peak = lx_bytes.min(64 * 1024);
             CoreWork {
@@ -90,6 +104,17 @@ impl Moved {
         });
         Work::new(name, kind, slices.collect())
     }
+}
+
+/// Runs as bursts of whole sticks, or the whole block where that is less.
+fn bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
+    let rounded: Vec<(u64, u64)> =
+        runs.iter().map(|(n, c)| (n.next_multiple_of(128), *c)).collect();
+    let bytes = rounded.iter().fold(0u64, |sum, (n, c)| sum.saturating_add(n.saturating_mul(*c)));
+    if block == 0 || bytes <= block {
+        return rounded;
+    }
+    vec![(TILE, block / TILE), (block % TILE, 1)]
 }
 
 /// Plans a move and hands the mover to `run`.
@@ -181,9 +206,10 @@ impl Tensor {
         same_size("a read", host.size(), self.size())?;
         let to = host_side(host, dtype, bytes.len(), "destination")?;
         let threads = self.card().host_threads();
-        self.with_side(|from, memory| {
+        let moved = self.with_side(|from, memory| {
             between(from, &to, self.size(), |m| Ok(m.run(memory, bytes, None, threads)?))
-        })
+        })?;
+        Ok(Moved { read_block: self.held()?, ..moved })
     }
 
     /// Its elements as a contiguous host tensor.
@@ -191,11 +217,19 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read_into`].
     pub fn download(&self, dtype: Dtype) -> Result<Vec<u8>> {
+        Ok(self.downloaded(dtype)?.0)
+    }
+
+    /// The same, and what it took.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
         let host = Strided::contiguous(self.size())?;
         let size = host_format(dtype)?.size();
         let mut bytes = vec![0; usize::try_from(self.numel()).unwrap_or(usize::MAX) * size];
-        self.read_into(&mut bytes, &host, dtype)?;
-        Ok(bytes)
+        let moved = self.read_into(&mut bytes, &host, dtype)?;
+        Ok((bytes, moved))
     }
 
     /// Copies the elements of another tensor of the same size: restickify, another tiling, sparse to
@@ -210,9 +244,16 @@ impl Tensor {
             let held = src.dense()?;
             let (buffer, host) = (&held.0, &held.1);
             let from = Side { layout: host.to_layout()?, format: src.format() };
-            return self.receive(&from, buffer);
+            let moved = self.receive(&from, buffer)?;
+            return Ok(Moved { read_block: src.held()?, ..moved });
         }
-        src.with_side(|from, memory| self.receive(from, memory))
+        let moved = src.with_side(|from, memory| self.receive(from, memory))?;
+        Ok(Moved { read_block: src.held()?, ..moved })
+    }
+
+    /// Bytes of its base in device memory.
+    fn held(&self) -> Result<u64> {
+        Ok(self.layout().bytes()?.unsigned_abs())
     }
 
     /// The same elements in another layout of the same size.
@@ -319,7 +360,7 @@ impl Tensor {
     /// Writes every element from another side of the same size.
     fn receive(&self, from: &Side, bytes: &[u8]) -> Result<Moved> {
         let (format, threads) = (self.format(), self.card().host_threads());
-        match self.places() {
+        let moved = match self.places() {
             Ok(layout) => {
                 let to = Side { layout, format };
                 let mut memory = self.block().write();
@@ -336,6 +377,7 @@ impl Tensor {
                 Ok(moved)
             }
             Err(e) => Err(e),
-        }
+        }?;
+        Ok(Moved { write_block: self.held()?, ..moved })
     }
 }

@@ -3,8 +3,9 @@
 use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::info::{Kind, NewTensor, TensorInfo};
+use crate::temporary::Temporary;
 use crate::writer::Writer;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// A tensor and its bytes as they lie in the file; without a name, the only tensor of the file.
@@ -60,4 +61,12 @@ pub fn write_all(path: impl AsRef<Path>, tensors: &[(NewTensor, &[u8])], kind: K
         writer.write_at(index, 0, bytes)?;
     }
     writer.finish()
+}
+
+/// A file with these bytes, complete under its name or not there at all.
+pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let mut temporary = Temporary::create(path.as_ref())?;
+    let written = temporary.file.write_all(bytes);
+    written.map_err(|e| Error::io(temporary.path(), "write to it", e))?;
+    temporary.keep()
 }

@@ -122,6 +122,11 @@ impl ColorBy {
     }
 }
 
+/// Fills for some names, all different.
+pub(crate) fn swatches(count: usize) -> Vec<String> {
+    (0..count).map(|rank| hex(colors(rank, count).0)).collect()
+}
+
 /// The fill and the text colour of the `rank`-th of `count` owners.
 ///
 /// Hues go once around the circle, so that neighbours in order look related and the order can be

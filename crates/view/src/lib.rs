@@ -1,4 +1,4 @@
-//! Drawings of tensor layouts.
+//! Drawings of tensor layouts, and of time.
 //!
 //! A [`Scene`] is what there is to see of a layout, as plain data: the logical tensor cut into
 //! grids, and the places its elements live in (a lane x register table, memory lines x banks,
@@ -20,6 +20,8 @@
 //! # Ok::<(), zellige_layout::Error>(())
 //! ```
 //!
+//! A [`Chart`] is bars over a time axis, drawn by [`svg::chart`].
+//!
 //! # Rules
 //! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
 //! * A scene never grows with the tensor: past [`Options::max_cells`] it is clipped, and the panel
@@ -28,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chart;
 mod clip;
 mod color;
 mod font;
@@ -45,5 +48,6 @@ pub mod terminal;
 mod text;
 mod ticks;
 
+pub use chart::{Bar, Chart, Track};
 pub use model::{AxisRange, Cell, CellKind, Panel, Scene, Swatch};
 pub use options::{MAX_CELLS, Options};

@@ -1,7 +1,8 @@
 //! Scenes as bitmaps.
 
+use crate::chart::Chart;
 use crate::model::Scene;
-use crate::svg::{self, Text};
+use crate::svg::{self, Document, Text};
 use resvg::{tiny_skia, usvg};
 
 /// Most pixels on one side of a bitmap.
@@ -36,10 +37,18 @@ pub enum Error {
 /// Text is drawn with a built-in stroke font: the result does not depend on the fonts, or on
 /// anything else, of the machine.
 pub fn render(scene: &Scene, scale: f32) -> Result<Vec<u8>, Error> {
+    raster(&svg::document(scene, Text::Strokes), scale)
+}
+
+/// The chart as a PNG file, under the same rules.
+pub fn render_chart(chart: &Chart, scale: f32) -> Result<Vec<u8>, Error> {
+    raster(&svg::chart::document(chart, Text::Strokes), scale)
+}
+
+fn raster(drawing: &Document, scale: f32) -> Result<Vec<u8>, Error> {
     if !scale.is_finite() || scale <= 0.0 {
         return Err(Error::BadScale(scale));
     }
-    let drawing = svg::document(scene, Text::Strokes);
     let side = |length: f64| {
         #[allow(
             clippy::cast_possible_truncation,

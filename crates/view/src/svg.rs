@@ -1,6 +1,7 @@
 //! Scenes as standalone SVG documents.
 
 mod canvas;
+pub mod chart;
 mod panel;
 
 use crate::model::{CellKind, Panel, Scene};

@@ -66,6 +66,8 @@ use std::fmt;
 pub struct Cost {
     /// The operation.
     pub name: String,
+    /// What it is.
+    pub kind: Kind,
     /// All cores together.
     pub totals: Totals,
     /// How long it takes, and why.
@@ -75,12 +77,13 @@ pub struct Cost {
 impl Hardware {
     /// What this work costs here.
     pub fn cost(&self, work: &Work) -> Cost {
-        Cost { name: work.name.clone(), totals: work.totals(), latency: self.latency(work) }
+        let (name, kind) = (work.name.clone(), work.kind);
+        Cost { name, kind, totals: work.totals(), latency: self.latency(work) }
     }
 }
 
 impl fmt::Display for Cost {
-    /// One line: time, what bounds it, bytes, cores, padding.
+    /// One line: time, what bounds it, bytes, cores, padding; and that the host did it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Totals { bytes_in, bytes_out, host_in, host_out, cores, .. } = self.totals;
         write!(f, "{}, {}", self.latency.time, self.latency.bottleneck)?;
@@ -94,6 +97,10 @@ impl fmt::Display for Cost {
         if host_in == 0 && host_out == 0 {
             write!(f, ", {cores} core{}", if cores == 1 { "" } else { "s" })?;
         }
-        write!(f, ", padding {:.1}%", 100.0 * self.totals.padding())
+        write!(f, ", padding {:.1}%", 100.0 * self.totals.padding())?;
+        if self.kind == Kind::Fallback {
+            write!(f, ", done by the host")?;
+        }
+        Ok(())
     }
 }

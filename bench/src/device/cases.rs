@@ -1,0 +1,161 @@
+//! What is measured: transfers, and operations if the table has them.
+
+use serde_json::{Value, json};
+use std::time::Instant;
+use zellige_device::{Card, Op, Tensor, host_format};
+use zellige_layout::{Dtype, Strided};
+use zellige_movement::Buffer;
+
+/// The fewest seconds of one call.
+pub(super) struct Figures {
+    /// Of an operation, the better of two ways: into a tensor that is there, or into a new one.
+    pub(super) ours: f64,
+    /// A plain copy of as many bytes as are read and written.
+    pub(super) copy: Option<f64>,
+}
+
+/// The figures, or why there are none.
+pub(super) type Timed = Result<Figures, String>;
+
+/// One row of the table.
+pub(super) struct Case {
+    pub(super) name: String,
+    /// The best peer's time over ours, at least.
+    pub(super) goal: Option<f64>,
+    /// What the peers do; nothing beside a plain copy.
+    pub(super) peer: Option<&'static str>,
+    /// Sizes of the operands.
+    pub(super) sizes: Vec<Vec<i64>>,
+    /// Bytes read and written, or floating-point operations.
+    pub(super) units: f64,
+    what: What,
+}
+
+enum What {
+    Upload(Dtype),
+    Download(Dtype),
+    /// A name, and attributes of which the first that is accepted counts.
+    Op(&'static str, Vec<Value>),
+}
+
+/// Every case.
+pub(super) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let count = |size: &[i64]| size.iter().product::<i64>() as f64;
+    for dtype in [Dtype::Float16, Dtype::Float32] {
+        let size = vec![4096, 4096];
+        #[allow(clippy::cast_precision_loss, reason = "8 to 64")]
+        let width = dtype.bits() as f64 / 8.0 + 2.0;
+        let units = count(&size) * width;
+        for (word, what) in [("upload", What::Upload(dtype)), ("download", What::Download(dtype))] {
+            let name = format!("{word} 4096x4096 {dtype}");
+            let sizes = vec![size.clone()];
+            cases.push(Case { name, goal: None, peer: None, sizes, units, what });
+        }
+    }
+    let row = || vec![4096, 1024];
+    let last = || vec![json!({"dim": -1}), json!({"dim": 1}), json!({})];
+    let plain = || vec![json!({})];
+    let norm = || vec![json!({"normalized_shape": [1024]}), json!({"dims": [-1]}), json!({})];
+    for (name, operands, attributes) in [
+        ("add", 2, plain()),
+        ("exp", 1, plain()),
+        ("gelu", 1, plain()),
+        ("softmax", 1, last()),
+        ("layer_norm", 1, norm()),
+    ] {
+        let sizes = vec![row(); operands];
+        #[allow(clippy::cast_precision_loss, reason = "2 or 3")]
+        let units = count(&row()) * 2.0 * (operands + 1) as f64;
+        let (case, what) = (format!("{name} 4096x1024 float16"), What::Op(name, attributes));
+        cases.push(Case { name: case, goal: Some(0.5), peer: Some(name), sizes, units, what });
+    }
+    for (m, k, n) in [(1024, 1024, 1024), (64, 2048, 8192)] {
+        let sizes = vec![vec![m, k], vec![k, n]];
+        let (name, units) = (format!("matmul {m}x{k}x{n} float16"), 2.0 * count(&[m, k, n]));
+        let what = What::Op("matmul", plain());
+        cases.push(Case { name, goal: Some(0.5), peer: Some("matmul"), sizes, units, what });
+    }
+    cases
+}
+
+impl Case {
+    /// The best of some calls after one that warms up.
+    pub(super) fn measure(&self, rounds: usize) -> Timed {
+        let card = Card::builder().build().map_err(|e| e.to_string())?;
+        let put = |size: &[i64], dtype| {
+            let (bytes, host) = host(size, dtype);
+            let uploaded = Tensor::upload(&card, &bytes, &host, dtype, None);
+            uploaded.map(|(t, _)| (t, bytes, host)).map_err(|e| e.to_string())
+        };
+        let (name, attributes) = match &self.what {
+            What::Upload(dtype) | What::Download(dtype) => {
+                let (tensor, mut bytes, host) = put(&self.sizes[0], *dtype)?;
+                let ours = if matches!(self.what, What::Upload(_)) {
+                    best(rounds, || tensor.write_from(&bytes, &host, *dtype).map(drop))?
+                } else {
+                    best(rounds, || tensor.read_into(&mut bytes, &host, *dtype).map(drop))?
+                };
+                let copy = Some(copy(rounds, self.units)?);
+                return Ok(Figures { ours, copy });
+            }
+            What::Op(name, attributes) => (name, attributes),
+        };
+        if !Op::all().any(|e| e.name == *name) {
+            return Err("not in the table".into());
+        }
+        let inputs = self.sizes.iter().map(|size| put(size, Dtype::Float16).map(|(t, ..)| t));
+        let inputs = inputs.collect::<Result<Vec<Tensor>, String>>()?;
+        let ops = attributes.iter().filter_map(|a| Op::new(name, a).ok());
+        let tried = ops.filter_map(|op| op.run(&card, &inputs).ok().map(|ran| (op, ran.outputs)));
+        let (op, out) = { tried }.next().ok_or("no attributes that it takes are known here")?;
+        // A tensor that is there needs no zeroing; where it cannot be computed in place, a new one
+        // needs no copy.
+        let into = best(rounds, || op.run_into(&card, &inputs, &out).map(drop))?;
+        let fresh = best(rounds, || op.run(&card, &inputs).map(drop))?;
+        Ok(Figures { ours: into.min(fresh), copy: None })
+    }
+}
+
+/// A plain copy that reads and writes so many bytes in all.
+fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few MB")]
+    let from = Buffer::zeroed((bytes / 2.0) as usize);
+    let mut to = Buffer::zeroed(from.len());
+    best(rounds, || {
+        to.copy_from_slice(&from);
+        std::hint::black_box(&mut to);
+        Ok(())
+    })
+}
+
+/// Numbers between -4 and 4.
+fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, Strided) {
+    let host = Strided::contiguous(size).expect("a small size");
+    let format = host_format(dtype).expect("a float");
+    let count = usize::try_from(host.numel()).expect("positive");
+    let number = |i: usize| f32::from(u16::try_from(i * 31 % 2048).expect("below 2048"));
+    let numbers: Vec<u8> =
+        (0..count).flat_map(|i| (number(i) / 256.0 - 4.0).to_le_bytes()).collect();
+    let mut bytes = vec![0; count * format.size()];
+    zellige_float::Converter::new(zellige_float::Format::F32, format)
+        .convert(&numbers, &mut bytes, count)
+        .expect("as long as asked");
+    (bytes, host)
+}
+
+fn best(
+    rounds: usize,
+    mut call: impl FnMut() -> zellige_device::Result<()>,
+) -> Result<f64, String> {
+    let mut best = f64::INFINITY;
+    for round in 0..=rounds {
+        let start = Instant::now();
+        call().map_err(|e| e.to_string())?;
+        if round > 0 {
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,93 @@
+//! numpy and PyTorch in a Python process that answers one line per line.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+const SCRIPT: &str = include_str!("../../peers_device.py");
+
+/// The process, if there is a Python at all.
+pub(super) struct Peers {
+    process: Result<Process, String>,
+    versions: Value,
+}
+
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Peers {
+    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. Without one the table says so.
+    pub(super) fn start() -> Peers {
+        let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
+        let child = Command::new(&python)
+            .args(["-c", SCRIPT])
+            // Results in fresh memory come from a heap that stays mapped, not from page faults.
+            .env("MALLOC_MMAP_MAX_", "0")
+            .env("MALLOC_TRIM_THRESHOLD_", "9000000000000000000")
+            .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let process = child.map_err(|_| "not installed".to_string()).map(|mut child| {
+            let stdin = child.stdin.take();
+            let stdout = BufReader::new(child.stdout.take().expect("piped"));
+            Process { child, stdin, stdout }
+        });
+        let mut peers = Peers { process, versions: Value::Null };
+        peers.versions = peers.read().unwrap_or(Value::Null);
+        peers
+    }
+
+    /// What numpy and torch took, or why there is no time.
+    pub(super) fn ask(
+        &mut self,
+        op: &str,
+        sizes: &[Vec<i64>],
+        rounds: usize,
+    ) -> [Result<f64, String>; 2] {
+        let request = json!({"op": op, "sizes": sizes, "rounds": rounds});
+        let answer = self.write(&request).and_then(|()| self.read());
+        ["numpy", "torch"].map(|name| match &answer {
+            Err(why) => Err(why.clone()),
+            Ok(answer) => match &answer[name] {
+                Value::Number(seconds) => Ok(seconds.as_f64().unwrap_or(f64::NAN)),
+                Value::String(why) => Err(why.clone()),
+                _ => Err("no answer".into()),
+            },
+        })
+    }
+
+    /// The versions of both, in one line.
+    pub(super) fn versions(&self) -> String {
+        let of = |name: &str| self.versions[name].as_str().unwrap_or("not installed").to_owned();
+        format!("numpy {}, torch {}", of("numpy"), of("torch"))
+    }
+
+    fn write(&mut self, request: &Value) -> Result<(), String> {
+        let process = self.process.as_mut().map_err(|why| why.clone())?;
+        let stdin = process.stdin.as_mut().ok_or("it stopped")?;
+        let sent = writeln!(stdin, "{request}").and_then(|()| stdin.flush());
+        sent.map_err(|e| e.to_string())
+    }
+
+    fn read(&mut self) -> Result<Value, String> {
+        let process = self.process.as_mut().map_err(|why| why.clone())?;
+        let mut line = String::new();
+        match process.stdout.read_line(&mut line) {
+            Ok(0) => Err("it stopped".into()),
+            Ok(_) => serde_json::from_str(&line).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The end of its input ends it.
+        self.stdin = None;
+        let _ = self.child.wait();
+    }
+}

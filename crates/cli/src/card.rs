@@ -1,0 +1,76 @@
+//! The simulated card that a subcommand works on, from the words of the command line.
+
+use anyhow::{Context, Result, anyhow, bail};
+use zellige_device::{Card, CardBuilder, Hardware, LayoutChoice, sencores};
+use zellige_layout::AxisTable;
+use zellige_notation::{Parsed, parse};
+
+/// Which card, and how it stores floats.
+#[derive(clap::Args)]
+pub(crate) struct CardArgs {
+    /// The hardware: card, ktir, or a preset of your own
+    #[arg(long, default_value = "card", value_name = "NAME|FILE.toml")]
+    hardware: String,
+    /// How 16-bit floats are stored: dl16 as on the card, ieee to keep the bits of the host
+    #[arg(long, default_value = "dl16")]
+    mode: String,
+    /// Store float32 as it is, and not in 16 bits
+    #[arg(long)]
+    keep_fp32: bool,
+}
+
+/// What runs on it.
+#[derive(clap::Args)]
+pub(crate) struct WorkArgs {
+    /// Cores that work is divided over (default: SENCORES, else all)
+    #[arg(long)]
+    cores: Option<usize>,
+    /// Coverage: full, or card for what upstream runs on the device
+    #[arg(long, default_value = "full")]
+    profile: String,
+}
+
+impl CardArgs {
+    pub(crate) fn builder(&self) -> Result<CardBuilder> {
+        let hardware = Hardware::named(&self.hardware).context("--hardware")?;
+        let mode = self.mode.parse().context("--mode")?;
+        Ok(Card::builder().hardware(hardware).mode(mode).keep_fp32(self.keep_fp32))
+    }
+}
+
+impl WorkArgs {
+    pub(crate) fn apply(&self, builder: CardBuilder) -> Result<CardBuilder> {
+        let builder = builder.profile(self.profile.parse().context("--profile")?);
+        let cores = match (self.cores, std::env::var_os("SENCORES")) {
+            (Some(cores), _) => cores,
+            (None, Some(value)) => sencores(&value.to_string_lossy())?,
+            (None, None) => return Ok(builder),
+        };
+        Ok(builder.cores(cores))
+    }
+}
+
+/// A device layout: `default`, `stick=DIM`, `order=0,1` or Spyre notation.
+pub(crate) fn layout_choice(text: &str) -> Result<LayoutChoice> {
+    if text == "default" {
+        return Ok(LayoutChoice::Default);
+    }
+    if let Some(dim) = text.strip_prefix("stick=") {
+        let dim = dim.parse().map_err(|_| anyhow!("`{dim}` is no dimension; write stick=1"))?;
+        return Ok(LayoutChoice::Stick(dim));
+    }
+    if let Some(order) = text.strip_prefix("order=") {
+        let order = crate::common::parse_list(order).map_err(|e| anyhow!(e))?;
+        return Ok(LayoutChoice::DimOrder(order.0));
+    }
+    let parsed = parse(text, &AxisTable::new()).map_err(|d| {
+        anyhow!(
+            "{}\naccepted: default, stick=DIM, order=0,1 or SpyreTensorLayout(..)",
+            d.render(text, false)
+        )
+    })?;
+    let Parsed::Spyre(layout) = parsed else {
+        bail!("a device layout is default, stick=DIM, order=0,1 or SpyreTensorLayout(..)");
+    };
+    Ok(LayoutChoice::Explicit(layout))
+}

@@ -1,0 +1,48 @@
+//! A timeline of the card as a drawing.
+
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::path::Path;
+use zellige_device::Timeline;
+use zellige_device::timeline::{Event, Track};
+use zellige_view::{Bar, Chart, png, svg};
+
+/// The drawing as bytes of the kind that the name of the file announces.
+pub(crate) fn render(chart: &Chart, path: &Path) -> Result<Vec<u8>> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("svg") => Ok(svg::chart::render(chart).into_bytes()),
+        Some("png") => Ok(png::render_chart(chart, 2.0)?),
+        _ => bail!("--timeline {}: a name that ends in .svg or .png is accepted", path.display()),
+    }
+}
+
+/// Streams first, then the transfer engine, then cores.
+pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
+    let mut tracks: BTreeMap<(u8, usize), (Track, Vec<Bar>)> = BTreeMap::new();
+    for event in timeline.events() {
+        let key = match event.track {
+            Track::Stream(n) => (0, n as usize),
+            Track::Transfer => (1, 0),
+            Track::Core(n) => (2, n),
+        };
+        tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(bar(event));
+    }
+    let tracks = tracks.into_values().map(|(track, bars)| zellige_view::Track {
+        name: track.name(),
+        bars,
+        labelled: matches!(track, Track::Stream(_)),
+    });
+    Chart { title, caption, tracks: tracks.collect() }
+}
+
+fn bar(event: &Event) -> Bar {
+    // The reason of a move stands behind a colon.
+    let name = event.name.split(':').next().unwrap_or_default().to_owned();
+    let cost = event.args.iter().find(|(name, _)| name == "cost");
+    let note = match cost {
+        Some((_, cost)) => cost.as_str().unwrap_or_default().to_owned(),
+        None => event.args.iter().map(|(n, v)| format!("{v} {n}")).collect::<Vec<_>>().join(", "),
+    };
+    let (start, length) = (event.start.nanoseconds(), event.duration.nanoseconds());
+    Bar { name, start, length, note }
+}

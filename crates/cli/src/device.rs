@@ -1,0 +1,49 @@
+//! `zellige device`
+
+use crate::card::{CardArgs, WorkArgs};
+use crate::common::print;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use zellige_device::Hardware;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+A preset of your own is a TOML file that begins with `extends = \"card\"` (or \"ktir\") and says what
+differs; every figure has a value, a unit and a source.
+
+Examples:
+  zellige device
+  zellige device --hardware ktir
+  zellige device --hardware half.toml --cores 8 --json
+  zellige device --presets")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    card: CardArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+    /// List the presets that are built in
+    #[arg(long)]
+    presets: bool,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.presets {
+        let presets: Vec<Hardware> =
+            Hardware::presets().map(Hardware::preset).collect::<Result<_, _>>()?;
+        let text = if args.json {
+            json!({"presets": presets.iter().map(Hardware::to_json).collect::<Vec<Value>>()})
+                .to_string()
+        } else {
+            presets.iter().map(|p| format!("{:8}{}\n", p.name(), p.about())).collect()
+        };
+        print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let card = args.work.apply(args.card.builder()?)?.build()?;
+    print(&if args.json { card.to_json().to_string() } else { card.describe() })?;
+    Ok(ExitCode::SUCCESS)
+}

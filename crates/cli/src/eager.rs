@@ -1,0 +1,180 @@
+//! `zellige eager`
+
+mod operand;
+mod report;
+
+use crate::card::{CardArgs, WorkArgs, layout_choice};
+use crate::chart;
+use crate::common::print;
+use crate::progress::Progress;
+use anyhow::{Context, Result, anyhow, bail};
+use operand::Operand;
+use report::Report;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use zellige_device::{Card, Kind, LayoutChoice, Op, StreamId, Tensor};
+use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
+use zellige_layout::Dtype;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+An input is FILE.npy, FILE.npz:NAME, FILE.safetensors:NAME or a number: 2 is int64, 2.5 float32, true
+bool. Attributes are JSON: --attr dim=0, --attr dims=[0,1], --attr approximate=tanh. Times are
+simulated: they follow from the hardware preset and the plan.
+
+Examples:
+  zellige eager add a.npy b.npy -o c.npy
+  zellige eager add a.npy 2.5 -o c.npy --cores 8 --mode ieee
+  zellige eager index_select x.npy rows.npy --attr dim=0 -o y.npy --profile card
+  zellige eager add a.npy b.npy --layout default --layout stick=0 --trace t.json --timeline t.svg
+  zellige eager --list")]
+pub(crate) struct Args {
+    /// The operation
+    #[arg(required_unless_present = "list")]
+    op: Option<String>,
+    /// Its operands: files or numbers
+    #[arg(allow_negative_numbers = true)]
+    inputs: Vec<String>,
+    /// Where a result goes: .npy, .npz or .safetensors, once for every result
+    #[arg(short, long, value_name = "OUT")]
+    output: Vec<PathBuf>,
+    /// An attribute, NAME=VALUE
+    #[arg(long = "attr", value_name = "NAME=VALUE")]
+    attributes: Vec<String>,
+    /// The layout of an input, in their order: default, stick=DIM, order=0,1 or Spyre notation
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Vec<String>,
+    /// The dtype of files on the device, by its PyTorch name (default: as in the file)
+    #[arg(long)]
+    dtype: Option<String>,
+    #[command(flatten)]
+    card: CardArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+    /// Write the timeline for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Draw the timeline
+    #[arg(long, value_name = "FILE.svg|png")]
+    timeline: Option<PathBuf>,
+    /// List the operations with their operands and attributes
+    #[arg(long)]
+    list: bool,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Events of a timeline at most; a run of one operation has a few hundred.
+const EVENTS: usize = 1_000_000;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        print(&report::list(args.json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = args.op.as_deref().unwrap_or_default();
+    let listed = "`zellige eager --list` lists operations and attributes";
+    let op = Op::new(name, &attributes(&args.attributes)?).map_err(|e| anyhow!("{e}\n{listed}"))?;
+    op.entry().check_count(args.inputs.len())?;
+    let choices = layouts(args)?;
+    let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
+    let traced = args.trace.is_some() || args.timeline.is_some();
+    let builder = args.work.apply(args.card.builder()?)?;
+    let card = builder.trace(if traced { EVENTS } else { 0 }).build()?;
+    let kinds =
+        args.output.iter().map(|p| FileKind::from_path(p)).collect::<Result<Vec<_>, _>>()?;
+
+    let progress = Progress::steps(2 + args.inputs.len() as u64 + args.output.len() as u64);
+    let mut report = Report::default();
+    let mut tensors = Vec::new();
+    for (text, choice) in args.inputs.iter().zip(&choices) {
+        progress.step(&format!("uploading {text}"));
+        let operand = Operand::open(text)?;
+        let (tensor, moved) =
+            operand.upload(&card, dtype, choice).with_context(|| format!("input {text}"))?;
+        let work = moved.work(format!("upload {}", operand.name()), Kind::Upload, 1);
+        report.steps.push(card.account(StreamId::DEFAULT, &work)?);
+        tensors.push(tensor);
+    }
+    progress.step(name);
+    let ran = op.run(&card, &tensors)?;
+    drop(tensors);
+    report.steps.extend(ran.receipts);
+    if !args.output.is_empty() && args.output.len() != ran.outputs.len() {
+        let (given, results) = (args.output.len(), ran.outputs.len());
+        bail!(
+            "{name} gives {results} result{}, and {given} were named with -o; name every one, or none",
+            if results == 1 { "" } else { "s" }
+        );
+    }
+    // Every file is begun before one is completed: what cannot be written stops all of them.
+    let mut files = Vec::new();
+    for ((path, kind), tensor) in args.output.iter().zip(kinds).zip(&ran.outputs) {
+        progress.step(&format!("downloading {}", path.display()));
+        files.push(begin(path, kind, tensor, &card, &mut report)?);
+    }
+    progress.step("writing");
+    if let Some(path) = &args.trace {
+        write_bytes(path, card.timeline().to_chrome_trace().as_bytes())?;
+    }
+    if let Some(path) = &args.timeline {
+        let inputs = args.inputs.join(" ");
+        let title = format!("{name} {inputs} on {}", card.hardware().name());
+        let drawing = chart::of(&card.timeline(), title, report.total(&card));
+        write_bytes(path, &chart::render(&drawing, path)?)?;
+    }
+    files.into_iter().try_for_each(Writer::finish)?;
+    progress.finish();
+    let names = args.output.iter().map(|p| p.display().to_string());
+    let names: Vec<String> =
+        names.chain(std::iter::repeat(String::new())).take(ran.outputs.len()).collect();
+    print(&report.render(&card, &ran.division, &names, &ran.outputs, args.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Downloads a result into a file that has no name yet.
+fn begin(
+    path: &Path,
+    kind: FileKind,
+    tensor: &Tensor,
+    card: &Card,
+    report: &mut Report,
+) -> Result<Writer> {
+    let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let work = moved.work(format!("download {name}"), Kind::Download, 1);
+    report.steps.push(card.account(StreamId::DEFAULT, &work)?);
+    let new = NewTensor::new(name, tensor.dtype(), tensor.size());
+    let writer = Writer::create(path, &[new], kind)?;
+    writer.write_at(0, 0, &bytes)?;
+    Ok(writer)
+}
+
+/// `NAME=VALUE` as a JSON object; a value that is no JSON is a text.
+fn attributes(list: &[String]) -> Result<Value> {
+    let mut map = Map::new();
+    for text in list {
+        let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            bail!("--attr {text}: write NAME=VALUE, such as dim=0");
+        };
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        if map.insert(name.to_owned(), value).is_some() {
+            bail!("--attr {text}: `{name}` is given twice");
+        }
+    }
+    Ok(Value::Object(map))
+}
+
+/// One layout for every input; the default where none is said.
+fn layouts(args: &Args) -> Result<Vec<LayoutChoice>> {
+    let (given, inputs) = (args.layout.len(), args.inputs.len());
+    if given > inputs {
+        bail!("{given} layouts for {inputs} inputs; --layout is given at most once for each");
+    }
+    let read = |text: &String| layout_choice(text).with_context(|| format!("--layout {text}"));
+    let mut choices = args.layout.iter().map(read).collect::<Result<Vec<_>>>()?;
+    choices.resize_with(inputs, LayoutChoice::default);
+    Ok(choices)
+}

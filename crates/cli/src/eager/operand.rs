@@ -1,0 +1,57 @@
+//! An input: a tensor of a file, or a number.
+
+use anyhow::{Context, Result};
+use std::path::Path;
+use zellige_device::{Card, LayoutChoice, Literal, Moved, Tensor};
+use zellige_files::HostTensor;
+use zellige_layout::{Dtype, Strided};
+
+pub(super) enum Operand {
+    File(HostTensor),
+    Number(String, Literal),
+}
+
+impl Operand {
+    pub(super) fn open(text: &str) -> Result<Operand> {
+        if let Some(literal) = Literal::parse(text)?
+            && !Path::new(text).exists()
+        {
+            return Ok(Operand::Number(text.into(), literal));
+        }
+        Ok(Operand::File(HostTensor::parse(text)?))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Operand::File(file) => file.info().name(),
+            Operand::Number(text, _) => text,
+        }
+    }
+
+    pub(super) fn upload(
+        &self,
+        card: &Card,
+        dtype: Option<Dtype>,
+        choice: &LayoutChoice,
+    ) -> Result<(Tensor, Moved)> {
+        match self {
+            Operand::Number(_, number) => {
+                let host = (&Strided::contiguous(&[])?, number.dtype());
+                Ok(Tensor::upload_as(card, number.bytes(), host, number.dtype(), choice)?)
+            }
+            Operand::File(file) => {
+                let info = file.info();
+                let host = (&file.strided()?, info.dtype());
+                let dtype = dtype.unwrap_or(info.dtype());
+                Tensor::upload_as(card, file.bytes(), host, dtype, choice).with_context(|| {
+                    let hint = if info.dtype() == Dtype::Float64 {
+                        "; --dtype float32 converts it"
+                    } else {
+                        ""
+                    };
+                    format!("{} {:?}{hint}", info.dtype(), info.shape())
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `zellige upload`
+
+use crate::card::{CardArgs, layout_choice};
+use crate::common::{List, parse_list, print};
+use crate::dma;
+use crate::progress::Progress;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use zellige_device::{Kind, LayoutChoice, StreamId, Tensor, host_format};
+use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
+use zellige_float::{Loss, losses};
+use zellige_layout::Dtype;
+use zellige_movement::{Direction, Transfer};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Times are simulated: they follow from the hardware preset and the plan of the transfer.
+
+Examples:
+  zellige upload weights.npy
+  zellige upload model.safetensors --tensor layer.0.weight --stick 0
+  zellige upload x.npy --dtype float16 --mode ieee --download back.npy
+  zellige upload x.npy --layout 'SpyreTensorLayout(device_size=[2, 5, 64], stride_map=[64, 100, 1], \
+device_dtype=DataFormats.SEN169_FP16)'")]
+pub(crate) struct Args {
+    /// A .npy, .npz or .safetensors file
+    file: PathBuf,
+    /// Which tensor of the file (default: the only one)
+    #[arg(long)]
+    tensor: Option<String>,
+    /// The device layout: default, stick=DIM, order=0,1 or Spyre notation
+    #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["dim_order", "stick"])]
+    layout: Option<String>,
+    /// The order of dimensions of the device layout; a trailing -1 is sparse
+    #[arg(long, value_parser = parse_list, allow_hyphen_values = true, conflicts_with = "stick")]
+    dim_order: Option<List>,
+    /// The dimension that lies in sticks
+    #[arg(long, value_name = "DIM", allow_hyphen_values = true)]
+    stick: Option<i64>,
+    /// The dtype on the device, by its PyTorch name (default: that of the file)
+    #[arg(long)]
+    dtype: Option<String>,
+    #[command(flatten)]
+    card: CardArgs,
+    /// Write what comes back from the card to a file
+    #[arg(long, value_name = "OUT")]
+    download: Option<PathBuf>,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn choice(&self) -> Result<LayoutChoice> {
+        Ok(match (&self.layout, &self.dim_order, self.stick) {
+            (Some(text), ..) => layout_choice(text).context("--layout")?,
+            (_, Some(order), _) => LayoutChoice::DimOrder(order.0.clone()),
+            (_, _, Some(dim)) => LayoutChoice::Stick(dim),
+            _ => LayoutChoice::Default,
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let card = args.card.builder()?.build()?;
+    let choice = args.choice()?;
+    let file = HostTensor::open(&args.file, args.tensor.as_deref())?;
+    let (info, host) = (file.info(), file.strided()?);
+    let dtype =
+        args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
+    let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
+    progress.step("uploading");
+    let source = (&host, info.dtype());
+    let (tensor, moved) = Tensor::upload_as(&card, file.bytes(), source, dtype, &choice)
+        .with_context(|| {
+            format!("tensor `{}`, {} {:?}", info.name(), info.dtype(), info.shape())
+        })?;
+    let work = moved.work(format!("upload {}", info.name()), Kind::Upload, 1);
+    let up = card.account(StreamId::DEFAULT, &work)?;
+    let mut down = None;
+    if let Some(path) = &args.download {
+        progress.step("downloading");
+        let kind = FileKind::from_path(path)?;
+        let (bytes, moved) = tensor.downloaded(dtype)?;
+        progress.step("writing");
+        let new = NewTensor::new(info.name(), dtype, tensor.size());
+        write_all(path, &[(new, &bytes)], kind)?;
+        let work = moved.work(format!("download {}", info.name()), Kind::Download, 1);
+        down = Some(card.account(StreamId::DEFAULT, &work)?);
+    }
+    progress.finish();
+    let lost = losses(host_format(info.dtype())?, tensor.format());
+    let lost: Vec<String> = lost.iter().map(Loss::to_string).collect();
+    // An empty tensor has nothing to describe.
+    let transfer = if tensor.numel() == 0 {
+        None
+    } else {
+        Some(Transfer::new(&host, tensor.layout(), info.dtype(), Direction::HostToDevice)?)
+    };
+    let (layout, bytes, padding) =
+        (tensor.layout(), tensor.layout().bytes()?, tensor.padding_bytes()?);
+    #[allow(clippy::cast_precision_loss, reason = "a share to one digit")]
+    let share = if bytes == 0 { 0.0 } else { 100.0 * padding as f64 / bytes as f64 };
+    let address = tensor.block().address();
+    if args.json {
+        let dci = transfer.as_ref().map(|t| t.descriptor("DCI-Tensor-0").ok());
+        let value = json!({
+            "tensor": info.name(), "dtype": info.dtype().name(), "shape": info.shape(),
+            "stride": host.stride(), "host_bytes": info.bytes(),
+            "device_dtype": dtype.name(), "format": tensor.format().name(),
+            "layout": layout.to_string(), "sticks": layout.sticks(), "bytes": bytes,
+            "address": address, "padding_bytes": padding, "padding_percent": share,
+            "losses": lost, "upload": up.cost, "download": down.map(|d| d.cost),
+            "nests": transfer.as_ref().map(Transfer::nests), "dci": dci,
+        });
+        print(&value.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!(
+        "host      {} {} {:?}, strides {:?}, {} bytes\n\
+         device    {layout}\n\
+         stored    {} sticks, {bytes} bytes at {address:#x}, elements as {}\n\
+         padding   {padding} bytes, {share:.1}%\n\
+         upload    {}\n",
+        info.name(),
+        info.dtype(),
+        info.shape(),
+        host.stride(),
+        info.bytes(),
+        layout.sticks(),
+        tensor.format(),
+        up.cost,
+    );
+    if let Some(down) = &down {
+        let _ = writeln!(text, "download  {}", down.cost);
+    }
+    if !lost.is_empty() {
+        let _ = writeln!(text, "lossy     {}", lost.join("; "));
+    }
+    if let Some(transfer) = &transfer {
+        let _ = write!(text, "\n{}", dma::text(transfer)?);
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,60 @@
+//! What it costs to let the host do an operation.
+
+use crate::account::{CoreWork, Kind, Traffic, Work};
+use crate::card::Card;
+use crate::error::Result;
+use crate::format::host_format;
+use crate::ops::Op;
+use crate::tensor::Tensor;
+
+impl Op {
+    /// Whether the host does it, by the card's profile.
+    pub fn on_host(&self, card: &Card) -> bool {
+        card.profile().on_host(self.layer())
+    }
+
+    /// What is charged: the work of the cores, or the round trip to the host.
+    pub(crate) fn charged(
+        &self,
+        card: &Card,
+        work: Work,
+        operands: &[Tensor],
+        results: &[Tensor],
+    ) -> Result<Work> {
+        if self.on_host(card) { round_trip(self.name(), operands, results) } else { Ok(work) }
+    }
+}
+
+/// The round trip: operands are downloaded, the host computes, results are uploaded.
+///
+/// The bytes cross the link one after the other, as there is nothing to send back before the last
+/// operand has arrived. What the host takes to compute is not charged: no figure describes it.
+fn round_trip(op: &str, operands: &[Tensor], results: &[Tensor]) -> Result<Work> {
+    let mut engine = CoreWork::default();
+    for t in operands {
+        engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.host_out += host_bytes(t)?;
+    }
+    for t in results {
+        engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.host_in += host_bytes(t)?;
+    }
+    Ok(Work::new(format!("{op} on the host"), Kind::Fallback, vec![engine]))
+}
+
+fn host_bytes(t: &Tensor) -> Result<u64> {
+    Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.size() as u64)
+}
+
+/// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
+fn sticks(t: &Tensor, padding: &mut u64) -> Result<Traffic> {
+    let (traffic, unused) = match t.sticks() {
+        Ok(form) => form.traffic(),
+        Err(_) => {
+            let bytes = t.layout().bytes()?.unsigned_abs();
+            (Traffic::of(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
+        }
+    };
+    *padding += unused;
+    Ok(traffic)
+}

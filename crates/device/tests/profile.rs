@@ -1,0 +1,76 @@
+//! Coverage profiles: what the host does, what it costs, and that results do not change.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Rng, random, read};
+use serde_json::json;
+use zellige_device::{Card, Coverage, Kind, Layer, Op, Profile};
+use zellige_layout::Dtype;
+
+/// A card under the profile, and two operands of `embedding`, which upstream leaves to the host.
+fn embedding(profile: Profile) -> (Card, zellige_device::Ran) {
+    let card = Card::builder().profile(profile).trace(1000).build().unwrap();
+    let mut rng = Rng::new(7);
+    let (weight, _) = random(&mut rng, &card, &[30, 100], Dtype::Float16);
+    let index = zellige_device::Tensor::empty(&card, &[5], Dtype::Int64).unwrap();
+    index.fill(3.0).unwrap();
+    let ran = Op::new("embedding", &json!({})).unwrap().run(&card, &[weight, index]).unwrap();
+    (card, ran)
+}
+
+#[test]
+fn the_profile_card_charges_the_round_trip() {
+    let (card, host) = embedding(Profile::Card);
+    let (_, device) = embedding(Profile::Full);
+    assert_eq!(read(&host.outputs[0]), read(&device.outputs[0]), "results are the same");
+    assert_eq!(host.receipts.len(), 1, "nothing is moved on the device");
+    let cost = &host.receipts[0].cost;
+    assert_eq!((cost.kind, cost.name.as_str()), (Kind::Fallback, "embedding on the host"));
+    // 30 x 100 numbers of 2 bytes and 5 indices of 8 go down, 5 x 100 numbers come back.
+    assert_eq!((cost.totals.host_out, cost.totals.host_in), (30 * 100 * 2 + 5 * 8, 5 * 100 * 2));
+    assert_eq!(cost.totals.flops, 0);
+    assert!(cost.to_string().ends_with("done by the host"), "{cost}");
+    let last = &device.receipts.last().unwrap().cost;
+    assert!(last.kind != Kind::Fallback && !last.to_string().contains("host"), "{last}");
+    let trace = card.timeline().to_chrome_trace();
+    assert!(trace.contains("embedding on the host") && !trace.contains("core 0"), "{trace}");
+}
+
+#[test]
+fn native_operations_stay_on_the_card() {
+    let card = Card::builder().profile(Profile::Card).build().unwrap();
+    let mut rng = Rng::new(8);
+    let (a, _) = random(&mut rng, &card, &[3, 70], Dtype::Float16);
+    let ran = Op::new("add", &json!({})).unwrap().run(&card, &[a.clone(), a]).unwrap();
+    assert!(ran.receipts.iter().all(|r| r.cost.kind != Kind::Fallback));
+    assert_eq!(Profile::default(), Profile::Full);
+    assert_eq!("card".parse::<Profile>().unwrap(), Profile::Card);
+    assert_eq!(
+        "spyre".parse::<Profile>().unwrap_err().to_string(),
+        "unknown coverage profile `spyre`; accepted are `card` and `full`"
+    );
+}
+
+#[test]
+fn the_matrix_lists_every_operation_with_dtypes() {
+    let (full, card) = (Coverage::all(Profile::Full), Coverage::all(Profile::Card));
+    assert_eq!(full.len(), Op::all().count());
+    assert!(full.iter().all(|row| !row.on_host));
+    for row in &card {
+        let falls = matches!(row.layer, Layer::Fallback | Layer::Missing);
+        assert_eq!(row.on_host, falls, "{}", row.name);
+        assert_eq!(row.to_json()["runs_on"], if falls { "host" } else { "device" });
+    }
+    let silent: Vec<&str> = full
+        .iter()
+        .filter(|r| r.dtypes.is_empty() && !r.operands.is_empty())
+        .map(|r| r.name)
+        .collect();
+    assert!(silent.is_empty(), "no dtype was found for {silent:?}");
+    let add = full.iter().find(|r| r.name == "add").unwrap();
+    assert!(add.dtypes.contains(&Dtype::Float16) && add.dtypes.contains(&Dtype::Int32));
+    assert!(!add.dtypes.contains(&Dtype::Float64));
+    assert_eq!(add.dtype_words(), "float float8 int bool quantized");
+}
