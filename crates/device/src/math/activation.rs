@@ -3,44 +3,57 @@
 //! Where x times a vanishing factor is defined as a product, minus infinity gives NaN, as the
 //! formula (and PyTorch) has it.
 
-use super::erf::tail;
-use super::exp::{exp64, expm1_64};
+use super::exp::{exp64, expm1_64, times_gauss};
 use super::log::log1p_64;
 
-/// NaN for minus infinity, else `y`.
-#[inline(always)]
-fn unless_minus_infinity(x: f32, y: f64) -> f32 {
-    if x == f32::NEG_INFINITY { f32::NAN } else { y as f32 }
-}
-
 /// x times the normal distribution function of x.
+///
+/// With a = |x| and Q the chance to be beyond a: the larger of x and 0, minus a Q(a). Here
+/// e^(-a^2/2) / Q(a) = 2 + a (sqrt(2 pi) - v), where v is a quotient of polynomials that matters
+/// little: its error hardly shows.
+///
+/// Within 1.7 ulp.
 #[inline(always)]
 pub(crate) fn gelu(x: f32) -> f32 {
-    let wide = f64::from(x);
-    let a = wide.abs();
-    let a = if a > 40.0 { 40.0 } else { a };
-    let positive = if wide < 0.0 { 0.0 } else { wide };
-    unless_minus_infinity(x, positive - a * tail(a))
+    let a = x.abs();
+    let a = if a > 15.0 { 15.0 } else { a };
+    let p = 0.157_419_24 + a * 0.019_324_435;
+    let p = (0.559_132_1 * a + 0.910_857_7) + p * (a * a);
+    let q = 0.090_765_98 + a * 0.009_663_419;
+    let q = 0.394_387_04 + a * q;
+    let q = (0.913_811_7 * a + 1.0) + q * (a * a);
+    let wide = f64::from(a);
+    let h = 2.0 + wide * (2.506_628_274_917_602_5 - f64::from(p / q));
+    let positive = if x < 0.0 { 0.0 } else { x };
+    // What vanishes keeps its sign.
+    let y = (positive - times_gauss(wide / h, a)).copysign(x);
+    if x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn gelu_tanh(x: f32) -> f32 {
     // 2 sqrt(2/pi)
     const TWICE: f64 = 1.595_769_121_605_730_8;
     let wide = f64::from(x);
     let u = TWICE * wide * (1.0 + 0.044_715 * (wide * wide));
-    unless_minus_infinity(x, wide / (1.0 + exp64(-u)))
+    (wide / (1.0 + exp64(-u))) as f32
 }
 
 /// x / (1 + e^-x), also called swish.
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn silu(x: f32) -> f32 {
     let wide = f64::from(x);
-    unless_minus_infinity(x, wide / (1.0 + exp64(-wide)))
+    (wide / (1.0 + exp64(-wide))) as f32
 }
 
 /// ln(1 + e^(beta x)) / beta, and x itself where beta x is above the threshold.
+///
+/// Within 0.502 ulp, for beta = 1.
 #[inline(always)]
 pub(crate) fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
     let scaled = x * beta;
@@ -49,6 +62,8 @@ pub(crate) fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
 }
 
 /// ln(1 / (1 + e^-x)).
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn log_sigmoid(x: f32) -> f32 {
     let wide = f64::from(x);
@@ -57,15 +72,21 @@ pub(crate) fn log_sigmoid(x: f32) -> f32 {
 }
 
 /// x tanh(ln(1 + e^x)).
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn mish(x: f32) -> f32 {
     let wide = f64::from(x);
-    let e = exp64(wide);
+    // From 40 on the factor is 1.
+    let e = exp64(if wide > 40.0 { 40.0 } else { wide });
     let n = e * (e + 2.0);
-    unless_minus_infinity(x, wide * (n / (n + 2.0)))
+    let y = (wide * (n / (n + 2.0))) as f32;
+    if x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 
 /// x where positive, else alpha (e^x - 1).
+///
+/// Within 0.504 ulp.
 #[inline(always)]
 pub(crate) fn elu(x: f32, alpha: f32) -> f32 {
     let y = (f64::from(alpha) * expm1_64(f64::from(x))) as f32;
@@ -73,6 +94,8 @@ pub(crate) fn elu(x: f32, alpha: f32) -> f32 {
 }
 
 /// The self-normalising elu.
+///
+/// Within 0.505 ulp.
 #[inline(always)]
 pub(crate) fn selu(x: f32) -> f32 {
     const ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -83,6 +106,8 @@ pub(crate) fn selu(x: f32) -> f32 {
 }
 
 /// x + 3 kept within 0 and 6, a sixth of it.
+///
+/// Within 1 ulp.
 #[inline(always)]
 pub(crate) fn hardsigmoid(x: f32) -> f32 {
     clamp(x + 3.0, 0.0, 6.0) / 6.0

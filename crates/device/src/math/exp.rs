@@ -7,39 +7,61 @@ use super::{poly, within};
 /// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// The same for float32: 1.5 * 2^23.
-const ROUND32: f32 = 12_582_912.0;
+/// 1.5 * 2^23 does so for float32; the 254 more make the low bits the sum of two exponent fields.
+const SHIFT: f32 = 12_582_912.0 + 254.0;
 
 /// Beyond this the exponential leaves float32 by far, and stays well within float64.
 const FAR: f64 = 200.0;
 
+/// From here on it is infinite in float64, because the power of two is.
+const INFINITE: f64 = 710.0;
+
+/// ln 2 in two parts: products of the first with a whole number of up to 15 bits are exact.
+const LN_2_HIGH: f32 = 355.0 / 512.0;
+const LN_2_LOW: f32 = -2.121_944_4e-4;
+
 /// e^x.
+///
+/// Within 0.97 ulp.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    // ln 2 in two parts: products of the first with a whole number are exact.
-    const HIGH: f32 = 355.0 / 512.0;
-    const LOW: f32 = -2.121_944_4e-4;
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND32;
-    let n = shifted - ROUND32;
-    let r = (x - n * HIGH) - n * LOW;
-    let q = 1.381_435e-3;
-    let q = q * r + 8.368_851e-3;
-    let q = q * r + 4.166_84e-2;
-    let q = q * r + 1.666_652e-1;
-    let q = q * r + 4.999_999_3e-1;
-    let y = (q * (r * r) + r) + 1.0;
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
+    let y = expm1_series((x - n * LN_2_HIGH) - n * LN_2_LOW) + 1.0;
     // Two factors: 2^n alone may be no normal number, and the last product rounds once.
-    let n = shifted.to_bits().wrapping_sub(ROUND32.to_bits()).cast_signed();
-    let half = n >> 1;
-    (y * power_of_two(half)) * power_of_two(n - half)
+    let bits = shifted.to_bits();
+    let half = bits >> 1;
+    let (low, high) = (half << 23, bits.wrapping_sub(half) << 23);
+    (y * f32::from_bits(low)) * f32::from_bits(high)
 }
 
-/// 2^n for -127 < n < 128.
+/// e^r - 1 within 3e-9, for |r| <= ln 2 / 2.
 #[inline(always)]
-fn power_of_two(n: i32) -> f32 {
-    f32::from_bits(((n + 127) << 23).cast_unsigned())
+fn expm1_series(r: f32) -> f32 {
+    // Short chains of operations: the processor works on several at once.
+    let rr = r * r;
+    let q = (4.166_84e-2 + r * 8.368_851e-3) + rr * 1.381_435e-3;
+    let q = (4.999_999_3e-1 + r * 1.666_652e-1) + rr * q;
+    q * rr + r
+}
+
+/// w e^(-a^2 / 2) for 0 <= a <= 16, without the rounding of a^2.
+#[inline(always)]
+pub(super) fn times_gauss(w: f64, a: f32) -> f32 {
+    // 1.5 * 2^23 as above, the bias of the exponent, and 100 to keep the power normal.
+    const SHIFT: f32 = 12_582_912.0 + 127.0 + 100.0;
+    const BACK: f32 = f32::from_bits((127 - 100) << 23);
+    // The square of the leading 12 bits is exact.
+    let high = f32::from_bits(a.to_bits() & 0xffff_f000);
+    let x = (high * high) * -0.5;
+    let rest = ((a - high) * (a + high)) * 0.5;
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
+    let s = expm1_series(((x - n * LN_2_HIGH) - n * LN_2_LOW) - rest);
+    let y = (w + w * f64::from(s)) as f32;
+    (y * f32::from_bits(shifted.to_bits() << 23)) * BACK
 }
 
 /// 2^n and (e^r - 1) for x = n ln 2 + r, |r| <= ln 2 / 2; within 3e-10 of it.
@@ -63,12 +85,12 @@ fn split(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
     (power, r * q)
 }
 
-/// e^x in float64, within 3e-10 of it; x beyond 200 counts as 200.
+/// e^x in float64, within 3e-10 of it, infinite from 710 on; x below -200 counts as -200.
 #[inline(always)]
 pub(super) fn exp64(x: f64) -> f64 {
-    let x = within(x, -FAR, FAR);
+    let x = within(x, -FAR, INFINITE);
     let (power, rest) = split(x * LOG2_E, |n| x - n * LN_2);
-    power * rest + power
+    power * (1.0 + rest)
 }
 
 /// e^x - 1 in float64, within 1e-9 of it; x beyond 200 counts as 200.
@@ -80,6 +102,8 @@ pub(super) fn expm1_64(x: f64) -> f64 {
 }
 
 /// 2^x.
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn exp2(x: f32) -> f32 {
     let x = within(f64::from(x), -FAR, FAR);
@@ -88,12 +112,16 @@ pub(crate) fn exp2(x: f32) -> f32 {
 }
 
 /// e^x - 1.
+///
+/// Within 0.505 ulp.
 #[inline(always)]
 pub(crate) fn expm1(x: f32) -> f32 {
     (expm1_64(f64::from(x)) as f32).copysign(x)
 }
 
 /// The hyperbolic tangent.
+///
+/// Within 0.505 ulp.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let e = expm1_64(2.0 * f64::from(x));
@@ -101,6 +129,8 @@ pub(crate) fn tanh(x: f32) -> f32 {
 }
 
 /// The hyperbolic sine.
+///
+/// Within 0.504 ulp.
 #[inline(always)]
 pub(crate) fn sinh(x: f32) -> f32 {
     let e = expm1_64(f64::from(x).abs());
@@ -108,6 +138,8 @@ pub(crate) fn sinh(x: f32) -> f32 {
 }
 
 /// The hyperbolic cosine.
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn cosh(x: f32) -> f32 {
     let e = exp64(f64::from(x));
@@ -115,6 +147,8 @@ pub(crate) fn cosh(x: f32) -> f32 {
 }
 
 /// 1 / (1 + e^-x).
+///
+/// Within 0.502 ulp.
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
     (1.0 / (1.0 + exp64(-f64::from(x)))) as f32

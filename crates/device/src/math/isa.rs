@@ -18,7 +18,7 @@ pub(super) enum Kind {
 }
 
 impl Isa {
-    /// The widest of this machine; a test may ask for another with [`Isa::run_on`].
+    /// The widest of this machine; a test may ask for another with `run_on`.
     #[inline]
     pub(crate) fn best() -> Isa {
         #[cfg(test)]

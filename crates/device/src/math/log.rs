@@ -70,12 +70,16 @@ pub(super) fn log1p_64(x: f64) -> f64 {
 }
 
 /// The natural logarithm.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn log(x: f32) -> f32 {
     log64(f64::from(x)) as f32
 }
 
 /// The logarithm to base two.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn log2(x: f32) -> f32 {
     let x = f64::from(x);
@@ -84,29 +88,37 @@ pub(crate) fn log2(x: f32) -> f32 {
 }
 
 /// The logarithm to base ten.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn log10(x: f32) -> f32 {
     (log64(f64::from(x)) * LOG10_E) as f32
 }
 
 /// ln (1 + x).
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn log1p(x: f32) -> f32 {
     (log1p_64(f64::from(x)) as f32).copysign(x)
 }
 
 /// ln (e^a + e^b).
+///
+/// Within 0.51 ulp of the result plus 1e-9, which shows where the result is near zero.
 #[inline(always)]
 pub(crate) fn logaddexp(a: f32, b: f32) -> f32 {
     let (x, y) = (f64::from(a), f64::from(b));
     let high = if x > y { x } else { y };
     let sum = high + log1p_64(exp64(-(x - y).abs()));
-    // Equal infinities have no difference; a NaN on either side comes through `x + y`.
+    // Equal infinities have no difference.
     let sum = if x == y && x.is_infinite() { x } else { sum };
     (if x.is_nan() || y.is_nan() { f64::NAN } else { sum }) as f32
 }
 
 /// The inverse hyperbolic sine.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn asinh(x: f32) -> f32 {
     let a = f64::from(x).abs();
@@ -116,6 +128,8 @@ pub(crate) fn asinh(x: f32) -> f32 {
 }
 
 /// The inverse hyperbolic cosine.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn acosh(x: f32) -> f32 {
     let f = f64::from(x) - 1.0;
@@ -124,6 +138,8 @@ pub(crate) fn acosh(x: f32) -> f32 {
 }
 
 /// The inverse hyperbolic tangent.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn atanh(x: f32) -> f32 {
     let a = f64::from(x).abs();

@@ -12,8 +12,8 @@
 //! [`multiversion`] compiles each loop for AVX-512, AVX2 and the baseline and picks at run time.
 //!
 //! # Accuracy
-//! The doc comment of each function states the largest error found over every float32, in units in
-//! the last place (ulp) of the exact result.
+//! The doc comment of each function states a bound of its error in units in the last place (ulp) of
+//! the exact result, found by trying every 17th float32 (functions of two numbers: 200,000 pairs).
 
 #![allow(
     dead_code,
@@ -55,7 +55,11 @@ pub(crate) use slice::{Binary, Unary, map1, map2, update1, update2};
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { f32::NAN } else { value }
+    // By the bits: a comparison of floats would let the compiler drop the selection, because it
+    // may take every NaN for the same.
+    let bits = value.to_bits();
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { 0x7fc0_0000 } else { bits })
 }
 
 /// `x` kept within `low..=high`; NaN stays NaN.
@@ -65,14 +69,19 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
     if x > high { high } else { x }
 }
 
-/// `c[0] + c[1] x + c[2] x^2 + ...`, from the highest power down.
+/// `c[0] + c[1] x + c[2] x^2 + ...`.
+///
+/// Even and odd powers apart, each from the highest down: two short chains of operations instead
+/// of a long one.
 #[inline(always)]
 fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    let mut y = c[N - 1];
-    let mut k = N - 1;
+    let z = x * x;
+    let (mut one, mut other) = (c[N - 1], c[N - 2]);
+    let mut k = N - 2;
     while k > 0 {
         k -= 1;
-        y = y * x + c[k];
+        (one, other) = (other, one * z + c[k]);
     }
-    y
+    // `other` ends at c[0], `one` at c[1].
+    other + x * one
 }

@@ -5,6 +5,8 @@ use super::log::log64;
 use super::round::trunc;
 
 /// x^y with the special cases of C's `pow`, which are PyTorch's.
+///
+/// Within 0.51 ulp.
 #[inline(always)]
 pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let log = log64(f64::from(x.abs()));
@@ -25,6 +27,8 @@ pub(crate) fn sqrt(x: f32) -> f32 {
 }
 
 /// 1 / sqrt x.
+///
+/// Within 1.5 ulp.
 #[inline(always)]
 pub(crate) fn rsqrt(x: f32) -> f32 {
     1.0 / x.sqrt()

@@ -16,13 +16,13 @@ pub(crate) const LANES: usize = 32;
 #[inline(always)]
 fn fold<T: Copy>(x: &[T], start: T, take: impl Fn(T, T) -> T, join: impl Fn(T, T) -> T) -> T {
     let mut lanes = [start; LANES];
-    let mut pieces = x.chunks_exact(LANES);
-    for piece in &mut pieces {
+    let (pieces, rest) = x.as_chunks::<LANES>();
+    for piece in pieces {
         for (lane, &x) in lanes.iter_mut().zip(piece) {
             *lane = take(*lane, x);
         }
     }
-    for (lane, &x) in lanes.iter_mut().zip(pieces.remainder()) {
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = take(*lane, x);
     }
     tree(lanes, join)
@@ -41,6 +41,7 @@ fn tree<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
     lanes[0]
 }
 
+/// [`sum`] as a part of another loop.
 #[inline(always)]
 pub(super) fn sum_in_order(x: &[f32]) -> f32 {
     canonical(fold(x, 0.0, |s, x| s + x, |a, b| a + b))
@@ -82,14 +83,14 @@ multiversion! {
     pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
         assert_eq!(a.len(), b.len(), "a sum over pairs");
         let mut lanes = [0.0; LANES];
-        let (mut left, mut right) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-        for (a, b) in (&mut left).zip(&mut right) {
-            for i in 0..LANES {
-                lanes[i] += a[i] * b[i];
+        let ((left, a), (right, b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        for (a, b) in left.iter().zip(right) {
+            for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+                *lane += a * b;
             }
         }
-        for (i, (a, b)) in left.remainder().iter().zip(right.remainder()).enumerate() {
-            lanes[i] += a * b;
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a * b;
         }
         canonical(tree(lanes, |a, b| a + b))
     }

@@ -56,6 +56,8 @@ fn turned(s: f64, c: f64, q: u64) -> f64 {
 }
 
 /// The sine, of an angle that is not [`is_far`].
+///
+/// Within 0.503 ulp.
 #[inline(always)]
 pub(crate) fn sin(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
@@ -63,6 +65,8 @@ pub(crate) fn sin(x: f32) -> f32 {
 }
 
 /// The cosine, of an angle that is not [`is_far`].
+///
+/// Within 0.503 ulp.
 #[inline(always)]
 pub(crate) fn cos(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
@@ -70,6 +74,8 @@ pub(crate) fn cos(x: f32) -> f32 {
 }
 
 /// The tangent, of an angle that is not [`is_far`].
+///
+/// Within 0.503 ulp.
 #[inline(always)]
 pub(crate) fn tan(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
@@ -107,6 +113,8 @@ fn asin_parts(x: f32) -> (bool, f64) {
 }
 
 /// The inverse sine.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn asin(x: f32) -> f32 {
     let (large, p) = asin_parts(x);
@@ -114,6 +122,8 @@ pub(crate) fn asin(x: f32) -> f32 {
 }
 
 /// The inverse cosine.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn acos(x: f32) -> f32 {
     let (large, p) = asin_parts(x);
@@ -146,6 +156,8 @@ fn atan_series(q: f64) -> f64 {
 }
 
 /// The inverse tangent.
+///
+/// Within 0.501 ulp.
 #[inline(always)]
 pub(crate) fn atan(x: f32) -> f32 {
     let a = f64::from(x).abs();
@@ -155,6 +167,8 @@ pub(crate) fn atan(x: f32) -> f32 {
 }
 
 /// The angle of the point (x, y), with the signs of zeros and infinities of C's `atan2`.
+///
+/// Within 0.51 ulp.
 #[inline(always)]
 pub(crate) fn atan2(y: f32, x: f32) -> f32 {
     let (b, a) = (f64::from(y).abs(), f64::from(x).abs());

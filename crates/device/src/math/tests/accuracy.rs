@@ -47,38 +47,38 @@ const CASES: &[Case] = &[
     (Unary::Ceil, libm::ceil, 0.0),
     (Unary::Round, libm::rint, 0.0),
     (Unary::Trunc, libm::trunc, 0.0),
-    (Unary::Exp, libm::exp, 1.0),
-    (Unary::Exp2, libm::exp2, 0.51),
-    (Unary::Expm1, libm::expm1, 0.51),
-    (Unary::Log, libm::log, 0.51),
-    (Unary::Log2, libm::log2, 0.51),
-    (Unary::Log10, libm::log10, 0.51),
-    (Unary::Log1p, libm::log1p, 0.51),
-    (Unary::Sin, libm::sin, 0.51),
-    (Unary::Cos, libm::cos, 0.51),
-    (Unary::Tan, libm::tan, 0.51),
-    (Unary::Asin, libm::asin, 0.51),
-    (Unary::Acos, libm::acos, 0.51),
-    (Unary::Atan, libm::atan, 0.51),
-    (Unary::Sinh, libm::sinh, 0.51),
-    (Unary::Cosh, libm::cosh, 0.51),
-    (Unary::Tanh, libm::tanh, 0.51),
-    (Unary::Asinh, libm::asinh, 0.51),
-    (Unary::Acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 0.51),
-    (Unary::Atanh, libm::atanh, 0.51),
-    (Unary::Erf, libm::erf, 0.6),
-    (Unary::Erfc, libm::erfc, 0.7),
+    (Unary::Exp, libm::exp, 0.97),
+    (Unary::Exp2, libm::exp2, 0.502),
+    (Unary::Expm1, libm::expm1, 0.505),
+    (Unary::Log, libm::log, 0.501),
+    (Unary::Log2, libm::log2, 0.501),
+    (Unary::Log10, libm::log10, 0.501),
+    (Unary::Log1p, libm::log1p, 0.501),
+    (Unary::Sin, libm::sin, 0.503),
+    (Unary::Cos, libm::cos, 0.503),
+    (Unary::Tan, libm::tan, 0.503),
+    (Unary::Asin, libm::asin, 0.501),
+    (Unary::Acos, libm::acos, 0.501),
+    (Unary::Atan, libm::atan, 0.501),
+    (Unary::Sinh, libm::sinh, 0.504),
+    (Unary::Cosh, libm::cosh, 0.502),
+    (Unary::Tanh, libm::tanh, 0.505),
+    (Unary::Asinh, libm::asinh, 0.501),
+    (Unary::Acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 0.501),
+    (Unary::Atanh, libm::atanh, 0.501),
+    (Unary::Erf, libm::erf, 0.544),
+    (Unary::Erfc, libm::erfc, 0.608),
     (Unary::Lgamma, libm::lgamma, 0.5),
-    (Unary::Sigmoid, sigmoid, 0.51),
-    (Unary::LogSigmoid, |x| -softplus(-x), 0.51),
-    (Unary::Gelu, |x| x * phi(x), 0.7),
-    (Unary::GeluTanh, gelu_tanh, 0.51),
-    (Unary::Silu, |x| x / (1.0 + libm::exp(-x)), 0.51),
-    (Unary::Softplus { beta: 1.0, threshold: 40.0 }, softplus, 0.51),
-    (Unary::Mish, mish, 0.51),
-    (Unary::Elu { alpha: 1.0 }, |x| if x > 0.0 { x } else { libm::expm1(x) }, 0.51),
-    (Unary::Selu, selu, 0.51),
-    (Unary::Hardsigmoid, |x| (x + 3.0).clamp(0.0, 6.0) / 6.0, 2.0),
+    (Unary::Sigmoid, sigmoid, 0.502),
+    (Unary::LogSigmoid, |x| -softplus(-x), 0.502),
+    (Unary::Gelu, |x| x * phi(x), 1.7),
+    (Unary::GeluTanh, gelu_tanh, 0.502),
+    (Unary::Silu, |x| x / (1.0 + libm::exp(-x)), 0.502),
+    (Unary::Softplus { beta: 1.0, threshold: 40.0 }, softplus, 0.502),
+    (Unary::Mish, mish, 0.502),
+    (Unary::Elu { alpha: 1.0 }, |x| if x > 0.0 { x } else { libm::expm1(x) }, 0.504),
+    (Unary::Selu, selu, 0.505),
+    (Unary::Hardsigmoid, |x| (x + 3.0).clamp(0.0, 6.0) / 6.0, 1.0),
 ];
 
 fn gelu_tanh(x: f64) -> f64 {
@@ -137,16 +137,18 @@ fn assert_bounds(worst: &[(f64, f32)]) {
 
 #[test]
 fn errors_stay_within_the_stated_bounds() {
-    assert_bounds(&sweep(0, 65_537));
+    assert_bounds(&sweep(0, 1021));
 }
 
+/// Every 17th float32, two minutes of one core in a release build; with `ZELLIGE_EVERY_FLOAT` all of them.
 #[test]
-#[ignore = "./test --long runs it: every float32"]
-fn long_errors_of_every_float32() {
-    let threads = u32::try_from(std::thread::available_parallelism().map_or(1, usize::from))
-        .expect("few threads");
+#[ignore = "./test --long runs it: a quarter of a billion numbers through every function"]
+fn long_errors_of_many_numbers() {
+    let step = if std::env::var_os("ZELLIGE_EVERY_FLOAT").is_some() { 1 } else { 17 };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = u32::try_from(threads).expect("few threads");
     let parts: Vec<Vec<(f64, f32)>> = std::thread::scope(|scope| {
-        let work = (0..threads).map(|first| scope.spawn(move || sweep(first, threads)));
+        let work = (0..threads).map(|i| scope.spawn(move || sweep(i * step, threads * step)));
         let work: Vec<_> = work.collect();
         work.into_iter().map(|part| part.join().expect("no panic")).collect()
     });
