@@ -18,7 +18,7 @@ fn along(x: &[f64], size: &[i64], dim: usize, mut f: impl FnMut(&[f64]) -> Vec<f
     let n = size.get(dim).map_or(1, |n| whole(*n));
     let inner: usize = size.iter().skip(dim + 1).map(|n| whole(*n)).product();
     let mut out = vec![0.0; x.len()];
-    for start in (0..x.len()).filter(|i| i / inner % n.max(1) == 0) {
+    for start in (0..x.len()).filter(|i| (i / inner).is_multiple_of(n.max(1))) {
         let line: Vec<f64> = (0..n).map(|k| x[start + k * inner]).collect();
         for (k, v) in f(&line).into_iter().enumerate() {
             out[start + k * inner] = v;

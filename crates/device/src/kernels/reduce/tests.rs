@@ -8,7 +8,8 @@ use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
 const SIZE: [i64; 3] = [6, 10, 300];
 
 fn tensor(card: &Card, order: &[i64], dtype: Dtype) -> (Tensor, Vec<f32>) {
-    let format = if dtype == Dtype::Float32 { DataFormat::IEEE_FP32 } else { DataFormat::IEEE_INT32 };
+    let format =
+        if dtype == Dtype::Float32 { DataFormat::IEEE_FP32 } else { DataFormat::IEEE_INT32 };
     let layout = StickLayout::with_dim_order_in(&SIZE, None, format, order).unwrap();
     let t = Tensor::zeros(card, dtype, &layout).unwrap();
     let mut state = 1u32;
