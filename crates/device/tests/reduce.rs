@@ -264,6 +264,11 @@ fn places_of_extremes_are_the_lowest() {
     }
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "a product modulo 2^32 is wanted")]
+fn wrapping_product(x: &[f64]) -> f64 {
+    f64::from(x.iter().fold(1i32, |p, v| p.wrapping_mul(*v as i32)))
+}
+
 #[test]
 fn integers_are_exact() {
     let card = common::card();
@@ -271,11 +276,7 @@ fn integers_are_exact() {
     let laws: [(&str, Law, Option<Dtype>); 8] = [
         ("sum", |x| x.iter().sum(), Some(Dtype::Int64)),
         ("nansum", |x| x.iter().sum(), Some(Dtype::Int64)),
-        (
-            "prod",
-            |x| x.iter().fold(1i64, |p, v| (p * (*v as i64)) as i32 as i64) as f64,
-            Some(Dtype::Int64),
-        ),
+        ("prod", wrapping_product, Some(Dtype::Int64)),
         ("amax", largest, None),
         ("amin", smallest, None),
         ("any", |x| f64::from(u8::from(x.iter().any(|v| *v != 0.0))), Some(Dtype::Bool)),

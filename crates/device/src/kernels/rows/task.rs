@@ -10,8 +10,8 @@ use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Numbers of a block of lines along the lanes: what operand and result take of a second-level cache.
-const BLOCK: usize = 16 * 1024;
+/// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
+const BLOCK: usize = 4 * 1024;
 
 /// Numbers between lines that run across the lanes: without them, elements of one stick would land in
 /// lines that share their place in the cache.
@@ -183,14 +183,17 @@ impl<T: Number> Task for LineTask<T> {
                     // SAFETY: as above.
                     unsafe { form.load(&self.loads[i], memory.inputs[i], start, which, into) };
                 }
+                let fixed = slice.inputs[1..].iter().all(Lines::shared);
+                let fixed = fixed.then(|| others.of(slice, 0));
                 for k in 0..count {
+                    let own = if fixed.is_none() { others.of(slice, k) } else { SmallVec::new() };
                     let part = |len: usize| {
                         if len == 0 { 0..0 } else { k * pitch_out..k * pitch_out + give }
                     };
                     let (v, i) = (part(values.len()), part(indices.len()));
                     self.line.run(
                         &mut x[k * pitch..k * pitch + n],
-                        &others.of(slice, k),
+                        fixed.as_ref().unwrap_or(&own),
                         &mut values[v],
                         &mut indices[i],
                     );
