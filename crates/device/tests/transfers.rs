@@ -209,3 +209,27 @@ fn a_large_view_is_few_nests() {
         assert!(plan.nests().iter().all(|n| n.starts.len() == 1), "{plan}");
     }
 }
+
+#[test]
+fn the_ieee_mode_keeps_every_bit() {
+    let card = zellige_device::Card::builder().mode(zellige_device::Mode::Ieee).build().unwrap();
+    // Every code of 16 bits, NaNs and subnormals included, comes back as it was.
+    let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let host = Strided::contiguous(&[512, 128]).unwrap();
+    for dtype in [Dtype::Float16, Dtype::Bfloat16] {
+        let (t, _) = Tensor::upload(&card, &bytes, &host, dtype, None).unwrap();
+        assert!(t.download(dtype).unwrap() == bytes, "{dtype}");
+        let turned = t.viewed(|v| v.transpose(0, 1)).unwrap();
+        let copy = Tensor::empty(&card, &[128, 512], dtype).unwrap();
+        copy.copy_from(&turned).unwrap();
+        assert!(copy.viewed(|v| v.transpose(0, 1)).unwrap().download(dtype).unwrap() == bytes);
+    }
+    // Arithmetic rounds to float16 there: 2049 is no float16, and a tie goes to even.
+    let two = |v: f64| {
+        let t = Tensor::empty(&card, &[3], Dtype::Float16).unwrap();
+        t.fill(v).unwrap();
+        t
+    };
+    let out = common::run(&card, "add", &serde_json::Value::Null, &[two(2048.0), two(1.0)]);
+    holds(&out[0], &[2048.0; 3]);
+}
