@@ -31,6 +31,12 @@ pub enum CompileError {
         /// How many there are.
         most: usize,
     },
+    /// A choice that has no answer.
+    #[error("{reason}")]
+    BadProblem {
+        /// What is wrong.
+        reason: String,
+    },
     /// A dimension that no iteration space has.
     #[error("dimension `{dim}`: {reason}")]
     BadDim {
@@ -173,9 +179,14 @@ pub enum CompileError {
 }
 
 impl CompileError {
+    pub(crate) fn bad_problem(reason: String) -> CompileError {
+        CompileError::BadProblem { reason }
+    }
+
     /// A stable identifier in snake case.
     pub fn kind(&self) -> &'static str {
         match self {
+            CompileError::BadProblem { .. } => "bad_problem",
             CompileError::Cores { .. } => "bad_cores",
             CompileError::BadDim { .. } => "bad_dim",
             CompileError::BadTensor { .. } => "bad_tensor",
@@ -212,7 +223,8 @@ impl CompileError {
             }
             CompileError::BadParent { child, .. } => Some(Witness::Buffer(child.clone())),
             CompileError::Broken { witness, .. } => Some(witness.clone()),
-            CompileError::Cores { .. }
+            CompileError::BadProblem { .. }
+            | CompileError::Cores { .. }
             | CompileError::Overflow { .. }
             | CompileError::Layout(_)
             | CompileError::BadAlignment { .. } => None,

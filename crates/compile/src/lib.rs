@@ -2,6 +2,7 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`choose`] | one alternative for every operation, at the least total cost |
 //! | [`divide`] | which part of an operation each core takes |
 //! | [`place`] | where buffers live in a scratchpad, or in device memory |
 //!
@@ -28,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod choose;
 pub mod divide;
 mod error;
 pub mod place;
