@@ -111,7 +111,7 @@ fn tensors_of_other_cards_are_refused() {
     let error = add(&one, &[a.clone(), b.clone()]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "add: operand 1 is on another card 0, and the operation runs on card 0"
+        "add: operand 1 is on card 1, and the operation runs on card 0"
     );
     // Two cards of one number are still two.
     let twin = Tensor::empty(&card(), &[4], Dtype::Float16).unwrap();
