@@ -109,10 +109,7 @@ fn tensors_of_other_cards_are_refused() {
     let (one, two) = (card(), Card::builder().index(1).build().unwrap());
     let [a, b] = [&one, &two].map(|c| Tensor::empty(c, &[4], Dtype::Float16).unwrap());
     let error = add(&one, &[a.clone(), b.clone()]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "add: operand 1 is on card 1, and the operation runs on card 0"
-    );
+    assert_eq!(error.to_string(), "add: operand 1 is on card 1, and the operation runs on card 0");
     // Two cards of one number are still two.
     let twin = Tensor::empty(&card(), &[4], Dtype::Float16).unwrap();
     assert!(add(&one, &[a.clone(), twin]).unwrap_err().to_string().contains("another card 0"));

@@ -4,6 +4,7 @@ use super::{From, Indices, Pattern, refuse, step};
 use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
+use crate::kernels::pointwise::spans;
 use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::laid::Laid;
 use crate::lay::{result_format, with_order};
@@ -48,9 +49,7 @@ impl Kernel for Read {
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
-        let out = &outputs[0];
-        let unit = |d: usize| if out.stick == Some(d) { out.eps } else { 1 };
-        (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+        spans(&[], &outputs[0])
     }
 
     fn task(
