@@ -65,12 +65,12 @@ impl Op {
     ) -> Result<Ran> {
         let results = self.settle(card, inputs, cores)?;
         let lay = self.kernel().lay(&laid(inputs), &results)?;
-        let (operands, mut receipts) = gather(self, card, stream, inputs, &lay.inputs, cores)?;
+        let (operands, mut works) = gather(self, card, inputs, &lay.inputs, cores)?;
         let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
         let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
         let (division, work) = launch(self, &operands, &outputs, None, cores)?;
-        let work = self.charged(card, work, inputs, &outputs)?;
-        receipts.push(card.account(stream, &work)?);
+        works.push(self.charged(card, work, inputs, &outputs)?);
+        let receipts = account(card, stream, &works)?;
         Ok(Ran { outputs, division, receipts })
     }
 
@@ -97,27 +97,31 @@ pub(crate) fn laid(tensors: &[Tensor]) -> Vec<Laid> {
     tensors.iter().map(|t| t.laid().clone()).collect()
 }
 
-/// The operands as a kernel wants them, and what it took; nothing where the host does the work.
+/// Enters work into the accounts of a card, in order.
+pub(crate) fn account(card: &Card, stream: StreamId, works: &[Work]) -> Result<Vec<Receipt>> {
+    works.iter().map(|work| card.account(stream, work)).collect()
+}
+
+/// The operands as a kernel wants them, and what that took; nothing where the host does the work.
+/// The caller accounts for it once it goes on with them.
 pub(crate) fn gather(
     op: &Op,
     card: &Card,
-    stream: StreamId,
     inputs: &[Tensor],
     wants: &[Want],
     cores: usize,
-) -> Result<(Vec<Tensor>, Vec<Receipt>)> {
-    let mut receipts = Vec::new();
+) -> Result<(Vec<Tensor>, Vec<Work>)> {
+    let mut works = Vec::new();
     let mut operands = Vec::with_capacity(inputs.len());
     for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
         let (lies, moved) = conform(t, want)?;
         if let Some(moved) = moved.filter(|_| !op.on_host(card)) {
             let name = format!("restickify operand {operand} of {}: {}", op.name(), why(t, want));
-            let work = moved.work(name, Kind::Restickify, cores);
-            receipts.push(card.account(stream, &work)?);
+            works.push(moved.work(name, Kind::Restickify, cores));
         }
         operands.push(lies);
     }
-    Ok((operands, receipts))
+    Ok((operands, works))
 }
 
 /// Elements of all tensors of an operation below which one host thread does it.

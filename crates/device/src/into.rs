@@ -2,7 +2,7 @@
 
 use crate::account::Kind;
 use crate::card::Card;
-use crate::eager::{Ran, gather, launch};
+use crate::eager::{Ran, account, gather, launch};
 use crate::error::{DeviceError, Result};
 use crate::kernels::Meta;
 use crate::lay::category;
@@ -97,16 +97,15 @@ impl Op {
         if !same || !forms.iter().all(apart) || outputs.len() != 1 {
             return Ok(None);
         }
-        let (operands, mut receipts) =
-            gather(self, card, StreamId::DEFAULT, inputs, &wants, cores)?;
+        let (operands, mut works) = gather(self, card, inputs, &wants, cores)?;
         let safe =
             |t: &Tensor| t.block() != outputs[0].block() || t.sticks().is_ok_and(|f| f == forms[0]);
         if !operands.iter().all(safe) {
             return Ok(None);
         }
         let (division, work) = launch(self, &operands, outputs, None, cores)?;
-        let work = self.charged(card, work, inputs, outputs)?;
-        receipts.push(card.account(StreamId::DEFAULT, &work)?);
+        works.push(self.charged(card, work, inputs, outputs)?);
+        let receipts = account(card, StreamId::DEFAULT, &works)?;
         Ok(Some(Ran { outputs: outputs.to_vec(), division, receipts }))
     }
 }

@@ -138,15 +138,27 @@ fn in_place_and_into_views() {
     let t = counted(&card, &[6, 130]);
     let x = read(&t);
     let rows = |from: i64, to: i64| t.viewed(|v| v.slice(0, Some(from), Some(to), 1)).unwrap();
-    add.run_into(&card, &[rows(0, 5), rows(0, 1)], &[rows(1, 6)]).unwrap();
+    let before = card.stats().operations;
+    let ran = add.run_into(&card, &[rows(0, 5), rows(0, 1)], &[rows(1, 6)]).unwrap();
+    assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
     let want: Vec<f64> =
         (0..780).map(|i| if i < 130 { x[i] } else { x[i - 130] + x[i % 130] }).collect();
     holds(&t, &want);
+    // An operand that has to be moved beside one that shares the output's memory: given up in place,
+    // and the move is charged once.
+    let order = [1, 0];
+    let across = StickLayout::with_dim_order(&[5, 130], None, Dtype::Float16, &order).unwrap();
+    let across = Tensor::zeros(&card, Dtype::Float16, &across).unwrap();
+    let before = card.stats().operations;
+    let ran = add.run_into(&card, &[rows(0, 5), across], &[rows(1, 6)]).unwrap();
+    assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
     // The transpose of itself.
     let t = counted(&card, &[70, 70]);
     let x = read(&t);
     let turned = t.viewed(|v| v.transpose(0, 1)).unwrap();
-    add.run_into(&card, &[t.clone(), turned], std::slice::from_ref(&t)).unwrap();
+    let before = card.stats().operations;
+    let ran = add.run_into(&card, &[t.clone(), turned], std::slice::from_ref(&t)).unwrap();
+    assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
     let want: Vec<f64> = (0..4900).map(|i| x[i] + x[i % 70 * 70 + i / 70]).collect();
     holds(&t, &want);
     // Any layout, a slice that begins inside a stick, another dtype.

@@ -6,7 +6,7 @@
 //! dimension.
 
 use super::io::Number;
-use super::pointwise::{Work, bytes, cut, spans, truths, wants};
+use super::pointwise::{Work, bytes, cut, lay_around, spans, truths, wants};
 use super::{Kernel, Lay, Meta, Task, Want};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
@@ -41,9 +41,7 @@ impl Kernel for Cast {
 
     fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
         let format = stored(inputs, self.dtype, self.wide)?;
-        let layout = like_in(inputs, &outputs[0], format)?;
-        let wants = wants(inputs, &crate::lay::form(&layout)?);
-        Ok(Lay { inputs: wants, outputs: vec![layout] })
+        lay_around(inputs, like_in(inputs, &outputs[0], format)?)
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

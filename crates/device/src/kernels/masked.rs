@@ -2,7 +2,7 @@
 
 use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
-use super::pointwise::{cut, spans, wants};
+use super::pointwise::{cut, lay_around, spans, wants};
 use super::walk::Walk;
 use super::{Kernel, Lay, Meta, Pointers, Task, Want};
 use crate::account::{CoreWork, Kind};
@@ -71,9 +71,7 @@ impl Kernel for Masked {
     }
 
     fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
-        let layout = like(inputs, &outputs[0])?;
-        let wants = wants(inputs, &crate::lay::form(&layout)?);
-        Ok(Lay { inputs: wants, outputs: vec![layout] })
+        lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use zellige_float::Format;
-use zellige_layout::Dtype;
+use zellige_layout::{Dtype, StickLayout};
 
 /// A function over slices of equal length: the operands, then the result.
 pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
@@ -166,9 +166,7 @@ impl Kernel for Pointwise {
     }
 
     fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
-        let layout = like(inputs, &outputs[0])?;
-        let wants = wants(inputs, &crate::lay::form(&layout)?);
-        Ok(Lay { inputs: wants, outputs: vec![layout] })
+        lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -220,6 +218,12 @@ fn lowest(x: &mut [i32]) {
 /// A uint8 has 8 bits.
 pub(crate) fn bytes(x: &mut [i32]) {
     x.iter_mut().for_each(|x| *x &= 0xff);
+}
+
+/// A result in this layout, and operands that lie with it.
+pub(crate) fn lay_around(inputs: &[Laid], layout: StickLayout) -> Result<Lay> {
+    let inputs = wants(inputs, &crate::lay::form(&layout)?);
+    Ok(Lay { inputs, outputs: vec![layout] })
 }
 
 /// How operands must lie for a result that lies so.

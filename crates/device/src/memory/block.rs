@@ -33,11 +33,11 @@ impl Drop for Inner {
 }
 
 impl Block {
-    /// A block of these addresses; `zeroed`, or with any contents, to be overwritten.
-    pub(super) fn new(memory: Memory, region: Region, zeroed: bool) -> Result<Block> {
+    /// A block of these addresses, all zeros.
+    pub(super) fn new(memory: Memory, region: Region) -> Result<Block> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let backing = match usize::try_from(region.rounded) {
-            Ok(len) => memory.backing(len, zeroed),
+            Ok(len) => memory.backing(len),
             Err(_) => Err(crate::DeviceError::HostMemory {
                 asked: region.rounded,
                 reason: "longer than an address of this machine".into(),

@@ -71,21 +71,13 @@ impl Memory {
     /// A block in the first segment for tensors that has room.
     pub fn alloc(&self, bytes: usize) -> Result<Block> {
         let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
-        Block::new(self.clone(), region, true)
-    }
-
-    /// A block like that of [`Memory::alloc`], for an operation that writes every byte of it up to
-    /// its capacity before anybody else can have it: until then it may hold bytes of freed blocks.
-    #[allow(dead_code, reason = "for kernels, which write all of their results")]
-    pub(crate) fn alloc_to_overwrite(&self, bytes: usize) -> Result<Block> {
-        let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
-        Block::new(self.clone(), region, false)
+        Block::new(self.clone(), region)
     }
 
     /// A block in this segment, which must not be one for programs.
     pub fn alloc_in(&self, segment: usize, bytes: usize) -> Result<Block> {
         let region = self.state().take_in(segment, bytes as u64)?;
-        Block::new(self.clone(), region, true)
+        Block::new(self.clone(), region)
     }
 
     /// A block in this segment, called `place` in errors.
@@ -96,13 +88,13 @@ impl Memory {
         place: impl FnOnce() -> String,
     ) -> Result<Block> {
         let region = self.state().take(&[segment], place, bytes as u64)?;
-        Block::new(self.clone(), region, true)
+        Block::new(self.clone(), region)
     }
 
     /// A block for a program, in the segment reserved for them.
     pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
         let region = self.state().take_any(Purpose::Programs, bytes as u64)?;
-        Block::new(self.clone(), region, true)
+        Block::new(self.clone(), region)
     }
 
     /// The memory at this moment.
@@ -123,10 +115,10 @@ impl Memory {
     }
 
     /// Host memory for a block.
-    fn backing(&self, len: usize, zeroed: bool) -> Result<Backing> {
-        let kept = if Pool::serves(len, zeroed) { self.pool().take(len) } else { None };
+    fn backing(&self, len: usize) -> Result<Backing> {
+        let kept = if Pool::serves(len) { self.pool().take(len) } else { None };
         // What is kept is the first thing to give up when the host has no more.
-        pool::backing(kept, len, zeroed).or_else(|_| {
+        pool::backing(kept, len).or_else(|_| {
             self.trim();
             Backing::zeroed(len)
         })

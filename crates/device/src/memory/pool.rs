@@ -8,11 +8,9 @@ use crate::error::Result;
 
 /// At most this much is kept,
 const KEPT: usize = 512 << 20;
-/// and nothing longer than this.
-const LONGEST: usize = 256 << 20;
-/// Up to this length zeroing kept memory is cheaper than fresh pages. Beyond it a fresh mapping is
-/// better, as its pages exist only once touched.
-const ZEROED: usize = 32 << 20;
+/// and nothing longer than this: up to it zeroing kept memory is cheaper than fresh pages, beyond it
+/// a fresh mapping is better, as its pages exist only once touched.
+const LONGEST: usize = 32 << 20;
 
 /// Kept backings, oldest first.
 #[derive(Debug, Default)]
@@ -55,19 +53,17 @@ impl Pool {
     }
 
     /// Whether kept memory may serve a request for `len` bytes.
-    pub(super) fn serves(len: usize, zeroed: bool) -> bool {
-        len >= MAPPED && len <= if zeroed { ZEROED } else { LONGEST }
+    pub(super) fn serves(len: usize) -> bool {
+        (MAPPED..=LONGEST).contains(&len)
     }
 }
 
-/// `len` bytes from the pool or fresh; all of them zero if asked, else anything where kept.
-pub(super) fn backing(kept: Option<Backing>, len: usize, zeroed: bool) -> Result<Backing> {
+/// `len` bytes of zeros, from the pool or fresh.
+pub(super) fn backing(kept: Option<Backing>, len: usize) -> Result<Backing> {
     match kept {
         None => Backing::zeroed(len),
         Some(mut backing) => {
-            if zeroed {
-                backing.clear(len);
-            }
+            backing.clear(len);
             Ok(backing)
         }
     }
@@ -88,23 +84,24 @@ mod tests {
         assert_eq!(pool.take(9 * mib).unwrap().len(), 10 * mib);
         assert!(pool.take(9 * mib).is_none());
         assert_eq!(pool.keep(Backing::zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
-        for _ in 0..3 {
-            pool.keep(Backing::zeroed(200 * mib).unwrap());
-        }
-        assert_eq!((pool.kept.len(), pool.bytes), (2, 400 * mib), "never touched, so free");
-        assert_eq!(pool.empty().len(), 2);
+        assert_eq!(pool.keep(Backing::zeroed(33 * mib).unwrap()).len(), 1, "better fresh");
+        // Untouched, so they take no memory: the first, small one makes room for the last.
+        let gone: usize =
+            (0..16).map(|_| pool.keep(Backing::zeroed(32 * mib).unwrap()).len()).sum();
+        assert_eq!((gone, pool.kept.len(), pool.bytes), (1, 16, KEPT));
+        assert_eq!(pool.empty().len(), 16);
     }
 
     #[test]
-    fn kept_memory_is_zeroed_unless_it_will_be_overwritten() {
+    fn kept_memory_is_zeroed() {
         let memory = crate::Memory::card();
         let host = |block: &crate::Block| block.read().as_ptr().addr();
-        for len in [MAPPED, 3 << 20, ZEROED] {
-            let first = memory.alloc_to_overwrite(len).unwrap();
+        for len in [MAPPED, 3 << 20, LONGEST] {
+            let first = memory.alloc(len).unwrap();
             first.write().fill(0xEE);
             let at = host(&first);
             drop(first);
-            let again = memory.alloc_to_overwrite(len - 100).unwrap();
+            let again = memory.alloc(len - 100).unwrap();
             assert_eq!(host(&again), at, "the same pages, without a fault");
             drop(again);
             let zeroed = memory.alloc(len).unwrap();
