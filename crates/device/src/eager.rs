@@ -6,14 +6,13 @@ use crate::division::Division;
 use crate::error::{DeviceError, Result};
 use crate::kernels::{self, Meta, Pointers, Want, moves};
 use crate::laid::Laid;
-use crate::lay::{self, with_order};
 use crate::memory::Guards;
 use crate::ops::Op;
+use crate::planned::settled;
 use crate::sticks::Sticks;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
-use zellige_layout::{StickLayout, Strided};
 
 /// What an operation gave and what it took.
 #[derive(Debug)]
@@ -116,7 +115,7 @@ pub(crate) fn gather(
     for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
         let (lies, moved) = conform(t, want)?;
         if let Some(moved) = moved.filter(|_| !op.on_host(card)) {
-            let name = format!("restickify operand {operand} of {}: {}", op.name(), why(t, want));
+            let name = format!("restickify operand {operand} of {}: {}", op.name(), want.why(t));
             works.push(moved.work(name, Kind::Restickify, cores));
         }
         operands.push(lies);
@@ -138,17 +137,13 @@ pub(crate) fn launch(
     division: Option<&Division>,
     cores: usize,
 ) -> Result<(Division, Work)> {
-    if let Some(list) = op.kernel().moves(inputs, outputs)? {
-        let work = moves::perform(op.name(), &list, cores)?;
+    if let Some(list) = op.kernel().moves(&laid(inputs), &laid(outputs))? {
+        let work = moves::perform(op.name(), &list, inputs, outputs, cores)?;
         return Ok((Division::one(outputs.first().map_or(0, |t| t.size().len())), work));
     }
     let forms = |list: &[Tensor]| list.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
-    let space = op.kernel().space(&ins, &outs);
-    let division = match division {
-        Some(d) => Division::new(d.splits(), &space, cores)?,
-        None => Division::distribute(&space, cores, false),
-    };
+    let division = settled(op, &ins, &outs, division, cores)?;
     if outs.iter().all(|o| o.numel() == 0) {
         return Ok((division, Work::new(op.name(), Kind::Other, Vec::new())));
     }
@@ -174,58 +169,11 @@ pub(crate) fn launch(
     Ok((division, Work::new(op.name(), task.kind(), slices)))
 }
 
-/// Why a tensor is moved before a kernel reads it.
-fn why(tensor: &Tensor, want: &Want) -> String {
-    match (tensor.sticks(), want) {
-        (Err(DeviceError::Irregular { reason, .. }), _) => reason,
-        (Err(e), _) => e.to_string(),
-        (Ok(_), Want::Sparse) => "each of its elements must have a stick of its own".into(),
-        (Ok(form), want) => {
-            let to = match want {
-                Want::Along(d) => Some(*d),
-                Want::Layout(l) => lay::form(l).ok().and_then(|f| f.stick),
-                _ => None,
-            };
-            match (form.stick, to, want) {
-                (Some(from), Some(to), _) if from != to => {
-                    format!("its sticks run along dimension {from}, and along {to} they must")
-                }
-                (None, Some(to), _) => {
-                    format!("it has one element in each stick, and sticks must run along {to}")
-                }
-                (_, _, Want::Layout(l)) => format!("it must lie as {:?}", l.device_size()),
-                _ => "it must lie in whole sticks".into(),
-            }
-        }
-    }
-}
-
 /// The tensor as a kernel wants it: itself, or a copy in another layout.
 fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
-    let form = tensor.sticks();
-    let fits = match (&form, want) {
-        (_, Want::Any) | (Ok(_), Want::AsIs) => true,
-        (Ok(f), Want::Along(d)) => f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none()),
-        (Ok(f), Want::Sparse) => f.stick.is_none(),
-        (Ok(_), Want::Layout(l)) => tensor.is_base() && tensor.layout() == l,
-        (Err(_), _) => tensor.numel() == 0,
-    };
-    if fits {
+    if want.fits(tensor) {
         return Ok((tensor.clone(), None));
     }
-    let host = Strided::contiguous(tensor.size())?;
-    let format = tensor.layout().device_dtype();
-    let plain: Vec<usize> = (0..host.rank()).collect();
-    let layout = match want {
-        Want::AsIs | Want::Any => StickLayout::default_in(tensor.size(), None, format)?,
-        Want::Along(d) => {
-            let order = plain.iter().filter(|k| *k != d).chain([d]);
-            let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
-            StickLayout::with_dim_order_in(tensor.size(), None, format, &order)?
-        }
-        Want::Sparse => with_order(&host, &plain, None, format)?,
-        Want::Layout(l) => l.clone(),
-    };
-    let (copy, moved) = tensor.to_layout(&layout)?;
+    let (copy, moved) = tensor.to_layout(&want.layout(tensor)?)?;
     Ok((copy, Some(moved)))
 }

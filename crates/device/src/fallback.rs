@@ -2,8 +2,10 @@
 
 use crate::account::{CoreWork, Kind, Traffic, Work};
 use crate::card::Card;
+use crate::eager::laid;
 use crate::error::Result;
 use crate::format::host_format;
+use crate::laid::Laid;
 use crate::ops::Op;
 use crate::tensor::Tensor;
 
@@ -21,33 +23,37 @@ impl Op {
         operands: &[Tensor],
         results: &[Tensor],
     ) -> Result<Work> {
-        if self.on_host(card) { round_trip(self.name(), operands, results) } else { Ok(work) }
+        if self.on_host(card) { self.round_trip(&laid(operands), &laid(results)) } else { Ok(work) }
+    }
+
+    /// What it takes to let the host do it: operands are downloaded, the host computes, results are
+    /// uploaded.
+    ///
+    /// The bytes cross the link one after the other, as there is nothing to send back before the last
+    /// operand has arrived. What the host takes to compute is not charged: no figure describes it.
+    ///
+    /// # Errors
+    /// Dtypes without a host format.
+    pub fn round_trip(&self, operands: &[Laid], results: &[Laid]) -> Result<Work> {
+        let mut engine = CoreWork::default();
+        for t in operands {
+            engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
+            engine.host_out += host_bytes(t)?;
+        }
+        for t in results {
+            engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
+            engine.host_in += host_bytes(t)?;
+        }
+        Ok(Work::new(format!("{} on the host", self.name()), Kind::Fallback, vec![engine]))
     }
 }
 
-/// The round trip: operands are downloaded, the host computes, results are uploaded.
-///
-/// The bytes cross the link one after the other, as there is nothing to send back before the last
-/// operand has arrived. What the host takes to compute is not charged: no figure describes it.
-fn round_trip(op: &str, operands: &[Tensor], results: &[Tensor]) -> Result<Work> {
-    let mut engine = CoreWork::default();
-    for t in operands {
-        engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
-        engine.host_out += host_bytes(t)?;
-    }
-    for t in results {
-        engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
-        engine.host_in += host_bytes(t)?;
-    }
-    Ok(Work::new(format!("{op} on the host"), Kind::Fallback, vec![engine]))
-}
-
-fn host_bytes(t: &Tensor) -> Result<u64> {
+fn host_bytes(t: &Laid) -> Result<u64> {
     Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.size() as u64)
 }
 
 /// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
-fn sticks(t: &Tensor, padding: &mut u64) -> Result<Traffic> {
+fn sticks(t: &Laid, padding: &mut u64) -> Result<Traffic> {
     let (traffic, unused) = match t.sticks() {
         Ok(form) => form.traffic(),
         Err(_) => {

@@ -39,6 +39,7 @@ pub(crate) mod math;
 pub mod memory;
 mod mode;
 mod ops;
+mod planned;
 mod profile;
 mod ratio;
 mod sticks;
@@ -48,6 +49,7 @@ mod time;
 pub mod timeline;
 mod transfer;
 mod units;
+mod want;
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};

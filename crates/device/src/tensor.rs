@@ -72,6 +72,12 @@ impl Tensor {
         Ok(Tensor { laid: self.laid.seen(f)?, ..self.clone() })
     }
 
+    /// The same memory seen as `laid` says, which was made from how this tensor lies.
+    pub(crate) fn laid_as(&self, laid: &Laid) -> Tensor {
+        debug_assert_eq!(laid.layout(), self.layout(), "another tensor's view");
+        Tensor { laid: laid.clone(), ..self.clone() }
+    }
+
     /// The same bits under another dtype that is stored in the same format.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::account::{CoreWork, Kind, Traffic, Work};
 use crate::card::Card;
 use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
+use crate::laid::Laid;
 use crate::tensor::Tensor;
 use zellige_float::Format;
 use zellige_layout::{Dtype, Layout, StickLayout, Strided};
@@ -129,6 +130,46 @@ fn between(
     Ok(Moved::of(&plan, from.format, to.format))
 }
 
+impl Laid {
+    /// What copying these elements into a tensor of the same size takes, without doing it.
+    ///
+    /// **Law**: equal to what [`Tensor::copy_from`] between two tensors that lie so returns.
+    ///
+    /// # Errors
+    /// Sizes that differ, views with two elements in one place.
+    pub fn moved_to(&self, to: &Laid) -> Result<Moved> {
+        same_size("a copy", self.size(), to.size())?;
+        let plan = Plan::between(&self.side()?, &to.side()?, self.size(), Fill::Leave)?;
+        let moved = Moved::of(&plan, self.format(), to.format());
+        Ok(Moved { read_block: self.held()?, write_block: to.held()?, ..moved })
+    }
+
+    /// What setting every element takes.
+    ///
+    /// # Errors
+    /// Views that form no layout.
+    pub(crate) fn filled(&self) -> Result<Moved> {
+        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        let plan = Plan::between(&one.to_layout()?, &self.side()?, self.size(), Fill::Leave)?;
+        let moved = Moved::of(&plan, self.format(), self.format());
+        Ok(Moved { read: 0, read_runs: Vec::new(), write_block: self.held()?, ..moved })
+    }
+
+    /// The layout from which its elements are read or written: in the block, or for a view that
+    /// forms no layout of that, in the base as its own strides say.
+    fn side(&self) -> Result<Layout> {
+        match self.places() {
+            Err(_) if !self.is_base() => Ok(self.view().to_layout()?),
+            other => other,
+        }
+    }
+
+    /// Bytes of its base in device memory.
+    fn held(&self) -> Result<u64> {
+        Ok(self.layout().bytes()?.unsigned_abs())
+    }
+}
+
 /// The part of host memory that a tensor touches, checked.
 fn host_side(host: &Strided, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
     let format = host_format(dtype)?;
@@ -249,11 +290,6 @@ impl Tensor {
         }
         let moved = src.with_side(|from, memory| self.receive(from, memory))?;
         Ok(Moved { read_block: src.held()?, ..moved })
-    }
-
-    /// Bytes of its base in device memory.
-    fn held(&self) -> Result<u64> {
-        Ok(self.layout().bytes()?.unsigned_abs())
     }
 
     /// The same elements in another layout of the same size.

@@ -1,10 +1,9 @@
 //! Tensors side by side, and tensors written into others.
 
 use super::Meta;
-use super::moves::{Move, Moves, Refusal, axis, part};
+use super::moves::{Move, Moves, Piece, Refusal, axis, part};
 use crate::error::Result;
 use crate::lay::{Promotion, promote};
-use crate::tensor::Tensor;
 
 /// Operands one after the other along a dimension; with `new`, along a dimension of their own.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl Moves for Concat {
         }
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let at = self.at(inputs[0].size().len()).map_or(0, |at| at);
         let mut begin = 0;
         let mut moves = Vec::with_capacity(inputs.len());
@@ -109,7 +108,7 @@ impl Moves for SliceScatter {
         Ok(x.clone())
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let to = output.viewed(|v| v.slice(self.dim, self.start, self.end, self.step))?;
         let mut moves = vec![Move::Copy { from: inputs[0].clone(), to: output.clone() }];
         if to.numel() > 0 {

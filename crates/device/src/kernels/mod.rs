@@ -50,7 +50,6 @@ use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
 use crate::sticks::Sticks;
-use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -126,7 +125,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
 
     /// The copies that make the results, of an operation that only moves elements. They are done one
     /// after the other instead of a task.
-    fn moves(&self, _inputs: &[Tensor], _outputs: &[Tensor]) -> Result<Option<Vec<Move>>> {
+    fn moves(&self, _inputs: &[Laid], _outputs: &[Laid]) -> Result<Option<Vec<Move>>> {
         Ok(None)
     }
 }

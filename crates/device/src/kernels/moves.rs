@@ -12,6 +12,51 @@ use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
 use std::fmt;
+use std::ops::Deref;
+use zellige_layout::{StickLayout, Strided};
+
+/// Whose memory a piece is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Operand number.
+    Input(usize),
+    /// Result number.
+    Output(usize),
+    /// Scratch of the operation, by number.
+    Scratch(usize),
+}
+
+/// A view of an operand, of a result, or of scratch.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) of: Of,
+    pub(crate) laid: Laid,
+}
+
+impl Piece {
+    /// Scratch in the default layout of a tensor's size.
+    pub(crate) fn scratch(number: usize, like: &Piece) -> Result<Piece> {
+        let format = like.layout().device_dtype();
+        let layout = StickLayout::default_in(like.size(), None, format)?;
+        let laid = Laid::new(like.storage(), like.dtype(), &layout)?;
+        Ok(Piece { of: Of::Scratch(number), laid })
+    }
+
+    /// Another view of the same memory.
+    pub(crate) fn viewed(
+        &self,
+        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+    ) -> Result<Piece> {
+        Ok(Piece { of: self.of, laid: self.laid.seen(f)? })
+    }
+}
+
+impl Deref for Piece {
+    type Target = Laid;
+    fn deref(&self) -> &Laid {
+        &self.laid
+    }
+}
 
 /// One step of such an operation.
 #[derive(Debug, Clone)]
@@ -19,25 +64,52 @@ pub(crate) enum Move {
     /// Copies elements between two views of one size.
     Copy {
         /// Read.
-        from: Tensor,
+        from: Piece,
         /// Written.
-        to: Tensor,
+        to: Piece,
     },
     /// Sets all elements of a view.
     Fill {
         /// Written.
-        to: Tensor,
+        to: Piece,
         /// What.
         value: f64,
     },
 }
 
-impl Move {
-    fn run(&self) -> Result<Moved> {
-        match self {
-            Move::Copy { from, to } => to.copy_from(from),
+/// Tensors of one operation.
+struct Tensors<'a> {
+    inputs: &'a [Tensor],
+    outputs: &'a [Tensor],
+    scratch: Vec<(usize, Tensor)>,
+}
+
+impl Tensors<'_> {
+    fn tensor(&mut self, piece: &Piece) -> Result<Tensor> {
+        let whole = match piece.of {
+            Of::Input(i) => self.inputs[i].clone(),
+            Of::Output(i) => self.outputs[i].clone(),
+            Of::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
+                Some((_, t)) => t.clone(),
+                None => {
+                    let card = self.outputs[0].card();
+                    let made = Tensor::zeros(card, piece.dtype(), piece.layout())?;
+                    self.scratch.push((n, made.clone()));
+                    made
+                }
+            },
+        };
+        Ok(whole.laid_as(&piece.laid))
+    }
+
+    fn run(&mut self, step: &Move) -> Result<Moved> {
+        match step {
+            Move::Copy { from, to } => {
+                let (from, to) = (self.tensor(from)?, self.tensor(to)?);
+                to.copy_from(&from)
+            }
             Move::Fill { to, value } => {
-                let written = to.fill(*value)?;
+                let written = self.tensor(to)?.fill(*value)?;
                 Ok(Moved { read: 0, read_runs: Vec::new(), ..written })
             }
         }
@@ -48,10 +120,35 @@ impl Move {
 ///
 /// # Errors
 /// What a copy refuses; earlier ones are done then.
-pub(crate) fn perform(name: &str, moves: &[Move], cores: usize) -> Result<Work> {
+pub(crate) fn perform(
+    name: &str,
+    moves: &[Move],
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    cores: usize,
+) -> Result<Work> {
+    let mut tensors = Tensors { inputs, outputs, scratch: Vec::new() };
+    let done: Vec<Moved> = moves.iter().map(|m| tensors.run(m)).collect::<Result<_>>()?;
+    Ok(together(name, &done, cores))
+}
+
+/// What the moves would take.
+///
+/// # Errors
+/// What a copy refuses.
+pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<Work> {
+    let plan = |step: &Move| match step {
+        Move::Copy { from, to } => from.laid.moved_to(&to.laid),
+        Move::Fill { to, .. } => to.laid.filled(),
+    };
+    let list: Vec<Moved> = moves.iter().map(plan).collect::<Result<_>>()?;
+    Ok(together(name, &list, cores))
+}
+
+fn together(name: &str, moves: &[Moved], cores: usize) -> Work {
     let mut all = Work::uniform(name, Kind::Copy, cores, CoreWork::default());
-    for step in moves {
-        let work = step.run()?.work(name, Kind::Copy, cores);
+    for moved in moves {
+        let work = moved.work(name, Kind::Copy, cores);
         for (sum, core) in all.cores.iter_mut().zip(&work.cores) {
             sum.reads.merge(&core.reads);
             sum.writes.merge(&core.writes);
@@ -60,7 +157,7 @@ pub(crate) fn perform(name: &str, moves: &[Move], cores: usize) -> Result<Work> 
             sum.lx_peak = sum.lx_peak.max(core.lx_peak);
         }
     }
-    Ok(all)
+    all
 }
 
 /// What is wrong with the operands, and which one.
@@ -86,7 +183,7 @@ pub(crate) fn only(inputs: &[Meta]) -> Result<&Meta, Refusal> {
 }
 
 /// Part of a dimension of a view.
-pub(crate) fn part(t: &Tensor, dim: usize, start: i64, len: i64) -> Result<Tensor> {
+pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece> {
     let d = i64::try_from(dim).unwrap_or(i64::MAX);
     t.viewed(|v| v.slice(d, Some(start), Some(start + len), 1))
 }
@@ -102,7 +199,7 @@ pub(crate) trait Moves: fmt::Debug + Send + Sync {
     }
 
     /// The copies.
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>>;
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>>;
 }
 
 /// Such an operation.
@@ -137,7 +234,7 @@ impl<M: Moves> Kernel for Moving<M> {
                 }
                 crate::lay::arranged(&own, format)?
             }
-            None => zellige_layout::StickLayout::default_in(&out.size, None, format)?,
+            None => StickLayout::default_in(&out.size, None, format)?,
         };
         Ok(Lay { inputs: vec![Want::Any; inputs.len()], outputs: vec![layout] })
     }
@@ -146,11 +243,14 @@ impl<M: Moves> Kernel for Moving<M> {
         super::pointwise::spans(&[], &outputs[0])
     }
 
-    fn moves(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Option<Vec<Move>>> {
+    fn moves(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Move>>> {
         if outputs[0].numel() == 0 {
             return Ok(Some(Vec::new()));
         }
-        self.rule.moves(inputs, &outputs[0]).map(Some)
+        let piece = |of: Of, laid: &Laid| Piece { of, laid: laid.clone() };
+        let list = inputs.iter().enumerate();
+        let inputs: Vec<Piece> = list.map(|(i, t)| piece(Of::Input(i), t)).collect();
+        self.rule.moves(&inputs, &piece(Of::Output(0), &outputs[0])).map(Some)
     }
 
     fn task(&self, _: &[Sticks], _: &[Sticks], _: &Division) -> Result<Box<dyn Task>> {

@@ -2,9 +2,8 @@
 
 use super::Meta;
 use super::cast::held;
-use super::moves::{Move, Moves, Refusal, only, part};
+use super::moves::{Move, Moves, Piece, Refusal, only, part};
 use crate::error::Result;
-use crate::tensor::Tensor;
 
 /// What a border holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +72,7 @@ impl Moves for Pad {
         Ok(Meta { size, dtype: x.dtype })
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let rank = x.size().len();
         // Where the inside begins and ends in the result, after cropping.
@@ -119,8 +118,8 @@ impl Pad {
     /// The move that makes one border.
     fn border_of(
         &self,
-        region: &Tensor,
-        to: &Tensor,
+        region: &Piece,
+        to: &Piece,
         d: usize,
         first: i64,
         (begin, len): (i64, i64),

@@ -1,10 +1,9 @@
 //! The same elements in other places: flipped, rolled, repeated.
 
 use super::Meta;
-use super::moves::{Move, Moves, Refusal, axis, only, part};
+use super::moves::{Move, Moves, Piece, Refusal, axis, only, part};
 use crate::error::Result;
-use crate::tensor::Tensor;
-use zellige_layout::{StickLayout, Strided};
+use zellige_layout::Strided;
 
 /// Dimensions in reverse order.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ impl Moves for Flip {
         Ok(x.clone())
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let from = inputs[0].viewed(|v| v.flip(&self.dims))?;
         Ok(vec![Move::Copy { from, to: output.clone() }])
     }
@@ -56,7 +55,7 @@ impl Moves for Roll {
         Ok(x.clone())
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let mut moves = Vec::new();
         let Some(dims) = &self.dims else {
@@ -65,9 +64,7 @@ impl Moves for Roll {
                 Ok(flat) => flat,
                 Err(_) => {
                     // A view whose elements do not follow each other: lay them out first.
-                    let format = x.layout().device_dtype();
-                    let layout = StickLayout::default_in(x.size(), None, format)?;
-                    let plain = Tensor::zeros(x.card(), x.dtype(), &layout)?;
+                    let plain = Piece::scratch(0, x)?;
                     moves.push(Move::Copy { from: x.clone(), to: plain.clone() });
                     plain.viewed(|v| v.view(&line))?
                 }
@@ -85,7 +82,7 @@ impl Moves for Roll {
 }
 
 /// Two pieces of every dimension: what is pushed on, and what comes in.
-fn pieces(from: &Tensor, to: &Tensor, steps: &[(usize, i64)], moves: &mut Vec<Move>) -> Result<()> {
+fn pieces(from: &Piece, to: &Piece, steps: &[(usize, i64)], moves: &mut Vec<Move>) -> Result<()> {
     let Some(((d, shift), rest)) = steps.split_first() else {
         moves.push(Move::Copy { from: from.clone(), to: to.clone() });
         return Ok(());
@@ -125,7 +122,7 @@ impl Moves for Repeat {
         self.repeats.len() - rank + dim
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let lead = self.repeats.len() - x.size().len();
         let (mut split, mut stride) = (Vec::new(), Vec::new());
@@ -169,7 +166,7 @@ impl Moves for Interleave {
         if self.dim.is_none() { 0 } else { dim }
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let d = self.dim.map_or(Ok(x.size().len()), |dim| axis(dim, x.size().len()).map(|d| d + 1));
         let at = d.unwrap_or(0);
@@ -190,7 +187,7 @@ pub(crate) struct Diag {
 
 impl Diag {
     /// The diagonal of a matrix.
-    fn of(&self, matrix: &Tensor) -> Result<Tensor> {
+    fn of(&self, matrix: &Piece) -> Result<Piece> {
         let (size, v) = (matrix.size(), matrix.view());
         let (right, down) = (self.diagonal.max(0), self.diagonal.saturating_neg().max(0));
         let n = (size[0] - down).min(size[1] - right).max(0);
@@ -226,7 +223,7 @@ impl Moves for Diag {
         if rank == 1 { 1 } else { 0 }
     }
 
-    fn moves(&self, inputs: &[Tensor], output: &Tensor) -> Result<Vec<Move>> {
+    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         if x.size().len() == 2 {
             return Ok(vec![Move::Copy { from: self.of(x)?, to: output.clone() }]);
