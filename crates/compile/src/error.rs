@@ -168,6 +168,41 @@ pub enum CompileError {
         /// The most bytes alive at once.
         peak: u64,
     },
+    /// An operation that runs with no layouts.
+    #[error("`{result} = {op}` cannot run: {reason}")]
+    Infeasible {
+        /// The number of the operation.
+        node: usize,
+        /// Its first result.
+        result: String,
+        /// Its name.
+        op: String,
+        /// Why.
+        reason: String,
+    },
+    /// What the existing compiler refuses.
+    #[error(
+        "Spyre backend does not support: `{result} = {op}`, operand {operand} in {layout}: {rule}; \
+         without `--strict` a move mends it"
+    )]
+    Strict {
+        /// The name of the operation.
+        op: String,
+        /// Its first result.
+        result: String,
+        /// The operand.
+        operand: usize,
+        /// How that lies.
+        layout: String,
+        /// The rule that it breaks.
+        rule: String,
+    },
+    /// Refused by the device's rules.
+    #[error(transparent)]
+    Device(#[from] zellige_device::DeviceError),
+    /// Refused by the graph's rules.
+    #[error(transparent)]
+    Graph(#[from] zellige_graph::GraphError),
     /// A plan that breaks a rule.
     #[error("the plan breaks a rule: {reason}")]
     Broken {
@@ -202,6 +237,10 @@ impl CompileError {
             CompileError::BadParent { .. } => "bad_in_place_parent",
             CompileError::BadAlignment { .. } => "bad_alignment",
             CompileError::PoolFull { .. } => "pool_full",
+            CompileError::Infeasible { .. } => "infeasible",
+            CompileError::Strict { .. } => "infeasible_layout",
+            CompileError::Device(e) => e.kind(),
+            CompileError::Graph(e) => e.kind,
             CompileError::Broken { .. } => "broken_plan",
         }
     }
@@ -223,10 +262,15 @@ impl CompileError {
             }
             CompileError::BadParent { child, .. } => Some(Witness::Buffer(child.clone())),
             CompileError::Broken { witness, .. } => Some(witness.clone()),
+            CompileError::Infeasible { result, .. } | CompileError::Strict { result, .. } => {
+                Some(Witness::Tensor(result.clone()))
+            }
             CompileError::BadProblem { .. }
             | CompileError::Cores { .. }
             | CompileError::Overflow { .. }
             | CompileError::Layout(_)
+            | CompileError::Device(_)
+            | CompileError::Graph(_)
             | CompileError::BadAlignment { .. } => None,
         }
     }

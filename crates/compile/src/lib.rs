@@ -30,8 +30,17 @@
 #![forbid(unsafe_code)]
 
 pub mod choose;
+mod compile;
 pub mod divide;
 mod error;
+mod lower;
+mod options;
 pub mod place;
+mod program;
+pub mod propagate;
+mod schedule;
 
+pub use compile::compile;
 pub use error::{CompileError, Result, Witness};
+pub use options::{Options, Weights};
+pub use program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};

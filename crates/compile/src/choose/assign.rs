@@ -1,0 +1,394 @@
+//! One alternative for every operation of a graph, at the least total latency.
+//!
+//! The total is what the operations take alone, plus every move between a tensor and a reader that
+//! wants it otherwise. A copy is made once and shared by all readers that want the same; what depends
+//! on weights alone is moved when they are loaded, and counts a thousandth.
+
+use super::problem::{FORBIDDEN, Problem, plus};
+use super::solve;
+use crate::error::Result;
+use crate::options::{Options, Weights};
+use crate::propagate::{Alternative, Candidates, Key, laid};
+use std::collections::HashMap;
+use std::rc::Rc;
+use zellige_device::{Kind, Laid};
+use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// Layouts for everything.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    /// Of every operation, the alternative it runs with.
+    pub nodes: Vec<Alternative>,
+    /// Of every tensor that is no view, its layout.
+    pub tensors: Vec<Option<StickLayout>>,
+    /// Whether readers that want the same share one copy.
+    pub shared: bool,
+    /// Its cost as the policy counts.
+    pub cost: u64,
+    /// No assignment costs less than this, of those that were considered; 0 where nothing is proved.
+    pub bound: u64,
+    /// What the cost counts.
+    pub unit: &'static str,
+    /// Combinations of alternatives, as a power of two.
+    pub choices_log2: f64,
+    /// The most variables that met in one table.
+    pub width: usize,
+}
+
+impl Assignment {
+    /// Whether nothing that was considered is better.
+    pub fn is_optimal(&self) -> bool {
+        self.cost == self.bound
+    }
+}
+
+/// Tables of at most this many entries.
+const LIMIT: usize = 1 << 18;
+/// Costs that depend on readers one by one, where the table of all of them would pass this.
+const DIRECT: usize = 1 << 12;
+/// What is done once, when weights are loaded, counts this fraction.
+const LOADS: u64 = 1024;
+
+/// Which tensors depend on weights and constants alone, so that they are made when those are loaded.
+pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
+    let mut loaded = vec![false; graph.tensors().count()];
+    for (id, t) in graph.tensors() {
+        loaded[id.0] = options.weights == Weights::Free
+            && match &t.def {
+                Def::Input(role) => *role == Role::Weight,
+                Def::Constant(_) => true,
+                Def::View { base, .. } => loaded[base.0],
+                Def::Result(node, _) => graph.node(*node).inputs.iter().all(|i| loaded[i.0]),
+            };
+    }
+    loaded
+}
+
+/// Costs of moves, computed once each.
+pub(crate) struct Moves<'a> {
+    options: &'a Options,
+    known: HashMap<(Dtype, StickLayout, Vec<i64>, Key), u64>,
+}
+
+impl<'a> Moves<'a> {
+    pub(crate) fn new(options: &'a Options) -> Moves<'a> {
+        Moves { options, known: HashMap::new() }
+    }
+
+    /// Cycles of the move that makes a copy of a tensor that lies so.
+    pub(crate) fn cycles(
+        &mut self,
+        dtype: Dtype,
+        size: &[i64],
+        from: &StickLayout,
+        to: &Key,
+    ) -> u64 {
+        let key = (dtype, from.clone(), size.to_vec(), to.clone());
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let cycles = self.planned(dtype, from, to).unwrap_or(FORBIDDEN);
+        self.known.insert(key, cycles);
+        cycles
+    }
+
+    fn planned(&self, dtype: Dtype, from: &StickLayout, to: &Key) -> Result<u64> {
+        let (source, copy) = ends(self.options, dtype, from, to)?;
+        let moved = source.moved_to(&copy)?;
+        let work = moved.work("move", Kind::Restickify, self.options.cores);
+        Ok(self.options.hardware.latency(&work).cycles)
+    }
+}
+
+/// How the two sides of a move lie.
+pub(crate) fn ends(
+    options: &Options,
+    dtype: Dtype,
+    from: &StickLayout,
+    to: &Key,
+) -> Result<(Laid, Laid)> {
+    let own = Key { view: None, layout: from.clone() };
+    let source = laid(options, dtype, &own, to.view.as_ref())?;
+    let copy =
+        laid(options, dtype, &Key { view: to.view.clone(), layout: to.layout.clone() }, None)?;
+    Ok((source, copy))
+}
+
+/// Who decides the layout of a tensor.
+#[derive(Clone, Copy)]
+enum Owner {
+    Nobody,
+    Node(usize, usize),
+    Free(usize),
+}
+
+/// Who reads a tensor: an operation's operand, or the caller.
+enum Reader {
+    Operand(usize, usize),
+    Caller(Key),
+}
+
+/// The layouts and readers of one tensor.
+struct Read<'a> {
+    graph: &'a Graph,
+    tensor: TensorId,
+    owner: Owner,
+    layouts: &'a [StickLayout],
+    readers: Vec<Reader>,
+}
+
+/// What graph outputs must lie as: default layouts, or what is pinned.
+pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Result<Key> {
+    let (_, view) = graph.base(output);
+    let t = graph.get(output);
+    let keep = options.storage.keep_fp32;
+    let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
+    let layout = match &t.pin {
+        Some(pin) => crate::propagate::pinned(pin, &t.size, &default)?,
+        None => default,
+    };
+    Ok(Key { view: view.cloned(), layout })
+}
+
+/// The least total latency over all alternatives.
+///
+/// # Errors
+/// No alternative for some operation.
+pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
+    let loads = loaded(graph, options);
+    let mut moves = Moves::new(options);
+    let mut problem = Problem::new();
+    for list in &candidates.nodes {
+        problem.variable(list.len());
+    }
+    let mut owners: Vec<Owner> = vec![Owner::Nobody; loads.len()];
+    for (id, t) in graph.tensors() {
+        owners[id.0] = match &t.def {
+            Def::Result(node, k) => Owner::Node(node.0, *k),
+            Def::Input(_) if candidates.tensors[id.0].len() > 1 => {
+                Owner::Free(problem.variable(candidates.tensors[id.0].len()))
+            }
+            _ => Owner::Nobody,
+        };
+    }
+    let scaled = |cycles: u64, load: bool| {
+        if load && cycles != FORBIDDEN { cycles.div_ceil(LOADS) } else { cycles }
+    };
+    for (id, node) in graph.nodes() {
+        let list = &candidates.nodes[id.0];
+        let load = loads[node.outputs[0].0];
+        let mut own = Vec::with_capacity(list.len());
+        for a in list.iter() {
+            let mut cycles = scaled(a.cycles, load);
+            for (k, out) in node.outputs.iter().enumerate() {
+                let t = graph.get(*out);
+                let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
+                if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
+                    let to = Key { view: None, layout: pin.clone() };
+                    let cost = moves.cycles(t.dtype, &t.size, &a.results[k], &to);
+                    cycles = plus(cycles, scaled(cost, load));
+                }
+            }
+            own.push(cycles);
+        }
+        problem.cost(&[id.0], |v| own[v[0]])?;
+    }
+    for read in reads(graph, options, candidates, &owners)? {
+        let load = loads[read.tensor.0];
+        let t = graph.get(read.tensor);
+        let mut cost =
+            |from: &StickLayout, to: &Key| scaled(moves.cycles(t.dtype, &t.size, from, to), load);
+        read.add(&mut problem, candidates, &mut cost)?;
+    }
+    let solution = solve(&problem, LIMIT)?;
+    let nodes: Vec<Alternative> =
+        candidates.nodes.iter().zip(&solution.values).map(|(list, v)| list[*v].clone()).collect();
+    let layout = |id: TensorId| match owners[id.0] {
+        Owner::Nobody => candidates.tensors[id.0].first().cloned(),
+        Owner::Free(var) => Some(candidates.tensors[id.0][solution.values[var]].clone()),
+        Owner::Node(..) if graph.get(id).pin.is_some() => candidates.tensors[id.0].first().cloned(),
+        Owner::Node(n, k) => Some(nodes[n].results[k].clone()),
+    };
+    let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
+    let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
+    Ok(Assignment {
+        nodes,
+        tensors,
+        shared: true,
+        cost: solution.cost,
+        bound: solution.bound,
+        unit: "cycles",
+        choices_log2: counted,
+        width: solution.width,
+    })
+}
+
+/// Every tensor with its readers.
+fn reads<'a>(
+    graph: &'a Graph,
+    options: &Options,
+    candidates: &'a Candidates,
+    owners: &[Owner],
+) -> Result<Vec<Read<'a>>> {
+    let mut list: Vec<Option<Read<'a>>> = graph.tensors().map(|_| None).collect();
+    let mut add = |base: TensorId, reader: Reader| {
+        let read = list[base.0].get_or_insert_with(|| {
+            let pinned = graph.get(base).pin.is_some();
+            let owner = if pinned { Owner::Nobody } else { owners[base.0] };
+            let layouts = &candidates.tensors[base.0][..];
+            Read { graph, tensor: base, owner, layouts, readers: Vec::new() }
+        });
+        read.readers.push(reader);
+    };
+    for (NodeId(n), node) in graph.nodes() {
+        for (k, operand) in node.inputs.iter().enumerate() {
+            if candidates.nodes[n].iter().any(|a| a.operands[k].is_some()) {
+                add(graph.base(*operand).0, Reader::Operand(n, k));
+            }
+        }
+    }
+    for output in graph.outputs() {
+        add(graph.base(*output).0, Reader::Caller(demanded(graph, options, *output)?));
+    }
+    Ok(list.into_iter().flatten().collect())
+}
+
+impl Read<'_> {
+    /// The key that a reader wants under an alternative; none takes anything.
+    fn wants<'c>(
+        &'c self,
+        reader: &'c Reader,
+        candidates: &'c Candidates,
+        at: usize,
+    ) -> Option<&'c Key> {
+        match reader {
+            Reader::Operand(n, k) => candidates.nodes[*n][at].operands[*k].as_ref(),
+            Reader::Caller(key) => Some(key),
+        }
+    }
+
+    /// Whether a key is the tensor itself in this layout. A copy in row-major order of the whole
+    /// tensor is the tensor.
+    fn is_own(&self, key: &Key, layout: &StickLayout) -> bool {
+        key.layout == *layout && self.whole(key.view.as_ref())
+    }
+
+    fn whole(&self, view: Option<&Strided>) -> bool {
+        let size = &self.graph.get(self.tensor).size;
+        view.is_none_or(|v| Strided::contiguous(size).is_ok_and(|plain| plain == *v))
+    }
+
+    fn var(&self) -> Option<usize> {
+        match self.owner {
+            Owner::Nobody => None,
+            Owner::Node(n, _) => Some(n),
+            Owner::Free(var) => Some(var),
+        }
+    }
+
+    /// The layout under a value of the owner's variable.
+    fn layout<'c>(&'c self, candidates: &'c Candidates, value: usize) -> &'c StickLayout {
+        match self.owner {
+            Owner::Nobody => &self.layouts[0],
+            Owner::Node(n, k) => &candidates.nodes[n][value].results[k],
+            Owner::Free(_) => &self.layouts[value],
+        }
+    }
+
+    fn add(
+        &self,
+        problem: &mut Problem,
+        candidates: &Candidates,
+        cost: &mut dyn FnMut(&StickLayout, &Key) -> u64,
+    ) -> Result<()> {
+        let mut vars: Vec<usize> = self.var().into_iter().collect();
+        for reader in &self.readers {
+            if let Reader::Operand(n, _) = reader
+                && !vars.contains(n)
+            {
+                vars.push(*n);
+            }
+        }
+        let size = vars.iter().fold(1usize, |s, v| s.saturating_mul(problem.domains()[*v]));
+        if size <= DIRECT {
+            return problem.cost(&vars, |values| {
+                let at = |var: usize| vars.iter().position(|v| *v == var).map_or(0, |i| values[i]);
+                let own = self.layout(candidates, self.var().map_or(0, at));
+                let mut made: Vec<&Key> = Vec::new();
+                let mut total = 0;
+                for reader in &self.readers {
+                    let value = if let Reader::Operand(n, _) = reader { at(*n) } else { 0 };
+                    let Some(key) = self.wants(reader, candidates, value) else { continue };
+                    if !self.is_own(key, own) && !made.contains(&key) {
+                        total = plus(total, cost(own, key));
+                        made.push(key);
+                    }
+                }
+                total
+            });
+        }
+        self.add_apart(problem, candidates, cost)
+    }
+
+    /// The same with small tables: a variable for the layout, one for every copy that may be made, and
+    /// one for what each reader wants.
+    fn add_apart(
+        &self,
+        problem: &mut Problem,
+        candidates: &Candidates,
+        cost: &mut dyn FnMut(&StickLayout, &Key) -> u64,
+    ) -> Result<()> {
+        let layouts: Vec<StickLayout> = match self.owner {
+            Owner::Nobody => vec![self.layouts[0].clone()],
+            _ => self.layouts.to_vec(),
+        };
+        let lies = problem.variable(layouts.len());
+        if let Some(var) = self.var() {
+            problem.cost(&[var, lies], |v| {
+                if *self.layout(candidates, v[0]) == layouts[v[1]] { 0 } else { FORBIDDEN }
+            })?;
+        }
+        let mut copies: Vec<(Rc<Key>, usize)> = Vec::new();
+        for reader in &self.readers {
+            let alternatives =
+                if let Reader::Operand(n, _) = reader { candidates.nodes[*n].len() } else { 1 };
+            let mut keys: Vec<Option<Rc<Key>>> = Vec::new();
+            let mut of: Vec<usize> = Vec::with_capacity(alternatives);
+            for a in 0..alternatives {
+                let key = self.wants(reader, candidates, a);
+                let at = keys.iter().position(|k| k.as_deref() == key).unwrap_or_else(|| {
+                    keys.push(key.map(|k| Rc::new(k.clone())));
+                    keys.len() - 1
+                });
+                of.push(at);
+            }
+            let wants = problem.variable(keys.len());
+            if let Reader::Operand(n, _) = reader {
+                problem.cost(&[*n, wants], |v| if of[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
+            }
+            for (at, key) in keys.iter().enumerate() {
+                let Some(key) = key else { continue };
+                let made = match copies.iter().find(|(k, _)| k == key) {
+                    Some((_, made)) => *made,
+                    None => {
+                        let made = problem.variable(2);
+                        let mut price = |v: &[usize]| match v[1] {
+                            0 => 0,
+                            _ if self.is_own(key, &layouts[v[0]]) => 0,
+                            _ => cost(&layouts[v[0]], key),
+                        };
+                        problem.cost(&[lies, made], &mut price)?;
+                        copies.push((key.clone(), made));
+                        made
+                    }
+                };
+                problem.cost(&[wants, lies, made], |v| {
+                    let missing = v[0] == at && v[2] == 0 && !self.is_own(key, &layouts[v[1]]);
+                    if missing { FORBIDDEN } else { 0 }
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+//! The passes in the order they run.
+
+use crate::choose::{self, Assignment};
+use crate::divide::Policy;
+use crate::error::Result;
+use crate::lower::lower;
+use crate::options::Options;
+use crate::program::Program;
+use crate::propagate::propagate;
+use crate::schedule;
+use zellige_graph::Graph;
+
+/// Compiles a graph.
+///
+/// # Errors
+/// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
+/// the card's memory; with `strict`, what the existing compiler refuses.
+pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
+    options.checked()?;
+    let graph = graph.clone();
+    let candidates = propagate(&graph, options)?;
+    let assignment: Assignment = match options.policy {
+        Policy::Baseline => choose::beam(&graph, options, &candidates)?,
+        Policy::Best => choose::assign(&graph, options, &candidates)?,
+    };
+    let mut program = lower(graph, options, assignment)?;
+    schedule::one_by_one(&mut program);
+    Ok(program)
+}

@@ -1,0 +1,266 @@
+//! From layouts to steps: every operation with its operands as it wants them, and the moves between.
+
+use crate::choose::{Assignment, demanded, loaded};
+use crate::error::Result;
+use crate::options::Options;
+use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
+use crate::propagate::{Key, laid};
+use std::collections::HashMap;
+use zellige_device::{Division, Kind, Laid, Time, Work};
+use zellige_graph::{Def, Graph, Node, NodeId, TensorId};
+use zellige_layout::Strided;
+
+/// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
+///
+/// # Errors
+/// Layouts that do not fit their tensors.
+pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> Result<Program> {
+    let mut pass = Pass {
+        loads: loaded(&graph, options),
+        graph: &graph,
+        options,
+        assignment: &assignment,
+        buffers: Vec::new(),
+        steps: Vec::new(),
+        of: HashMap::new(),
+        copies: HashMap::new(),
+        readers: 0,
+    };
+    for (id, t) in graph.tensors() {
+        let origin = match t.def {
+            Def::Input(role) => Origin::Input(role),
+            Def::Constant(bits) => Origin::Constant(f64::from_bits(bits)),
+            _ => continue,
+        };
+        pass.tensor(id, origin)?;
+    }
+    for (id, node) in graph.nodes() {
+        pass.node(id, node)?;
+    }
+    let mut outputs = Vec::new();
+    for output in graph.outputs() {
+        let key = demanded(&graph, options, *output)?;
+        outputs.push(pass.read(*output, Some(&key), None)?);
+    }
+    let inputs = graph.inputs().iter().map(|t| pass.of[t]).collect();
+    let (buffers, steps) = (pass.buffers, pass.steps);
+    let options = options.clone();
+    Ok(Program { graph, options, assignment, buffers, steps, inputs, outputs })
+}
+
+struct Pass<'a> {
+    graph: &'a Graph,
+    options: &'a Options,
+    assignment: &'a Assignment,
+    loads: Vec<bool>,
+    buffers: Vec<Buffer>,
+    steps: Vec<Step>,
+    of: HashMap<TensorId, BufferId>,
+    copies: HashMap<(TensorId, Key, usize), BufferId>,
+    readers: usize,
+}
+
+impl Pass<'_> {
+    fn push(&mut self, buffer: Buffer) -> BufferId {
+        self.buffers.push(buffer);
+        BufferId(self.buffers.len() - 1)
+    }
+
+    /// The buffer of a tensor in its own layout.
+    fn tensor(&mut self, id: TensorId, origin: Origin) -> Result<BufferId> {
+        let t = self.graph.get(id);
+        let layout = self.assignment.tensors[id.0].as_ref().expect("a tensor that is no view");
+        let given = matches!(origin, Origin::Input(_) | Origin::Constant(_));
+        let laid = Laid::new(self.options.storage, t.dtype, layout)?;
+        let buffer = self.push(Buffer {
+            name: t.name.clone(),
+            tensor: id,
+            laid,
+            loaded: self.loads[id.0] || matches!(origin, Origin::Constant(_)),
+            origin,
+            place: if given { Place::Own } else { Place::Pool(0) },
+        });
+        self.of.insert(id, buffer);
+        Ok(buffer)
+    }
+
+    /// An operand as a step reads it; a copy is made where it lies otherwise.
+    fn read(
+        &mut self,
+        operand: TensorId,
+        key: Option<&Key>,
+        reader: Option<NodeId>,
+    ) -> Result<Read> {
+        let (base, view) = self.graph.base(operand);
+        let own = self.of[&base];
+        let mine = self.buffers[own.0].laid.layout().clone();
+        let dtype = self.graph.get(operand).dtype;
+        let as_is = |layout| Key { view: None, layout };
+        let whole = |v: &Strided| {
+            Strided::contiguous(&self.graph.get(base).size).is_ok_and(|plain| plain == *v)
+        };
+        let Some(key) =
+            key.filter(|k| k.layout != mine || k.view.as_ref().is_some_and(|v| !whole(v)))
+        else {
+            let laid = laid(self.options, dtype, &as_is(mine), view)?;
+            return Ok(Read { buffer: own, laid });
+        };
+        // Without sharing, every reader has copies of its own.
+        let whose = if self.assignment.shared { 0 } else { self.readers };
+        let copy = match self.copies.get(&(base, key.clone(), whose)) {
+            Some(copy) => *copy,
+            None => self.copy(base, key, reader, whose)?,
+        };
+        let laid = laid(self.options, dtype, key, view)?;
+        Ok(Read { buffer: copy, laid })
+    }
+
+    fn copy(
+        &mut self,
+        base: TensorId,
+        key: &Key,
+        reader: Option<NodeId>,
+        whose: usize,
+    ) -> Result<BufferId> {
+        let t = self.graph.get(base);
+        let own = self.of[&base];
+        let from = self.buffers[own.0].laid.layout().clone();
+        let (source, to) = crate::choose::ends(self.options, t.dtype, &from, key)?;
+        let load = self.loads[base.0];
+        let count = self.copies.keys().filter(|(b, ..)| *b == base).count();
+        let suffix = if count == 0 { String::new() } else { format!("{}", count + 1) };
+        let name = format!("{}.moved{suffix}", t.name);
+        let why = reason(&source, &to);
+        let copy = self.push(Buffer {
+            name: name.clone(),
+            tensor: base,
+            laid: to,
+            origin: Origin::Copy(own),
+            place: if load { Place::Own } else { Place::Pool(0) },
+            loaded: load,
+        });
+        self.copies.insert((base, key.clone(), whose), copy);
+        self.step_move(name, Read { buffer: own, laid: source }, copy, reader, why, load)?;
+        Ok(copy)
+    }
+
+    fn step_move(
+        &mut self,
+        name: String,
+        read: Read,
+        to: BufferId,
+        reader: Option<NodeId>,
+        why: String,
+        load: bool,
+    ) -> Result<()> {
+        let moved = read.laid.moved_to(&self.buffers[to.0].laid)?;
+        let work = moved.work(name.as_str(), Kind::Restickify, self.options.cores);
+        let division = Division::one(read.laid.size().len());
+        let decided = ("move".into(), "its bursts are shared by all cores".into());
+        let action = Action::Move { reader, why };
+        self.step(name, action, vec![read], vec![to], load, None, division, decided, work);
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of a step, known in two places")]
+    fn step(
+        &mut self,
+        name: String,
+        action: Action,
+        reads: Vec<Read>,
+        writes: Vec<BufferId>,
+        load: bool,
+        space: Option<Vec<zellige_device::Span>>,
+        division: Division,
+        decided: (String, String),
+        work: Work,
+    ) {
+        let latency = self.options.hardware.latency(&work);
+        self.steps.push(Step {
+            name,
+            action,
+            reads,
+            writes,
+            load,
+            space,
+            division,
+            decided,
+            duration: latency.time,
+            full: work.clone(),
+            work,
+            latency,
+            first_core: 0,
+            start: Time::ZERO,
+        });
+    }
+
+    fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        self.readers += 1;
+        let chosen = self.assignment.nodes[id.0].clone();
+        let mut reads = Vec::with_capacity(node.inputs.len());
+        for (operand, key) in node.inputs.iter().zip(&chosen.operands) {
+            reads.push(self.read(*operand, key.as_ref(), Some(id))?);
+        }
+        let load = self.loads[node.outputs[0].0];
+        let (mut writes, mut repinned) = (Vec::new(), Vec::new());
+        for (out, layout) in node.outputs.iter().zip(&chosen.results) {
+            let own = self.tensor(*out, Origin::Result)?;
+            if load {
+                self.buffers[own.0].place = Place::Own;
+            }
+            if self.buffers[own.0].laid.layout() == layout {
+                writes.push(own);
+                continue;
+            }
+            let t = self.graph.get(*out);
+            let made = self.push(Buffer {
+                name: format!("{}.unpinned", t.name),
+                tensor: *out,
+                laid: Laid::new(self.options.storage, t.dtype, layout)?,
+                origin: Origin::Result,
+                place: if load { Place::Own } else { Place::Pool(0) },
+                loaded: load,
+            });
+            self.buffers[own.0].origin = Origin::Copy(made);
+            writes.push(made);
+            repinned.push((made, own));
+        }
+        let name = self.graph.get(node.outputs[0]).name.clone();
+        let ins: Vec<Laid> = reads.iter().map(|r| r.laid.clone()).collect();
+        let outs: Vec<Laid> = writes.iter().map(|b| self.buffers[b.0].laid.clone()).collect();
+        if self.options.coverage.on_host(node.op.layer()) {
+            let work = node.op.round_trip(&ins, &outs)?;
+            let division = Division::one(0);
+            let decided = ("host".into(), "the card does not run it".into());
+            let action = Action::Host(id, node.op.clone());
+            self.step(name, action, reads, writes, load, None, division, decided, work);
+        } else {
+            let space = node.op.space(&ins, &outs)?;
+            let (division, work) = node.op.work(&ins, &outs, None, self.options.cores)?;
+            let decided = ("work_distribution".into(), "the default distribution".into());
+            let action = Action::Op(id, node.op.clone());
+            self.step(name, action, reads, writes, load, space, division, decided, work);
+        }
+        for (made, own) in repinned {
+            let read = Read { buffer: made, laid: self.buffers[made.0].laid.clone() };
+            let name = self.buffers[own.0].name.clone();
+            self.step_move(name, read, own, None, "its layout is pinned".into(), load)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why elements are moved, from how they lie and how they will.
+fn reason(from: &Laid, to: &Laid) -> String {
+    let dim = |d: Option<usize>| {
+        d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))
+    };
+    match (from.sticks(), to.sticks()) {
+        (Err(e), _) => e.to_string(),
+        (Ok(a), Ok(b)) if a.stick != b.stick => {
+            format!("it has {}, and {} are wanted", dim(a.stick), dim(b.stick))
+        }
+        (Ok(_), Ok(_)) => "its dimensions are wanted in another order".into(),
+        (Ok(_), Err(e)) => e.to_string(),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a compilation is asked for.
+
+use crate::divide::Policy;
+use crate::error::{CompileError, Result};
+use crate::place;
+use zellige_device::{Hardware, Profile, Storage};
+
+/// Whose layouts weights have when a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weights {
+    /// The default ones, or those that are pinned: what has to be moved is moved at every run.
+    Given,
+    /// The compiler's: a weight is written in its layout when it is loaded, once.
+    Free,
+}
+
+/// Choices of a compilation.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who decides layouts and divisions.
+    pub policy: Policy,
+    /// What the card runs itself.
+    pub coverage: Profile,
+    /// The figures that costs are computed from.
+    pub hardware: Hardware,
+    /// Cores that operations are divided over.
+    pub cores: usize,
+    /// How tensors are stored.
+    pub storage: Storage,
+    /// Layouts of weights.
+    pub weights: Weights,
+    /// Whether operations that are made of others upstream are taken apart; where nothing is said, in
+    /// the coverage `card` alone.
+    pub decompose: Option<bool>,
+    /// Whether what upstream refuses is refused, instead of mended by a move.
+    pub strict: bool,
+    /// How scratchpads are planned; none leaves everything in device memory.
+    pub scratchpads: Option<place::Policy>,
+    /// Whether independent operations may run at the same time on different cores.
+    pub concurrent: bool,
+}
+
+impl Default for Options {
+    /// The best plan for all cores of the card.
+    fn default() -> Options {
+        let hardware = Hardware::card();
+        Options {
+            policy: Policy::Best,
+            coverage: Profile::Full,
+            cores: hardware.cores(),
+            hardware,
+            storage: Storage::default(),
+            weights: Weights::Free,
+            decompose: None,
+            strict: false,
+            scratchpads: Some(place::Policy::Exact),
+            concurrent: true,
+        }
+    }
+}
+
+impl Options {
+    /// As the existing compiler does: its rules for layouts and divisions, weights as they are given,
+    /// operations one after the other.
+    pub fn baseline() -> Options {
+        Options {
+            policy: Policy::Baseline,
+            weights: Weights::Given,
+            scratchpads: Some(place::Policy::FirstFit),
+            concurrent: false,
+            ..Options::default()
+        }
+    }
+
+    /// Whether composite operations are taken apart.
+    pub fn decomposes(&self) -> bool {
+        self.decompose.unwrap_or(self.coverage == Profile::Card)
+    }
+
+    /// Refuses a number of cores that the hardware has not.
+    pub(crate) fn checked(&self) -> Result<()> {
+        let most = self.hardware.cores();
+        if self.cores == 0 || self.cores > most {
+            let cores = i64::try_from(self.cores).unwrap_or(i64::MAX);
+            return Err(CompileError::Cores { cores, most });
+        }
+        Ok(())
+    }
+}

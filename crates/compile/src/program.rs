@@ -1,0 +1,204 @@
+//! A compiled program: what runs, in which order, on which memory.
+
+use crate::choose::Assignment;
+use crate::options::Options;
+use zellige_device::{Division, Laid, Latency, Op, Span, Time, Work};
+use zellige_graph::{Graph, NodeId, Role, TensorId};
+
+/// A buffer of a program, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub usize);
+
+/// A step of a program, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(pub usize);
+
+/// Where a buffer's elements come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Origin {
+    /// Outside.
+    Input(Role),
+    /// A number of the program.
+    Constant(f64),
+    /// An operation.
+    Result,
+    /// Another buffer, of which it holds the elements in another layout.
+    Copy(BufferId),
+}
+
+/// Where a buffer lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In memory of the caller or of the loaded model: a block of its own.
+    Own,
+    /// In the program's pool of device memory, at this byte.
+    Pool(u64),
+    /// In the scratchpads, a slice on each core, at this byte of every one.
+    Lx(u64),
+    /// In the memory of another buffer, whose elements it replaces.
+    Over(BufferId),
+}
+
+/// Memory for the elements of one tensor in one layout.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    /// Its name: that of its tensor, or of a copy of it.
+    pub name: String,
+    /// The tensor of the graph.
+    pub tensor: TensorId,
+    /// How it lies.
+    pub laid: Laid,
+    /// Where its elements come from.
+    pub origin: Origin,
+    /// Where it lives.
+    pub place: Place,
+    /// Whether it is there before a run begins, the same every time.
+    pub loaded: bool,
+}
+
+impl Buffer {
+    /// Bytes in device memory, padding included.
+    pub fn bytes(&self) -> u64 {
+        self.laid.layout().bytes().map_or(0, i64::unsigned_abs)
+    }
+}
+
+/// A buffer as a step reads it.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// Whose memory.
+    pub buffer: BufferId,
+    /// How the elements lie in it.
+    pub laid: Laid,
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// An operation of the graph on the cores.
+    Op(NodeId, Op),
+    /// An operation of the graph that the host does.
+    Host(NodeId, Op),
+    /// Elements into another layout.
+    Move {
+        /// The operation that asked for it; none is the caller.
+        reader: Option<NodeId>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A step: it reads, works on some cores, and writes.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Its name, that of its first result.
+    pub name: String,
+    /// What it does.
+    pub action: Action,
+    /// What it reads, operand by operand.
+    pub reads: Vec<Read>,
+    /// What it writes, result by result.
+    pub writes: Vec<BufferId>,
+    /// Whether it runs when weights are loaded, and not in every run.
+    pub load: bool,
+    /// The loops; none of a step that only moves.
+    pub space: Option<Vec<Span>>,
+    /// How the loops are cut.
+    pub division: Division,
+    /// Who decided the division, and why.
+    pub decided: (String, String),
+    /// What each core does with everything in device memory.
+    pub full: Work,
+    /// The same with what stays in scratchpads left out.
+    pub work: Work,
+    /// How long that takes.
+    pub latency: Latency,
+    /// The first core it runs on.
+    pub first_core: usize,
+    /// When it starts, from the beginning of a run (or of loading).
+    pub start: Time,
+    /// How long it takes beside what runs at the same time.
+    pub duration: Time,
+}
+
+impl Step {
+    /// When it ends.
+    pub fn end(&self) -> Time {
+        self.start + self.duration
+    }
+
+    /// The operation of the graph that it does.
+    pub fn node(&self) -> Option<NodeId> {
+        match &self.action {
+            Action::Op(node, _) | Action::Host(node, _) => Some(*node),
+            Action::Move { .. } => None,
+        }
+    }
+
+    /// The operation itself.
+    pub fn op(&self) -> Option<&Op> {
+        match &self.action {
+            Action::Op(_, op) | Action::Host(_, op) => Some(op),
+            Action::Move { .. } => None,
+        }
+    }
+
+    /// Whether it is a move.
+    pub fn is_move(&self) -> bool {
+        matches!(self.action, Action::Move { .. })
+    }
+}
+
+/// A compiled program.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The graph that it runs, after the passes that rewrite graphs.
+    pub graph: Graph,
+    /// What was asked.
+    pub options: Options,
+    /// The layouts and what is proved of them.
+    pub assignment: Assignment,
+    /// All buffers.
+    pub buffers: Vec<Buffer>,
+    /// All steps, in an order in which they can run.
+    pub steps: Vec<Step>,
+    /// The buffers of the graph's inputs, in order.
+    pub inputs: Vec<BufferId>,
+    /// What the caller gets, in order.
+    pub outputs: Vec<Read>,
+}
+
+impl Program {
+    /// A buffer.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0]
+    }
+
+    /// Steps of every run.
+    pub fn run_steps(&self) -> impl Iterator<Item = (StepId, &Step)> {
+        self.steps.iter().enumerate().filter(|(_, s)| !s.load).map(|(i, s)| (StepId(i), s))
+    }
+
+    /// Steps that run once, when weights are loaded.
+    pub fn load_steps(&self) -> impl Iterator<Item = (StepId, &Step)> {
+        self.steps.iter().enumerate().filter(|(_, s)| s.load).map(|(i, s)| (StepId(i), s))
+    }
+
+    /// How long a run takes.
+    pub fn latency(&self) -> Time {
+        self.run_steps().map(|(_, s)| s.end()).max().unwrap_or(Time::ZERO)
+    }
+
+    /// How long loading takes beside the transfer of the weights.
+    pub fn load_latency(&self) -> Time {
+        self.load_steps().map(|(_, s)| s.end()).max().unwrap_or(Time::ZERO)
+    }
+
+    /// The steps that read or write a buffer.
+    pub fn users(&self, id: BufferId) -> impl Iterator<Item = StepId> {
+        self.steps.iter().enumerate().filter_map(move |(i, s)| {
+            let uses = s.writes.contains(&id) || s.reads.iter().any(|r| r.buffer == id);
+            uses.then_some(StepId(i))
+        })
+    }
+}
