@@ -29,7 +29,7 @@ use super::matmul::finish::Extra;
 use super::matmul::form::{refuse, with_one};
 use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
-use super::{Kernel, Lay, Meta, Task, Want};
+use super::{Follows, Kernel, Lay, Meta, Task, Want};
 use crate::account::CoreWork;
 use crate::division::{Division, Span};
 use crate::error::Result;
@@ -162,6 +162,24 @@ impl Kernel for Attention {
         // A core has whole rows: half a row would need all of its scores too.
         let row = out.size[rank - 1];
         outer.chain([Span::output(row, row.max(1))]).collect()
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let out = &outputs[0];
+        let (row, last) = (out.rank() - 2, out.rank() - 1);
+        let follows = |i: usize, t: &Sticks| -> Follows {
+            let lead = out.rank().saturating_sub(t.rank());
+            let of = |d: usize| match lead + d {
+                // Depths of Q and K, and keys, are summed over.
+                at if at == last => (i == 2).then_some(last),
+                at if at == row => (i == 0 || i == 3).then_some(row),
+                at => Some(at),
+            };
+            let meets = |d: usize| of(d).filter(|at| t.size[d] == out.size[*at]);
+            (0..t.rank()).map(meets).collect()
+        };
+        let operands = inputs.iter().enumerate().map(|(i, t)| follows(i, t));
+        Some(operands.chain([(0..out.rank()).map(Some).collect()]).collect())
     }
 
     fn task(

@@ -7,7 +7,7 @@
 
 use super::io::Number;
 use super::pointwise::{Work, bytes, cut, lay_around, spans, truths, wants};
-use super::{Kernel, Lay, Meta, Task, Want};
+use super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -46,6 +46,10 @@ impl Kernel for Cast {
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(inputs, &outputs[0])
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        Some(dims::follow_result(inputs, outputs))
     }
 
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {

@@ -1,5 +1,6 @@
 //! Dimensions of an operation: which ones it works along, and forms with and without them.
 
+use super::Follows;
 use crate::error::{DeviceError, Result};
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
@@ -95,4 +96,18 @@ pub(crate) fn with(t: &Sticks, gone: &[usize], rank: usize) -> Sticks {
 pub(crate) fn unit<'a>(tensors: impl IntoIterator<Item = &'a Sticks>, dim: usize) -> usize {
     let along = tensors.into_iter().filter(|t| t.stick == Some(dim));
     along.map(|t| t.eps).max().unwrap_or(1)
+}
+
+/// The loops of a tensor that broadcasts to loops of these extents, the last dimensions together.
+pub(crate) fn follow(t: &Sticks, loops: &[usize]) -> Follows {
+    let lead = loops.len().saturating_sub(t.rank());
+    let meets = |d: usize| loops.get(lead + d) == Some(&t.size[d]);
+    (0..t.rank()).map(|d| meets(d).then_some(lead + d)).collect()
+}
+
+/// The loops of tensors that broadcast to the first result, whose dimensions are the loops; then
+/// those of the results, which are all of its size.
+pub(crate) fn follow_result(inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Follows> {
+    let loops = &outputs[0].size;
+    inputs.iter().chain(outputs).map(|t| follow(t, loops)).collect()
 }

@@ -8,7 +8,7 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
 use super::pointwise::{cut, spans};
 use super::walk::Walk;
-use super::{Kernel, Lay, Meta, Pointers, Task, Want};
+use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
@@ -122,6 +122,10 @@ impl Kernel for Factory {
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(&[], &outputs[0])
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        Some(dims::follow_result(inputs, outputs))
     }
 
     fn suit(&self, _: &[Laid], _: &[Sticks]) -> Option<Vec<Want>> {

@@ -4,7 +4,7 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
 use super::pointwise::{cut, lay_around, spans, wants};
 use super::walk::Walk;
-use super::{Kernel, Lay, Meta, Pointers, Task, Want};
+use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
@@ -76,6 +76,10 @@ impl Kernel for Masked {
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(inputs, &outputs[0])
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        Some(dims::follow_result(inputs, outputs))
     }
 
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {

@@ -49,7 +49,7 @@ use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
-use crate::sticks::Sticks;
+use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,6 +95,9 @@ pub struct Lay {
     pub outputs: Vec<StickLayout>,
 }
 
+/// Per dimension of a tensor, the loop that it follows.
+pub(crate) type Follows = Dims<Option<usize>>;
+
 /// One operation with its attributes.
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// Sizes and dtypes of the results.
@@ -113,6 +116,13 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
         outputs: &[Sticks],
         division: &Division,
     ) -> Result<Box<dyn Task>>;
+
+    /// Which loop of [`Kernel::space`] each dimension of each tensor follows, operands first; none
+    /// for a dimension that every core needs whole, and none at all where slices of the loops are no
+    /// boxes of the tensors. The law is that of [`Loops`](crate::Loops).
+    fn loops(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        None
+    }
 
     /// How operands must lie for results that lie as given; none where results always lie as
     /// [`Kernel::lay`] says.

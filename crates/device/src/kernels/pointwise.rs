@@ -6,7 +6,7 @@
 
 use super::io::{Load, Number, Store};
 use super::walk::Walk;
-use super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
@@ -171,6 +171,10 @@ impl Kernel for Pointwise {
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(inputs, &outputs[0])
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        Some(dims::follow_result(inputs, outputs))
     }
 
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {

@@ -2,7 +2,7 @@
 
 use super::super::matmul::account::{LX, padded};
 use super::super::matmul::form::{refuse, with_one};
-use super::super::{Kernel, Lay, Meta, TILES, Task, Want, streamed};
+use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed};
 use super::implicit;
 use super::window::Window;
 use crate::account::CoreWork;
@@ -139,6 +139,26 @@ impl Kernel for Convolution {
         let depth = inputs[1].size[1];
         space.push(Span::reduced(depth, depth.max(1)));
         space
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let out = &outputs[0];
+        let channel = out.rank() - self.rank - 1;
+        let depth = out.rank();
+        let windows = self.windows(&inputs[1].size);
+        let image = |d: usize| match d.checked_sub(channel) {
+            None => Some(d),
+            Some(0) => (self.groups == 1).then_some(depth),
+            Some(i) => windows[2 - self.rank + i - 1].is_place().then_some(d),
+        };
+        let weight = |d: usize| [Some(channel), Some(depth)].get(d).copied().flatten();
+        let mut all: Vec<Follows> = vec![
+            (0..inputs[0].rank()).map(image).collect(),
+            (0..inputs[1].rank()).map(weight).collect(),
+        ];
+        all.extend(inputs.get(2).map(|_| Follows::from_slice(&[Some(channel)])));
+        all.push((0..out.rank()).map(Some).collect());
+        Some(all)
     }
 
     fn task(

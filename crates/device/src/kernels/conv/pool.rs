@@ -3,7 +3,7 @@
 use super::super::io::{Load, Store};
 use super::super::matmul::axis::{Axis, Lines};
 use super::super::matmul::form::{refuse, with_one};
-use super::super::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use super::super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use super::convolve::by_channel;
 use super::window::Window;
 use crate::account::{CoreWork, Kind};
@@ -72,6 +72,14 @@ impl Pooled {
         }
     }
 
+    /// Whether window `i` along dimension `d` is place `i` and nothing else.
+    fn is_place(&self, d: usize, size: usize) -> bool {
+        match self {
+            Pooled::Max(w) | Pooled::Mean(w, _) => w[d].is_place(),
+            Pooled::Adaptive(n) => n[d] == size,
+        }
+    }
+
     /// Places of the image that these windows reach.
     fn reach(&self, d: usize, windows: &Range<usize>, count: usize, size: usize) -> Range<usize> {
         match self {
@@ -122,6 +130,15 @@ impl Kernel for Pool {
         let eps = inputs[0].eps.max(out.eps);
         let unit = |d: usize| if d + 3 == out.rank() { eps } else { 1 };
         (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let (x, out) = (&inputs[0], &outputs[0]);
+        let image = |d: usize| match (d + 2).checked_sub(x.rank()) {
+            None => Some(d),
+            Some(i) => self.pooled.is_place(i, x.size[d]).then_some(d),
+        };
+        Some(vec![(0..x.rank()).map(image).collect(), (0..out.rank()).map(Some).collect()])
     }
 
     fn task(

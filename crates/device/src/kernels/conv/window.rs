@@ -28,6 +28,11 @@ impl Window {
         Some(count - usize::from(begins_outside))
     }
 
+    /// Whether window `i` is place `i` and nothing else.
+    pub(crate) fn is_place(&self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.padding == 0
+    }
+
     /// The place of a kernel position in window `i`, where it lies inside.
     pub(crate) fn place(&self, i: usize, position: usize, size: usize) -> Option<usize> {
         let at = (i * self.stride + position * self.dilation).checked_sub(self.padding)?;

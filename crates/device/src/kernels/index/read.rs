@@ -5,7 +5,7 @@ use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::pointwise::spans;
-use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::laid::Laid;
 use crate::lay::{result_format, with_order};
 use crate::sticks::Sticks;
@@ -50,6 +50,23 @@ impl Kernel for Read {
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         spans(&[], &outputs[0])
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let (x, out) = (&inputs[0], &outputs[0]);
+        let shape = self.pattern.of_sticks(self.name, x, &inputs[1..]).ok()?;
+        let same = |t: &Sticks, d: usize, at: usize| (t.size[d] == out.size[at]).then_some(at);
+        let indexed = |d: usize| match shape.from[d] {
+            From::Dim(at) => same(x, d, at),
+            From::Index(_) => None,
+        };
+        let index = |(k, t): (usize, &Sticks)| -> Follows {
+            (0..t.rank()).map(|d| same(t, d, shape.dims[k][d])).collect()
+        };
+        let mut all: Vec<Follows> = vec![(0..x.rank()).map(indexed).collect()];
+        all.extend(inputs[1..].iter().enumerate().map(index));
+        all.push((0..out.rank()).map(Some).collect());
+        Some(all)
     }
 
     fn task(

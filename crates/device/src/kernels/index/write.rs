@@ -5,7 +5,7 @@ use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::io::{Load, Number, Store};
-use crate::kernels::{Kernel, Lay, Meta, Pointers, Task, Want, streamed};
+use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::laid::Laid;
 use crate::lay::like;
 use crate::sticks::Sticks;
@@ -98,6 +98,27 @@ impl Kernel for Write {
             _ => out.size[d].max(1),
         };
         (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let (x, indices, values) = self.parts(inputs).ok()?;
+        let shape = self.pattern.of_sticks(self.name, x, indices).ok()?;
+        let out = &outputs[0];
+        // An iteration dimension that the result shares is cut with it, if it is as long.
+        let of = |t: &Sticks, d: usize, iteration: usize| {
+            let shared = shape.from.iter().position(|f| *f == From::Dim(iteration));
+            shared.filter(|at| t.size[d] == out.size[*at])
+        };
+        let own = |t: &Sticks| -> Follows { (0..t.rank()).map(Some).collect() };
+        let index = |(k, t): (usize, &Sticks)| -> Follows {
+            (0..t.rank()).map(|d| of(t, d, shape.dims[k][d])).collect()
+        };
+        let lead = shape.size.len().saturating_sub(values.rank());
+        let mut all = vec![own(x)];
+        all.extend(indices.iter().enumerate().map(index));
+        all.push((0..values.rank()).map(|d| of(values, d, lead + d)).collect());
+        all.push(own(out));
+        Some(all)
     }
 
     fn task(

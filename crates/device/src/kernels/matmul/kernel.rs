@@ -1,6 +1,6 @@
 //! Products as kernels: sizes, layouts, iteration space.
 
-use super::super::{Kernel, Lay, Meta, Task, Want};
+use super::super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
 use super::finish::Step;
 use super::form::{Form, Meeting, refuse};
 use super::matrices::Matrices;
@@ -170,6 +170,35 @@ impl Kernel for Product {
             return Vec::new();
         };
         matrices.space()
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let sizes: Vec<Vec<i64>> = inputs
+            .iter()
+            .map(|t| t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
+            .collect();
+        let sizes: Vec<&[i64]> = sizes.iter().map(Vec::as_slice).collect();
+        let meeting = self.meeting(&sizes).ok()?;
+        let out = &outputs[0];
+        let [m, n] = meeting.keeps.map(usize::from);
+        let outer = out.rank() - m - n;
+        let (row, column, depth) = (outer, outer + m, outer + m + n);
+        let follows = |i: usize, t: &Sticks| -> Follows {
+            let (turn, roles) = match i {
+                _ if i == self.roles.a => (meeting.a, [row, depth]),
+                _ if i == self.roles.b => (meeting.b, [depth, column]),
+                _ => return dims::follow(t, &out.size),
+            };
+            let own: [Option<usize>; 2] = [0, 1].map(|which| turn.origin(t.rank(), which));
+            let batches = t.rank() - own.iter().flatten().count();
+            let of = |d: usize| match own.iter().position(|o| *o == Some(d)) {
+                Some(which) => Some(roles[which]),
+                None => (outer + d).checked_sub(batches).filter(|b| t.size[d] == out.size[*b]),
+            };
+            (0..t.rank()).map(of).collect()
+        };
+        let operands = inputs.iter().enumerate().map(|(i, t)| follows(i, t));
+        Some(operands.chain([(0..out.rank()).map(Some).collect()]).collect())
     }
 
     fn task(

@@ -31,7 +31,7 @@ mod tests;
 mod what;
 
 use super::dims::{plain, set, without};
-use super::{Kernel, Lay, Meta, Task, Want};
+use super::{Follows, Kernel, Lay, Meta, Task, Want};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -119,6 +119,20 @@ impl Kernel for Reduce {
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         let (ins, outs) = (plains(inputs), plains(outputs));
         self.gone(ins[0].rank()).map_or(Vec::new(), |gone| plan::space(&ins, &outs, &gone))
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let (rank, outer) = (inputs[0].rank(), outputs[0].rank());
+        let gone = self.gone(rank).ok()?;
+        let kept: Dims<usize> = (0..rank).filter(|d| !gone.contains(d)).collect();
+        let of_input = |d: usize| match gone.iter().position(|g| *g == d) {
+            Some(i) => Some(outer + i),
+            None if outer == rank => Some(d),
+            None => kept.iter().position(|k| *k == d),
+        };
+        let own = |t: &Sticks| (0..t.rank()).map(of_input).collect();
+        let results = outputs.iter().map(|t| (0..t.rank()).map(Some).collect());
+        Some(inputs.iter().map(own).chain(results).collect())
     }
 
     fn task(

@@ -12,7 +12,7 @@ mod task;
 use super::dims::{self, plain};
 use super::io::Number;
 use super::reduce::{Lies, settled};
-use super::{Kernel, Lay, Meta, Task};
+use super::{Follows, Kernel, Lay, Meta, Task};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -97,6 +97,12 @@ pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
             outputs: outputs.iter().map(|o| dims::with(o, &along, x.rank())).collect(),
             along,
         })
+    }
+
+    /// Which dimension of the first operand dimension `dim` of another one runs along; none where the
+    /// slices of cores are no ranges of dimensions.
+    fn meets(&self, first: &Sticks, other: &Sticks, dim: usize) -> Option<usize> {
+        (first.rank() + dim).checked_sub(other.rank())
     }
 
     /// Its results.
@@ -190,6 +196,28 @@ impl<K: LineOp> Kernel for LineKernel<K> {
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         self.wide(inputs, outputs).map_or(Vec::new(), |wide| spans(&wide))
+    }
+
+    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        let x = &inputs[0];
+        let along = self.0.along(&x.size).ok()?;
+        let outer: Dims<usize> = (0..x.rank()).filter(|d| !along.contains(d)).collect();
+        let of = |d: usize| outer.iter().position(|o| *o == d);
+        let mut all: Vec<Follows> = Vec::with_capacity(inputs.len() + outputs.len());
+        for t in inputs {
+            let mut own = Follows::new();
+            for d in 0..t.rank() {
+                let meets = self.0.meets(x, t, d)?;
+                own.push(of(meets).filter(|_| t.size[d] == x.size[meets]));
+            }
+            all.push(own);
+        }
+        for t in outputs {
+            // A result that has lost the dimensions of the line has the others in order.
+            let whole = t.rank() == x.rank();
+            all.push((0..t.rank()).map(|d| if whole { of(d) } else { Some(d) }).collect());
+        }
+        Some(all)
     }
 
     fn task(

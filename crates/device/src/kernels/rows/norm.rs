@@ -171,6 +171,17 @@ impl LineOp for Norm {
         }
     }
 
+    fn meets(&self, first: &Sticks, other: &Sticks, dim: usize) -> Option<usize> {
+        match self.over {
+            Over::Layer(_) | Over::Rms(_) => (first.rank() + dim).checked_sub(other.rank()),
+            // The vectors run along the channels.
+            Over::Batch if other.rank() < first.rank() => Some(1),
+            Over::Batch => Some(dim),
+            // A slice has whole groups, which are parts of a dimension.
+            Over::Groups(_) => None,
+        }
+    }
+
     fn charge(&self, n: usize) -> Charge {
         Charge { plain: 6 * n as u64, transcendental: 1 }
     }
