@@ -1,0 +1,68 @@
+//! A graph one operation after the other, each as the device runs it by itself: what a compiled program
+//! is compared with.
+
+use crate::error::{Result, RunError};
+use crate::host::Host;
+use zellige_device::{Card, Tensor};
+use zellige_graph::{Def, Graph, TensorId};
+
+/// The outputs of a graph, run without a compiler: every operation alone, with default divisions.
+///
+/// # Errors
+/// Inputs that are not what the graph says, indices out of range, no room.
+pub fn eager(
+    graph: &Graph,
+    card: &Card,
+    mut input: impl FnMut(&str) -> Result<Host>,
+) -> Result<Vec<Host>> {
+    let mut tensors: Vec<Option<Tensor>> = Vec::new();
+    for (_, t) in graph.tensors() {
+        tensors.push(match &t.def {
+            Def::Input(_) => {
+                let host = input(&t.name)?;
+                if (host.size(), host.dtype()) != (&t.size[..], t.dtype) {
+                    return Err(RunError::BadInput {
+                        name: t.name.clone(),
+                        found: format!("{}{:?}", host.dtype(), host.size()),
+                        expected: format!("{}{:?}", t.dtype, t.size),
+                    });
+                }
+                Some(Tensor::upload(card, host.bytes(), host.view(), host.dtype(), None)?.0)
+            }
+            Def::Constant(bits) => {
+                let made = Tensor::empty(card, &t.size, t.dtype)?;
+                made.fill(f64::from_bits(*bits))?;
+                Some(made)
+            }
+            _ => None,
+        });
+    }
+    for (_, node) in graph.nodes() {
+        let operands: Vec<Tensor> =
+            node.inputs.iter().map(|i| seen(graph, &tensors, *i)).collect::<Result<_>>()?;
+        let name = || graph.get(node.outputs[0]).name.clone();
+        let ran = node.op.run(card, &operands);
+        let ran = ran.map_err(|source| RunError::Step { step: name(), source })?;
+        for (id, made) in node.outputs.iter().zip(ran.outputs) {
+            tensors[id.0] = Some(made);
+        }
+    }
+    let outputs = graph.outputs().iter().map(|id| {
+        let t = seen(graph, &tensors, *id)?;
+        Host::contiguous(t.download(t.dtype())?, t.size(), t.dtype())
+    });
+    outputs.collect()
+}
+
+/// A tensor of the graph, through its view; operations give row-major own strides.
+fn seen(graph: &Graph, tensors: &[Option<Tensor>], id: TensorId) -> Result<Tensor> {
+    let (base, view) = graph.base(id);
+    let whole = tensors[base.0].as_ref().ok_or_else(|| RunError::NoInput {
+        name: graph.get(base).name.clone(),
+        reason: "it is used before it is made".into(),
+    })?;
+    match view {
+        Some(view) => Ok(whole.viewed(|_| Ok(view.clone()))?),
+        None => Ok(whole.clone()),
+    }
+}

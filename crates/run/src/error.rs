@@ -1,0 +1,64 @@
+//! What can go wrong in a run.
+
+use zellige_device::DeviceError;
+use zellige_layout::Dtype;
+
+/// The result of every fallible function of this crate.
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
+
+/// A refused or failed run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An input that is not what the graph says.
+    #[error("input `{name}`: it is {found}; {expected} is expected")]
+    BadInput {
+        /// Its name.
+        name: String,
+        /// What came.
+        found: String,
+        /// What the graph says.
+        expected: String,
+    },
+    /// An input that could not be got.
+    #[error("input `{name}`: {reason}")]
+    NoInput {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A card that is not the one that the program was compiled for.
+    #[error("the program is for {expected}, and the card is {found}")]
+    OtherCard {
+        /// What the program was compiled for.
+        expected: String,
+        /// What the card is.
+        found: String,
+    },
+    /// A step that did something else than planned.
+    #[error("step `{step}` did not do what was planned: {reason}")]
+    Unplanned {
+        /// The step.
+        step: String,
+        /// What differs first.
+        reason: String,
+    },
+    /// Refused by the device.
+    #[error("step `{step}`: {source}")]
+    Step {
+        /// The step.
+        step: String,
+        /// Why.
+        source: DeviceError,
+    },
+    /// Refused by the device, outside of a step.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A dtype that host memory is not read as.
+    #[error("a {dtype} tensor is not read as float32")]
+    Dtype {
+        /// The dtype.
+        dtype: Dtype,
+    },
+}

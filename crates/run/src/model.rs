@@ -1,0 +1,275 @@
+//! A program on a card.
+
+use crate::error::{Result, RunError};
+use crate::host::Host;
+use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
+use zellige_device::{Card, DeviceError, Kind, Tensor, Time, Work};
+use zellige_graph::Role;
+
+/// A program loaded onto a card.
+#[derive(Debug)]
+pub struct Model {
+    program: Program,
+    card: Card,
+    tensors: Vec<Option<Tensor>>,
+    /// For every buffer, the last step that uses it.
+    last: Vec<Option<usize>>,
+    load: Time,
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Run {
+    /// The outputs, as the host sees them.
+    pub outputs: Vec<Host>,
+    /// How long it took on the card, transfers not counted.
+    pub latency: Time,
+    /// How long the transfers of inputs took.
+    pub upload: Time,
+    /// The same of outputs.
+    pub download: Time,
+}
+
+impl Model {
+    /// Loads a program: constants and weights are written, and what depends on them alone is computed.
+    /// `weight` gives the weight of a name; states begin as zeros unless `weight` knows them.
+    ///
+    /// # Errors
+    /// Weights that are not what the graph says, a card of other hardware or storage, no room.
+    pub fn load(
+        program: Program,
+        card: &Card,
+        mut weight: impl FnMut(&str) -> Result<Host>,
+    ) -> Result<Model> {
+        let options = &program.options;
+        let same = card.hardware().name() == options.hardware.name()
+            && card.storage() == options.storage
+            && card.cores() >= options.cores;
+        if !same {
+            let tell =
+                |hardware: &str, cores, storage| format!("{hardware}, {cores} cores, {storage:?}");
+            return Err(RunError::OtherCard {
+                expected: tell(options.hardware.name(), options.cores, options.storage),
+                found: tell(card.hardware().name(), card.cores(), card.storage()),
+            });
+        }
+        let mut last = vec![None; program.buffers.len()];
+        for (i, step) in program.steps.iter().enumerate() {
+            let used = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
+            used.for_each(|b| last[b.0] = Some(i));
+        }
+        let tensors = vec![None; program.buffers.len()];
+        let mut model = Model { program, card: card.clone(), tensors, last, load: Time::ZERO };
+        for i in 0..model.program.buffers.len() {
+            let buffer = &model.program.buffers[i];
+            let made = match &buffer.origin {
+                Origin::Constant(value) => {
+                    let t = Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?;
+                    t.fill(*value)?;
+                    t
+                }
+                Origin::Input(Role::Weight) => {
+                    let host = weight(&buffer.name)?;
+                    let (t, time) = model.upload(BufferId(i), &host)?;
+                    model.load += time;
+                    t
+                }
+                Origin::Input(Role::State) => {
+                    Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?
+                }
+                _ => continue,
+            };
+            model.tensors[i] = Some(made);
+        }
+        for i in 0..model.program.steps.len() {
+            if model.program.steps[i].load {
+                model.step(i)?;
+            }
+        }
+        Ok(model)
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The card.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// How long loading took: the transfer of the weights, and the steps on them.
+    pub fn load_time(&self) -> Time {
+        self.load + self.program.load_latency()
+    }
+
+    /// Writes the state of a name.
+    ///
+    /// # Errors
+    /// Names that are no states, tensors that do not fit.
+    pub fn set_state(&mut self, name: &str, host: &Host) -> Result<()> {
+        let state =
+            |b: &zellige_compile::Buffer| b.name == name && b.origin == Origin::Input(Role::State);
+        let Some(i) = self.program.buffers.iter().position(state) else {
+            let reason = "the graph has no state of that name".into();
+            return Err(RunError::NoInput { name: name.into(), reason });
+        };
+        self.tensors[i] = Some(self.upload(BufferId(i), host)?.0);
+        Ok(())
+    }
+
+    fn upload(&self, id: BufferId, host: &Host) -> Result<(Tensor, Time)> {
+        let buffer = self.program.buffer(id);
+        let expected = (buffer.laid.size(), buffer.laid.dtype());
+        if (host.size(), host.dtype()) != expected {
+            return Err(RunError::BadInput {
+                name: buffer.name.clone(),
+                found: format!("{}{:?}", host.dtype(), host.size()),
+                expected: format!("{}{:?}", expected.1, expected.0),
+            });
+        }
+        let (tensor, moved) = Tensor::upload(
+            &self.card,
+            host.bytes(),
+            host.view(),
+            host.dtype(),
+            Some(buffer.laid.layout()),
+        )?;
+        let work = moved.work(buffer.name.as_str(), Kind::Upload, 1);
+        Ok((tensor, self.card.hardware().latency(&work).time))
+    }
+
+    /// One run: `input` gives the input of a name.
+    ///
+    /// # Errors
+    /// Inputs that are not what the graph says, indices out of range, no room. States are as they were
+    /// before, unless a step that changes one in place has already run.
+    pub fn run(&mut self, mut input: impl FnMut(&str) -> Result<Host>) -> Result<Run> {
+        let mut upload = Time::ZERO;
+        for id in self.program.inputs.clone() {
+            if self.program.buffer(id).origin == Origin::Input(Role::Input) {
+                let host = input(&self.program.buffer(id).name)?;
+                let (tensor, time) = self.upload(id, &host)?;
+                self.tensors[id.0] = Some(tensor);
+                upload += time;
+            }
+        }
+        let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
+        for i in 0..self.program.steps.len() {
+            if self.program.steps[i].load {
+                continue;
+            }
+            self.step(i)?;
+            self.release(i, &kept);
+        }
+        let (mut outputs, mut download) = (Vec::new(), Time::ZERO);
+        for read in &self.program.outputs {
+            let tensor = self.tensor(read)?;
+            let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
+            let name = &self.program.buffer(read.buffer).name;
+            let work = moved.work(name.as_str(), Kind::Download, 1);
+            download += self.card.hardware().latency(&work).time;
+            outputs.push(Host::contiguous(bytes, tensor.size(), tensor.dtype())?);
+        }
+        self.clear();
+        let latency = self.program.latency();
+        Ok(Run { outputs, latency, upload, download })
+    }
+
+    /// Whether a buffer stays on the card from run to run.
+    fn stays(&self, i: usize) -> bool {
+        let buffer = &self.program.buffers[i];
+        let held = matches!(
+            buffer.origin,
+            Origin::Input(Role::Weight | Role::State) | Origin::Constant(_)
+        );
+        held || buffer.loaded
+    }
+
+    /// Buffers whose last step is done go back.
+    fn release(&mut self, step: usize, kept: &[BufferId]) {
+        for i in 0..self.last.len() {
+            if self.last[i] == Some(step) && !self.stays(i) && !kept.contains(&BufferId(i)) {
+                self.tensors[i] = None;
+            }
+        }
+    }
+
+    /// After a run only what stays is left.
+    fn clear(&mut self) {
+        for i in 0..self.tensors.len() {
+            if !self.stays(i) {
+                self.tensors[i] = None;
+            }
+        }
+    }
+
+    fn tensor(&self, read: &Read) -> Result<Tensor> {
+        let whole = self.tensors[read.buffer.0].as_ref();
+        let whole = whole.ok_or_else(|| RunError::NoInput {
+            name: self.program.buffer(read.buffer).name.clone(),
+            reason: "it is not there".into(),
+        })?;
+        Ok(whole.viewed(|_| Ok(read.laid.view().clone()))?)
+    }
+
+    fn step(&mut self, number: usize) -> Result<()> {
+        let step = self.program.steps[number].clone();
+        let at = |source: DeviceError| RunError::Step { step: step.name.clone(), source };
+        let inputs: Vec<Tensor> =
+            step.reads.iter().map(|r| self.tensor(r)).collect::<Result<_>>()?;
+        let mut outputs = Vec::with_capacity(step.writes.len());
+        for id in &step.writes {
+            let buffer = self.program.buffer(*id);
+            let tensor = match buffer.place {
+                Place::Over(of) => self.tensor(&Read { buffer: of, laid: buffer.laid.clone() })?,
+                _ => Tensor::zeros(&self.card, buffer.laid.dtype(), buffer.laid.layout())
+                    .map_err(at)?,
+            };
+            outputs.push(tensor);
+        }
+        let cores = self.program.options.cores;
+        let done = match &step.action {
+            Action::Move { .. } => {
+                let moved = outputs[0].copy_from(&inputs[0]).map_err(at)?;
+                moved.work(step.name.as_str(), Kind::Restickify, cores)
+            }
+            Action::Op(_, op) => {
+                let division = step.space.is_some().then_some(&step.division);
+                op.launch(&self.card, &inputs, &outputs, division, cores).map_err(at)?.1
+            }
+            Action::Host(_, op) => {
+                // The host needs no layouts: operands are moved for the kernel, and nothing is charged.
+                let ran = op.run_on(&self.card, &inputs, cores).map_err(at)?;
+                for (made, to) in ran.outputs.iter().zip(&outputs) {
+                    to.copy_from(made).map_err(at)?;
+                }
+                step.full.clone()
+            }
+        };
+        check(&step, &done)?;
+        for (id, tensor) in step.writes.iter().zip(outputs) {
+            self.tensors[id.0] = Some(tensor);
+        }
+        Ok(())
+    }
+}
+
+/// The work that was done is the work that was planned.
+fn check(step: &Step, done: &Work) -> Result<()> {
+    let planned = &step.full;
+    let unplanned = |reason: String| Err(RunError::Unplanned { step: step.name.clone(), reason });
+    if planned.kind != done.kind {
+        return unplanned(format!("it is {:?}, planned as {:?}", done.kind, planned.kind));
+    }
+    if planned.cores.len() != done.cores.len() {
+        let (found, expected) = (done.cores.len(), planned.cores.len());
+        return unplanned(format!("it ran on {found} cores, planned for {expected}"));
+    }
+    let pairs = planned.cores.iter().zip(&done.cores).enumerate();
+    match pairs.into_iter().find(|(_, (p, d))| p != d) {
+        Some((core, _)) => unplanned(format!("core {core} did other work than planned")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,35 @@
+//! A program's schedule as a timeline of the card.
+
+use zellige_compile::Program;
+use zellige_device::Hardware;
+use zellige_device::timeline::{Event, Timeline, Track};
+
+/// The steps of one run in simulated time: a track for the program, and one for every core.
+pub fn timeline(program: &Program) -> Timeline {
+    let hardware: &Hardware = &program.options.hardware;
+    let steps = program.run_steps().count();
+    let mut out = Timeline::new(0, steps * (hardware.cores() + 2) + 16);
+    for (_, step) in program.run_steps() {
+        let totals = step.work.totals();
+        let args = vec![
+            ("cycles".to_string(), step.latency.cycles.into()),
+            ("bound".to_string(), step.latency.bottleneck.to_string().into()),
+            ("bytes in".to_string(), totals.bytes_in.into()),
+            ("bytes out".to_string(), totals.bytes_out.into()),
+            ("flops".to_string(), totals.flops.into()),
+        ];
+        let name: std::sync::Arc<str> = step.name.as_str().into();
+        let (start, duration) = (step.start, step.duration);
+        out.push(Event { track: Track::Stream(0), name: name.clone(), start, duration, args });
+        if step.work.kind.is_transfer() {
+            out.push(Event { track: Track::Transfer, name, start, duration, args: Vec::new() });
+            continue;
+        }
+        for (core, cycles) in step.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
+            let track = Track::Core(step.first_core + core);
+            let duration = hardware.time(cycles.total).min(duration);
+            out.push(Event { track, name: name.clone(), start, duration, args: Vec::new() });
+        }
+    }
+    out
+}

@@ -1,0 +1,75 @@
+//! The shipped graphs, compiled and run, beside the same operations one by one.
+
+mod common;
+
+use common::input;
+use zellige_compile::{Options, Program, compile};
+use zellige_device::{Card, Division};
+use zellige_graph::Graph;
+use zellige_run::{Model, eager};
+
+fn graph(name: &str) -> Graph {
+    let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
+    zellige_graph::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn card() -> Card {
+    Card::builder().build().unwrap()
+}
+
+/// Whether some step splits a reduction, so that sums meet in another order.
+fn splits_reductions(program: &Program) -> bool {
+    let split = |d: &Division, space: &[zellige_device::Span]| {
+        d.splits().iter().zip(space).any(|(n, s)| s.reduced && *n > 1)
+    };
+    program.steps.iter().any(|s| s.space.as_ref().is_some_and(|sp| split(&s.division, sp)))
+}
+
+fn agree(name: &str, options: &Options) {
+    let graph = graph(name);
+    let program = compile(&graph, options).unwrap();
+    let exact = !splits_reductions(&program) && !options.decomposes();
+    let planned = program.latency();
+    let card = card();
+    let mut model = Model::load(program, &card, |n| Ok(input(&graph, n))).unwrap();
+    let expected = eager(&graph, &card, |n| {
+        // States begin as zeros in a model.
+        let host = input(&graph, n);
+        let state = graph.tensor(n).unwrap().def
+            == zellige_graph::Def::Input(zellige_graph::Role::State);
+        Ok(if state {
+            zellige_run::Host::contiguous(vec![0; host.bytes().len()], host.size(), host.dtype())?
+        } else {
+            host
+        })
+    })
+    .unwrap();
+    for _ in 0..2 {
+        let run = model.run(|n| Ok(input(&graph, n))).unwrap();
+        assert_eq!(run.latency, planned, "{name}");
+        assert_eq!(run.outputs.len(), expected.len());
+        for (k, (a, b)) in run.outputs.iter().zip(&expected).enumerate() {
+            if exact {
+                assert!(a == b, "{name}: output {k} differs");
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_give_the_bits_of_their_operations_one_by_one() {
+    for name in [
+        "matmul-bias-gelu",
+        "softmax",
+        "layer-norm",
+        "transposed-sum",
+        "attention",
+        "conv-net",
+        "llama-block",
+        "llama-block-decode",
+    ] {
+        for options in [Options::baseline(), Options::default()] {
+            agree(name, &options);
+        }
+    }
+}
