@@ -308,3 +308,25 @@ fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
         check(&space, &card, 32, &baseline).unwrap();
     }
 }
+
+/// What several cores need is read once for eight of them, and the rest arrives over the ring.
+#[test]
+fn shared_operands_are_read_once_for_eight_cores() {
+    let card = Hardware::card();
+    let (m, n, k) = (512, 1024, 1024);
+    let product = space(&Form::matmul(m, n, k), Dtype::Float16).unwrap();
+    let [m, n, k] = [m, n, k].map(|x| u64::try_from(x).unwrap());
+    for splits in [[4, 8, 1], [32, 1, 1], [1, 16, 2], [2, 16, 1], [3, 5, 2], [25, 1, 1]] {
+        let done = work(&product, &card, &splits);
+        let totals = card.cost(&done).totals;
+        let needed: u64 = done.cores.iter().map(|c| c.reads.bytes()).sum();
+        assert_eq!(totals.bytes_in + totals.ring_in, needed, "{splits:?}");
+        // A is needed by the cores along N, B by those along M.
+        let reads = |sharers: u64| sharers.div_ceil(8);
+        let once = 2 * (m * k * reads(splits[1]) + k * n * reads(splits[0]));
+        assert_eq!(totals.bytes_in, once, "{splits:?}");
+    }
+    // An operand of nobody else does not travel.
+    let alone = space(&Form::Pointwise { sizes: vec![64, 256] }, Dtype::Float16).unwrap();
+    assert_eq!(card.cost(&work(&alone, &card, &[8, 4])).totals.ring_in, 0);
+}

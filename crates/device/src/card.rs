@@ -267,6 +267,7 @@ impl Card {
             ("bound", cost.latency.bottleneck.to_string().into()),
             ("bytes in", totals.bytes_in.into()),
             ("bytes out", totals.bytes_out.into()),
+            ("ring in", totals.ring_in.into()),
             ("flops", totals.flops.into()),
             ("cost", cost.to_string().into()),
         ];
@@ -282,6 +283,7 @@ impl Card {
                 ("memory", cycles.memory),
                 ("LX", cycles.lx),
                 ("ring", cycles.ring),
+                ("ring in", cycles.ring_in),
             ];
             let args = units.into_iter().filter(|(_, n)| *n > 0);
             let args = args.map(|(unit, n)| (format!("{unit} cycles"), n.into())).collect();

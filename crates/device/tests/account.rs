@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use zellige_device::account::{Bottleneck, CoreWork, Kind, RingMove, Traffic, Work};
-use zellige_device::{Hardware, Time};
+use zellige_device::{Card, Hardware, Op, Tensor, Time};
+use zellige_layout::Dtype;
 
 fn moves(reads: (u64, u64), writes: (u64, u64)) -> CoreWork {
     CoreWork {
@@ -151,4 +152,42 @@ proptest! {
             check(&core);
         }
     }
+}
+
+/// The totals of an operation on empty tensors of these sizes in float16, with the default division.
+fn totals(op: &str, sizes: &[&[i64]]) -> (Vec<usize>, zellige_device::account::Totals) {
+    let card = Card::builder().build().unwrap();
+    let make = |size: &&[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
+    let inputs: Vec<Tensor> = sizes.iter().map(make).collect();
+    let attributes = match op {
+        "rms_norm" => serde_json::json!({ "normalized_shape": sizes[1] }),
+        _ => serde_json::Value::Null,
+    };
+    let ran = Op::new(op, &attributes).unwrap().run(&card, &inputs).unwrap();
+    (ran.division.splits().to_vec(), ran.costs().pop().unwrap().totals)
+}
+
+#[test]
+fn operands_that_cores_share_are_read_once_for_eight() {
+    // Rows on 32 cores: each group of eight reads the right matrix once.
+    let (m, k, n) = (512, 1024, 1024);
+    for (op, weight) in [("matmul", [1024, 1024]), ("linear", [1024, 1024])] {
+        let (splits, t) = totals(op, &[&[512, 1024], &weight]);
+        assert_eq!(splits, [32, 1, 1], "{op}");
+        assert_eq!(t.bytes_in, 2 * (m * k + 4 * k * n), "{op}");
+        assert_eq!(t.ring_in, 2 * 28 * k * n, "{op}");
+    }
+    let (splits, t) = totals("addmm", &[&[1024], &[512, 1024], &[1024, 1024]]);
+    assert_eq!((splits, t.bytes_in), (vec![32, 1, 1], 2 * (m * k + 4 * (k * n + n))));
+    // Every batch has its own: nothing is shared.
+    let (splits, t) = totals("bmm", &[&[32, 16, 64], &[32, 64, 64]]);
+    assert_eq!((splits[0], t.ring_in), (32, 0));
+    // One head: its rows are on 32 cores, which all need the keys and the values.
+    let (splits, t) = totals("scaled_dot_product_attention", &[&[256, 64], &[128, 64], &[128, 64]]);
+    assert_eq!((splits, t.bytes_in), (vec![32, 1], 2 * 64 * (256 + 4 * (128 + 128))));
+    // A bias and the weight of a norm are the same for all rows.
+    let (splits, t) = totals("add", &[&[64, 4096], &[4096]]);
+    assert_eq!((splits, t.bytes_in), (vec![32, 1], 2 * 4096 * (64 + 4)));
+    let (_, t) = totals("rms_norm", &[&[64, 4096], &[4096]]);
+    assert_eq!((t.bytes_in, t.ring_in), (2 * 4096 * (64 + 4), 2 * 4096 * 28));
 }

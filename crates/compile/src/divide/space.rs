@@ -1,6 +1,6 @@
 //! Iteration spaces: what an operation loops over.
 
-use super::tensor::Tensor;
+use super::tensor::{Role, Tensor};
 use crate::error::{CompileError, Result};
 use zellige_device::{Division, Kind, Span};
 
@@ -152,6 +152,15 @@ impl Space {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.dims.iter().any(|d| d.size == 0)
+    }
+
+    /// Whether an operand is no part of the sums that the others make, but of what becomes of them:
+    /// of the cores that split a sum, only the one that finishes it reads the operand.
+    pub fn finishes(&self, tensor: &Tensor) -> bool {
+        let summed = |t: &Tensor| (0..self.dims.len()).any(|d| self.dims[d].reduced && t.uses(d));
+        tensor.role == Role::Read
+            && !summed(tensor)
+            && self.tensors.iter().any(|t| t.role == Role::Read && summed(t))
     }
 
     /// The dimensions as the device divides them.

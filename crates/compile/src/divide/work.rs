@@ -2,16 +2,17 @@
 //!
 //! A core streams its slice of every tensor through its scratchpad, once. Of the two operands of
 //! a product one stays resident, as much of it as fits at a time, and the other passes by once per such
-//! part; the core keeps the one that makes it read less. Partial sums of a split reduction travel along
+//! part; the core keeps the one that makes it read less. Cores that differ in loops which a tensor does
+//! not follow have the same slice of it, and what they read is marked as shared. Partial sums of a split reduction travel along
 //! the ring in the order of the cores, four bytes each; the last core of a group adds up, is charged
-//! the hops it waits for, and writes the result.
+//! the hops it waits for, reads operands that are not summed over, and writes the result.
 
 use super::space::Space;
 use super::span::{Reach, reach, slice};
 use super::tensor::{Role, Tensor};
 use crate::place::lx_limit;
 use smallvec::SmallVec;
-use zellige_device::account::RingMove;
+use zellige_device::account::{RingMove, Shared, Traffic};
 use zellige_device::{CoreWork, Hardware, Work};
 
 /// Bytes of the scratchpad that streaming takes: two tiles for each operand.
@@ -33,7 +34,9 @@ pub fn work(space: &Space, hardware: &Hardware, splits: &[u64]) -> Work {
     let cuts: Vec<Cut> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
     let cores: u64 = splits.iter().product();
     let room = lx_limit(hardware).saturating_sub(TILES).max(1);
-    let mut done: Vec<(SmallVec<[usize; 8]>, CoreWork)> = Vec::new();
+    let sharings: SmallVec<[Sharing; 4]> =
+        space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
+    let mut done: Vec<(SmallVec<[usize; 8]>, Slices)> = Vec::new();
     let mut list = Vec::with_capacity(usize::try_from(cores).unwrap_or(0));
     for core in 0..cores {
         let digits = digits(splits, core);
@@ -41,14 +44,51 @@ pub fn work(space: &Space, hardware: &Hardware, splits: &[u64]) -> Work {
         let mut key: SmallVec<[usize; 8]> =
             digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
         key.push(group.role());
-        let seen = done.iter().find(|(k, _)| *k == key);
-        let work = seen.map_or_else(|| one(space, &cuts, &digits, group, room), |(_, w)| w.clone());
-        if seen.is_none() {
-            done.push((key, work.clone()));
+        let seen = done.iter().position(|(k, _)| *k == key);
+        let at = seen.unwrap_or_else(|| {
+            done.push((key, one(space, &cuts, &digits, group, room)));
+            done.len() - 1
+        });
+        let Slices { work, reads } = &done[at].1;
+        let mut work = work.clone();
+        for (tensor, bursts) in reads {
+            let sharing = &sharings[*tensor];
+            if sharing.cores > 1 {
+                let place = sharing.place(splits, &digits);
+                work.shared.push(Shared { bursts: bursts.clone(), cores: sharing.cores, place });
+            }
         }
         list.push(work);
     }
     Work::new("divided", space.effort().kind, list)
+}
+
+/// The cores that have the same slice of a tensor: those that differ in these loops alone.
+struct Sharing {
+    loops: SmallVec<[usize; 4]>,
+    cores: u64,
+}
+
+impl Sharing {
+    fn of(space: &Space, tensor: &Tensor, splits: &[u64]) -> Sharing {
+        // Of the cores that split a sum, one reads what is not summed over.
+        let once = space.finishes(tensor);
+        let apart =
+            |d: &usize| splits[*d] > 1 && !tensor.uses(*d) && !(once && space.dims()[*d].reduced);
+        let loops: SmallVec<[usize; 4]> = (0..splits.len()).filter(apart).collect();
+        Sharing { cores: loops.iter().map(|d| splits[*d]).product(), loops }
+    }
+
+    /// Which of them a core is.
+    fn place(&self, splits: &[u64], digits: &[usize]) -> u64 {
+        self.loops.iter().fold(0, |place, d| place * splits[*d] + digits[*d] as u64)
+    }
+}
+
+/// What a core does, and what it reads of which tensor.
+struct Slices {
+    work: CoreWork,
+    reads: SmallVec<[(usize, Traffic); 4]>,
 }
 
 /// The latency of a division in cycles and in microseconds.
@@ -115,7 +155,7 @@ impl Part {
     }
 }
 
-fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -> CoreWork {
+fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -> Slices {
     let mut next = vec![0; cuts.len()];
     let parts: SmallVec<[Part; 4]> =
         space.tensors().iter().map(|t| part(t, cuts, digits, &mut next)).collect();
@@ -149,9 +189,15 @@ fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -
         }
     }
     let mut unique = 0_u64;
+    let mut read = SmallVec::new();
     for (i, (part, tensor)) in parts.iter().zip(space.tensors()).enumerate() {
         match tensor.role {
-            Role::Read => work.reads.add(part.burst, part.count.saturating_mul(times[i])),
+            Role::Read if !last && space.finishes(tensor) => continue,
+            Role::Read => {
+                let bursts = Traffic::of(part.burst, part.count.saturating_mul(times[i]));
+                work.reads.merge(&bursts);
+                read.push((i, bursts));
+            }
             Role::Write if last => work.writes.add(part.burst, part.count),
             Role::Write => continue,
         }
@@ -169,7 +215,7 @@ fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -
         }
     }
     work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
-    work
+    Slices { work, reads: read }
 }
 
 /// The bursts of one tensor; `next` counts the terms of every dimension that were used up.

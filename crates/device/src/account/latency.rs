@@ -18,8 +18,10 @@ pub struct CoreCycles {
     pub memory: u64,
     /// The scratchpad.
     pub lx: u64,
-    /// The ring.
+    /// The ring, when the core is done.
     pub ring: u64,
+    /// The ring, while the core works.
+    pub ring_in: u64,
     /// The link to the host.
     pub host: u64,
     /// All of it, combined as the model says.
@@ -78,6 +80,7 @@ pub struct Latency {
 impl Hardware {
     /// How long this work takes here. It depends on nothing else; see [`account`](crate::account).
     pub fn latency(&self, work: &Work) -> Latency {
+        let work = &self.served(work);
         let rates = Rates::of(self, work);
         // Cores mostly do the same, and divisions of 128 bits add up.
         let mut cores: Vec<CoreCycles> = Vec::with_capacity(work.cores.len());
@@ -115,7 +118,7 @@ impl CoreCycles {
             (self.pt.saturating_add(self.sfu), compute),
             (self.memory, Bottleneck::Memory),
             (self.lx, Bottleneck::Lx),
-            (self.ring, Bottleneck::Ring),
+            (self.ring_in.max(self.ring), Bottleneck::Ring),
             (self.host, Bottleneck::Host),
         ];
         // The last of equals: what feeds the units counts before the units.
@@ -202,12 +205,13 @@ impl<'h> Rates<'h> {
             memory: self.memory(core),
             lx: self.lx.map_or(0, |rate| rate.ceil_of(core.lx_bytes)),
             ring: self.ring.ceil_of(core.ring_bytes()),
+            ring_in: self.ring.ceil_of(core.ring_in),
             host: self.host.ceil_of(host),
             total: 0,
         };
         let compute = c.pt.saturating_add(c.sfu);
         let total = match self.model {
-            Model::Card => compute.max(c.memory).max(c.lx).max(c.host),
+            Model::Card => compute.max(c.memory).max(c.lx).max(c.ring_in).max(c.host),
             Model::Ktir => compute.saturating_add(c.memory.max(c.host)),
         };
         CoreCycles { total: total.saturating_add(c.ring), ..c }

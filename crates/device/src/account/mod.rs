@@ -21,10 +21,14 @@
 //! - **LX**: bytes over its bandwidth; the model `ktir` has none.
 //! - **ring**: each message occupies every link that it crosses, one after the other. A reduction over
 //!   a group of `g` cores sends `g - 1` hops, so it is charged by the size of the group.
+//! - **ring in**: what several cores need alike is read once for up to `ring.multicast` of them
+//!   ([`Hardware::served`]); each reads its even part, and the rest arrives over the ring. Only the bytes
+//!   that a core takes in are charged, at the rate of one direction, and no hops: upstream's model
+//!   has none either. The model `ktir` reads for every core.
 //! - **host**: bytes in and out over the link, which transfers share as cores share memory.
 //!
 //! # A core and a kernel
-//! - `card`: `max(PT + SFU, memory, LX, host) + ring`. Memory, scratchpad and link stream while
+//! - `card`: `max(PT + SFU, memory, LX, ring in, host) + ring`. Memory, scratchpad, what arrives and link stream while
 //!   the units compute; PT and SFU work on the same tile one after the other; partial results travel when
 //!   they are complete.
 //! - `ktir`: `PT + SFU + max(memory, host) + ring`, nothing overlapped. That model has no host;
@@ -51,9 +55,11 @@
 //! ```
 
 mod latency;
+mod shared;
 mod work;
 
 pub use latency::{Bottleneck, CoreCycles, Latency};
+pub use shared::Shared;
 pub use work::{Burst, CoreWork, Kind, RingMove, Totals, Traffic, Work};
 
 use crate::hardware::Hardware;
@@ -77,15 +83,16 @@ pub struct Cost {
 impl Hardware {
     /// What this work costs here.
     pub fn cost(&self, work: &Work) -> Cost {
+        let work = self.served(work);
         let (name, kind) = (work.name.clone(), work.kind);
-        Cost { name, kind, totals: work.totals(), latency: self.latency(work) }
+        Cost { name, kind, totals: work.totals(), latency: self.latency(&work) }
     }
 }
 
 impl fmt::Display for Cost {
     /// One line: time, what bounds it, bytes, cores, padding; and that the host did it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { bytes_in, bytes_out, host_in, host_out, cores, .. } = self.totals;
+        let Totals { bytes_in, bytes_out, host_in, host_out, ring_in, cores, .. } = self.totals;
         write!(f, "{}, {}", self.latency.time, self.latency.bottleneck)?;
         for (bytes, what) in [(host_in, "from the host"), (host_out, "to the host")] {
             if bytes > 0 {
@@ -94,6 +101,9 @@ impl fmt::Display for Cost {
         }
         let (input, output) = (units::Traffic(bytes_in), units::Traffic(bytes_out));
         write!(f, ", {input} in, {output} out")?;
+        if ring_in > 0 {
+            write!(f, ", {} over the ring", units::Traffic(ring_in))?;
+        }
         if host_in == 0 && host_out == 0 {
             write!(f, ", {cores} core{}", if cores == 1 { "" } else { "s" })?;
         }

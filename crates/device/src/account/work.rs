@@ -1,5 +1,6 @@
 //! What an operation did, core by core, whatever the hardware.
 
+use super::shared::Shared;
 use serde::Serialize;
 use smallvec::SmallVec;
 
@@ -47,6 +48,17 @@ impl Traffic {
         other.0.iter().for_each(|b| self.add(b.bytes, b.count));
     }
 
+    /// Without the bursts of another, as many of each length as there are.
+    #[must_use]
+    pub fn without(&self, other: &Traffic) -> Traffic {
+        let mut left = Traffic::new();
+        for b in &self.0 {
+            let gone = other.0.iter().find(|o| o.bytes == b.bytes).map_or(0, |o| o.count);
+            left.add(b.bytes, b.count.saturating_sub(gone));
+        }
+        left
+    }
+
     /// The bursts by length.
     pub fn bursts(&self) -> &[Burst] {
         &self.0
@@ -74,6 +86,10 @@ pub struct CoreWork {
     pub reads: Traffic,
     /// Written to device memory.
     pub writes: Traffic,
+    /// Of the reads, those that other cores need too.
+    pub shared: SmallVec<[Shared; 2]>,
+    /// Bytes that arrive over the ring while the core works: read by a core that shares them.
+    pub ring_in: u64,
     /// Different sticks among reads and writes, if some were accessed more than once. The model `ktir` charges
     /// these; without them, every access counts.
     pub unique_sticks: Option<u64>,
@@ -106,6 +122,7 @@ impl CoreWork {
             && self.writes.bursts().is_empty()
             && self.ring.is_empty()
             && [self.macs, self.sfu, self.sfu_transcendental, self.lx_bytes].iter().all(|n| *n == 0)
+            && self.ring_in == 0
             && self.host_in == 0
             && self.host_out == 0
     }
@@ -123,6 +140,7 @@ impl CoreWork {
             lx_bytes: self.lx_bytes,
             lx_peak: self.lx_peak,
             ring_bytes: self.ring_bytes(),
+            ring_in: self.ring_in,
             host_in: self.host_in,
             host_out: self.host_out,
             cores: usize::from(!self.is_idle()),
@@ -209,6 +227,8 @@ pub struct Totals {
     pub lx_peak: u64,
     /// Bytes over links of the ring.
     pub ring_bytes: u64,
+    /// Bytes that arrived over the ring and were read for another core too.
+    pub ring_in: u64,
     /// Bytes from the host.
     pub host_in: u64,
     /// Bytes to the host.
@@ -252,6 +272,7 @@ impl Totals {
             (&mut self.flops, other.flops),
             (&mut self.lx_bytes, other.lx_bytes),
             (&mut self.ring_bytes, other.ring_bytes),
+            (&mut self.ring_in, other.ring_in),
             (&mut self.host_in, other.host_in),
             (&mut self.host_out, other.host_out),
         ];

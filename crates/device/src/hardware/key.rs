@@ -78,6 +78,7 @@ keys! {
     LxSize "lx.size" LX_BYTES, Kind::Count(128, 1 << 40), Needed Needed, "Bytes of a core's scratchpad.";
     LxBandwidth "lx.bandwidth" &[("B/cycle/core", 1)], Kind::Rate, Needed Unused, "Rate of a core's scratchpad.";
     Ring "ring.bandwidth" &[("B/cycle", 1)], Kind::Rate, Needed Needed, "Rate of the ring, per direction.";
+    Multicast "ring.multicast" &[("cores", 1)], Kind::Count(1, 1024), Needed Unused, "Cores that one read of memory serves over the ring.";
     Derate "reduction.derate" &[("of the rate of all cores", 1)], Kind::Curve("cores"), Needed Unused, "Share of the memory's rate that a row reduction reaches, by cores in use.";
     HostLink "host.link" GB_S, Kind::Rate, Needed Needed, "Rate of the link to the host.";
     FirstToken "published.first_token" MS, Kind::Rate, Told Told, "Published time to the first token.";

@@ -29,6 +29,7 @@ use super::matmul::finish::Extra;
 use super::matmul::form::{refuse, with_one};
 use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
+use super::share::{Share, moves_along};
 use super::{Follows, Kernel, Lay, Meta, Task, Want};
 use crate::account::CoreWork;
 use crate::division::{Division, Span};
@@ -36,7 +37,7 @@ use crate::error::Result;
 use crate::laid::Laid;
 use crate::lay::{arranged, broadcast, is_float, result_format};
 use crate::sticks::Sticks;
-use account::work;
+use account::{Shares, work};
 use task::{Side, Work};
 use zellige_layout::Dtype;
 
@@ -250,7 +251,17 @@ impl Kernel for Attention {
                 let cut =
                     |t: &Sticks| (0..last).fold(t.clone(), |t, d| t.slice(d, ranges[d].clone()));
                 let mask = masks.as_ref().map(cut);
-                work(&cut(&queries), &cut(&outputs[0]), mask.as_ref(), &one_k, &one_v)
+                // Loops along which a tensor does not move; along the heads, K and V move by groups.
+                let still =
+                    |t: &Sticks| Share::of(division, core, |l| l < last && !moves_along(t, l));
+                let shares = Shares {
+                    q: still(&queries),
+                    mask: masks.as_ref().map_or(Share::ALONE, still),
+                    keys: heads.sharers(&k, division, core),
+                    values: heads.sharers(&v, division, core),
+                };
+                let own = (&cut(&queries), &cut(&outputs[0]), mask.as_ref());
+                work(own, (&one_k, &one_v), &shares)
             })
             .collect();
         let batch: Vec<usize> = (0..rank - 2).collect();
@@ -304,6 +315,33 @@ impl Heads {
         (t.size[d], t.size[d + 1]) = (t.size[d] / self.group, self.group);
         (t.stride[d], t.stride[d + 1]) = (t.stride[d] * self.group, t.stride[d]);
         t
+    }
+
+    /// The cores that have the same keys: those that differ in rows alone, in batches that share them, or
+    /// in heads of one group. `t` is K or V for all batches.
+    fn sharers(&self, t: &Sticks, division: &Division, core: usize) -> Share {
+        let (digits, splits) = (division.digits(core), division.splits());
+        // The loops of the result: batches, heads, rows, columns.
+        let rows = splits.len() - 2;
+        let mut share = Share::ALONE;
+        for (l, split) in splits.iter().enumerate().take(rows + 1) {
+            let (split, digit) = (*split as u64, digits[l] as u64);
+            let head = self.grouped && l + 1 == rows;
+            // Heads of a group that are on different cores.
+            let apart = || {
+                let heads = (t.size[l] * self.group) as u64;
+                let each = heads / split.max(1);
+                let even = heads.is_multiple_of(split) && each > 0;
+                let group = self.group as u64;
+                if even && group.is_multiple_of(each) { group / each } else { 1 }
+            };
+            share = match l == rows || !moves_along(t, l) {
+                true => share.and(split, digit),
+                false if head => share.and(apart(), digit),
+                false => share,
+            };
+        }
+        share
     }
 
     /// K and V: one for each group.

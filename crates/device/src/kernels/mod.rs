@@ -16,6 +16,7 @@
 //! | `cast` | another dtype |
 //! | `counter`, `factory`, `masked` | what depends on the place of an element |
 //! | `moves` | operations that only move elements; `concat`, `pad`, `rearrange` their copies |
+//! | `share` | cores that have the same part of an operand |
 //! | `dims` | the dimensions that an operation works along |
 //! | `reduce` | reductions over dimensions |
 //! | `rows` | whole lines: softmax and norms; `scan` and `sort` are such too |
@@ -41,10 +42,12 @@ pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod rows;
 pub(crate) mod scan;
+pub(crate) mod share;
 pub(crate) mod sort;
 pub(crate) mod walk;
 
 use self::moves::Move;
+use self::share::Share;
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
@@ -175,15 +178,22 @@ pub(crate) const TILES: u64 = 2 * 16 * 1024;
 
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
 pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {
+    streamed_with(reads, &[], writes)
+}
+
+/// The same with the cores that share each of the reads; those past the list are a core's own.
+pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks]) -> CoreWork {
     let mut work = CoreWork::default();
-    for (list, traffic) in [(reads, &mut work.reads), (writes, &mut work.writes)] {
-        for t in list {
-            let (bursts, padding) = t.traffic();
-            traffic.merge(&bursts);
-            work.padding_bytes += padding;
-            work.lx_bytes += bursts.bytes();
-            work.lx_peak += bursts.bytes().min(TILES);
+    for (i, t) in reads.iter().chain(writes).enumerate() {
+        let (bursts, padding) = t.traffic();
+        if i < reads.len() {
+            shares.get(i).copied().unwrap_or(Share::ALONE).read(&mut work, &bursts, 1);
+        } else {
+            work.writes.merge(&bursts);
         }
+        work.padding_bytes += padding;
+        work.lx_bytes += bursts.bytes();
+        work.lx_peak += bursts.bytes().min(TILES);
     }
     work
 }

@@ -5,8 +5,9 @@
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
 use super::io::{Load, Number, Store};
+use super::share::{Share, moves_along};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed};
+use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed_with};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
@@ -286,7 +287,11 @@ pub(crate) fn cut(
         let walk = Walk::new(&to, &ins).map_err(|m| {
             refuse(m.operand, "its lanes run along another dimension than the result's".into())
         })?;
-        let mut work = streamed(&ins[..inputs.len()], &[to]);
+        let shares: SmallVec<[Share; 4]> = wide[..inputs.len()]
+            .iter()
+            .map(|t| Share::of(division, core, |l| !moves_along(t, l)))
+            .collect();
+        let mut work = streamed_with(&ins[..inputs.len()], &shares, &[to]);
         let lanes = work.writes.bytes() / out.format.size() as u64;
         if transcendental {
             work.sfu_transcendental = lanes;

@@ -2,8 +2,17 @@
 
 use super::super::TILES;
 use super::super::matmul::account::{LX, padded};
+use super::super::share::Share;
 use crate::account::CoreWork;
 use crate::sticks::Sticks;
+
+/// Who has the same parts of the operands as a core.
+pub(super) struct Shares {
+    pub(super) q: Share,
+    pub(super) mask: Share,
+    pub(super) keys: Share,
+    pub(super) values: Share,
+}
 
 /// What a core does with its rows of Q, of the result and of the mask, and the keys of one batch.
 ///
@@ -11,11 +20,9 @@ use crate::sticks::Sticks;
 /// block of rows of each batch. A score takes four operations of the SFU (scale, maximum, sum,
 /// division), one more with a mask, and an exponential.
 pub(super) fn work(
-    q: &Sticks,
-    out: &Sticks,
-    mask: Option<&Sticks>,
-    k: &Sticks,
-    v: &Sticks,
+    (q, out, mask): (&Sticks, &Sticks, Option<&Sticks>),
+    (k, v): (&Sticks, &Sticks),
+    shares: &Shares,
 ) -> CoreWork {
     let mut work = CoreWork::default();
     let (row, column) = (q.rank() - 2, q.rank() - 1);
@@ -27,21 +34,24 @@ pub(super) fn work(
     work.macs_valid = rows * (k.size[key] * (q.size[column] + v.size[value])) as u64;
     work.sfu = rows * keys * if mask.is_some() { 5 } else { 4 };
     work.sfu_transcendental = rows * keys;
-    for (t, read) in [(Some(q), true), (mask, true), (Some(out), false)] {
+    for (t, share) in [(Some(q), shares.q), (mask, shares.mask)] {
         let Some(t) = t else { continue };
         let (bursts, padding) = t.traffic();
-        if read { &mut work.reads } else { &mut work.writes }.merge(&bursts);
+        share.read(&mut work, &bursts, 1);
         work.padding_bytes += padding;
     }
+    let (bursts, padding) = out.traffic();
+    work.writes.merge(&bursts);
+    work.padding_bytes += padding;
     let lines = q.size[row] as u64;
     let resident = depth * q.format.size() as u64 + keys * 4 + width * 4;
     let block = ((LX - 2 * TILES) / resident.max(1)).clamp(1, lines.max(1));
     work.lx_peak = (block * resident + 2 * TILES).min(LX);
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
     let times = batches * lines.div_ceil(block);
-    for t in [k, v] {
+    for (t, share) in [(k, shares.keys), (v, shares.values)] {
         let (bursts, padding) = t.traffic();
-        bursts.bursts().iter().for_each(|b| work.reads.add(b.bytes, b.count * times));
+        share.read(&mut work, &bursts, times);
         work.padding_bytes += padding * times;
     }
     work.lx_bytes = work.reads.bytes() + work.writes.bytes();

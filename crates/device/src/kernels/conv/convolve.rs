@@ -2,7 +2,8 @@
 
 use super::super::matmul::account::{LX, padded};
 use super::super::matmul::form::{refuse, with_one};
-use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed};
+use super::super::share::Share;
+use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed_with};
 use super::implicit;
 use super::window::Window;
 use crate::account::CoreWork;
@@ -194,7 +195,11 @@ impl Kernel for Convolution {
             if self.rank == 1 {
                 ranges.insert(2, 0..1);
             }
-            charge(&x, &w, bias.as_ref(), &out, &windows, &ranges)
+            // Channels of the result share the images, everything else shares the weights.
+            let channel = outputs[0].rank() - self.rank - 1;
+            let images = Share::of(division, core, |l| l == channel);
+            let weights = Share::of(division, core, |l| l != channel);
+            charge(&x, &w, bias.as_ref(), &out, &windows, (&ranges, images, weights))
         });
         let work = work.collect();
         Ok(Box::new(implicit::Work::new(&x, &w, bias.as_ref(), &out, windows, self.groups, work)))
@@ -223,7 +228,7 @@ fn charge(
     bias: Option<&Sticks>,
     out: &Sticks,
     windows: &[Window; 2],
-    ranges: &[Range<usize>],
+    (ranges, image_share, weight_share): (&[Range<usize>], Share, Share),
 ) -> CoreWork {
     let mut images = x.slice(0, ranges[0].clone());
     for (d, window) in windows.iter().enumerate() {
@@ -231,11 +236,12 @@ fn charge(
     }
     let weights = w.slice(0, ranges[1].clone());
     let part = (0..4).fold(out.clone(), |t, d| t.slice(d, ranges[d].clone()));
-    let mut work = streamed(std::slice::from_ref(&images), std::slice::from_ref(&part));
+    let (reads, writes) = (std::slice::from_ref(&images), std::slice::from_ref(&part));
+    let mut work = streamed_with(reads, &[image_share], writes);
     let (bursts, padding) = weights.traffic();
     let room = LX - 2 * TILES;
     let times = images.traffic().0.bytes().div_ceil(room).max(1);
-    bursts.bursts().iter().for_each(|b| work.reads.add(b.bytes, b.count * times));
+    weight_share.read(&mut work, &bursts, times);
     work.padding_bytes += padding * times;
     work.lx_peak = (images.traffic().0.bytes().min(room) + 2 * TILES).min(LX);
     let pixels = (part.size[0] * part.size[2] * part.size[3]) as u64;
@@ -246,7 +252,7 @@ fn charge(
     work.macs_valid = pixels * positions * (w.size[1] * part.size[1]) as u64;
     if let Some(bias) = bias {
         let (bursts, padding) = bias.slice(1, ranges[1].clone()).traffic();
-        work.reads.merge(&bursts);
+        weight_share.read(&mut work, &bursts, 1);
         work.padding_bytes += padding;
         work.sfu = pixels * padded(&part, 1);
     }

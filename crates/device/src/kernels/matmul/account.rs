@@ -7,11 +7,15 @@
 //! where both give the same, A. Every batch has its turn: an operand that the batches share is read
 //! again for each unless all of its slice is resident.
 //!
+//! Cores that differ in their columns only have the same slice of A, those that differ in their rows the
+//! same of B: what they read is marked as shared.
+//!
 //! Where the summed dimension is split over `g` cores, each has the sums of its range; they travel
 //! along the ring in the order of the cores, each adding its own, and the last core finishes and
 //! writes the result. The last core is charged the `g - 1` hops it waits for.
 
 use super::super::TILES;
+use super::super::share::Share;
 use crate::account::{CoreWork, RingMove, Traffic};
 use crate::sticks::Sticks;
 
@@ -25,6 +29,8 @@ pub(crate) struct Slices<'a> {
     pub(crate) b: &'a Sticks,
     pub(crate) c: &'a Sticks,
     pub(crate) extras: &'a [Sticks],
+    /// Who shares A, B and the extras.
+    pub(crate) shares: &'a [Share],
     /// Cores that share the result, and which of them this one is.
     pub(crate) group: (usize, usize),
     /// Element operations of the SFU per element of the result.
@@ -94,10 +100,8 @@ impl Slices<'_> {
         };
         let mut again = false;
         let mut unique = 0;
-        for reading in chosen {
-            reading.traffic.bursts().iter().for_each(|burst| {
-                work.reads.add(burst.bytes, burst.count * reading.times);
-            });
+        for (reading, share) in chosen.iter().zip(self.shares) {
+            share.read(&mut work, &reading.traffic, reading.times);
             work.padding_bytes += reading.padding * reading.times;
             unique += reading.traffic.bytes();
             again |= reading.times > 1;
@@ -110,16 +114,16 @@ impl Slices<'_> {
             work.sfu += sums;
         }
         if place + 1 == group {
-            for (list, traffic) in
-                [(self.extras, &mut work.reads), (&[c.clone()][..], &mut work.writes)]
-            {
-                for t in list {
-                    let (bursts, padding) = t.traffic();
-                    traffic.merge(&bursts);
-                    work.padding_bytes += padding;
-                    unique += bursts.bytes();
-                }
+            for (t, share) in self.extras.iter().zip(&self.shares[2..]) {
+                let (bursts, padding) = t.traffic();
+                share.read(&mut work, &bursts, 1);
+                work.padding_bytes += padding;
+                unique += bursts.bytes();
             }
+            let (bursts, padding) = c.traffic();
+            work.writes.merge(&bursts);
+            work.padding_bytes += padding;
+            unique += bursts.bytes();
             work.sfu += sums * self.steps;
             if group > 1 {
                 work.ring.push(RingMove { bytes: sums * 4, hops: group as u64 - 1 });

@@ -1,5 +1,6 @@
 //! The tensors of a product as batches of matrices.
 
+use super::super::share::{Share, moves_along};
 use super::finish::Step;
 use super::form::refuse;
 use super::kernel::{Product, Roles};
@@ -130,6 +131,33 @@ impl Matrices {
         part.a = part.a.slice(n, range.clone());
         part.b = part.b.slice(m, range);
         part
+    }
+
+    /// Who shares A, B and the further operands with a core. Of the cores that split a sum, one reads
+    /// what is further.
+    pub(super) fn shares(&self, core: usize, division: &Division) -> Vec<Share> {
+        let outer = self.c.rank() - 2;
+        let depth = division.splits().len() - 1;
+        let columns = depth - usize::from(self.keeps[1]);
+        // The dimension of the result that a loop runs along.
+        let along = |l: usize| match l {
+            _ if l < outer => l,
+            _ if l >= columns => outer + 1,
+            _ => outer,
+        };
+        let of = |t: &Sticks, other: Option<usize>| {
+            Share::of(division, core, |l| {
+                l != depth && (other == Some(along(l)) || !moves_along(t, along(l)))
+            })
+        };
+        // A has the depth where B and the result have columns, B where A and the result have rows.
+        let a = Share::of(division, core, |l| match along(l) {
+            _ if l == depth => false,
+            d if d > outer => true,
+            d => !moves_along(&self.a, d),
+        });
+        let b = of(&self.b, Some(outer));
+        [a, b].into_iter().chain(self.extras.iter().map(|e| of(&e.1, None))).collect()
     }
 
     /// The result and the further operands, which have its size.

@@ -90,6 +90,7 @@ impl<T: Cell> Work<T> {
                 b: &part.b,
                 c: &part.c,
                 extras: &further,
+                shares: &matrices.shares(core, division),
                 group: (splits, division.digits(core)[depth]),
                 steps: steps.len() as u64,
             };

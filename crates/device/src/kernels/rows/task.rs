@@ -5,7 +5,8 @@ use super::{Charge, Gives, Line, Wide, outer, spans};
 use crate::account::{CoreWork, Kind};
 use crate::division::Division;
 use crate::kernels::io::{Load, Number, Store};
-use crate::kernels::{Pointers, Task, streamed};
+use crate::kernels::share::{Share, moves_along};
+use crate::kernels::{Pointers, Task, streamed_with};
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -69,7 +70,10 @@ impl<T: Number> LineTask<T> {
             };
             let ins: Vec<Sticks> = wide.inputs.iter().map(cut).collect();
             let outs: Vec<Sticks> = wide.outputs.iter().map(cut).collect();
-            let mut work = streamed(&ins, &outs);
+            let shares: SmallVec<[Share; 4]> = (wide.inputs.iter())
+                .map(|t| Share::of(division, core, |l| !moves_along(t, dims[l])))
+                .collect();
+            let mut work = streamed_with(&ins, &shares, &outs);
             let n: usize = wide.along.iter().map(|d| x.size[*d]).product();
             let count: usize = dims.iter().map(|d| ins[0].size[*d]).product();
             work.sfu = charge.plain * count as u64;
