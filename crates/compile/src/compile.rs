@@ -7,7 +7,7 @@ use crate::lower::lower;
 use crate::options::Options;
 use crate::program::Program;
 use crate::propagate::propagate;
-use crate::schedule;
+use crate::scratchpad::settle;
 use zellige_graph::Graph;
 
 /// Compiles a graph.
@@ -24,6 +24,6 @@ pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
         Policy::Best => choose::assign(&graph, options, &candidates)?,
     };
     let mut program = lower(graph, options, assignment)?;
-    schedule::one_by_one(&mut program);
+    settle(&mut program)?;
     Ok(program)
 }

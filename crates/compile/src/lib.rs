@@ -39,6 +39,7 @@ pub mod place;
 mod program;
 pub mod propagate;
 mod schedule;
+mod scratchpad;
 
 pub use compile::compile;
 pub use error::{CompileError, Result, Witness};

@@ -45,7 +45,16 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
     let inputs = graph.inputs().iter().map(|t| pass.of[t]).collect();
     let (buffers, steps) = (pass.buffers, pass.steps);
     let options = options.clone();
-    Ok(Program { graph, options, assignment, buffers, steps, inputs, outputs })
+    Ok(Program {
+        graph,
+        options,
+        assignment,
+        buffers,
+        steps,
+        inputs,
+        outputs,
+        divided_optimally: false,
+    })
 }
 
 struct Pass<'a> {
@@ -61,6 +70,16 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// The name, or one like it that no tensor has.
+    fn free_name(&self, name: String) -> String {
+        let taken = |n: &str| self.graph.tensor(n).is_some();
+        if !taken(&name) {
+            return name;
+        }
+        let more = (2..).map(|k| format!("{name}.{k}"));
+        more.into_iter().find(|n| !taken(n)).unwrap_or(name)
+    }
+
     fn push(&mut self, buffer: Buffer) -> BufferId {
         self.buffers.push(buffer);
         BufferId(self.buffers.len() - 1)
@@ -129,7 +148,7 @@ impl Pass<'_> {
         let load = self.loads[base.0];
         let count = self.copies.keys().filter(|(b, ..)| *b == base).count();
         let suffix = if count == 0 { String::new() } else { format!("{}", count + 1) };
-        let name = format!("{}.moved{suffix}", t.name);
+        let name = self.free_name(format!("{}.moved{suffix}", t.name));
         let why = reason(&source, &to);
         let copy = self.push(Buffer {
             name: name.clone(),
@@ -189,6 +208,7 @@ impl Pass<'_> {
             full: work.clone(),
             work,
             latency,
+            wave: 0,
             first_core: 0,
             start: Time::ZERO,
         });
@@ -214,7 +234,7 @@ impl Pass<'_> {
             }
             let t = self.graph.get(*out);
             let made = self.push(Buffer {
-                name: format!("{}.unpinned", t.name),
+                name: self.free_name(format!("{}.unpinned", t.name)),
                 tensor: *out,
                 laid: Laid::new(self.options.storage, t.dtype, layout)?,
                 origin: Origin::Result,

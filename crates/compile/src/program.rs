@@ -113,6 +113,8 @@ pub struct Step {
     pub work: Work,
     /// How long that takes.
     pub latency: Latency,
+    /// The wave it runs in: steps of one wave run at the same time.
+    pub wave: usize,
     /// The first core it runs on.
     pub first_core: usize,
     /// When it starts, from the beginning of a run (or of loading).
@@ -166,6 +168,8 @@ pub struct Program {
     pub inputs: Vec<BufferId>,
     /// What the caller gets, in order.
     pub outputs: Vec<Read>,
+    /// Whether no other divisions and residents that were considered take less time.
+    pub divided_optimally: bool,
 }
 
 impl Program {

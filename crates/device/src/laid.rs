@@ -20,7 +20,7 @@ pub struct Storage {
 }
 
 /// The layout of a base, a view of it in the base's own strides, and what the elements are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Laid {
     layout: StickLayout,
     view: Strided,

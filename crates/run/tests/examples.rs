@@ -35,8 +35,8 @@ fn agree(name: &str, options: &Options) {
     let expected = eager(&graph, &card, |n| {
         // States begin as zeros in a model.
         let host = input(&graph, n);
-        let state = graph.tensor(n).unwrap().def
-            == zellige_graph::Def::Input(zellige_graph::Role::State);
+        let state =
+            graph.tensor(n).unwrap().def == zellige_graph::Def::Input(zellige_graph::Role::State);
         Ok(if state {
             zellige_run::Host::contiguous(vec![0; host.bytes().len()], host.size(), host.dtype())?
         } else {

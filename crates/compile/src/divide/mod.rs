@@ -15,6 +15,7 @@
 //! | `work` | what each core does, for the hardware's latency |
 //! | `best` | the search for the lowest latency |
 //! | `core_map` | core numbers and slices |
+//! | `together` | all operations of a program at once, with what stays in scratchpads |
 //! | `check` | the independent check |
 //!
 //! # Policies
@@ -34,6 +35,7 @@ mod hint;
 mod space;
 mod span;
 mod tensor;
+pub(crate) mod together;
 mod work;
 
 pub use check::check;

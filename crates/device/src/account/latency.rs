@@ -80,8 +80,14 @@ pub struct Latency {
 impl Hardware {
     /// How long this work takes here. It depends on nothing else; see [`account`](crate::account).
     pub fn latency(&self, work: &Work) -> Latency {
+        self.latency_beside(work, 0)
+    }
+
+    /// The same while `others` further cores are busy with other work: memory and the host link are
+    /// shared with them.
+    pub fn latency_beside(&self, work: &Work, others: usize) -> Latency {
         let work = &self.served(work);
-        let rates = Rates::of(self, work);
+        let rates = Rates::of(self, work, others);
         // Cores mostly do the same, and divisions of 128 bits add up.
         let mut cores: Vec<CoreCycles> = Vec::with_capacity(work.cores.len());
         for (i, core) in work.cores.iter().enumerate() {
@@ -144,11 +150,11 @@ struct Rates<'h> {
 }
 
 impl<'h> Rates<'h> {
-    fn of(hardware: &'h Hardware, work: &Work) -> Rates<'h> {
+    fn of(hardware: &'h Hardware, work: &Work, others: usize) -> Rates<'h> {
         let totals = work.totals();
         let number = |key| hardware.number(key);
         let clock = number(Key::Clock);
-        let sharers = Ratio::new(totals.cores as u64, 1);
+        let sharers = Ratio::new((totals.cores + others) as u64, 1);
         let per_byte = |rate: Ratio| clock.times(sharers).over(rate);
         let lanes = number(Key::Lanes).times(number(Key::Corelets));
         let pt = match (hardware.model(), work.kind) {

@@ -59,6 +59,17 @@ impl Traffic {
         left
     }
 
+    /// What is left when the bursts of another are taken out; none where they are not all there.
+    pub fn minus(&self, other: &Traffic) -> Option<Traffic> {
+        let mut left = self.clone();
+        for burst in &other.0 {
+            let at = left.0.binary_search_by_key(&burst.bytes, |b| b.bytes).ok()?;
+            left.0[at].count = left.0[at].count.checked_sub(burst.count)?;
+        }
+        left.0.retain(|b| b.count > 0);
+        Some(left)
+    }
+
     /// The bursts by length.
     pub fn bursts(&self) -> &[Burst] {
         &self.0
