@@ -20,6 +20,7 @@
 
 pub mod account;
 mod card;
+mod charges;
 mod choice;
 mod coverage;
 mod describe;
@@ -54,6 +55,7 @@ mod want;
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};
+pub use charges::{Charge, Charges, Partial};
 pub use choice::LayoutChoice;
 pub use coverage::Coverage;
 pub use describe::sencores;

@@ -54,13 +54,7 @@ impl Op {
     /// Operands that it does not take, results of other sizes than it gives, tensors that kernels cannot
     /// read as they lie.
     pub fn loops(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>> {
-        let given = self.infer(&inputs.iter().map(Meta::of).collect::<Vec<_>>())?;
-        let own: Vec<&[i64]> = given.iter().map(|m| m.size.as_slice()).collect();
-        let laid: Vec<&[i64]> = outputs.iter().map(Laid::size).collect();
-        if own != laid {
-            let reason = format!("its results have sizes {own:?}, not {laid:?}");
-            return Err(DeviceError::BadOperand { op: self.name().into(), operand: None, reason });
-        }
+        self.check_tensors(inputs, outputs)?;
         let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
         let (ins, outs) = (forms(inputs)?, forms(outputs)?);
         let Some(tensors) = self.kernel().loops(&ins, &outs) else {
@@ -68,5 +62,17 @@ impl Op {
         };
         let sizes = ins.iter().chain(&outs).map(|t| t.size.clone()).collect();
         Ok(Some(Loops { spans: self.kernel().space(&ins, &outs), tensors, sizes }))
+    }
+
+    /// Refuses tensors that are not those of the operation.
+    pub(crate) fn check_tensors(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<()> {
+        let given = self.infer(&inputs.iter().map(Meta::of).collect::<Vec<_>>())?;
+        let own: Vec<&[i64]> = given.iter().map(|m| m.size.as_slice()).collect();
+        let laid: Vec<&[i64]> = outputs.iter().map(Laid::size).collect();
+        if own != laid {
+            let reason = format!("its results have sizes {own:?}, not {laid:?}");
+            return Err(DeviceError::BadOperand { op: self.name().into(), operand: None, reason });
+        }
+        Ok(())
     }
 }

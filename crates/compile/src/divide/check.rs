@@ -97,7 +97,8 @@ fn corner_span(t: &super::Tensor, low: &[i64], high: &[i64]) -> u64 {
                     _ => value(b) - value(a),
                 }
             })
-            .sum();
+            .sum::<i128>()
+            + i128::from(t.whole[j].extent);
         if moved > 0 {
             let inside: u128 =
                 t.device_size[j + 1..sticks].iter().map(|n| u128::from(*n)).product();

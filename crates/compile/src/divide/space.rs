@@ -2,7 +2,7 @@
 
 use super::tensor::{Role, Tensor};
 use crate::error::{CompileError, Result};
-use zellige_device::{Division, Kind, Span};
+use zellige_device::{Charge, Charges, Division, Kind, Laid, Loops, Op, Partial, Span};
 
 /// Dimensions of an iteration space at most.
 pub(super) const MOST_DIMS: usize = 64;
@@ -55,6 +55,9 @@ pub struct Space {
     units: Vec<u64>,
     tensors: Vec<Tensor>,
     effort: Effort,
+    charges: Vec<Charge>,
+    partial: Partial,
+    product: Option<[usize; 2]>,
 }
 
 impl Space {
@@ -104,7 +107,87 @@ impl Space {
         if volume.checked_mul(each.max(8)).is_none() {
             return Err(CompileError::Overflow { what: "the work of the iteration space".into() });
         }
-        Ok(Space { dims, units, tensors, effort })
+        let unit = |d: usize| usize::try_from(units[d]).unwrap_or(usize::MAX);
+        let loops = |reduced: bool| -> Vec<(usize, usize)> {
+            let dims = dims.iter().enumerate().filter(|(_, dim)| reduced || !dim.reduced);
+            dims.map(|(d, _)| (d, unit(d))).collect()
+        };
+        let Effort { macs, sfu, transcendental, .. } = effort;
+        let charge = Charge { loops: loops(true), macs, sfu, transcendental, finishing: false };
+        let partial = Partial { loops: loops(false), bytes: 4 };
+        let mut space =
+            Space { dims, units, tensors, effort, charges: vec![charge], partial, product: None };
+        let reads: Vec<usize> = (0..space.tensors.len())
+            .filter(|i| space.tensors[*i].role == Role::Read)
+            .filter(|i| !space.finishes(&space.tensors[*i]))
+            .collect();
+        if let ([a, b], true) = (&reads[..], macs > 0) {
+            space.product = Some([*a, *b]);
+        }
+        Ok(space)
+    }
+
+    /// The iteration space of an operation on tensors that lie so, as the device charges it. Loops are `M`,
+    /// `N`, `K` and `B`, `B1`, ... of a product, else `c0`, `c1`, ...
+    ///
+    /// **Law**: the [`work`](super::work()) of a division takes as long as the device's own account of it.
+    ///
+    /// None for operations whose work is no plain function of slices of loops.
+    ///
+    /// # Errors
+    /// Tensors that are not those of the operation, or that kernels cannot read as they lie; overflow.
+    pub fn of_op(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Space>> {
+        let (Some(loops), Some(charges)) =
+            (op.loops(inputs, outputs)?, op.charges(inputs, outputs)?)
+        else {
+            return Ok(None);
+        };
+        let spans = loops.spans();
+        let names = names(&loops, &charges, inputs.len());
+        let dims: Vec<Dim> = (spans.iter().zip(names))
+            .map(|(s, name)| Dim { reduced: s.reduced, ..Dim::output(name, s.size as u64) })
+            .collect();
+        let mut tensors = Vec::with_capacity(loops.tensors());
+        for (i, laid) in inputs.iter().chain(outputs).enumerate() {
+            if charges.unread.contains(&i) {
+                continue;
+            }
+            let (role, name) = match i.checked_sub(inputs.len()) {
+                None => (Role::Read, operand(op, i)),
+                Some(0) => (Role::Write, "output".into()),
+                Some(n) => (Role::Write, format!("output{n}")),
+            };
+            tensors.push(Tensor::laid(name, role, laid, &dims, loops.follows(i))?);
+        }
+        let sum = |f: fn(&Charge) -> u64| charges.each.iter().map(f).sum();
+        let effort = Effort {
+            kind: charges.kind,
+            macs: sum(|c| c.macs),
+            sfu: sum(|c| c.sfu),
+            transcendental: sum(|c| c.transcendental),
+        };
+        let space = Space::new(dims, tensors, effort)?;
+        let units = spans.iter().map(|s| s.unit.max(1) as u64).collect();
+        let Charges { each, partial, product, unread, .. } = charges;
+        // Operands that are not read are no tensors of the space.
+        let place = |i: usize| i - unread.iter().filter(|u| **u < i).count();
+        let product = product.map(|both| both.map(place));
+        Ok(Some(Space { units, charges: each, partial, product, ..space }))
+    }
+
+    /// What the units do.
+    pub(super) fn charges(&self) -> &[Charge] {
+        &self.charges
+    }
+
+    /// What travels where a reduction is split.
+    pub(super) fn partial(&self) -> &Partial {
+        &self.partial
+    }
+
+    /// The operands of a product, of which one stays in the scratchpad and the other passes by.
+    pub(super) fn product(&self) -> Option<[usize; 2]> {
+        self.product
     }
 
     /// The loops.
@@ -189,4 +272,40 @@ impl Space {
         let pairs = self.dims.iter().zip(splits).map(|(d, s)| format!("{}={s}", d.name));
         pairs.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The name of an operand in the table of operations; of several under one name, with a number.
+fn operand(op: &Op, i: usize) -> String {
+    let names = op.entry().operands;
+    match names.get(i).or(names.last()) {
+        Some(name) if i < names.len() => name.trim_end_matches(['?', '.']).to_owned(),
+        Some(name) => format!("{}{i}", name.trim_end_matches(['?', '.'])),
+        None => format!("input{i}"),
+    }
+}
+
+/// Names of the loops: by what A, B and the result of a product follow, else numbered.
+fn names(loops: &Loops, charges: &Charges, inputs: usize) -> Vec<String> {
+    let numbered = || (0..loops.spans().len()).map(|l| format!("c{l}")).collect();
+    let Some([a, b]) = charges.product.filter(|_| inputs < loops.tensors()) else {
+        return numbered();
+    };
+    let follows = |t: usize, l: usize| loops.follows(t).contains(&Some(l));
+    let (mut batches, mut names) = (0, Vec::new());
+    // The last loop that only A has are the rows; before it, those are batches that B does not know.
+    let outer = || (0..loops.spans().len()).filter(|l| !loops.spans()[*l].reduced);
+    let rows = outer().rev().find(|l| follows(a, *l) && !follows(b, *l));
+    let columns = outer().rev().find(|l| follows(b, *l) && !follows(a, *l));
+    for l in 0..loops.spans().len() {
+        names.push(match l {
+            _ if loops.spans()[l].reduced => "K".into(),
+            _ if Some(l) == rows => "M".into(),
+            _ if Some(l) == columns => "N".into(),
+            _ => {
+                batches += 1;
+                if batches == 1 { "B".into() } else { format!("B{}", batches - 1) }
+            }
+        });
+    }
+    names
 }

@@ -50,7 +50,7 @@ pub fn span(space: &Space, tensor: &Tensor, splits: &[u64]) -> u64 {
             let n = splits.get(t.var).copied().unwrap_or(1).max(1);
             (0..n).map(|i| reach(t, &slice(space, t.var, n, i)).extent).max().unwrap_or(0)
         });
-        let count = terms.fold(1, u64::saturating_add);
+        let count = terms.fold(tensor.whole[j].extent.saturating_add(1), u64::saturating_add);
         if count > 1 {
             let inner: u64 = tensor.device_size[j + 1..last].iter().product();
             return count.saturating_mul(inner.saturating_mul(128));

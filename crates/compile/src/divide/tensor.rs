@@ -1,7 +1,9 @@
 //! The tensors of an operation: where they lie for every point of the iteration space.
 
 use super::space::Dim;
+use super::span::{Reach, reach};
 use crate::error::{CompileError, Result};
+use zellige_device::Laid;
 use zellige_layout::{Expr, Loop, StickLayout};
 
 /// Which way a tensor goes.
@@ -22,6 +24,8 @@ pub struct Tensor {
     pub(super) role: Role,
     pub(super) device_size: Vec<u64>,
     pub(super) coordinates: Vec<Expr>,
+    /// Per device dimension, what every core visits of it whatever is split.
+    pub(super) whole: Vec<Reach>,
 }
 
 impl Tensor {
@@ -72,7 +76,46 @@ impl Tensor {
         let mut sticks = device_size[..device_size.len() - 1].iter();
         let bytes = sticks.try_fold(128_u64, |n, s| n.checked_mul(*s));
         bytes.ok_or_else(|| CompileError::Overflow { what: format!("the bytes of `{name}`") })?;
-        Ok(Tensor { name, role, device_size, coordinates })
+        let whole = vec![Reach { extent: 0, distinct: 1 }; device_size.len()];
+        Ok(Tensor { name, role, device_size, coordinates, whole })
+    }
+
+    /// A tensor of an operation of the device: `follows` says which loop each of its dimensions runs along;
+    /// one that follows none is visited whole by every core.
+    pub(super) fn laid(
+        name: String,
+        role: Role,
+        laid: &Laid,
+        dims: &[Dim],
+        follows: &[Option<usize>],
+    ) -> Result<Tensor> {
+        let view = laid.view();
+        let extents = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let mut loops: Vec<Loop> =
+            dims.iter().map(|d| Loop { range: extents(d.size), step: 0 }).collect();
+        for ((follows, size), stride) in follows.iter().zip(view.size()).zip(view.stride()) {
+            match follows {
+                Some(l) => loops[*l].step += stride,
+                None => loops.push(Loop { range: *size, step: *stride }),
+            }
+        }
+        let access = laid.layout().device_access(&loops, view.offset())?;
+        let mut coordinates = access.coordinates().to_vec();
+        let mut whole = Vec::with_capacity(coordinates.len());
+        for coordinate in &mut coordinates {
+            let still = coordinate.terms.iter().filter(|t| t.var >= dims.len());
+            whole.push(still.fold(Reach { extent: 0, distinct: 1 }, |sum, term| {
+                let range = u64::try_from(loops[term.var].range).unwrap_or(0);
+                let one = reach(term, &(0..range));
+                Reach {
+                    extent: sum.extent.saturating_add(one.extent),
+                    distinct: sum.distinct.saturating_mul(one.distinct),
+                }
+            }));
+            coordinate.terms.retain(|t| t.var < dims.len());
+        }
+        let tensor = Tensor::at(name, role, laid.layout().device_size(), coordinates)?;
+        Ok(Tensor { whole, ..tensor })
     }
 
     /// Its name.

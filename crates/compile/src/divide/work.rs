@@ -162,31 +162,36 @@ fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -
     let length = |d: usize| cuts[d].lengths[digits[d]];
     let padded = |d: usize| length(d).div_ceil(space.unit(d)) * space.unit(d);
     let dims = 0..space.dims().len();
-    let points: u64 = dims.clone().map(padded).product();
-    let valid: u64 = dims.clone().map(length).product();
-    let effort = space.effort();
-    let mut work = CoreWork {
-        macs: points * effort.macs,
-        macs_valid: valid * effort.macs,
-        sfu: points * effort.sfu,
-        sfu_transcendental: points * effort.transcendental,
-        ..CoreWork::default()
-    };
-
     let last = group.place + 1 == group.size;
-    let reads: SmallVec<[usize; 4]> =
-        (0..parts.len()).filter(|i| space.tensors()[*i].role == Role::Read).collect();
+    let over = |loops: &[(usize, usize)]| -> u64 {
+        let rounded =
+            |(d, unit): &(usize, usize)| length(*d).next_multiple_of((*unit).max(1) as u64);
+        loops.iter().map(rounded).product()
+    };
+    let valid =
+        |loops: &[(usize, usize)]| -> u64 { loops.iter().map(|(d, _)| length(*d)).product() };
+    let mut work = CoreWork::default();
+    for charge in space.charges().iter().filter(|c| last || !c.finishing) {
+        let points = over(&charge.loops);
+        work.macs += points * charge.macs;
+        work.macs_valid += valid(&charge.loops) * charge.macs;
+        work.sfu += points * charge.sfu;
+        work.sfu_transcendental += points * charge.transcendental;
+    }
+
     let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
-    if let ([a, b], true) = (&reads[..], effort.macs > 0) {
-        let passes = |kept: usize| parts[kept].bytes().div_ceil(room).max(1);
-        let total = |kept: usize, passing: usize| {
-            parts[kept].bytes().saturating_add(parts[passing].bytes().saturating_mul(passes(kept)))
+    if let Some([a, b]) = space.product() {
+        let tensors = [&space.tensors()[a], &space.tensors()[b]];
+        let only = |own: &Tensor, other: &Tensor, padding: bool| -> u64 {
+            let dims = dims.clone().filter(|d| own.uses(*d) && !other.uses(*d));
+            dims.map(|d| if padding { padded(d) } else { length(d) }).product()
         };
-        if total(*a, *b) <= total(*b, *a) {
-            times[*b] = passes(*a);
-        } else {
-            times[*a] = passes(*b);
-        }
+        let depth: u64 = dims.clone().filter(|d| space.dims()[*d].reduced).map(padded).product();
+        let (rows, columns) =
+            (only(tensors[0], tensors[1], false), only(tensors[1], tensors[0], true));
+        let bytes = [parts[a].bytes(), parts[b].bytes()];
+        let passes = passes([rows, columns, depth], tensors.map(Tensor::eps), bytes, room);
+        (times[a], times[b]) = (passes[0], passes[1]);
     }
     let mut unique = 0_u64;
     let mut read = SmallVec::new();
@@ -205,25 +210,46 @@ fn one(space: &Space, cuts: &[Cut], digits: &[usize], group: Group, room: u64) -
     }
     work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
     if group.size > 1 {
-        let outputs = dims.filter(|d| !space.dims()[*d].reduced);
-        let sums: u64 = outputs.map(padded).product();
+        let sums = over(&space.partial().loops);
         if group.place > 0 {
             work.sfu = work.sfu.saturating_add(sums);
         }
         if last {
-            work.ring.push(RingMove { bytes: sums.saturating_mul(4), hops: group.size - 1 });
+            work.ring.push(RingMove {
+                bytes: sums.saturating_mul(space.partial().bytes),
+                hops: group.size - 1,
+            });
         }
     }
     work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
     Slices { work, reads: read }
 }
 
+/// How often a core reads its slices of A and of B, for so many rows, padded columns and padded depth,
+/// elements of a stick and bytes of both.
+///
+/// Rows of A stay in the scratchpad with their sums, as many as fit, and B passes by once for each such part;
+/// or sticks of columns of B, and A passes by.
+fn passes([rows, columns, depth]: [u64; 3], eps: [u64; 2], bytes: [u64; 2], room: u64) -> [u64; 2] {
+    let row = depth * (128 / eps[0].max(1)) + columns.min(64) * 4;
+    let lanes = columns.min(eps[1]).max(1);
+    let stick = lanes * (depth * (128 / eps[1].max(1)) + 4);
+    let sticks = columns.div_ceil(lanes);
+    let held_rows = (room / row.max(1)).clamp(1, rows.max(1));
+    let held_sticks = (room / stick.max(1)).clamp(1, sticks.max(1));
+    let row_parts = rows.div_ceil(held_rows).max(1);
+    let stick_parts = sticks.div_ceil(held_sticks).max(1);
+    let keep_a = bytes[0].saturating_add(bytes[1].saturating_mul(row_parts));
+    let keep_b = bytes[0].saturating_mul(stick_parts).saturating_add(bytes[1]);
+    if keep_a <= keep_b { [1, row_parts] } else { [stick_parts, 1] }
+}
+
 /// The bursts of one tensor; `next` counts the terms of every dimension that were used up.
 fn part(tensor: &Tensor, cuts: &[Cut], digits: &[usize], next: &mut [usize]) -> Part {
     let last = tensor.device_size.len() - 1;
     let mut visited: SmallVec<[(u64, u64); 6]> = SmallVec::new();
-    for e in &tensor.coordinates {
-        let mut here = (0_u64, 1_u64);
+    for (e, whole) in tensor.coordinates.iter().zip(&tensor.whole) {
+        let mut here = (whole.extent, whole.distinct);
         for t in &e.terms {
             let reach = cuts[t.var].reaches[next[t.var]][digits[t.var]];
             next[t.var] += 1;

@@ -6,8 +6,9 @@
 //! dimension.
 
 use super::io::Number;
-use super::pointwise::{Work, bytes, cut, lay_around, spans, truths, wants};
+use super::pointwise::{Work, by_element, bytes, cut, lay_around, spans, truths, wants};
 use super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -50,6 +51,10 @@ impl Kernel for Cast {
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
         Some(dims::follow_result(inputs, outputs))
+    }
+
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        Some(by_element(&outputs[0], false))
     }
 
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {

@@ -6,10 +6,11 @@
 use super::cast::{held, stored};
 use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
-use super::pointwise::{cut, spans};
+use super::pointwise::{by_element, cut, spans};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
 use crate::account::{CoreWork, Kind};
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -126,6 +127,10 @@ impl Kernel for Factory {
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
         Some(dims::follow_result(inputs, outputs))
+    }
+
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        Some(by_element(&outputs[0], self.value.is_transcendental()))
     }
 
     fn suit(&self, _: &[Laid], _: &[Sticks]) -> Option<Vec<Want>> {

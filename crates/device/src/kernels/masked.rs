@@ -2,10 +2,11 @@
 
 use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
-use super::pointwise::{cut, lay_around, spans, wants};
+use super::pointwise::{by_element, cut, lay_around, spans, wants};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
 use crate::account::{CoreWork, Kind};
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -80,6 +81,10 @@ impl Kernel for Masked {
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
         Some(dims::follow_result(inputs, outputs))
+    }
+
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        Some(by_element(&outputs[0], false))
     }
 
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {

@@ -49,6 +49,7 @@ pub(crate) mod walk;
 use self::moves::Move;
 use self::share::Share;
 use crate::account::{CoreWork, Kind};
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -124,6 +125,11 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// for a dimension that every core needs whole, and none at all where slices of the loops are no
     /// boxes of the tensors. The law is that of [`Loops`](crate::Loops).
     fn loops(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<Vec<Follows>> {
+        None
+    }
+
+    /// What the units do for slices of the loops; none where that is no sum of products of their lengths.
+    fn charges(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<Charges> {
         None
     }
 

@@ -9,6 +9,7 @@ use super::share::{Share, moves_along};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed_with};
 use crate::account::{CoreWork, Kind};
+use crate::charges::{Charge, Charges};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -178,6 +179,10 @@ impl Kernel for Pointwise {
         Some(dims::follow_result(inputs, outputs))
     }
 
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        Some(by_element(&outputs[0], self.transcendental))
+    }
+
     fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
         Some(wants(inputs, &outputs[0]))
     }
@@ -250,6 +255,21 @@ pub(crate) fn spans(inputs: &[Sticks], out: &Sticks) -> Vec<Span> {
     let widest = inputs.iter().chain([out]).map(|t| t.eps).max().unwrap_or(1);
     let unit = |d: usize| if out.stick == Some(d) { widest } else { 1 };
     (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+}
+
+/// One operation for every lane of the result.
+pub(crate) fn by_element(out: &Sticks, transcendental: bool) -> Charges {
+    let unit = |d: usize| if out.stick == Some(d) { out.eps } else { 1 };
+    // A stick with a single element has all lanes too.
+    let lanes = if out.stick.is_some() { 1 } else { out.eps as u64 };
+    let charge = Charge {
+        loops: (0..out.rank()).map(|d| (d, unit(d))).collect(),
+        macs: 0,
+        sfu: if transcendental { 0 } else { lanes },
+        transcendental: if transcendental { lanes } else { 0 },
+        finishing: false,
+    };
+    Charges::one(Kind::Pointwise, charge)
 }
 
 /// The walk of every core and what it does: operands that are read once, then counters, which are

@@ -4,8 +4,8 @@
 //! of its rows (columns) as fit stay in the scratchpad, with the float32 sums they belong to. The
 //! other one is **streamed** past it, two tiles at a time, once per such part: what does not fit is
 //! the reason to read the streamed operand again. The core keeps the one that makes it read less;
-//! where both give the same, A. Every batch has its turn: an operand that the batches share is read
-//! again for each unless all of its slice is resident.
+//! where both give the same, A. Batches that B does not know are more rows of A, those that A does not know
+//! more columns of B; every other batch has its turn.
 //!
 //! Cores that differ in their columns only have the same slice of A, those that differ in their rows the
 //! same of B: what they read is marked as shared.
@@ -15,8 +15,8 @@
 //! writes the result. The last core is charged the `g - 1` hops it waits for.
 
 use super::super::TILES;
-use super::super::share::Share;
-use crate::account::{CoreWork, RingMove, Traffic};
+use super::super::share::{Share, moves_along};
+use crate::account::{CoreWork, RingMove};
 use crate::sticks::Sticks;
 
 /// Bytes of a scratchpad that kernels use: 2 MiB less a fifth for the backend.
@@ -43,28 +43,6 @@ pub(crate) fn padded(t: &Sticks, dim: usize) -> u64 {
     (t.size[dim].div_ceil(unit) * unit) as u64
 }
 
-/// One operand: what all of it moves, and how often.
-struct Reading {
-    traffic: Traffic,
-    padding: u64,
-    times: u64,
-}
-
-impl Reading {
-    /// A slice that is read `passes` times for each of the batches.
-    fn of(t: &Sticks, passes: u64) -> Reading {
-        let (traffic, padding) = t.traffic();
-        let shared = |d: &usize| t.stride[*d] == 0 && t.stick != Some(*d);
-        let batches: usize = (0..t.rank() - 2).filter(shared).map(|d| t.size[d]).product();
-        let times = if passes == 0 { 1 } else { passes * batches as u64 };
-        Reading { traffic, padding, times }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.traffic.bytes() * self.times
-    }
-}
-
 impl Slices<'_> {
     /// What the core does.
     pub(crate) fn work(&self) -> CoreWork {
@@ -80,31 +58,31 @@ impl Slices<'_> {
 
         // Bytes of a resident row of A, or of a stick of columns of B, with its sums.
         let width = |t: &Sticks| t.format.size() as u64;
-        let room = LX - 2 * TILES;
-        let row = kp * width(a) + np.min(64) * 4;
-        let lanes = np.min(b.eps as u64).max(1);
-        let stick = lanes * (kp * width(b) + 4);
-        let rows = (room / row.max(1)).clamp(1, m.max(1));
-        let sticks = (room / stick.max(1)).clamp(1, np.div_ceil(lanes).max(1));
-        let (row_parts, stick_parts) =
-            (m.div_ceil(rows), np.div_ceil(lanes).div_ceil(sticks).max(1));
-        // A resident slice that fits whole stays for all batches (`passes` 0).
-        let kept = |parts: u64| u64::from(parts > 1);
-        let keep_a = [Reading::of(a, kept(row_parts)), Reading::of(b, row_parts)];
-        let keep_b = [Reading::of(a, stick_parts), Reading::of(b, kept(stick_parts))];
-        let bytes = |r: &[Reading; 2]| r[0].bytes() + r[1].bytes();
-        let (chosen, resident) = if bytes(&keep_a) <= bytes(&keep_b) {
-            (keep_a, rows * row)
-        } else {
-            (keep_b, sticks * stick)
+        let only = |own: &Sticks, other: &Sticks| -> u64 {
+            let batches = (0..mi).filter(|d| moves_along(own, *d) && !moves_along(other, *d));
+            batches.map(|d| c.size[d] as u64).product()
         };
-        let mut again = false;
+        let (rows, columns) = (m * only(a, b), np * only(b, a));
+        let room = LX - 2 * TILES;
+        let row = kp * width(a) + columns.min(64) * 4;
+        let lanes = columns.min(b.eps as u64).max(1);
+        let stick = lanes * (kp * width(b) + 4);
+        let held_rows = (room / row.max(1)).clamp(1, rows.max(1));
+        let held_sticks = (room / stick.max(1)).clamp(1, columns.div_ceil(lanes).max(1));
+        let row_parts = rows.div_ceil(held_rows).max(1);
+        let stick_parts = columns.div_ceil(lanes).div_ceil(held_sticks).max(1);
+        let (of_a, of_b) = (a.traffic(), b.traffic());
+        let (bytes_a, bytes_b) = (of_a.0.bytes(), of_b.0.bytes());
+        let keep_a = bytes_a + bytes_b * row_parts <= bytes_a * stick_parts + bytes_b;
+        let (times, resident) = match keep_a {
+            true => ([1, row_parts], held_rows * row),
+            false => ([stick_parts, 1], held_sticks * stick),
+        };
         let mut unique = 0;
-        for (reading, share) in chosen.iter().zip(self.shares) {
-            share.read(&mut work, &reading.traffic, reading.times);
-            work.padding_bytes += reading.padding * reading.times;
-            unique += reading.traffic.bytes();
-            again |= reading.times > 1;
+        for (((bursts, padding), times), share) in [of_a, of_b].iter().zip(times).zip(self.shares) {
+            share.read(&mut work, bursts, times);
+            work.padding_bytes += padding * times;
+            unique += bursts.bytes();
         }
         work.lx_peak = (resident + 2 * TILES).min(LX);
 
@@ -129,7 +107,7 @@ impl Slices<'_> {
                 work.ring.push(RingMove { bytes: sums * 4, hops: group as u64 - 1 });
             }
         }
-        work.unique_sticks = again.then_some(unique / 128);
+        work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
         work.lx_bytes = work.reads.bytes() + work.writes.bytes();
         work
     }

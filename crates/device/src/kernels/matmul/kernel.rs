@@ -5,6 +5,7 @@ use super::finish::Step;
 use super::form::{Form, Meeting, refuse};
 use super::matrices::Matrices;
 use super::task;
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -199,6 +200,11 @@ impl Kernel for Product {
         };
         let operands = inputs.iter().enumerate().map(|(i, t)| follows(i, t));
         Some(operands.chain([(0..out.rank()).map(Some).collect()]).collect())
+    }
+
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        let matrices = Matrices::new(self, inputs, outputs).ok()?;
+        Some(matrices.charges([self.roles.a, self.roles.b], inputs.len()))
     }
 
     fn task(

@@ -4,6 +4,8 @@ use super::super::share::{Share, moves_along};
 use super::finish::Step;
 use super::form::refuse;
 use super::kernel::{Product, Roles};
+use super::task::kind;
+use crate::charges::{Charge, Charges, Partial};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::sticks::Sticks;
@@ -131,6 +133,39 @@ impl Matrices {
         part.a = part.a.slice(n, range.clone());
         part.b = part.b.slice(m, range);
         part
+    }
+
+    /// What the units do: multiply-adds in whole sticks, then the steps that finish a sum.
+    pub(super) fn charges(&self, product: [usize; 2], inputs: usize) -> Charges {
+        let read = |i: &usize| product.contains(i) || self.extras.iter().any(|e| e.0 == *i);
+        let unread = (0..inputs).filter(|i| !read(i)).collect();
+        let rank = self.c.rank();
+        let (m, n) = (rank - 2, rank - 1);
+        let eps = |t: &Sticks, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
+        let mut outer: Vec<(usize, usize)> = (0..m).map(|d| (d, 1)).collect();
+        if self.keeps[0] {
+            outer.push((outer.len(), 1));
+        }
+        if self.keeps[1] {
+            outer.push((outer.len(), eps(&self.b, n).max(eps(&self.c, n))));
+        }
+        let depth = (outer.len(), eps(&self.a, n).max(eps(&self.b, m)));
+        let all: Vec<(usize, usize)> = outer.iter().copied().chain([depth]).collect();
+        let products = Charge { loops: all, macs: 1, sfu: 0, transcendental: 0, finishing: false };
+        let steps = Charge {
+            loops: outer.clone(),
+            macs: 0,
+            sfu: self.steps.len() as u64,
+            finishing: true,
+            ..products.clone()
+        };
+        Charges {
+            kind: kind(&self.a, &self.b, &self.c),
+            each: vec![products, steps],
+            partial: Partial { loops: outer, bytes: 4 },
+            product: Some(product),
+            unread,
+        }
     }
 
     /// Who shares A, B and the further operands with a core. Of the cores that split a sum, one reads

@@ -32,6 +32,7 @@ mod what;
 
 use super::dims::{plain, set, without};
 use super::{Follows, Kernel, Lay, Meta, Task, Want};
+use crate::charges::{Charge, Charges, Partial};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -133,6 +134,40 @@ impl Kernel for Reduce {
         let own = |t: &Sticks| (0..t.rank()).map(of_input).collect();
         let results = outputs.iter().map(|t| (0..t.rank()).map(Some).collect());
         Some(inputs.iter().map(own).chain(results).collect())
+    }
+
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        let (x, rank) = (plain(&inputs[0]), inputs[0].rank());
+        let gone = self.gone(rank).ok()?;
+        let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
+        // The task would be made for this charge.
+        let mut asked = None;
+        let ask = |charge| {
+            asked = Some(charge);
+            Err(self.refuse(None, "only its charge is asked for"))
+        };
+        drop(self.what.bind(ask, &formats(inputs), &formats(outputs)));
+        // A second pass reads again where a group needs it, which is no plain function of the slices.
+        let charge = asked.filter(|c| c.passes == 1)?;
+        let outer = outputs[0].rank();
+        let all = outer + gone.len();
+        let slow = u64::from(charge.transcendental);
+        Some(Charges {
+            kind: plan::kind(&x, &gone),
+            each: vec![Charge {
+                loops: (0..all).map(|l| (l, 1)).collect(),
+                macs: 0,
+                sfu: 1 - slow,
+                transcendental: slow,
+                finishing: false,
+            }],
+            partial: Partial {
+                loops: (0..outer).map(|l| (l, 1)).collect(),
+                bytes: charge.partial as u64,
+            },
+            product: None,
+            unread: Vec::new(),
+        })
     }
 
     fn task(

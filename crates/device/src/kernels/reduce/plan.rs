@@ -84,6 +84,12 @@ pub(super) fn space(inputs: &[Sticks], outputs: &[Sticks], gone: &[usize]) -> Ve
     space
 }
 
+/// What the accounts call it: whether the lanes are reduced.
+pub(super) fn kind(x: &Sticks, gone: &[usize]) -> Kind {
+    let along = x.stick.is_some_and(|s| gone.contains(&s));
+    if along { Kind::RowReduction } else { Kind::CrossRowReduction }
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "indices wrap")]
 fn number(n: usize) -> i32 {
     n as i32
@@ -149,7 +155,7 @@ impl Plan {
             let work = account(&ins, &outs, charge, &place);
             slices.push(Slice { walk, levels, line, first: number(first), work });
         }
-        let kind = if lanes.is_some() { Kind::RowReduction } else { Kind::CrossRowReduction };
+        let kind = kind(&inputs[0], gone);
         Ok(Plan { slices, group, n, kind, operands: inputs.len() })
     }
 }
@@ -162,8 +168,9 @@ struct Place {
 }
 
 /// What a core does: it streams its operands, once per pass unless those of one result stay in the
-/// scratchpad, and the last of a group writes. Partial results go to the next core of the group; for
-/// a second pass, what they joined to goes back the same way.
+/// scratchpad, and the last of a group writes. Partial results go along the group, each core joins
+/// its own; for a second pass, what they joined to goes back the same way. The last core is charged the
+/// hops, as it waits for all of them.
 fn account(ins: &[Sticks], outs: &[Sticks], charge: Charge, place: &Place) -> CoreWork {
     let mut work = streamed(ins, if place.last { outs } else { &[] });
     let read = work.reads.clone();
@@ -185,15 +192,13 @@ fn account(ins: &[Sticks], outs: &[Sticks], charge: Charge, place: &Place) -> Co
         work.sfu -= taken;
         work.sfu_transcendental = taken;
     }
-    let bytes = results * charge.partial as u64;
-    let digit = place.core % place.group;
-    for pass in 0..charge.passes {
-        if !place.last {
-            work.ring.push(RingMove { bytes, hops: 1 });
-        }
-        if pass + 1 < charge.passes && digit > 0 {
-            work.ring.push(RingMove { bytes, hops: 1 });
-        }
+    if place.core % place.group > 0 {
+        work.sfu += results;
+    }
+    // Every pass goes along the group, and all but the last one back.
+    let hops = (2 * charge.passes as u64 - 1) * (place.group as u64 - 1);
+    if place.last && hops > 0 {
+        work.ring.push(RingMove { bytes: results * charge.partial as u64, hops });
     }
     work
 }

@@ -77,13 +77,13 @@ fn split_reductions_join_in_core_order() {
                     };
                     assert!(a.iter().zip(&b).all(close), "{name} {dim} {order:?} {splits:?}");
                 }
-                // All cores of a group but the last send; two passes send back and forth.
+                // Partial results cross the links of a group; two passes go back and forth.
                 let kept = splits.len() - dim.as_array().unwrap().len();
                 let group: usize = splits[kept..].iter().product();
                 let groups = work.cores.len() / group;
                 let two = matches!(*name, "var_mean" | "logsumexp");
-                let messages: usize = work.cores.iter().map(|c| c.ring.len()).sum();
-                assert_eq!(messages, groups * (group - 1) * if two { 3 } else { 1 });
+                let hops: u64 = work.cores.iter().flat_map(|c| &c.ring).map(|m| m.hops).sum();
+                assert_eq!(hops, (groups * (group - 1) * if two { 3 } else { 1 }) as u64);
                 let writers = work.cores.iter().filter(|c| c.writes.bytes() > 0).count();
                 assert_eq!(writers, groups);
             }

@@ -13,6 +13,8 @@ use super::dims::{self, plain};
 use super::io::Number;
 use super::reduce::{Lies, settled};
 use super::{Follows, Kernel, Lay, Meta, Task};
+use crate::account::Kind;
+use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -162,6 +164,12 @@ fn outer(wide: &Wide) -> Dims<usize> {
     (0..wide.inputs[0].rank()).filter(|d| !wide.along.contains(d)).collect()
 }
 
+/// What the accounts call it: whether lines run along the lanes.
+fn kind(wide: &Wide) -> Kind {
+    let along = wide.inputs[0].stick.is_none_or(|s| wide.along.contains(&s));
+    if along { Kind::RowReduction } else { Kind::CrossRowReduction }
+}
+
 fn spans(wide: &Wide) -> Vec<Span> {
     let all = || wide.inputs.iter().chain(&wide.outputs);
     let span = |d: &usize| Span::output(wide.inputs[0].size[*d], dims::unit(all(), *d));
@@ -218,6 +226,20 @@ impl<K: LineOp> Kernel for LineKernel<K> {
             all.push((0..t.rank()).map(|d| if whole { of(d) } else { Some(d) }).collect());
         }
         Some(all)
+    }
+
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+        let wide = self.wide(inputs, outputs).ok()?;
+        let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
+        let Charge { plain, transcendental } = self.0.charge(n);
+        let charge = crate::charges::Charge {
+            loops: (0..outer(&wide).len()).map(|l| (l, 1)).collect(),
+            macs: 0,
+            sfu: plain,
+            transcendental,
+            finishing: false,
+        };
+        Some(Charges::one(kind(&wide), charge))
     }
 
     fn task(

@@ -1,7 +1,7 @@
 //! An operation on lines bound to its tensors.
 
 use super::lines::Lines;
-use super::{Charge, Gives, Line, Wide, outer, spans};
+use super::{Charge, Gives, Line, Wide, kind, outer, spans};
 use crate::account::{CoreWork, Kind};
 use crate::division::Division;
 use crate::kernels::io::{Load, Number, Store};
@@ -100,7 +100,6 @@ impl<T: Number> LineTask<T> {
             }
         });
         let formats: SmallVec<[_; 2]> = wide.outputs.iter().map(|o| o.format).collect();
-        let along_lanes = x.stick.is_none_or(|s| wide.along.contains(&s));
         LineTask {
             slices: slices.collect(),
             line,
@@ -111,7 +110,7 @@ impl<T: Number> LineTask<T> {
                 Gives::Indices => Some(Store::new(formats[0])),
                 Gives::Both => Some(Store::new(formats[1])),
             },
-            kind: if along_lanes { Kind::RowReduction } else { Kind::CrossRowReduction },
+            kind: kind(wide),
         }
     }
 }
