@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod choose;
 mod compile;
 pub mod divide;
@@ -41,6 +42,7 @@ pub mod propagate;
 mod schedule;
 mod scratchpad;
 
+pub use check::check;
 pub use compile::compile;
 pub use error::{CompileError, Result, Witness};
 pub use options::{Options, Weights};

@@ -6,8 +6,8 @@ use crate::options::Options;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
 use crate::propagate::{Key, laid};
 use std::collections::HashMap;
-use zellige_device::{Division, Kind, Laid, Time, Work};
-use zellige_graph::{Def, Graph, Node, NodeId, TensorId};
+use zellige_device::{Division, Kind, Laid, Op, Time, Work};
+use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
 use zellige_layout::Strided;
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
@@ -43,6 +43,13 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         outputs.push(pass.read(*output, Some(&key), None)?);
     }
     let inputs = graph.inputs().iter().map(|t| pass.of[t]).collect();
+    let mut states = Vec::new();
+    for (k, output) in graph.outputs().iter().enumerate() {
+        match state_of(&graph, *output) {
+            Some(state) if state != *output => states.push((pass.of[&state], k)),
+            _ => {}
+        }
+    }
     let (buffers, steps) = (pass.buffers, pass.steps);
     let options = options.clone();
     Ok(Program {
@@ -53,6 +60,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         steps,
         inputs,
         outputs,
+        states,
         divided_optimally: false,
     })
 }
@@ -245,6 +253,7 @@ impl Pass<'_> {
             writes.push(made);
             repinned.push((made, own));
         }
+        let op = self.in_place(id, node, &reads, &writes).unwrap_or_else(|| node.op.clone());
         let name = self.graph.get(node.outputs[0]).name.clone();
         let ins: Vec<Laid> = reads.iter().map(|r| r.laid.clone()).collect();
         let outs: Vec<Laid> = writes.iter().map(|b| self.buffers[b.0].laid.clone()).collect();
@@ -255,10 +264,10 @@ impl Pass<'_> {
             let action = Action::Host(id, node.op.clone());
             self.step(name, action, reads, writes, load, None, division, decided, work);
         } else {
-            let space = node.op.space(&ins, &outs)?;
-            let (division, work) = node.op.work(&ins, &outs, None, self.options.cores)?;
+            let space = op.space(&ins, &outs)?;
+            let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
             let decided = ("work_distribution".into(), "the default distribution".into());
-            let action = Action::Op(id, node.op.clone());
+            let action = Action::Op(id, op);
             self.step(name, action, reads, writes, load, space, division, decided, work);
         }
         for (made, own) in repinned {
@@ -267,6 +276,54 @@ impl Pass<'_> {
             self.step_move(name, read, own, None, "its layout is pinned".into(), load)?;
         }
         Ok(())
+    }
+}
+
+impl Pass<'_> {
+    /// The operation with its result in the place of an operand that nobody needs any more: a state, or
+    /// a result of the program.
+    fn in_place(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        reads: &[Read],
+        writes: &[BufferId],
+    ) -> Option<Op> {
+        if self.options.coverage.on_host(node.op.layer()) {
+            return None;
+        }
+        let ([out], (operand, op)) = (writes, node.op.over()?) else { return None };
+        let (read, tensor) = (&reads[operand], node.inputs[operand]);
+        let from = &self.buffers[read.buffer.0];
+        let mine =
+            matches!(from.origin, Origin::Input(Role::State) | Origin::Result | Origin::Copy(_));
+        let whole = read.laid == from.laid && from.laid == self.buffers[out.0].laid;
+        let last = self
+            .graph
+            .uses(self.graph.base(tensor).0)
+            .all(|(n, k)| n < id || (n == id && k == operand));
+        // A copy that later readers share is not to be changed either; readers come later only then.
+        let kept = self.graph.outputs().iter().any(|o| self.graph.base(*o).0 == from.tensor);
+        if !mine || !whole || !last || kept || from.loaded {
+            return None;
+        }
+        self.buffers[out.0].place = Place::Over(read.buffer);
+        Some(op)
+    }
+}
+
+/// The state that a tensor is the next value of: operations that write into their operand lead to it.
+fn state_of(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
+    loop {
+        match &graph.get(id).def {
+            Def::Input(Role::State) => return Some(id),
+            Def::Result(node, 0) => {
+                let node = graph.node(*node);
+                let (operand, _) = node.op.over()?;
+                id = node.inputs[operand];
+            }
+            _ => return None,
+        }
     }
 }
 

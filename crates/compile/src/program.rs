@@ -168,6 +168,8 @@ pub struct Program {
     pub inputs: Vec<BufferId>,
     /// What the caller gets, in order.
     pub outputs: Vec<Read>,
+    /// States with the output that is their next value: the graph writes into them.
+    pub states: Vec<(BufferId, usize)>,
     /// Whether no other divisions and residents that were considered take less time.
     pub divided_optimally: bool,
 }

@@ -136,6 +136,14 @@ fn scratchpads(program: &Program, plan: &Together) -> Result<Vec<Option<u64>>> {
     }
 }
 
+/// The buffer whose memory another is in.
+fn root(program: &Program, id: BufferId) -> BufferId {
+    match program.buffer(id).place {
+        Place::Over(of) => root(program, of),
+        _ => id,
+    }
+}
+
 /// Places in the pool for what lives in device memory between steps of a run.
 fn pool(program: &mut Program) -> Result<()> {
     let mut buffers = Vec::new();
@@ -144,10 +152,10 @@ fn pool(program: &mut Program) -> Result<()> {
     let end = program.steps.iter().map(|s| s.wave + 1).max().unwrap_or(0) as u64;
     for step in program.steps.iter().filter(|s| !s.load) {
         let all = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
-        all.for_each(|b| uses[b.0].push(step.wave as u64));
+        all.for_each(|b| uses[root(program, b).0].push(step.wave as u64));
     }
     for output in &program.outputs {
-        uses[output.buffer.0].push(end);
+        uses[root(program, output.buffer).0].push(end);
     }
     for (i, buffer) in program.buffers.iter().enumerate() {
         uses[i].sort_unstable();

@@ -172,6 +172,13 @@ impl Model {
             download += self.card.hardware().latency(&work).time;
             outputs.push(Host::contiguous(bytes, tensor.size(), tensor.dtype())?);
         }
+        for (state, output) in self.program.states.clone() {
+            let next = self.tensor(&self.program.outputs[output])?;
+            let layout = self.program.buffer(state).laid.layout();
+            // Written in place it is the state already; otherwise it becomes it.
+            let same = next.is_base() && next.layout() == layout;
+            self.tensors[state.0] = Some(if same { next } else { next.to_layout(layout)?.0 });
+        }
         self.clear();
         let latency = self.program.latency();
         Ok(Run { outputs, latency, upload, download })

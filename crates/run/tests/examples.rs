@@ -28,6 +28,7 @@ fn splits_reductions(program: &Program) -> bool {
 fn agree(name: &str, options: &Options) {
     let graph = graph(name);
     let program = compile(&graph, options).unwrap();
+    zellige_compile::check(&program).unwrap();
     let exact = !splits_reductions(&program) && !options.decomposes();
     let planned = program.latency();
     let card = card();

@@ -6,15 +6,15 @@
 //! a sum over steps. The least is found by elimination, as for layouts. Room in the scratchpads is not
 //! part of it: what does not fit is put back into memory when buffers are placed.
 
-use super::Policy;
+use super::{Hint, Policy, Space, divide, span};
 use crate::choose::{FORBIDDEN, Problem, solve};
-use crate::error::Result;
+use crate::error::{CompileError, Result};
 use crate::options::Options;
-use crate::program::{Action, BufferId, Origin, Program, Step};
+use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use zellige_device::{Division, Laid, Loops, Op, Span, Sticks, Work};
+use zellige_device::{Division, Key, Laid, Loops, Op, Span, Sticks, Work};
 
 /// Divisions of one step that are considered.
 const MOST: usize = 8;
@@ -39,18 +39,29 @@ pub(crate) struct Form {
     outputs: Vec<Laid>,
     pub(crate) loops: Option<Loops>,
     spans: Vec<Span>,
+    space: Option<Space>,
+    hints: Vec<Hint>,
 }
 
 impl Form {
     /// The form of a step that has loops.
     pub(crate) fn of(program: &Program, step: &Step) -> Result<Option<Form>> {
-        let Action::Op(_, op) = &step.action else { return Ok(None) };
+        let Action::Op(node, op) = &step.action else { return Ok(None) };
         let Some(spans) = step.space.clone() else { return Ok(None) };
         let inputs: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
         let outputs: Vec<Laid> =
             step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
         let loops = op.loops(&inputs, &outputs)?;
-        Ok(Some(Form { op: op.clone(), inputs, outputs, loops, spans }))
+        let space = match &loops {
+            Some(_) => Space::of_op(op, &inputs, &outputs)?,
+            None => None,
+        };
+        let hint = |(dim, n): &(String, usize)| Hint {
+            dim: dim.clone(),
+            split: i64::try_from(*n).unwrap_or(i64::MAX),
+        };
+        let hints = program.graph.node(*node).hint.iter().map(hint).collect();
+        Ok(Some(Form { op: op.clone(), inputs, outputs, loops, spans, space, hints }))
     }
 
     fn way(&self, options: &Options, splits: &[usize], decided: (&str, String)) -> Option<Way> {
@@ -168,16 +179,38 @@ fn splits(spans: &[Span], cores: usize) -> Vec<Vec<usize>> {
     list
 }
 
-fn alone(form: &Form, options: &Options) -> Vec<Way> {
+/// What the policy decides for an operation by itself, the best first.
+///
+/// # Errors
+/// Hints that cannot hold, tensors that stay over the span limit whatever is split.
+fn alone(form: &Form, options: &Options) -> Result<Vec<Way>> {
+    let whole = |s: &[u64]| -> Vec<usize> {
+        s.iter().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).collect()
+    };
     let default = Division::distribute(&form.spans, options.cores, false);
-    let reason = "largest output dimensions first".to_string();
-    let mut list: Vec<Way> =
-        form.way(options, default.splits(), ("work_distribution", reason)).into_iter().collect();
-    if options.policy == Policy::Baseline {
-        return list;
+    let Some(space) = &form.space else {
+        if let Some(hint) = form.hints.first() {
+            let known = "none, as its slices are no boxes of its tensors".into();
+            return Err(CompileError::HintUnknown { dim: hint.dim.clone(), known });
+        }
+        let reason = "largest output dimensions first".to_string();
+        let way = form.way(options, default.splits(), ("work_distribution", reason));
+        return Ok(way.into_iter().collect());
+    };
+    let cores = i64::try_from(options.cores).unwrap_or(i64::MAX);
+    let given = divide(space, &options.hardware, cores, Policy::Baseline, &form.hints)?;
+    let mut list: Vec<Way> = form
+        .way(options, &whole(&given.splits), (given.decided_by, given.reason))
+        .into_iter()
+        .collect();
+    if options.policy == Policy::Baseline || !form.hints.is_empty() {
+        return Ok(list);
     }
+    let limit = options.hardware.count(Key::Span);
     for s in splits(&form.spans, options.cores) {
-        if !list.iter().any(|w| w.division.splits() == s.as_slice()) {
+        let asked: Vec<u64> = s.iter().map(|n| *n as u64).collect();
+        let within = space.tensors().iter().all(|t| span(space, t, &asked) <= limit);
+        if within && !list.iter().any(|w| w.division.splits() == s.as_slice()) {
             list.extend(form.way(
                 options,
                 &s,
@@ -187,7 +220,7 @@ fn alone(form: &Form, options: &Options) -> Vec<Way> {
     }
     list.sort_by_cached_key(|w| options.hardware.latency(&w.work).cycles);
     list.truncate(MOST / 2);
-    list
+    Ok(list)
 }
 
 impl Ways {
@@ -203,7 +236,7 @@ impl Ways {
                 let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
                 let outs = step.writes.iter().map(|b| &program.buffer(*b).laid);
                 let all = step.reads.iter().map(|r| &r.laid).chain(outs).cloned().collect();
-                (format!("{} {attributes}", node.op.name()), all)
+                (format!("{} {attributes} {:?}", node.op.name(), node.hint), all)
             });
             let same = question.as_ref().and_then(|q| known.get(q)).copied();
             match same.filter(|s: &usize| !matches!(program.steps[*s].action, Action::Host(..))) {
@@ -215,7 +248,7 @@ impl Ways {
                 None => {
                     let form = Form::of(program, step)?;
                     let list = match &form {
-                        Some(form) => alone(form, &program.options),
+                        Some(form) => alone(form, &program.options)?,
                         None => Vec::new(),
                     };
                     let list = if list.is_empty() { vec![as_it_is(step)] } else { list };
@@ -264,6 +297,7 @@ impl Ways {
             }
             let have = list.as_deref().unwrap_or(&self.ways[to]);
             let known = have.iter().any(|w| w.division.splits() == splits.as_slice());
+            let known = known || !t.hints.is_empty();
             if known
                 || have.len() >= MOST
                 || splits.iter().product::<usize>() != way.division.cores()
@@ -317,6 +351,12 @@ pub(crate) fn keepable(program: &Program, ways: &Ways) -> Vec<Keepable> {
     }
     for output in &program.outputs {
         list[output.buffer.0] = None;
+    }
+    for (i, buffer) in program.buffers.iter().enumerate() {
+        if let Place::Over(of) = buffer.place {
+            list[i] = None;
+            list[of.0] = None;
+        }
     }
     list.into_iter().flatten().filter(|k| !k.readers.is_empty()).collect()
 }

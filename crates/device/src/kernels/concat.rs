@@ -78,15 +78,21 @@ impl Moves for Concat {
 }
 
 /// Operand 0 with operand 1 in a slice of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SliceScatter {
     pub(crate) dim: i64,
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
     pub(crate) step: i64,
+    /// Whether the result is operand 0 itself.
+    pub(crate) over: bool,
 }
 
 impl Moves for SliceScatter {
+    fn over(&self) -> Option<SliceScatter> {
+        Some(SliceScatter { over: true, ..self.clone() })
+    }
+
     fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
         let [x, src] = inputs else {
             return Err((None, format!("it takes 2 operands, not {}", inputs.len())));
@@ -110,7 +116,10 @@ impl Moves for SliceScatter {
 
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let to = output.viewed(|v| v.slice(self.dim, self.start, self.end, self.step))?;
-        let mut moves = vec![Move::Copy { from: inputs[0].clone(), to: output.clone() }];
+        let mut moves = Vec::new();
+        if !self.over {
+            moves.push(Move::Copy { from: inputs[0].clone(), to: output.clone() });
+        }
         if to.numel() > 0 {
             moves.push(Move::Copy { from: inputs[1].clone(), to });
         }

@@ -56,6 +56,7 @@ use crate::laid::Laid;
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_layout::{Dtype, StickLayout};
 
@@ -139,6 +140,12 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// Who answers computes an element of a result from the elements of the operands at the same
     /// place alone, and reads them before it writes: a result may take the place of an operand.
     fn suit(&self, _inputs: &[Laid], _outputs: &[Sticks]) -> Option<Vec<Want>> {
+        None
+    }
+
+    /// The same operation with its only result in the place of an operand, and which one: what it does not
+    /// change is neither read nor written. The operand and the result are then one tensor.
+    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
         None
     }
 

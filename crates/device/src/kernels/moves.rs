@@ -13,6 +13,7 @@ use crate::tensor::Tensor;
 use crate::transfer::Moved;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use zellige_layout::{StickLayout, Strided};
 
 /// Whose memory a piece is in.
@@ -189,7 +190,12 @@ pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece>
 }
 
 /// The rule of an operation that only moves.
-pub(crate) trait Moves: fmt::Debug + Send + Sync {
+pub(crate) trait Moves: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The same with the result in the place of operand 0.
+    fn over(&self) -> Option<Self> {
+        None
+    }
+
     /// Sizes and dtypes of the results; a reason where operands do not fit, with the operand.
     fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal>;
 
@@ -237,6 +243,11 @@ impl<M: Moves> Kernel for Moving<M> {
             None => StickLayout::default_in(&out.size, None, format)?,
         };
         Ok(Lay { inputs: vec![Want::Any; inputs.len()], outputs: vec![layout] })
+    }
+
+    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
+        let rule = self.rule.over()?;
+        Some((0, Arc::new(Moving { name: self.name, rule })))
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

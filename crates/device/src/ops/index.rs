@@ -11,7 +11,7 @@ fn read(name: &'static str, pattern: Pattern) -> Result<Arc<dyn Kernel>> {
 }
 
 fn write(name: &'static str, pattern: Pattern, combine: Combine) -> Result<Arc<dyn Kernel>> {
-    Ok(Arc::new(Write { name, pattern, combine }))
+    Ok(Arc::new(Write { name, pattern, combine, over: false }))
 }
 
 fn combine(attrs: &mut Attrs, default: &str) -> Result<Combine> {

@@ -181,6 +181,13 @@ impl Op {
         self.kernel().infer(inputs)
     }
 
+    /// The same operation with its only result in the place of an operand, and which one; none for
+    /// operations that write all of their result anyway. What it does not change is not touched.
+    pub fn over(&self) -> Option<(usize, Op)> {
+        let (operand, kernel) = self.kernel.over()?;
+        Some((operand, Op { name: self.name, kernel }))
+    }
+
     /// Every operation.
     pub fn all() -> impl Iterator<Item = &'static Entry> {
         table()

@@ -11,6 +11,7 @@ use crate::lay::like;
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How a value meets what is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Write {
     pub(crate) name: &'static str,
     pub(crate) pattern: Pattern,
     pub(crate) combine: Combine,
+    /// Whether the result is the indexed tensor itself.
+    pub(crate) over: bool,
 }
 
 impl Write {
@@ -121,6 +124,10 @@ impl Kernel for Write {
         Some(all)
     }
 
+    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
+        Some((0, Arc::new(Write { over: true, ..self.clone() })))
+    }
+
     fn task(
         &self,
         inputs: &[Sticks],
@@ -132,6 +139,9 @@ impl Kernel for Write {
         let out = &outputs[0];
         if x.stick != out.stick || x.format != out.format || x.size != out.size {
             return Err(refuse(self.name, Some(0), "the result does not lie as the tensor".into()));
+        }
+        if self.over && (x.stride != out.stride || x.offset != out.offset) {
+            return Err(refuse(self.name, Some(0), "the result is not the tensor itself".into()));
         }
         let mut narrow = values.clone();
         let lead = shape.size.len().saturating_sub(values.rank());
@@ -148,6 +158,7 @@ impl Kernel for Write {
         let scatter = Scatter {
             name: self.name,
             combine: self.combine,
+            over: self.over,
             indices: Indices::new(&shape, x, indices),
             from: shape.from,
             size,
@@ -164,6 +175,7 @@ impl Kernel for Write {
 struct Scatter {
     name: &'static str,
     combine: Combine,
+    over: bool,
     indices: Indices,
     from: Vec<From>,
     /// Extents of the iterations.
@@ -242,9 +254,11 @@ impl<T: Number + Meets> Task for Typed<T> {
 
     fn work(&self, core: usize) -> CoreWork {
         let s = &self.scatter;
-        let (x, out) = (s.slice(&s.x, core), s.slice(&s.out, core));
-        let mut work = streamed(s.indices.tensors(), &[out]);
-        work.reads.merge(&x.traffic().0);
+        let (x, out) = (s.slice(&s.x, core), [s.slice(&s.out, core)]);
+        let mut work = streamed(s.indices.tensors(), if s.over { &[] } else { &out });
+        if !s.over {
+            work.reads.merge(&x.traffic().0);
+        }
         let share = (s.size.iter().product::<usize>() / self.scatter.ranges.len().max(1)) as u64;
         let (reads, writes) = (Traffic::of(128, share), Traffic::of(128, share));
         work.reads.merge(&reads);
@@ -260,8 +274,10 @@ impl<T: Number + Meets> Task for Typed<T> {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let s = &self.scatter;
-        // SAFETY: by the contract of this function.
-        unsafe { self.copy(core, memory) };
+        if !s.over {
+            // SAFETY: by the contract of this function; the result is a block of its own.
+            unsafe { self.copy(core, memory) };
+        }
         let last = memory.inputs.len() - 1;
         let mut touched: BTreeMap<usize, T> = BTreeMap::new();
         let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, s.size.len());

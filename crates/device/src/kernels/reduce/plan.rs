@@ -192,7 +192,7 @@ fn account(ins: &[Sticks], outs: &[Sticks], charge: Charge, place: &Place) -> Co
         work.sfu -= taken;
         work.sfu_transcendental = taken;
     }
-    if place.core % place.group > 0 {
+    if !place.core.is_multiple_of(place.group) {
         work.sfu += results;
     }
     // Every pass goes along the group, and all but the last one back.

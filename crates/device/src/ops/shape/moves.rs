@@ -82,7 +82,7 @@ fn slice_scatter(a: &mut Attrs) -> Built {
     if step < 1 {
         return Err(a.bad("step", format!("{step} is not 1 or more")));
     }
-    moving(a, SliceScatter { dim, start, end, step })
+    moving(a, SliceScatter { dim, start, end, step, over: false })
 }
 
 table! {

@@ -1,0 +1,419 @@
+//! The independent check of a program.
+//!
+//! It shares no code with the passes that made the program: it follows the graph, asks the device what
+//! every step would do, and looks at every pair of buffers.
+//!
+//! A program is accepted when
+//! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
+//!    elements came from them, through the operand's view;
+//! 2. every operand lies as the kernel wants, every result as the kernel gives it;
+//! 3. nothing is read before it is written, nor in the wave that writes it; what is written in place is
+//!    read by nobody later;
+//! 4. what is pinned lies as pinned, and the caller gets what the graph returns, in the layout asked for;
+//! 5. divisions fit their spaces and the cores, and works and latencies are those of the device;
+//! 6. steps of a wave have different cores, and waves follow each other;
+//! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
+//!    what steps stream fit beside each other, and what lives at the same time shares no byte;
+//! 8. buffers of the pool that live at the same time share no byte, and lie within it.
+
+use crate::choose::demanded;
+use crate::error::{CompileError, Result, Witness};
+use crate::place::lx_limit;
+use crate::program::{Action, BufferId, Origin, Place, Program, Step};
+use std::ops::Range;
+use zellige_device::{Division, Key, Kind, Laid, Time};
+use zellige_graph::{Def, TensorId};
+use zellige_layout::Strided;
+
+fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
+    Err(CompileError::Broken { witness: Witness::Tensor(tensor.into()), reason: reason.into() })
+}
+
+/// Checks a program against its graph, its options and the device.
+///
+/// # Errors
+/// The first rule that does not hold, with the step or buffer that breaks it.
+pub fn check(program: &Program) -> Result<()> {
+    operations(program)?;
+    order(program)?;
+    caller(program)?;
+    for step in &program.steps {
+        device(program, step)?;
+    }
+    waves(program)?;
+    scratchpads(program)?;
+    pool(program)
+}
+
+/// The elements of a buffer in terms of the graph: a tensor, seen through row-major strides.
+fn holds(program: &Program, id: BufferId) -> Result<(TensorId, Strided)> {
+    let buffer = program.buffer(id);
+    let size = &program.graph.get(buffer.tensor).size;
+    match buffer.origin {
+        Origin::Input(_) | Origin::Constant(_) | Origin::Result => {
+            Ok((buffer.tensor, Strided::contiguous(size)?))
+        }
+        Origin::Copy(_) => {
+            let made = program.steps.iter().find(|s| s.writes.contains(&id));
+            let Some(Step { action: Action::Move { .. }, reads, .. }) = made else {
+                return broken(&buffer.name, "a copy is made by a move");
+            };
+            let (tensor, whole) = holds(program, reads[0].buffer)?;
+            // Row-major views of the base are in the base's own strides.
+            let view = reads[0].laid.view();
+            if whole != Strided::contiguous(size)? && !reads[0].laid.is_base() {
+                return broken(&buffer.name, "a view of a copied view is not followed");
+            }
+            let seen = if reads[0].laid.is_base() { whole } else { view.clone() };
+            Ok((tensor, seen))
+        }
+    }
+}
+
+fn operations(program: &Program) -> Result<()> {
+    let graph = &program.graph;
+    for (id, node) in graph.nodes() {
+        let mut steps = program.steps.iter().filter(|s| s.node() == Some(id));
+        let name = &graph.get(node.outputs[0]).name;
+        let (Some(step), None) = (steps.next(), steps.next()) else {
+            return broken(name, "its operation is not one step");
+        };
+        if step.reads.len() != node.inputs.len() || step.writes.len() != node.outputs.len() {
+            return broken(name, "its step has other operands or results");
+        }
+        for (k, (read, operand)) in step.reads.iter().zip(&node.inputs).enumerate() {
+            let (tensor, held) = holds(program, read.buffer)?;
+            let (base, view) = graph.base(*operand);
+            let wanted = match view {
+                Some(view) => view.clone(),
+                None => Strided::contiguous(&graph.get(base).size)?,
+            };
+            // The operand through its own view, or a copy that is the view already.
+            let found = if read.laid.is_base() { held } else { read.laid.view().clone() };
+            if tensor != base || found != wanted {
+                return broken(name, format!("operand {k} is not {}", graph.get(*operand).name));
+            }
+        }
+        for (write, result) in step.writes.iter().zip(&node.outputs) {
+            if program.buffer(*write).tensor != *result {
+                return broken(name, "a result goes into the buffer of another tensor");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn order(program: &Program) -> Result<()> {
+    let mut written: Vec<Option<usize>> = program
+        .buffers
+        .iter()
+        .map(|b| matches!(b.origin, Origin::Input(_) | Origin::Constant(_)).then_some(0))
+        .collect();
+    let mut gone: Vec<bool> = vec![false; program.buffers.len()];
+    for step in &program.steps {
+        // Waves are counted from 1 here, so that what is given comes before all of them.
+        let wave = step.wave + 1;
+        for read in &step.reads {
+            let name = &program.buffer(read.buffer).name;
+            match written[read.buffer.0] {
+                Some(before) if before < wave => {}
+                _ => return broken(name, format!("`{}` reads it before it is there", step.name)),
+            }
+            if gone[read.buffer.0] {
+                return broken(name, format!("`{}` reads it after it was written over", step.name));
+            }
+            if read.laid.layout() != program.buffer(read.buffer).laid.layout() {
+                return broken(name, format!("`{}` reads it in another layout", step.name));
+            }
+        }
+        for write in &step.writes {
+            if written[write.0].replace(wave).is_some() {
+                return broken(&program.buffer(*write).name, "it is written twice");
+            }
+            if let Place::Over(of) = program.buffer(*write).place {
+                if !step.reads.iter().any(|r| r.buffer == of) {
+                    return broken(
+                        &program.buffer(*write).name,
+                        "it replaces no operand of its step",
+                    );
+                }
+                gone[of.0] = true;
+            }
+        }
+    }
+    for output in &program.outputs {
+        if written[output.buffer.0].is_none() || gone[output.buffer.0] {
+            return broken(
+                &program.buffer(output.buffer).name,
+                "the caller gets it before it is there",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn caller(program: &Program) -> Result<()> {
+    for (read, output) in program.outputs.iter().zip(program.graph.outputs()) {
+        let name = &program.graph.get(*output).name;
+        let key = demanded(&program.graph, &program.options, *output)?;
+        let (base, _) = program.graph.base(*output);
+        let (tensor, _) = holds(program, read.buffer)?;
+        if tensor != base || read.laid.size() != program.graph.get(*output).size {
+            return broken(name, "the caller gets another tensor");
+        }
+        if *read.laid.layout() != key.layout {
+            return broken(name, "the caller gets it in another layout");
+        }
+    }
+    for buffer in &program.buffers {
+        let t = program.graph.get(buffer.tensor);
+        let own = buffer.name == t.name && !matches!(t.def, Def::View { .. });
+        if let (true, Some(pin)) = (own, &t.pin) {
+            let asked = crate::propagate::pinned(pin, &t.size, buffer.laid.layout())?;
+            if asked != *buffer.laid.layout() {
+                return broken(&buffer.name, "it does not lie as pinned");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn device(program: &Program, step: &Step) -> Result<()> {
+    let options = &program.options;
+    let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
+    let outs: Vec<Laid> = step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+    let full = match &step.action {
+        Action::Move { .. } => {
+            ins[0].moved_to(&outs[0])?.work(step.name.as_str(), Kind::Restickify, options.cores)
+        }
+        Action::Host(_, op) => op.round_trip(&ins, &outs)?,
+        Action::Op(_, op) => {
+            let (_, lay) = op.lay(&ins)?;
+            if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].fits(&ins[*k])) {
+                return broken(&step.name, format!("operand {k}: {}", lay.inputs[k].why(&ins[k])));
+            }
+            if !ins.is_empty() && lay.outputs.iter().zip(&outs).any(|(l, o)| l != o.layout()) {
+                return broken(&step.name, "a result lies otherwise than the kernel gives it");
+            }
+            if let Some(space) = &step.space {
+                Division::new(step.division.splits(), space, options.cores)?;
+            }
+            let division = step.space.is_some().then_some(&step.division);
+            op.work(&ins, &outs, division, options.cores)?.1
+        }
+    };
+    let same = full.kind == step.full.kind && full.cores == step.full.cores;
+    if !same {
+        return broken(&step.name, "its work is not what the device would do");
+    }
+    if step.work.cores.len() != full.cores.len() {
+        return broken(&step.name, "its work is on other cores");
+    }
+    for (core, (kept, all)) in step.work.cores.iter().zip(&full.cores).enumerate() {
+        if kept.reads.bytes() > all.reads.bytes() || kept.macs != all.macs || kept.sfu != all.sfu {
+            return broken(&step.name, format!("core {core} has more to do than the device says"));
+        }
+    }
+    // What is missing from the traffic is what the scratchpads keep, byte by byte.
+    let read: u64 = full
+        .cores
+        .iter()
+        .zip(&step.work.cores)
+        .map(|(a, k)| a.reads.bytes() - k.reads.bytes())
+        .sum();
+    let resident = |id: BufferId| matches!(program.buffer(id).place, Place::Lx(_));
+    let kept: u64 = step
+        .reads
+        .iter()
+        .filter(|r| resident(r.buffer))
+        .map(|r| r.laid.layout().bytes().map_or(0, i64::unsigned_abs))
+        .sum();
+    if read > kept {
+        return broken(&step.name, format!("{read} bytes are not read, and {kept} are resident"));
+    }
+    Ok(())
+}
+
+fn waves(program: &Program) -> Result<()> {
+    let hardware = &program.options.hardware;
+    let mut clocks = [Time::ZERO; 2];
+    let mut at = 0;
+    while at < program.steps.len() {
+        let members: Vec<&Step> =
+            program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
+        at += members.len();
+        let clock = &mut clocks[usize::from(members[0].load)];
+        let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
+        let mut cores: Vec<Range<usize>> = Vec::new();
+        let mut end = *clock;
+        for step in &members {
+            let mine = step.first_core..step.first_core + step.work.cores.len();
+            let overlap = cores.iter().any(|c| c.start < mine.end && mine.start < c.end);
+            if overlap || mine.end > hardware.cores() {
+                return broken(&step.name, "another step of its wave has its cores");
+            }
+            if step.start != *clock {
+                return broken(&step.name, "it does not start with its wave");
+            }
+            let latency = hardware.latency_beside(&step.work, all - step.work.cores.len());
+            if latency.time != step.duration {
+                return broken(&step.name, "its latency is not that of the hardware");
+            }
+            end = end.max(step.start + step.duration);
+            cores.push(mine);
+        }
+        *clock = end;
+    }
+    Ok(())
+}
+
+/// From the wave that writes a buffer to the last that reads it; the caller reads at the end.
+fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
+    let mut lives: Vec<Option<Range<usize>>> = vec![None; program.buffers.len()];
+    let mut use_at = |id: BufferId, wave: usize| {
+        let mut id = id;
+        loop {
+            let life = lives[id.0].get_or_insert(wave..wave + 1);
+            *life = life.start.min(wave)..life.end.max(wave + 1);
+            match program.buffer(id).place {
+                Place::Over(of) => id = of,
+                _ => break,
+            }
+        }
+    };
+    for step in program.steps.iter().filter(|s| !s.load) {
+        step.writes.iter().for_each(|w| use_at(*w, step.wave));
+        step.reads.iter().for_each(|r| use_at(r.buffer, step.wave));
+    }
+    let end = program.steps.iter().map(|s| s.wave + 1).max().unwrap_or(0);
+    program.outputs.iter().for_each(|o| use_at(o.buffer, end));
+    lives
+}
+
+fn scratchpads(program: &Program) -> Result<()> {
+    let lives = lives(program);
+    let limit = lx_limit(&program.options.hardware);
+    let mut used: Vec<(usize, Range<u64>, Range<usize>)> = Vec::new();
+    for (i, buffer) in program.buffers.iter().enumerate() {
+        let Place::Lx(address) = buffer.place else { continue };
+        if matches!(buffer.origin, Origin::Input(_)) {
+            return broken(&buffer.name, "an input is in memory");
+        }
+        if program.outputs.iter().any(|o| o.buffer.0 == i) {
+            return broken(&buffer.name, "an output is in memory");
+        }
+        let mut parts: Option<Vec<Vec<Range<usize>>>> = None;
+        for step in &program.steps {
+            let reads = step.reads.iter().enumerate().filter(|(_, r)| r.buffer.0 == i);
+            let writes = step.writes.iter().enumerate().filter(|(_, w)| w.0 == i);
+            let tensors: Vec<usize> =
+                reads.map(|(k, _)| k).chain(writes.map(|(k, _)| step.reads.len() + k)).collect();
+            if tensors.is_empty() {
+                continue;
+            }
+            let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
+            let outs: Vec<Laid> =
+                step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+            let loops = match &step.action {
+                Action::Op(_, op) => op.loops(&ins, &outs)?,
+                _ => None,
+            };
+            let Some(loops) = loops else {
+                return broken(
+                    &buffer.name,
+                    format!("`{}` does not say what its cores have", step.name),
+                );
+            };
+            if step.first_core != 0 {
+                return broken(&buffer.name, format!("`{}` does not begin at core 0", step.name));
+            }
+            for tensor in tensors {
+                let cores = 0..step.division.cores();
+                let mine: Vec<_> = cores.map(|c| loops.region(tensor, c, &step.division)).collect();
+                match &parts {
+                    Some(other) if *other != mine => {
+                        return broken(
+                            &buffer.name,
+                            format!("`{}` divides it otherwise", step.name),
+                        );
+                    }
+                    _ => parts = Some(mine),
+                }
+            }
+        }
+        let (parts, life) = match (parts, &lives[i]) {
+            (Some(parts), Some(life)) => (parts, life.clone()),
+            _ => return broken(&buffer.name, "nobody uses it"),
+        };
+        let form = buffer.laid.sticks()?;
+        let bytes = |region: &Vec<Range<usize>>| -> u64 {
+            let sticks = region.iter().enumerate().map(|(d, r)| {
+                if form.stick == Some(d) { r.len().div_ceil(form.eps) } else { r.len() }
+            });
+            sticks.product::<usize>() as u64 * 128
+        };
+        let size = parts.iter().map(bytes).max().unwrap_or(0);
+        used.push((i, address..address + size, life));
+    }
+    for (k, (i, bytes, life)) in used.iter().enumerate() {
+        if bytes.end > limit {
+            return broken(&program.buffers[*i].name, "it is past the end of the scratchpad");
+        }
+        let clash = used[..k].iter().find(|(_, b, l)| {
+            b.start < bytes.end && bytes.start < b.end && l.start < life.end && life.start < l.end
+        });
+        if let Some((j, ..)) = clash {
+            let other = &program.buffers[*j].name;
+            return broken(
+                &program.buffers[*i].name,
+                format!("`{other}` has its bytes of the scratchpad"),
+            );
+        }
+    }
+    for step in program.steps.iter().filter(|s| !s.load) {
+        let peak = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
+        let alive: u64 = used
+            .iter()
+            .filter(|(_, _, life)| life.contains(&step.wave))
+            .map(|(_, bytes, _)| bytes.end - bytes.start)
+            .sum();
+        if alive > 0 && step.first_core == 0 && alive + peak > limit {
+            return broken(
+                &step.name,
+                format!("{alive} resident and {peak} streamed bytes do not fit"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn pool(program: &Program) -> Result<()> {
+    let lives = lives(program);
+    let limit = program.options.hardware.count(Key::Segment);
+    let mut used: Vec<(usize, Range<u64>, &Range<usize>)> = Vec::new();
+    for (i, buffer) in program.buffers.iter().enumerate() {
+        let (Place::Pool(address), Some(life)) = (buffer.place, &lives[i]) else { continue };
+        let bytes = address..address + buffer.bytes();
+        if bytes.end > limit || address % 128 != 0 {
+            return broken(
+                &buffer.name,
+                "it is past the end of the pool, or begins inside a stick",
+            );
+        }
+        used.push((i, bytes, life));
+    }
+    used.sort_by_key(|(_, bytes, _)| bytes.start);
+    for (k, (i, bytes, life)) in used.iter().enumerate() {
+        let after = used[k + 1..].iter().take_while(|(_, b, _)| b.start < bytes.end);
+        for (j, _, l) in after {
+            if l.start < life.end && life.start < l.end {
+                let other = &program.buffers[*j].name;
+                return broken(
+                    &program.buffers[*i].name,
+                    format!("`{other}` has its bytes of the pool"),
+                );
+            }
+        }
+    }
+    Ok(())
+}
