@@ -5,6 +5,7 @@
 //! | [`decompose`](mod@decompose) | what composite operations are made of |
 //! | [`fold`](mod@fold) | what need not be computed, or only once |
 //! | [`choose`] | one alternative for every operation, at the least total cost |
+//! | [`pad`] | what lies in the padding, and what that costs |
 //! | [`divide`] | which part of an operation each core takes |
 //! | [`place`] | where buffers live in a scratchpad, or in device memory |
 //!
@@ -39,6 +40,7 @@ mod error;
 pub mod fold;
 mod lower;
 mod options;
+pub mod pad;
 pub mod place;
 mod program;
 pub mod propagate;
@@ -50,5 +52,5 @@ pub use compile::compile;
 pub use decompose::decompose;
 pub use error::{CompileError, Result, Witness};
 pub use fold::fold;
-pub use options::{Options, Weights};
+pub use options::{Options, Outputs, Weights};
 pub use program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};

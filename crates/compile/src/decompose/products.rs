@@ -10,9 +10,9 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
         "linear" => linear,
         "addmm" => |p, g| added(p, g, "mm"),
         "baddbmm" => |p, g| added(p, g, "bmm"),
-        "mv" | "dot" => |p, g| {
-            Ok(vec![p.last(0, "matmul", &[g.operand(0), g.operand(1)], Value::Null)?])
-        },
+        "mv" | "dot" => {
+            |p, g| Ok(vec![p.last(0, "matmul", &[g.operand(0), g.operand(1)], Value::Null)?])
+        }
         "vecdot" => vecdot,
         "outer" => |p, g| {
             let column = p.part("column", "unsqueeze", &[g.operand(0)], json!({"dim": 1}))?;

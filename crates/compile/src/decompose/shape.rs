@@ -22,19 +22,18 @@ fn stack(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     let dim = g.dim("dim", 0, g.result().len())?;
     let mut list = Vec::with_capacity(g.count());
     for k in 0..g.count() {
-        list.push(p.part(&format!("part{k}"), "unsqueeze", &[g.operand(k)], json!({"dim": dim}))?);
+        list.push(p.part(
+            &format!("part{k}"),
+            "unsqueeze",
+            &[g.operand(k)],
+            json!({"dim": dim}),
+        )?);
     }
     Ok(vec![p.last(0, "cat", &list, json!({"dim": dim}))?])
 }
 
 /// A view of the tensor with a repeated dimension before or behind each, copied and merged.
-fn merged(
-    p: &mut Parts<'_>,
-    g: &Given<'_>,
-    x: Operand,
-    ones: &[i64],
-    times: &[i64],
-) -> Made {
+fn merged(p: &mut Parts<'_>, g: &Given<'_>, x: Operand, ones: &[i64], times: &[i64]) -> Made {
     if times.len() > RANK {
         return Err(Stop::Whole("it would have too many dimensions on the way"));
     }

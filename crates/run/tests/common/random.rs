@@ -422,7 +422,8 @@ impl Gen {
     /// Indices are 0 to 3, so tables have 4 rows or more.
     fn indexed(&mut self) {
         let columns = self.rng.of(EXTENTS);
-        let table = self.fresh(&[4 + i64::try_from(self.rng.below(70)).unwrap(), columns], Dtype::Float16);
+        let length = 4 + i64::try_from(self.rng.below(70)).unwrap();
+        let table = self.fresh(&[length, columns], Dtype::Float16);
         let rows = self.rng.of(EXTENTS);
         match self.rng.below(4) {
             0 | 1 => {
