@@ -1,8 +1,10 @@
 //! The passes in the order they run.
 
 use crate::choose::{self, Assignment};
+use crate::decompose::decompose;
 use crate::divide::Policy;
 use crate::error::Result;
+use crate::fold::fold;
 use crate::lower::lower;
 use crate::options::Options;
 use crate::program::Program;
@@ -17,7 +19,8 @@ use zellige_graph::Graph;
 /// the card's memory; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
     options.checked()?;
-    let graph = graph.clone();
+    let graph = if options.decomposes() { decompose(graph)?.graph } else { graph.clone() };
+    let graph = fold(&graph)?;
     let candidates = propagate(&graph, options)?;
     let assignment: Assignment = match options.policy {
         Policy::Baseline => choose::beam(&graph, options, &candidates)?,

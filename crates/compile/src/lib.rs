@@ -2,7 +2,10 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`decompose`](mod@decompose) | what composite operations are made of |
+//! | [`fold`](mod@fold) | what need not be computed, or only once |
 //! | [`choose`] | one alternative for every operation, at the least total cost |
+//! | [`pad`] | what lies in the padding, and what that costs |
 //! | [`divide`] | which part of an operation each core takes |
 //! | [`place`] | where buffers live in a scratchpad, or in device memory |
 //!
@@ -32,18 +35,24 @@
 mod check;
 pub mod choose;
 mod compile;
+pub mod decompose;
 pub mod divide;
 mod error;
+pub mod fold;
 mod lower;
 mod options;
+pub mod pad;
 pub mod place;
 mod program;
 pub mod propagate;
+mod rebuild;
 mod schedule;
 mod scratchpad;
 
 pub use check::check;
 pub use compile::compile;
+pub use decompose::decompose;
 pub use error::{CompileError, Result, Witness};
-pub use options::{Options, Weights};
+pub use fold::fold;
+pub use options::{Options, Outputs, Weights};
 pub use program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};

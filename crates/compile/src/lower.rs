@@ -40,7 +40,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
     let mut outputs = Vec::new();
     for output in graph.outputs() {
         let key = demanded(&graph, options, *output)?;
-        outputs.push(pass.read(*output, Some(&key), None)?);
+        outputs.push(pass.read(*output, key.as_ref(), None)?);
     }
     let inputs = graph.inputs().iter().map(|t| pass.of[t]).collect();
     let mut states = Vec::new();

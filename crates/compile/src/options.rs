@@ -14,6 +14,15 @@ pub enum Weights {
     Free,
 }
 
+/// Whose layouts outputs have when a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// The default ones, or those that are pinned: the caller may read them without asking.
+    Default,
+    /// As they are computed, but for those that are pinned: the caller asks the program.
+    AsComputed,
+}
+
 /// Choices of a compilation.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -29,6 +38,8 @@ pub struct Options {
     pub storage: Storage,
     /// Layouts of weights.
     pub weights: Weights,
+    /// Layouts of outputs.
+    pub outputs: Outputs,
     /// Whether operations that are made of others upstream are taken apart; where nothing is said, in
     /// the coverage `card` alone.
     pub decompose: Option<bool>,
@@ -51,6 +62,7 @@ impl Default for Options {
             hardware,
             storage: Storage::default(),
             weights: Weights::Free,
+            outputs: Outputs::Default,
             decompose: None,
             strict: false,
             scratchpads: Some(place::Policy::Exact),

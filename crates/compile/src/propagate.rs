@@ -440,8 +440,10 @@ impl Probe<'_, '_> {
     fn strictly(&self, options: &[Vec<Tried>]) -> Result<()> {
         let firsts: Vec<Laid> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
+        let whole_only = matches!(self.node.op.name(), "layer_norm" | "rms_norm");
         for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
             let rule = match (t.sticks(), want) {
+                _ if whole_only && k == 0 && !t.is_base() => "views are not supported".into(),
                 _ if want.fits(t) => continue,
                 (Err(e), _) => {
                     format!("stick expression with an offset or over several dimensions: {e}")

@@ -49,6 +49,11 @@ impl Builder {
         self.by_name.get(name).copied()
     }
 
+    /// A tensor so far.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.0]
+    }
+
     /// A tensor from outside.
     pub fn input(
         &mut self,
@@ -66,16 +71,15 @@ impl Builder {
         Ok(id)
     }
 
-    /// A number as a tensor of one element; equal ones are one.
+    /// A number as a tensor of one element; equal ones are one. Its name is no name that a text can
+    /// give, so that it is never taken.
     pub fn constant(&mut self, value: f64, dtype: Dtype) -> Result<TensorId> {
+        let value = if value.is_nan() { f64::NAN } else { value };
         let key = (value.to_bits(), dtype);
         if let Some(id) = self.constants.get(&key) {
             return Ok(*id);
         }
-        let name = (0..)
-            .map(|k| format!("const{}", self.constants.len() + k))
-            .find(|n| !self.by_name.contains_key(n))
-            .expect("some name is free");
+        let name = format!("{dtype}({value})");
         let def = Def::constant(value);
         let id = self.push(Tensor { name, size: vec![], dtype, def, pin: None })?;
         self.constants.insert(key, id);

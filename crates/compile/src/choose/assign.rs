@@ -7,7 +7,7 @@
 use super::problem::{FORBIDDEN, Problem, plus};
 use super::solve;
 use crate::error::Result;
-use crate::options::{Options, Weights};
+use crate::options::{Options, Outputs, Weights};
 use crate::propagate::{Alternative, Candidates, Key, laid};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -138,8 +138,12 @@ struct Read<'a> {
     readers: Vec<Reader>,
 }
 
-/// What graph outputs must lie as: default layouts, or what is pinned.
-pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Result<Key> {
+/// What graph outputs must lie as: what is pinned, or default layouts; none where they may lie as they
+/// are computed.
+pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Result<Option<Key>> {
+    if options.outputs == Outputs::AsComputed && graph.get(output).pin.is_none() {
+        return Ok(None);
+    }
     let (_, view) = graph.base(output);
     let t = graph.get(output);
     let keep = options.storage.keep_fp32;
@@ -148,7 +152,7 @@ pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Re
         Some(pin) => crate::propagate::pinned(pin, &t.size, &default)?,
         None => default,
     };
-    Ok(Key { view: view.cloned(), layout })
+    Ok(Some(Key { view: view.cloned(), layout }))
 }
 
 /// The least total latency over all alternatives.
@@ -249,7 +253,9 @@ fn reads<'a>(
         }
     }
     for output in graph.outputs() {
-        add(graph.base(*output).0, Reader::Caller(demanded(graph, options, *output)?));
+        if let Some(key) = demanded(graph, options, *output)? {
+            add(graph.base(*output).0, Reader::Caller(key));
+        }
     }
     Ok(list.into_iter().flatten().collect())
 }

@@ -61,8 +61,9 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
     for partial in &mut kept {
         for output in graph.outputs() {
             let base = graph.base(*output).0;
-            let key = demanded(graph, options, *output)?;
-            if let Some(own) = lies(graph, candidates, &partial.values, base) {
+            if let Some(key) = demanded(graph, options, *output)?
+                && let Some(own) = lies(graph, candidates, &partial.values, base)
+            {
                 partial.cost = plus(partial.cost, price(graph, base, own, &key));
             }
         }

@@ -1,0 +1,170 @@
+//! Operations that the card has no instruction for, taken apart into those it has.
+//!
+//! What upstream makes of other operations ([`Layer::Decomposed`]) becomes native and custom ones here;
+//! the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place in
+//! the source.
+//!
+//! **Law**: the new graph computes the same function of finite numbers. Every part rounds its result to
+//! the stored format, where the whole operation rounds once, so that the two agree within a few roundings
+//! of the numbers on the way. What would lose more than that stays whole, with the reason.
+//!
+//! | file | takes apart |
+//! |---|---|
+//! | `products` | linear, addmm, baddbmm, mv, dot, vecdot, outer |
+//! | `attention` | scaled_dot_product_attention |
+//! | `rows` | softmax, log_softmax, max and min along a dimension |
+//! | `pointwise` | activations, rounding, tests, arithmetic |
+//! | `shape` | stack, repeat, repeat_interleave |
+
+mod attention;
+mod parts;
+mod pointwise;
+mod products;
+mod rows;
+mod shape;
+
+use crate::error::Result;
+use crate::rebuild::Rebuild;
+use parts::{Given, Parts, Recipe, Stop};
+use zellige_device::{Layer, host_format};
+use zellige_graph::{Builder, Def, Graph, Node, Operand};
+use zellige_layout::Dtype;
+
+/// A graph without composite operations, and what was done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decomposed {
+    /// The new graph.
+    pub graph: Graph,
+    /// What was taken apart.
+    pub taken: Vec<Taken>,
+    /// What was not.
+    pub whole: Vec<Whole>,
+}
+
+/// An operation that was taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its first result.
+    pub result: String,
+    /// Its name.
+    pub op: &'static str,
+    /// The operations and views that it became.
+    pub parts: Vec<&'static str>,
+}
+
+/// A composite operation that stays whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Its first result.
+    pub result: String,
+    /// Its name.
+    pub op: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Takes composite operations apart.
+///
+/// # Errors
+/// Names of parts that are taken.
+pub fn decompose(graph: &Graph) -> Result<Decomposed> {
+    let mut to = Rebuild::new(graph)?;
+    let (mut taken, mut whole) = (Vec::new(), Vec::new());
+    for (id, t) in graph.tensors() {
+        match &t.def {
+            Def::Result(node, 0) => {
+                let node = graph.node(*node);
+                let (result, op) = (t.name.clone(), node.op.name());
+                let reason = match attempt(graph, node) {
+                    None => None,
+                    Some(Ok(recipe)) => {
+                        let operands = to.operands(node)?;
+                        let given = Given::new(graph, node, operands);
+                        let mut parts = Parts::new(&mut to.builder, graph, node);
+                        let made = recipe(&mut parts, &given).map_err(Stop::into_error)?;
+                        let parts = parts.done();
+                        for (id, made) in node.outputs.iter().zip(made) {
+                            to.set(*id, made)?;
+                        }
+                        taken.push(Taken { result, op, parts });
+                        continue;
+                    }
+                    Some(Err(reason)) => Some(reason),
+                };
+                whole.extend(reason.map(|reason| Whole { result, op, reason }));
+                to.node(node)?;
+            }
+            Def::View { .. } => to.view(id, t)?,
+            _ => {}
+        }
+    }
+    Ok(Decomposed { graph: to.finish()?, taken, whole })
+}
+
+/// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
+/// that is not composite.
+fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
+    if node.op.layer() != Layer::Decomposed {
+        return None;
+    }
+    let Some(recipe) = recipe(node.op.name()) else {
+        return Some(Err(unlisted(node.op.name()).into()));
+    };
+    if !node.hint.is_empty() {
+        return Some(Err("its division is given, and its parts have other loops".into()));
+    }
+    if node.inputs.iter().any(|i| is_narrow(graph.get(*i).dtype)) {
+        return Some(Err("parts in 8 bits would lose digits".into()));
+    }
+    let mut scratch = Builder::new("scratch");
+    let operands = node.inputs.iter().enumerate().map(|(k, i)| {
+        let t = graph.get(*i);
+        let made = match t.def {
+            Def::Constant(bits) => scratch.constant(f64::from_bits(bits), t.dtype)?,
+            _ => scratch.input(&format!("operand.{k}"), &t.size, t.dtype, Default::default())?,
+        };
+        Ok(Operand::Tensor(made))
+    });
+    let tried = operands.collect::<zellige_graph::Result<Vec<Operand>>>().map_err(Stop::from);
+    let made = tried.and_then(|operands| {
+        let given = Given::new(graph, node, operands);
+        recipe(&mut Parts::new(&mut scratch, graph, node), &given)
+    });
+    let made = match made {
+        Ok(made) => made,
+        Err(stop) => return Some(Err(stop.to_string())),
+    };
+    let Ok(trial) = scratch.finish(&made) else { return Some(Err("it gives nothing".into())) };
+    let same = node.outputs.iter().zip(trial.outputs()).all(|(a, b)| {
+        let (a, b) = (graph.get(*a), trial.get(*b));
+        (&a.size, a.dtype) == (&b.size, b.dtype)
+    });
+    Some(if same { Ok(recipe) } else { Err("its parts would give another size or dtype".into()) })
+}
+
+fn is_narrow(dtype: Dtype) -> bool {
+    dtype.bits() == 8 && host_format(dtype).is_ok_and(|f| f.is_float())
+}
+
+fn recipe(op: &str) -> Option<Recipe> {
+    products::recipe(op)
+        .or_else(|| attention::recipe(op))
+        .or_else(|| rows::recipe(op))
+        .or_else(|| pointwise::recipe(op))
+        .or_else(|| shape::recipe(op))
+}
+
+/// Why an operation is in no list of this pass.
+fn unlisted(op: &str) -> &'static str {
+    match op {
+        "full" | "zeros" | "ones" => "it fills memory and has no parts",
+        "exp2" | "expm1" | "log1p" | "elu" | "selu" | "celu" => {
+            "rounded arguments or differences would lose digits"
+        }
+        "remainder" | "fmod" => "a rounded quotient would lose digits",
+        "copysign" => "comparisons do not see the sign of zero",
+        "diag" => "no view has its elements",
+        "conv1d" | "conv2d" => "it runs as a kernel over windows",
+        _ => "no parts are known",
+    }
+}

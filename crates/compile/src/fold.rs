@@ -1,0 +1,239 @@
+//! A smaller graph that computes the same.
+//!
+//! - What no output needs goes; inputs stay, as the caller gives them.
+//! - Equal operations on equal operands are one, and so are equal views. All operations give the same for
+//!   the same, random ones too: their seed is an attribute.
+//! - A copy, and a conversion to the dtype it has, is its operand; a view of everything is its base.
+//! - Arithmetic on numbers is a number where every format of the dtype holds it exactly.
+//!
+//! Outputs keep their names, and what is pinned or divided by the programmer stays as it is: a copy that
+//! is returned, that is seen through a returned view, or that has a pin is a copy still.
+//!
+//! **Laws**: the outputs have the same bits, and `fold(fold(g)) == fold(g)`.
+
+use crate::error::Result;
+use crate::rebuild::Rebuild;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use zellige_device::host_format;
+use zellige_graph::{Def, Graph, Node, TensorId};
+use zellige_layout::{Dtype, Strided};
+
+/// Folds a graph until nothing is left to fold.
+///
+/// # Errors
+/// None for a graph that exists; what its builder says otherwise.
+pub fn fold(graph: &Graph) -> Result<Graph> {
+    let mut graph = once(graph)?;
+    loop {
+        let next = once(&graph)?;
+        if next.tensors().count() == graph.tensors().count() {
+            return Ok(next);
+        }
+        graph = next;
+    }
+}
+
+/// Operations by name, attributes and operands, with their results.
+type Made = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
+
+/// What the programmer asked of an operation.
+type NodeFacts = (Vec<Option<zellige_graph::Pin>>, zellige_graph::Hint);
+
+/// One walk from the first tensor to the last.
+fn once(graph: &Graph) -> Result<Graph> {
+    let facts = Facts::of(graph);
+    let mut to = Rebuild::new(graph)?;
+    let mut made: Made = HashMap::new();
+    let mut seen: HashMap<(TensorId, Strided), TensorId> = HashMap::new();
+    for (id, t) in graph.tensors() {
+        if !facts.live[id.0] {
+            continue;
+        }
+        match &t.def {
+            Def::Input(_) | Def::Constant(_) => {}
+            Def::View { base, map, .. } => {
+                let whole = Strided::contiguous(&graph.get(*base).size).ok();
+                let base = to.get(*base)?;
+                let key = (base, map.clone());
+                let known = if whole.as_ref() == Some(map) { Some(&base) } else { seen.get(&key) };
+                match known.filter(|_| !facts.returned[id.0]) {
+                    Some(known) => to.alias(id, *known),
+                    None => {
+                        to.view(id, t)?;
+                        let made = to.get(id)?;
+                        seen.entry(key).or_insert(made);
+                    }
+                }
+            }
+            Def::Result(node, _) => {
+                let node = graph.node(*node);
+                let first = node.outputs.iter().find(|o| facts.live[o.0]);
+                if first != Some(&id) {
+                    continue;
+                }
+                if let Some(same) = facts.copied(graph, node) {
+                    let same = to.get(same)?;
+                    to.alias(node.outputs[0], same);
+                } else if let Some(value) = facts.number(graph, node) {
+                    let dtype = graph.get(node.outputs[0]).dtype;
+                    let constant = to.builder.constant(value, dtype)?;
+                    to.alias(node.outputs[0], constant);
+                } else {
+                    operation(graph, &facts, node, &mut to, &mut made)?;
+                }
+            }
+        }
+    }
+    to.finish()
+}
+
+/// An operation, or the equal one that is there already.
+fn operation(
+    graph: &Graph,
+    facts: &Facts,
+    node: &Node,
+    to: &mut Rebuild<'_>,
+    made: &mut Made,
+) -> Result<()> {
+    let operands: Vec<TensorId> = node.inputs.iter().map(|i| to.get(*i)).collect::<Result<_>>()?;
+    let sorted: BTreeMap<&String, &Value> = node.attributes.iter().collect();
+    let attributes = serde_json::to_string(&sorted).unwrap_or_default();
+    let key = (node.op.name(), attributes, operands);
+    let asked: NodeFacts =
+        (node.outputs.iter().map(|o| graph.get(*o).pin.clone()).collect(), node.hint.clone());
+    let free = asked.0.iter().all(Option::is_none) && asked.1.is_empty();
+    let returned = node.outputs.iter().any(|o| facts.returned[o.0]);
+    if let Some((theirs, results)) = made.get(&key)
+        && !returned
+        && (free || asked == *theirs)
+    {
+        for (id, known) in node.outputs.iter().zip(results) {
+            to.alias(*id, *known);
+        }
+        return Ok(());
+    }
+    to.node(node)?;
+    let results = node.outputs.iter().map(|o| to.get(*o)).collect::<Result<_>>()?;
+    made.entry(key).or_insert((asked, results));
+    Ok(())
+}
+
+/// What has to be known of tensors before the walk.
+struct Facts {
+    /// Whether some output needs it.
+    live: Vec<bool>,
+    /// Whether it is an output.
+    returned: Vec<bool>,
+    /// Whether it has views, and whether one of them is returned.
+    viewed: Vec<bool>,
+    returned_view: Vec<bool>,
+}
+
+impl Facts {
+    fn of(graph: &Graph) -> Facts {
+        let none = vec![false; graph.tensors().count()];
+        let mut facts = Facts {
+            live: none.clone(),
+            returned: none.clone(),
+            viewed: none.clone(),
+            returned_view: none,
+        };
+        for output in graph.outputs() {
+            facts.returned[output.0] = true;
+            facts.live[output.0] = true;
+        }
+        let tensors: Vec<_> = graph.tensors().collect();
+        for (id, t) in tensors.into_iter().rev() {
+            if !facts.live[id.0] {
+                continue;
+            }
+            match &t.def {
+                Def::Input(_) | Def::Constant(_) => {}
+                Def::View { base, made: (_, of, _), .. } => {
+                    facts.live[base.0] = true;
+                    facts.live[of.0] = true;
+                    facts.viewed[base.0] = true;
+                    facts.returned_view[base.0] |= facts.returned[id.0];
+                }
+                Def::Result(node, _) => {
+                    for input in &graph.node(*node).inputs {
+                        facts.live[input.0] = true;
+                    }
+                }
+            }
+        }
+        facts
+    }
+
+    /// Whether an operation with one result can go, as nobody asked for it by name, pin or division.
+    fn can_go(&self, graph: &Graph, node: &Node) -> Option<TensorId> {
+        let [id] = node.outputs[..] else { return None };
+        let kept = self.returned[id.0]
+            || self.returned_view[id.0]
+            || graph.get(id).pin.is_some()
+            || !node.hint.is_empty();
+        (!kept).then_some(id)
+    }
+
+    /// The tensor that an operation copies. Views of a copy are views of row-major elements, so that
+    /// such a copy of a view stays.
+    fn copied(&self, graph: &Graph, node: &Node) -> Option<TensorId> {
+        let id = self.can_go(graph, node)?;
+        let [x] = node.inputs[..] else { return None };
+        let copies = match node.op.name() {
+            "clone" | "identity" => true,
+            "cast" | "to" => {
+                let wide = node.attributes.get("wide").and_then(Value::as_bool) == Some(true);
+                !wide && graph.get(id).dtype == graph.get(x).dtype
+            }
+            _ => false,
+        };
+        let is_view = matches!(graph.get(x).def, Def::View { .. });
+        (copies && !(is_view && self.viewed[id.0])).then_some(x)
+    }
+
+    /// The number that an operation on numbers gives, where all of them are exact.
+    fn number(&self, graph: &Graph, node: &Node) -> Option<f64> {
+        let id = self.can_go(graph, node)?;
+        if self.viewed[id.0] || !graph.get(id).size.is_empty() {
+            return None;
+        }
+        let mut values = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            let t = graph.get(*input);
+            let Def::Constant(bits) = t.def else { return None };
+            values.push(Some(f64::from_bits(bits)).filter(|v| is_exact(*v, t.dtype))?);
+        }
+        let plain = node.attributes.is_empty();
+        let value = match (node.op.name(), &values[..]) {
+            ("add", [a, b]) if plain => a + b,
+            ("sub", [a, b]) if plain => a - b,
+            ("mul", [a, b]) if plain => a * b,
+            ("maximum", [a, b]) => a.max(*b),
+            ("minimum", [a, b]) => a.min(*b),
+            ("neg", [a]) => -a,
+            ("abs", [a]) => a.abs(),
+            ("square", [a]) => a * a,
+            ("cast" | "to", [a]) => *a,
+            _ => return None,
+        };
+        is_exact(value, graph.get(id).dtype).then_some(value)
+    }
+}
+
+/// Whether every format in which the device may store the dtype holds the number.
+fn is_exact(value: f64, dtype: Dtype) -> bool {
+    let bits: u32 = match dtype {
+        Dtype::Float16 | Dtype::Float32 => 10,
+        Dtype::Bfloat16 => 8,
+        Dtype::Int32 | Dtype::Int64 => {
+            return value.fract() == 0.0
+                && value.abs() < f64::from(i32::MAX)
+                && value.to_bits() != (-0.0f64).to_bits();
+        }
+        _ => return false,
+    };
+    let moderate = value == 0.0 || (6.2e-5..=65504.0).contains(&value.abs());
+    host_format(dtype).is_ok() && moderate && value.to_bits().trailing_zeros() >= 53 - bits
+}

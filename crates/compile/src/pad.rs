@@ -1,0 +1,156 @@
+//! Padding: what a program needs in it, and what moving it costs.
+//!
+//! A stick that its dimension does not fill has lanes without elements. What lies there matters to the
+//! hardware in two places, and nowhere else:
+//!
+//! - **Products.** A is read stick by stick along k, so that lanes past k meet rows of B past k: B is
+//!   padded along k to whole sticks, with zeros. A is not, and the loop still counts k itself.
+//! - **Reductions along the stick.** The last stick is masked with the number that changes nothing: 0 of
+//!   a sum, -inf of a maximum, +inf of a minimum.
+//!
+//! Lanes of everything else are computed and ignored. The simulated kernels end with the elements and
+//! never read a lane of padding; this pass says, as data, what a card has to be given, and how many of
+//! the bytes that a step moves are padding.
+
+use crate::program::{Program, Read, Step, StepId};
+use serde_json::Value;
+use zellige_device::Laid;
+
+/// The padding of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Padding {
+    /// The step.
+    pub step: StepId,
+    /// Dimensions whose extent does not fill sticks.
+    pub extents: Vec<Extent>,
+    /// Bytes that it moves from and to device memory and that hold no element.
+    pub bytes: u64,
+}
+
+/// Which tensor of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Operand by number.
+    Operand(usize),
+    /// Result by number.
+    Result(usize),
+}
+
+/// A padded dimension of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extent {
+    /// The tensor.
+    pub side: Side,
+    /// The dimension.
+    pub dim: usize,
+    /// Elements along it.
+    pub valid: i64,
+    /// Places along it.
+    pub padded: i64,
+    /// The number that has to be there; none where anything may be.
+    pub fill: Option<f64>,
+}
+
+/// The padding of every step that has some, in order.
+pub fn padding(program: &Program) -> Vec<Padding> {
+    let of = |(i, step): (usize, &Step)| {
+        let padding = Padding {
+            step: StepId(i),
+            extents: extents(program, step),
+            bytes: step.work.totals().padding_bytes,
+        };
+        (padding.bytes > 0 || !padding.extents.is_empty()).then_some(padding)
+    };
+    program.steps.iter().enumerate().filter_map(of).collect()
+}
+
+fn extents(program: &Program, step: &Step) -> Vec<Extent> {
+    let mut list = Vec::new();
+    let results = step.writes.iter().map(|b| &program.buffer(*b).laid);
+    let operands = step.reads.iter().map(|r| &r.laid).enumerate();
+    let sides = operands
+        .map(|(k, t)| (Side::Operand(k), t))
+        .chain(results.enumerate().map(|(k, t)| (Side::Result(k), t)));
+    for (side, laid) in sides {
+        let Ok(form) = laid.sticks() else { continue };
+        let Some(dim) = form.stick else { continue };
+        let fill = masked(program, step, side, dim);
+        list.extend(Extent::of(side, laid, dim, fill));
+    }
+    list.extend(rows_of_b(program, step));
+    list
+}
+
+impl Extent {
+    /// A dimension in sticks of the tensor's format; none where it fills them.
+    fn of(side: Side, laid: &Laid, dim: usize, fill: Option<f64>) -> Option<Extent> {
+        Extent::in_sticks(side, laid, dim, laid.layout().elems_per_stick(), fill)
+    }
+
+    fn in_sticks(
+        side: Side,
+        laid: &Laid,
+        dim: usize,
+        eps: i64,
+        fill: Option<f64>,
+    ) -> Option<Extent> {
+        let valid = laid.size()[dim];
+        let padded = valid + (eps - valid % eps) % eps;
+        (valid > 0 && padded != valid).then_some(Extent { side, dim, valid, padded, fill })
+    }
+}
+
+/// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
+fn rows_of_b(program: &Program, step: &Step) -> Option<Extent> {
+    let name = program.graph.node(step.node()?).op.name();
+    let (a, b) = match name {
+        "matmul" | "mm" | "bmm" | "mv" | "linear" | "scaled_mm" => (0, 1),
+        "addmm" | "baddbmm" => (1, 2),
+        _ => return None,
+    };
+    let (left, right): (&Read, &Read) = (step.reads.get(a)?, step.reads.get(b)?);
+    let rank = right.laid.size().len();
+    let k = if name == "linear" { rank - 1 } else { rank.checked_sub(2)? };
+    let eps = left.laid.layout().elems_per_stick();
+    Extent::in_sticks(Side::Operand(b), &right.laid, k, eps, Some(0.0))
+}
+
+/// What the lanes of an operand must hold for an operation that works along them; none where it does not.
+fn masked(program: &Program, step: &Step, side: Side, dim: usize) -> Option<f64> {
+    let node = program.graph.node(step.node()?);
+    let Side::Operand(operand) = side else { return None };
+    let rank = step.reads[operand].laid.size().len();
+    let neutral = match node.op.name() {
+        "sum" | "mean" | "nansum" | "nanmean" | "exx2" | "norm" | "var" | "std" | "var_mean"
+        | "count_nonzero" | "any" | "layer_norm" | "rms_norm" | "cumsum" => 0.0,
+        "prod" | "all" | "cumprod" => 1.0,
+        "amax" | "max" | "argmax" | "logsumexp" | "softmax" | "log_softmax" | "cummax" | "topk" => {
+            f64::NEG_INFINITY
+        }
+        "amin" | "min" | "argmin" | "cummin" => f64::INFINITY,
+        "dot" | "vecdot" => return Some(0.0),
+        // A vector on the right of a product lies along k, and is B.
+        "matmul" | "mv" if operand == 1 && rank == 1 => return Some(0.0),
+        _ => return None,
+    };
+    if operand != 0 {
+        return None;
+    }
+    let shape = node.attributes.get("normalized_shape").and_then(Value::as_array).map(Vec::len);
+    let along = match (shape, node.attributes.get("dim")) {
+        (Some(n), _) => dim + n >= rank,
+        (None, None | Some(Value::Null)) => {
+            !matches!(node.op.name(), "softmax" | "log_softmax" | "topk") || dim + 1 == rank
+        }
+        (None, Some(Value::Array(list))) => list.iter().any(|d| is(d, dim, rank)),
+        (None, Some(d)) => is(d, dim, rank),
+    };
+    along.then_some(neutral)
+}
+
+/// Whether a dimension as it is written is this one.
+fn is(written: &Value, dim: usize, rank: usize) -> bool {
+    let rank = i64::try_from(rank).unwrap_or(i64::MAX);
+    let front = written.as_i64().map(|d| if d < 0 { d + rank } else { d });
+    front.and_then(|d| usize::try_from(d).ok()) == Some(dim)
+}

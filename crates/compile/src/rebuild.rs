@@ -1,0 +1,96 @@
+//! A graph written anew, tensor by tensor: what passes that change graphs share.
+
+use crate::error::Result;
+use zellige_graph::{Builder, Def, Graph, Node, Operand, Tensor, TensorId};
+
+/// A graph and its successor so far.
+pub(crate) struct Rebuild<'g> {
+    graph: &'g Graph,
+    /// The successor.
+    pub(crate) builder: Builder,
+    map: Vec<Option<TensorId>>,
+}
+
+impl<'g> Rebuild<'g> {
+    /// The successor with the same name and inputs.
+    pub(crate) fn new(graph: &'g Graph) -> Result<Rebuild<'g>> {
+        let mut to = Rebuild {
+            graph,
+            builder: Builder::new(graph.name()),
+            map: vec![None; graph.tensors().count()],
+        };
+        for id in graph.inputs() {
+            let t = graph.get(*id);
+            let Def::Input(role) = t.def else { continue };
+            let made = to.builder.input(&t.name, &t.size, t.dtype, role)?;
+            to.set(*id, made)?;
+        }
+        Ok(to)
+    }
+
+    /// What a tensor is in the successor; constants come with their first reader.
+    pub(crate) fn get(&mut self, id: TensorId) -> Result<TensorId> {
+        if let Some(made) = self.map[id.0] {
+            return Ok(made);
+        }
+        let t = self.graph.get(id);
+        let Def::Constant(bits) = t.def else {
+            unreachable!("each tensor comes after what it depends on");
+        };
+        let made = self.builder.constant(f64::from_bits(bits), t.dtype)?;
+        self.map[id.0] = Some(made);
+        Ok(made)
+    }
+
+    /// The operands of an operation in the successor.
+    pub(crate) fn operands(&mut self, node: &Node) -> Result<Vec<Operand>> {
+        node.inputs.iter().map(|i| Ok(Operand::Tensor(self.get(*i)?))).collect()
+    }
+
+    /// Says what a tensor is in the successor, with the pin that it had.
+    pub(crate) fn set(&mut self, id: TensorId, made: TensorId) -> Result<()> {
+        if let Some(pin) = &self.graph.get(id).pin {
+            self.builder.pin(made, pin.clone())?;
+        }
+        self.map[id.0] = Some(made);
+        Ok(())
+    }
+
+    /// Says that a tensor is another one of the successor.
+    pub(crate) fn alias(&mut self, id: TensorId, made: TensorId) {
+        self.map[id.0] = Some(made);
+    }
+
+    /// The same operation on the successors of its operands.
+    pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
+        let operands = self.operands(node)?;
+        let names: Vec<&str> =
+            node.outputs.iter().map(|o| self.graph.get(*o).name.as_str()).collect();
+        let made = self.builder.op(node.op.name(), &operands, &node.attributes, &names)?;
+        for (id, made) in node.outputs.iter().zip(&made) {
+            self.set(*id, *made)?;
+        }
+        if !node.hint.is_empty() {
+            self.builder.hint(made[0], node.hint.clone())?;
+        }
+        if let Some(at) = &node.at {
+            self.builder.at(made[0], at.clone());
+        }
+        Ok(())
+    }
+
+    /// The same view of the successor of what it looks at.
+    pub(crate) fn view(&mut self, id: TensorId, t: &Tensor) -> Result<()> {
+        let Def::View { made: (op, of, attributes), .. } = &t.def else { return Ok(()) };
+        let of = self.get(*of)?;
+        let made = self.builder.op(op, &[Operand::Tensor(of)], attributes, &[&t.name])?;
+        self.set(id, made[0])
+    }
+
+    /// The successor with the successors of the outputs.
+    pub(crate) fn finish(mut self) -> Result<Graph> {
+        let outputs: Vec<TensorId> =
+            self.graph.outputs().iter().map(|o| self.get(*o)).collect::<Result<_>>()?;
+        Ok(self.builder.finish(&outputs)?)
+    }
+}
