@@ -128,8 +128,11 @@ struct Pass<'a> {
 struct Question {
     op: &'static str,
     attributes: String,
-    operands: Vec<(Vec<i64>, zellige_layout::Dtype, Option<Strided>, Vec<StickLayout>)>,
+    operands: Vec<Asked>,
 }
+
+/// An operand: size and dtype of its tensor, its view, and the layouts that the tensor may have.
+type Asked = (Vec<i64>, zellige_layout::Dtype, Option<Strided>, Vec<StickLayout>);
 
 impl Pass<'_> {
     /// The layout of a tensor from outside.

@@ -86,8 +86,16 @@ fn parts_compute_what_the_whole_does() {
             (sdpa, attention(None, 4), Value::Null),
             (sdpa, attention(None, 4), json!({"is_causal": true, "scale": 0.25})),
             (sdpa, attention(Some((vec![rows, b], mask)), 4), Value::Null),
-            (sdpa, attention(Some((vec![2, 1, rows, b], mask)), heads), json!({"enable_gqa": true})),
-            (sdpa, attention(Some((vec![2, 4, rows, b], mask)), heads), json!({"enable_gqa": true})),
+            (
+                sdpa,
+                attention(Some((vec![2, 1, rows, b], mask)), heads),
+                json!({"enable_gqa": true}),
+            ),
+            (
+                sdpa,
+                attention(Some((vec![2, 4, rows, b], mask)), heads),
+                json!({"enable_gqa": true}),
+            ),
             (sdpa, attention(None, heads), json!({"enable_gqa": true, "is_causal": true})),
             ("softmax", vec![(vec![a, 3, b], f)], json!({"dim": round % 3})),
             ("log_softmax", vec![(vec![a, b], f)], json!({"dim": -1})),

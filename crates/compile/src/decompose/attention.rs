@@ -75,7 +75,7 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     }
     let below = p.part("below", "sub", &[scores, most], Value::Null)?;
     let exp = p.part("exp", "exp", &[below], Value::Null)?;
-    let mut sum = p.part("sum", "sum", &[exp.clone()], last())?;
+    let mut sum = p.part("sum", "sum", std::slice::from_ref(&exp), last())?;
     if floor.is_some() {
         sum = p.part("least", "maximum", &[sum, Operand::Number(1.0)], Value::Null)?;
     }

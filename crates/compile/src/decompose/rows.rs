@@ -23,8 +23,8 @@ fn softmax(p: &mut Parts<'_>, g: &Given<'_>, log: bool) -> Made {
     let along = || json!({"dim": dim, "keepdim": true});
     let most = p.part("max", "amax", &[g.operand(0)], along())?;
     let below = p.part("below", "sub", &[g.operand(0), most], Value::Null)?;
-    let exp = p.part("exp", "exp", &[below.clone()], Value::Null)?;
-    let sum = p.part("sum", "sum", &[exp.clone()], along())?;
+    let exp = p.part("exp", "exp", std::slice::from_ref(&below), Value::Null)?;
+    let sum = p.part("sum", "sum", std::slice::from_ref(&exp), along())?;
     Ok(vec![if log {
         let log = p.part("log", "log", &[sum], Value::Null)?;
         p.last(0, "sub", &[below, log], Value::Null)?

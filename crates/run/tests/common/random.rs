@@ -81,19 +81,87 @@ pub(crate) fn graph(seed: u64, ops: usize) -> Graph {
 
 const EXTENTS: &[i64] = &[1, 1, 2, 3, 5, 7, 8, 13, 31, 61, 64, 65, 67, 97, 127, 128, 130, 192];
 const UNARY: &[&str] = &[
-    "abs", "neg", "square", "sign", "exp", "exp2", "expm1", "log1p", "reciprocal", "sin", "cos",
-    "tanh", "erf", "floor", "ceil", "round", "trunc", "frac", "sigmoid", "log_sigmoid", "relu", "gelu",
-    "silu", "softplus", "mish", "elu", "selu", "celu", "leaky_relu", "hardswish", "hardsigmoid",
-    "hardtanh", "clone", "identity", "isnan", "isfinite", "isinf", "logical_not", "log2", "sqrt",
-    "atan", "sinh",
+    "abs",
+    "neg",
+    "square",
+    "sign",
+    "exp",
+    "exp2",
+    "expm1",
+    "log1p",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "frac",
+    "sigmoid",
+    "log_sigmoid",
+    "relu",
+    "gelu",
+    "silu",
+    "softplus",
+    "mish",
+    "elu",
+    "selu",
+    "celu",
+    "leaky_relu",
+    "hardswish",
+    "hardsigmoid",
+    "hardtanh",
+    "clone",
+    "identity",
+    "isnan",
+    "isfinite",
+    "isinf",
+    "logical_not",
+    "log2",
+    "sqrt",
+    "atan",
+    "sinh",
 ];
 const BINARY: &[&str] = &[
-    "add", "sub", "mul", "div", "maximum", "minimum", "atan2", "hypot", "logaddexp", "copysign",
-    "eq", "ne", "lt", "le", "gt", "ge", "fmod", "remainder", "floor_divide", "pow",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "atan2",
+    "hypot",
+    "logaddexp",
+    "copysign",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "fmod",
+    "remainder",
+    "floor_divide",
+    "pow",
 ];
 const FOLDS: &[&str] = &[
-    "sum", "mean", "amax", "amin", "prod", "any", "all", "count_nonzero", "nansum", "nanmean", "var",
-    "std", "logsumexp", "norm", "exx2",
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "prod",
+    "any",
+    "all",
+    "count_nonzero",
+    "nansum",
+    "nanmean",
+    "var",
+    "std",
+    "logsumexp",
+    "norm",
+    "exx2",
 ];
 
 impl Gen {
@@ -217,9 +285,14 @@ impl Gen {
             }
             7 => self.choice(),
             8 => {
-                let list = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int64, Dtype::Bool];
+                let list =
+                    [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int64, Dtype::Bool];
                 let (x, to) = (self.rng.below(1000), self.rng.of(&list));
-                let x = if self.pool.is_empty() { self.float() } else { self.pool[x % self.pool.len()].clone() };
+                let x = if self.pool.is_empty() {
+                    self.float()
+                } else {
+                    self.pool[x % self.pool.len()].clone()
+                };
                 self.op("cast", &[x.id], json!({"dtype": to.to_string()}));
             }
             9 | 10 => self.fold(),
