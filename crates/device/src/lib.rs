@@ -49,6 +49,11 @@ pub mod timeline;
 mod transfer;
 mod units;
 
+/// Elementary functions in float32 over slices, with the same bits on every machine.
+pub mod elementary {
+    pub use crate::math::{Binary, Unary, map1, map2};
+}
+
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};
 pub use choice::LayoutChoice;

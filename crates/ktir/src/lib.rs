@@ -38,6 +38,7 @@
 //! | `build` | [`Builder`]: functions in code |
 //! | [`text`] | reading and writing |
 //! | [`verify()`] | the rules |
+//! | `run` | [`Run`]: kernels on simulated cores, what they cost |
 //!
 //! # What it may not do
 //! Know of graphs: a compiler that emits kernels comes later and uses the [`Builder`].
@@ -49,6 +50,7 @@ mod build;
 mod ir;
 mod number;
 mod op;
+mod run;
 pub mod text;
 mod types;
 mod verify;
@@ -58,5 +60,6 @@ pub use ir::{
     Alias, Attr, Block, DYNAMIC, Function, Literal, Module, Op, Place, Space, Value, ValueDef,
 };
 pub use op::Kind;
+pub use run::{Array, Fault, Outcome, Run, RunError, Scalar, Waits};
 pub use types::{Elem, Type};
 pub use verify::verify;
