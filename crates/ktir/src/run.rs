@@ -94,6 +94,7 @@ pub struct Run<'m> {
     hardware: Hardware,
     spare: usize,
     traced: usize,
+    limit: u64,
 }
 
 impl<'m> Run<'m> {
@@ -107,6 +108,7 @@ impl<'m> Run<'m> {
             hardware: Hardware::ktir(),
             spare: 0,
             traced: 0,
+            limit: u64::MAX,
         }
     }
 
@@ -131,6 +133,12 @@ impl<'m> Run<'m> {
     /// With the first so many bytes of memory usable, for kernels that know their addresses.
     pub fn memory(mut self, bytes: usize) -> Run<'m> {
         self.spare = bytes;
+        self
+    }
+
+    /// With at most so many operations on a core, those of loops counted each time.
+    pub fn limit(mut self, operations: u64) -> Run<'m> {
+        self.limit = operations;
         self
     }
 
@@ -159,6 +167,7 @@ impl<'m> Run<'m> {
         let mut cores: Vec<Core<'_>> = (0..count)
             .map(|id| Core::new(self.module, f, &drops, id, &args, capacity, self.traced > 0))
             .collect();
+        cores.iter_mut().for_each(|c| c.limit = self.limit);
         let mut exchange = Exchange::default();
         loop {
             let mut moved = false;
@@ -182,7 +191,10 @@ impl<'m> Run<'m> {
         let bad = |name: &str, reason: String| Fault::BadArgument { name: name.into(), reason };
         for given in self.arrays.keys().chain(self.scalars.keys()) {
             if !names.contains(&given.as_str()) {
-                return Err(bad(given, format!("`@{}` takes {}", f.name, names.join(", "))));
+                return Err(bad(
+                    given,
+                    format!("is none of `@{}`, which takes {}", f.name, names.join(", ")),
+                ));
             }
         }
         let mut memory = Memory::new(self.spare);

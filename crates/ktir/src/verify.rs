@@ -34,6 +34,9 @@ pub(crate) fn function(module: Option<&Module>, f: &Function) -> Result {
         let d = Diagnostic::syntax(f.span.0.clone(), message, "not a grid").id("Z204");
         return Err(d.help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
     }
+    for v in &f.values {
+        c.counted(v)?;
+    }
     c.block(&f.body, &mut defined, Kind::Return)
 }
 
@@ -90,6 +93,25 @@ impl<'m> Checker<'m> {
             defined[v.index()] = false;
         }
         Ok(())
+    }
+
+    /// Sizes are not negative, and their product fits in 64 bits.
+    fn counted(&self, v: &crate::ir::ValueDef) -> Result {
+        let product = |shape: &[i64]| {
+            let n = shape.iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
+            n.is_some() && shape.iter().all(|d| *d >= 0)
+        };
+        let ok = match &v.ty {
+            Type::Tensor(shape, _) | Type::AccessTile(shape) => product(shape),
+            Type::MemRef(shape, _) => product(&shape.iter().flatten().copied().collect::<Vec<_>>()),
+            _ => true,
+        };
+        if ok {
+            return Ok(());
+        }
+        let message = format!("`%{}` of `@{}` is {}", v.name, self.f.name, v.ty);
+        let d = Diagnostic::syntax(self.f.span.0.clone(), message, "not a shape").id("Z204");
+        Err(d.help("sizes are 0 or more, and their product fits in 64 bits"))
     }
 
     fn define(&self, v: Value, defined: &mut [bool]) -> Result {

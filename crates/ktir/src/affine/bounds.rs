@@ -90,7 +90,7 @@ impl Set {
                     let sides = [(*k, l.constant), (k.checked_neg()?, l.constant.checked_neg()?)];
                     for (k, c) in &sides[..if c.equal { 2 } else { 1 }] {
                         if *k > 0 {
-                            let bound = -c.div_euclid(*k);
+                            let bound = c.div_euclid(*k).checked_neg()?;
                             low[d] = low[d].max(bound);
                         } else {
                             let bound = c.div_euclid(k.checked_neg()?);

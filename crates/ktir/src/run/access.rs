@@ -8,7 +8,7 @@ use crate::types::Elem;
 use std::rc::Rc;
 
 /// Elements that one access may enumerate one by one.
-const POINTS: i64 = 1 << 26;
+const POINTS: i64 = 1 << 22;
 
 /// Which memory a byte is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +85,8 @@ impl View {
         for part in &self.parts {
             let Some((set, symbols, origin)) = &part.coordinates else { continue };
             if set.contains(at, symbols) {
-                let local: Vec<i64> = at.iter().zip(origin).map(|(i, o)| i - o).collect();
+                let local: Vec<i64> =
+                    at.iter().zip(origin).map(|(i, o)| i.wrapping_sub(*o)).collect();
                 return part.byte(&local, self.elem);
             }
         }

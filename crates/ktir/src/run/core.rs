@@ -82,6 +82,9 @@ pub(super) struct Core<'m> {
     pub(super) turns: HashMap<*const Op, u64>,
     /// Cores that it waits for.
     pub(super) waits: Vec<usize>,
+    /// Operations so far, and at most.
+    pub(super) steps: u64,
+    pub(super) limit: u64,
 }
 
 impl<'m> Core<'m> {
@@ -106,6 +109,8 @@ impl<'m> Core<'m> {
             ledger: Ledger::new(traced),
             turns: HashMap::new(),
             waits: Vec::new(),
+            steps: 0,
+            limit: u64::MAX,
         };
         core.enter(f, args.to_vec(), None);
         core
@@ -132,10 +137,15 @@ impl<'m> Core<'m> {
     ) -> Result<bool, RunError> {
         let mut moved = false;
         while let Some(call) = self.calls.last() {
+            self.steps += 1;
             let Some(frame) = call.frames.last() else { break };
             let op = &frame.block.ops[frame.pc];
             let id = self.id;
             let (name, span) = (op.kind.name(), op.span());
+            if self.steps > self.limit {
+                let fault = Fault::TooLong(self.limit);
+                return Err(RunError { fault, core: Some(id), op: Some(name), span });
+            }
             match self.step(op, memory, exchange) {
                 Ok(true) => moved = true,
                 Ok(false) => return Ok(moved),
@@ -198,16 +208,21 @@ impl<'m> Core<'m> {
 
     pub(super) fn tile_of(&mut self, ty: &Type, data: Rc<Data>) -> Result<Val, Fault> {
         let Type::Tensor(shape, _) = ty else { return Ok(data.first()) };
-        let bytes = bytes(ty).next_multiple_of(128);
-        let used = self.used.get();
+        let bytes = self.room(ty)?;
+        self.used.set(self.used.get() + bytes);
+        self.ledger.peak(self.used.get());
+        let _charge = Charge { bytes, used: self.used.clone() };
+        Ok(Val::Tile(Rc::new(Tile { shape: shape.clone(), data, _charge })))
+    }
+
+    /// What a tile takes; refused where the scratchpad does not have it.
+    pub(super) fn room(&self, ty: &Type) -> Result<u64, Fault> {
+        let (bytes, used) = (bytes(ty).div_ceil(128).saturating_mul(128), self.used.get());
         if used.saturating_add(bytes) > self.capacity {
             let (tile, capacity) = (ty.to_string(), self.capacity);
             return Err(Fault::LxOverflow { tile, bytes, used, capacity });
         }
-        self.used.set(used + bytes);
-        self.ledger.peak(self.used.get());
-        let _charge = Charge { bytes, used: self.used.clone() };
-        Ok(Val::Tile(Rc::new(Tile { shape: shape.clone(), data, _charge })))
+        Ok(bytes)
     }
 
     /// Coordinates in the grid.

@@ -120,6 +120,9 @@ pub enum Fault {
     /// Groups of cores that make no sense for the operation.
     #[error("{0}")]
     Groups(String),
+    /// More operations than were allowed.
+    #[error("more than {0} operations on one core")]
+    TooLong(u64),
     /// More work than is reasonable.
     #[error("{0}")]
     TooLarge(String),
@@ -164,6 +167,7 @@ impl Fault {
             Fault::Step(_) => "step",
             Fault::Overflow(_) => "overflow",
             Fault::Groups(_) => "groups",
+            Fault::TooLong(_) => "too_long",
             Fault::TooLarge(_) => "too_large",
         }
     }

@@ -42,6 +42,9 @@ impl<'m> Core<'m> {
 
     /// What an operation without blocks of its own to run gives.
     fn values(&mut self, op: &'m Op, memory: &mut Memory) -> Result<Vec<Val>, Fault> {
+        for v in &op.results {
+            self.room(self.ty(*v))?;
+        }
         let value = match op.kind.form() {
             Form::Constant => self.constant(op)?,
             Form::Structured(n) => self.structured(op, n)?,
@@ -73,15 +76,16 @@ impl<'m> Core<'m> {
                 Kind::MemRefLoad => {
                     let view = self.view(op.operands[0])?;
                     let byte = view.byte(&self.ints(&op.operands[1..])?)?;
+                    let value = memory.read(&[byte], 1, view.elem)?.first();
                     self.one_element(byte, view.elem, false);
-                    memory.read(&[byte], 1, view.elem)?.first()
+                    value
                 }
                 Kind::MemRefStore => {
                     let view = self.view(op.operands[1])?;
                     let byte = view.byte(&self.ints(&op.operands[2..])?)?;
-                    self.one_element(byte, view.elem, true);
                     let data = self.get(op.operands[0])?.data();
                     memory.write(&[byte], 1, view.elem, &data, self.id)?;
+                    self.one_element(byte, view.elem, true);
                     return Ok(vec![]);
                 }
                 Kind::Generic | Kind::Reduce | Kind::LinalgMap => return self.looped(op),

@@ -57,7 +57,7 @@ impl<'m> Checker<'m> {
                 let ok = ea == eb
                     && [b.len(), low.len(), high.len()] == [a.len(); 3]
                     && low.iter().chain(high).all(|n| (0..1 << 40).contains(n))
-                    && (0..a.len()).all(|i| a[i] + low[i] + high[i] == b[i]);
+                    && (0..a.len()).all(|i| a[i].checked_add(low[i] + high[i]) == Some(b[i]));
                 ensure(op, ok, || {
                     format!("{low:?} before and {high:?} after {} is not {result}", self.ty(o[0]))
                 })?;
@@ -70,14 +70,14 @@ impl<'m> Checker<'m> {
                 let Some(dim) = dim.filter(|d| *d < want.len()) else {
                     return broken(op, format!("no such dimension of {result}"));
                 };
-                let mut sum = 0;
+                let mut sum = 0_i64;
                 for v in o {
                     let (shape, e) = self.tensor(op, *v)?;
                     let fits = e == elem
                         && shape.len() == want.len()
                         && (0..want.len()).all(|i| i == dim || shape[i] == want[i]);
                     ensure(op, fits, || format!("{} is no part of {result}", self.ty(*v)))?;
-                    sum += shape[dim];
+                    sum = sum.saturating_add(shape[dim]);
                 }
                 ensure(op, sum == want[dim], || {
                     format!("the parts have {sum} of the {} along dimension {dim}", want[dim])
