@@ -12,6 +12,7 @@ mod device;
 mod dma;
 mod eager;
 mod interrupt;
+mod ktir;
 mod map;
 mod moves;
 mod ops;
@@ -40,6 +41,7 @@ Examples:
   zellige map two-warps 7,15                    one element to all its places
   zellige presets                               every layout with a name
   zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
+  zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
 
 A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
 Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written;
@@ -67,6 +69,8 @@ enum Command {
     Eager(eager::Args),
     /// List the operations of the card: operands, dtypes, and how upstream runs them
     Ops(ops::Args),
+    /// Check a module of tile kernels, or run one of its kernels on the simulated cores
+    Ktir(ktir::Args),
     /// Measure moves beside plain copies, and beside other libraries
     Bench(bench::Args),
     /// Answer JSON requests, one per line, from standard input
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
             eager::run(args)
         }
         Command::Ops(args) => ops::run(args),
+        Command::Ktir(args) => ktir::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Ask(args) => ask::run(args),
     };

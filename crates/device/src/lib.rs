@@ -53,6 +53,11 @@ mod transfer;
 mod units;
 mod want;
 
+/// Elementary functions in float32 over slices, with the same bits on every machine.
+pub mod elementary {
+    pub use crate::math::{Binary, Unary, map1, map2};
+}
+
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};
 pub use charges::{Charge, Charges, Partial};

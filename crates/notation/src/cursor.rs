@@ -15,23 +15,28 @@ pub struct Spanned<T> {
 }
 
 /// A place in a text. White space never matters; in a text with comments, neither does what follows
-/// `#` on a line.
+/// the mark that begins one (`#`, or one that is given) on a line.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    comments: bool,
+    comment: Option<&'static str>,
 }
 
 impl<'a> Cursor<'a> {
     /// The beginning of a text.
     pub fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0, comments: false }
+        Cursor { text, at: 0, comment: None }
     }
 
     /// The beginning of a text with comments.
     pub fn with_comments(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0, comments: true }
+        Cursor::with_comments_from(text, "#")
+    }
+
+    /// The beginning of a text whose comments begin with `mark`.
+    pub fn with_comments_from(text: &'a str, mark: &'static str) -> Cursor<'a> {
+        Cursor { text, at: 0, comment: Some(mark) }
     }
 
     /// Where the next token begins.
@@ -52,8 +57,11 @@ impl<'a> Cursor<'a> {
     fn skip_space(&mut self) {
         loop {
             let rest = self.rest();
+            if self.comment.is_some_and(|mark| rest.starts_with(mark)) {
+                self.at += rest.find('\n').unwrap_or(rest.len());
+                continue;
+            }
             match rest.bytes().next() {
-                Some(b'#') if self.comments => self.at += rest.find('\n').unwrap_or(rest.len()),
                 None => return,
                 Some(b) if b.is_ascii_graphic() => return,
                 Some(_) => {

@@ -52,7 +52,8 @@ pub(crate) use reduce::{
     sum_of_squares_about,
 };
 pub(crate) use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32};
-pub(crate) use slice::{Binary, Unary, map1, map2, update1, update2};
+pub use slice::{Binary, Unary, map1, map2};
+pub(crate) use slice::{update1, update2};
 
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]

@@ -14,7 +14,8 @@ macro_rules! unary {
     )*) => {
         /// A function of one number, with its parameters.
         #[derive(Debug, Clone, Copy, PartialEq)]
-        pub(crate) enum Unary { $($(#[$meta])* $name $({ $($field: f32),* })?,)* }
+        #[allow(missing_docs, reason = "each is named after its function")]
+        pub enum Unary { $($(#[$meta])* $name $({ $($field: f32),* })?,)* }
 
         impl Unary {
             /// Every function, with 1 for each parameter.
@@ -26,7 +27,7 @@ macro_rules! unary {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn map1(f: Unary, x: &[f32], out: &mut [f32]) {
+        pub fn map1(f: Unary, x: &[f32], out: &mut [f32]) {
             assert_eq!(x.len(), out.len(), "one result per element");
             match f {$(
                 Unary::$name $({ $($field),* })? => {
@@ -126,7 +127,8 @@ macro_rules! binary {
     )*) => {
         /// A function of two numbers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Binary { $($(#[$meta])* $name,)* }
+        #[allow(missing_docs, reason = "each is named after its function")]
+        pub enum Binary { $($(#[$meta])* $name,)* }
 
         impl Binary {
             /// Every function.
@@ -138,7 +140,7 @@ macro_rules! binary {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn map2(f: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
+        pub fn map2(f: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
             assert!(a.len() == out.len() && b.len() == out.len(), "one result per pair");
             match f {$(
                 Binary::$name => {

@@ -1,0 +1,217 @@
+//! `zellige ktir`
+
+use crate::common::{Color, print};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Subcommand;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use zellige_device::Hardware;
+use zellige_files::{Endian, Kind, NewTensor, Order, read_all, write_all, write_bytes};
+use zellige_ktir::{Array, Elem, Module, Outcome, Run, RunError, Scalar, text};
+use zellige_layout::Dtype;
+use zellige_notation::Diagnostic;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Read and verify a module; list its kernels, or print it in one form
+    Check(Check),
+    /// Run a kernel on the simulated cores
+    Run(RunArgs),
+}
+
+#[derive(clap::Args)]
+struct Check {
+    /// The module
+    file: PathBuf,
+    /// Print the module as it was understood
+    #[arg(long)]
+    print: bool,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Arrays are .npy files, or NAME of an .npz or .safetensors file: --input x=data.npz:x. Every array
+argument is written to the output folder as the kernel left it. Cycles are simulated: they follow from
+the kernel and the hardware preset.
+
+Examples:
+  zellige ktir check softmax.mlir
+  zellige ktir run add.mlir --kernel add --input x=a.npy --input y=b.npy --input z=c.npy --output out/
+  zellige ktir run norm.mlir --input x=x.npy --scalar eps=1e-5 --hardware card --trace norm.json")]
+struct RunArgs {
+    /// The module
+    file: PathBuf,
+    /// The kernel (default: the only one)
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// An array argument, NAME=FILE
+    #[arg(long, value_name = "NAME=FILE")]
+    input: Vec<String>,
+    /// A number argument, NAME=VALUE
+    #[arg(long, value_name = "NAME=VALUE")]
+    scalar: Vec<String>,
+    /// The folder for the arrays after the run, as NAME.npy
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// The hardware: ktir, card, or a preset of your own
+    #[arg(long, default_value = "ktir", value_name = "NAME|FILE.toml")]
+    hardware: String,
+    /// Bytes of memory that may be used from address 0, for kernels with addresses of their own
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    memory: usize,
+    /// Write the timeline for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Events of a trace at most.
+const EVENTS: usize = 1_000_000;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Check(args) => check(args),
+        Command::Run(args) => execute(args),
+    }
+}
+
+fn load(path: &Path) -> Result<(String, Module)> {
+    let source = std::fs::read_to_string(path)
+        .map_err(|e| anyhow!("cannot read {}: {e}", path.display()))?;
+    let module = text::parse(&source).map_err(|d| refused(path, &source, &d))?;
+    Ok((source, module))
+}
+
+/// The underlined place, with file, line and column.
+fn refused(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
+    let (line, column) = text::location(source, &d.span);
+    let color = Color::Auto.on(&std::io::stderr());
+    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), path.display())
+}
+
+fn check(args: &Check) -> Result<ExitCode> {
+    let (_, module) = load(&args.file)?;
+    if args.print {
+        print(&text::print(&module))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Vec::new();
+    let mut kernels = Vec::new();
+    for f in &module.functions {
+        let mut ops = 0_usize;
+        f.body().visit(&mut |_| ops += 1);
+        let arg = |v: &zellige_ktir::Value| (f.value(*v).name.clone(), f.ty(*v).to_string());
+        let args: Vec<(String, String)> = f.args().iter().map(arg).collect();
+        let shown: Vec<String> = args.iter().map(|(n, t)| format!("{n}: {t}")).collect();
+        let cores = if f.cores() == 1 { "1 core".into() } else { format!("{} cores", f.cores()) };
+        lines.push(format!("@{}({}): {cores}, {ops} operations", f.name(), shown.join(", ")));
+        let args: Vec<_> = args.iter().map(|(n, t)| json!({"name": n, "type": t})).collect();
+        kernels.push(json!({
+            "name": f.name(), "grid": f.grid(), "cores": f.cores(), "arguments": args, "operations": ops,
+        }));
+    }
+    let out = if args.json { json!({"kernels": kernels}).to_string() } else { lines.join("\n") };
+    print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn execute(args: &RunArgs) -> Result<ExitCode> {
+    let (source, module) = load(&args.file)?;
+    let kernel = match &args.kernel {
+        Some(name) => name.clone(),
+        None => match module.functions.as_slice() {
+            [only] => only.name().to_string(),
+            several => {
+                let names: Vec<&str> = several.iter().map(|f| f.name()).collect();
+                bail!("name the kernel with --kernel; there are {}", names.join(", "));
+            }
+        },
+    };
+    let hardware = Hardware::named(&args.hardware).context("--hardware")?;
+    let traced = if args.trace.is_some() { EVENTS } else { 0 };
+    let mut run = Run::new(&module, &kernel).hardware(hardware).memory(args.memory).trace(traced);
+    for pair in &args.input {
+        let (name, file) = named(pair, "--input", "x=data.npy")?;
+        run = run.array(name, array(file).with_context(|| format!("--input {name}"))?);
+    }
+    for pair in &args.scalar {
+        let (name, value) = named(pair, "--scalar", "n=4")?;
+        let scalar = match (value.parse::<i64>(), value.parse::<f64>()) {
+            (Ok(n), _) => Scalar::Int(n),
+            (_, Ok(x)) => Scalar::Float(x),
+            _ => bail!("--scalar {pair}: `{value}` is no number"),
+        };
+        run = run.scalar(name, scalar);
+    }
+    let outcome = run.execute().map_err(|e| stopped(&args.file, &source, &e))?;
+    if let Some(folder) = &args.output {
+        std::fs::create_dir_all(folder)?;
+        for (name, array) in &outcome.arrays {
+            let path = folder.join(format!("{name}.npy"));
+            let new = NewTensor::new(name.as_str(), dtype(array.elem)?, array.shape.clone());
+            write_all(&path, &[(new, &array.bytes)], Kind::Npy)?;
+        }
+    }
+    if let (Some(path), Some(timeline)) = (&args.trace, &outcome.timeline) {
+        write_bytes(path, timeline.to_chrome_trace().as_bytes())?;
+    }
+    print(&report(&outcome, args.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(outcome: &Outcome, json: bool) -> String {
+    if json { outcome.to_json().to_string() } else { outcome.to_string() }
+}
+
+/// An error of the run, at its place where it has one.
+fn stopped(path: &Path, source: &str, e: &RunError) -> anyhow::Error {
+    if e.op.is_some() { refused(path, source, &e.diagnostic()) } else { anyhow!("{e}") }
+}
+
+fn named<'a>(pair: &'a str, option: &str, example: &str) -> Result<(&'a str, &'a str)> {
+    pair.split_once('=').ok_or_else(|| anyhow!("{option} {pair}: write NAME=.., such as {example}"))
+}
+
+fn array(file: &str) -> Result<Array> {
+    let (path, name) = match file.rsplit_once(':') {
+        Some((path, name)) if !Path::new(file).exists() => (path, Some(name)),
+        _ => (file, None),
+    };
+    let (info, bytes) = read_all(path, name)?;
+    if info.order() != Order::RowMajor || info.endian() != Endian::Little {
+        bail!("the array is not row-major and little-endian; `zellige move` rewrites it");
+    }
+    let elem = Elem::ALL
+        .into_iter()
+        .find(|e| *e != Elem::Index && dtype(*e).is_ok_and(|d| d == info.dtype()))
+        .ok_or_else(|| anyhow!("KTIR has no elements of dtype {}", info.dtype()))?;
+    Ok(Array { elem, shape: info.shape().to_vec(), bytes })
+}
+
+fn dtype(elem: Elem) -> Result<Dtype> {
+    Ok(match elem {
+        Elem::F16 => Dtype::Float16,
+        Elem::F32 => Dtype::Float32,
+        Elem::BF16 => Dtype::Bfloat16,
+        Elem::F8E4M3 => Dtype::Float8E4m3fn,
+        Elem::F8E5M2 => Dtype::Float8E5m2,
+        Elem::I1 => Dtype::Bool,
+        Elem::I8 => Dtype::Int8,
+        Elem::I16 => Dtype::Int16,
+        Elem::I32 => Dtype::Int32,
+        Elem::I64 | Elem::Index => Dtype::Int64,
+        Elem::DF16 => bail!("files hold no {elem}"),
+    })
+}

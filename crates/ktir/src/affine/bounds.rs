@@ -1,0 +1,145 @@
+//! The smallest box that the conditions of one dimension each give, and the points of a set in it.
+
+use super::{Expr, Node, Set};
+
+/// A box around a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// The first coordinate of each dimension.
+    pub low: Vec<i64>,
+    /// How many coordinates each dimension has.
+    pub extents: Vec<i64>,
+    /// Whether the set is the whole box.
+    pub exact: bool,
+}
+
+impl Bounds {
+    /// How many points the box has; none where that does not fit in 64 bits.
+    pub fn points(&self) -> Option<i64> {
+        self.extents.iter().try_fold(1_i64, |n, e| n.checked_mul(*e))
+    }
+}
+
+/// Coefficients of the dimensions, and the rest.
+struct Linear {
+    coefficients: Vec<i64>,
+    constant: i64,
+}
+
+fn linear(e: &Expr, dims: usize, symbols: &[i64]) -> Option<Linear> {
+    let zero = || vec![0; dims];
+    match &e.0 {
+        Node::Const(c) => Some(Linear { coefficients: zero(), constant: *c }),
+        Node::Symbol(s) => Some(Linear { coefficients: zero(), constant: *symbols.get(*s)? }),
+        Node::Dim(d) => {
+            let mut coefficients = zero();
+            *coefficients.get_mut(*d)? = 1;
+            Some(Linear { coefficients, constant: 0 })
+        }
+        Node::Add(a, b) => {
+            let (mut a, b) = (linear(a, dims, symbols)?, linear(b, dims, symbols)?);
+            for (x, y) in a.coefficients.iter_mut().zip(&b.coefficients) {
+                *x = x.checked_add(*y)?;
+            }
+            a.constant = a.constant.checked_add(b.constant)?;
+            Some(a)
+        }
+        Node::Mul(a, k) => {
+            let mut a = linear(a, dims, symbols)?;
+            for x in &mut a.coefficients {
+                *x = x.checked_mul(*k)?;
+            }
+            a.constant = a.constant.checked_mul(*k)?;
+            Some(a)
+        }
+        // A quotient of symbols alone is a number.
+        Node::FloorDiv(a, _) | Node::CeilDiv(a, _) | Node::Mod(a, _) => {
+            let inner = linear(a, dims, symbols)?;
+            if inner.coefficients.iter().any(|c| *c != 0) {
+                return None;
+            }
+            Some(Linear { coefficients: zero(), constant: e.eval(&zero(), symbols)? })
+        }
+    }
+}
+
+impl Set {
+    /// A box around the set for given symbols; none where a dimension has no bound of its own.
+    ///
+    /// Law: every point of the set is in the box, and where `exact`, every point of the box is in
+    /// the set.
+    pub fn bounds(&self, symbols: &[i64]) -> Option<Bounds> {
+        if symbols.len() < self.symbols {
+            return None;
+        }
+        let mut low = vec![i64::MIN; self.dims];
+        let mut high = vec![i64::MAX; self.dims];
+        let (mut exact, mut empty) = (true, false);
+        for c in &self.constraints {
+            let Some(l) = linear(&c.expr, self.dims, symbols) else {
+                exact = false;
+                continue;
+            };
+            let mut used = l.coefficients.iter().enumerate().filter(|(_, k)| **k != 0);
+            match (used.next(), used.next()) {
+                (None, _) => {
+                    empty |= if c.equal { l.constant != 0 } else { l.constant < 0 };
+                }
+                (Some((d, k)), None) => {
+                    // k d + c >= 0, and for an equality also -k d - c >= 0.
+                    let sides = [(*k, l.constant), (k.checked_neg()?, l.constant.checked_neg()?)];
+                    for (k, c) in &sides[..if c.equal { 2 } else { 1 }] {
+                        if *k > 0 {
+                            let bound = c.div_euclid(*k).checked_neg()?;
+                            low[d] = low[d].max(bound);
+                        } else {
+                            let bound = c.div_euclid(k.checked_neg()?);
+                            high[d] = high[d].min(bound);
+                        }
+                    }
+                }
+                (Some(_), Some(_)) => exact = false,
+            }
+        }
+        if empty {
+            let extents = vec![0; self.dims];
+            return Some(Bounds { low: vec![0; self.dims], extents, exact: true });
+        }
+        let mut extents = Vec::with_capacity(self.dims);
+        for (l, h) in low.iter().zip(&high) {
+            if *l == i64::MIN || *h == i64::MAX {
+                return None;
+            }
+            extents.push(h.checked_sub(*l)?.checked_add(1)?.max(0));
+        }
+        Some(Bounds { low, extents, exact })
+    }
+
+    /// The points of the set in lexicographic order, up to `limit` points of the box around it.
+    pub fn points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
+        let bounds = self.bounds(symbols)?;
+        let count = bounds.points().filter(|n| *n <= limit)?;
+        let mut points = Vec::new();
+        if count == 0 {
+            return Some(points);
+        }
+        let mut at = bounds.low.clone();
+        loop {
+            if bounds.exact || self.contains(&at, symbols) {
+                points.push(at.clone());
+            }
+            let mut d = self.dims;
+            loop {
+                if d == 0 {
+                    return Some(points);
+                }
+                d -= 1;
+                at[d] += 1;
+                if at[d] < bounds.low[d] + bounds.extents[d] {
+                    break;
+                }
+                at[d] = bounds.low[d];
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Writing affine things, so that reading gives the same tree.
+
+use super::{Expr, Map, Node, Set};
+use std::fmt::{self, Display, Write};
+
+/// How dimensions and symbols are written.
+pub trait Names {
+    /// Dimension `i`.
+    fn dim(&self, i: usize) -> String;
+    /// Symbol `i`.
+    fn symbol(&self, i: usize) -> String;
+}
+
+struct Numbered;
+
+impl Names for Numbered {
+    fn dim(&self, i: usize) -> String {
+        format!("d{i}")
+    }
+    fn symbol(&self, i: usize) -> String {
+        format!("s{i}")
+    }
+}
+
+/// An expression with names of one's own.
+pub(crate) fn show_with(e: &Expr, names: &dyn Names) -> String {
+    let mut out = String::new();
+    write_sum(&mut out, e, names);
+    out
+}
+
+/// A sum: what needs no parentheses where a whole expression stands.
+fn write_sum(out: &mut String, e: &Expr, names: &dyn Names) {
+    let Node::Add(a, b) = &e.0 else { return write_term(out, e, names) };
+    write_sum(out, a, names);
+    match &b.0 {
+        Node::Const(c) if *c < 0 && *c > i64::MIN => {
+            let _ = write!(out, " - {}", -c);
+        }
+        Node::Mul(b, -1) => {
+            out.push_str(" - ");
+            write_term(out, b, names);
+        }
+        _ => {
+            out.push_str(" + ");
+            write_term(out, b, names);
+        }
+    }
+}
+
+/// A product or quotient; anything looser in parentheses.
+fn write_term(out: &mut String, e: &Expr, names: &dyn Names) {
+    let (a, op, k) = match &e.0 {
+        Node::Mul(a, -1) => {
+            out.push('-');
+            return write_primary(out, a, names);
+        }
+        Node::Mul(a, k) => (a, "*", k),
+        Node::FloorDiv(a, k) => (a, "floordiv", k),
+        Node::CeilDiv(a, k) => (a, "ceildiv", k),
+        Node::Mod(a, k) => (a, "mod", k),
+        _ => return write_primary(out, e, names),
+    };
+    write_term(out, a, names);
+    let _ = write!(out, " {op} {k}");
+}
+
+fn write_primary(out: &mut String, e: &Expr, names: &dyn Names) {
+    match &e.0 {
+        Node::Const(c) => {
+            let _ = write!(out, "{c}");
+        }
+        Node::Dim(d) => out.push_str(&names.dim(*d)),
+        Node::Symbol(s) => out.push_str(&names.symbol(*s)),
+        _ => {
+            out.push('(');
+            write_sum(out, e, names);
+            out.push(')');
+        }
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show_with(self, &Numbered))
+    }
+}
+
+fn head(dims: usize, symbols: usize) -> String {
+    let list = |n: usize, c: char| (0..n).map(|i| format!("{c}{i}")).collect::<Vec<_>>().join(", ");
+    let mut out = format!("({})", list(dims, 'd'));
+    if symbols > 0 {
+        let _ = write!(out, "[{}]", list(symbols, 's'));
+    }
+    out
+}
+
+impl Display for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let results: Vec<String> = self.results.iter().map(ToString::to_string).collect();
+        let head = head(self.dims, self.symbols);
+        write!(f, "affine_map<{head} -> ({})>", results.join(", "))
+    }
+}
+
+impl Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let constraints: Vec<String> = self
+            .constraints
+            .iter()
+            .map(|c| format!("{} {} 0", c.expr, if c.equal { "==" } else { ">=" }))
+            .collect();
+        let head = head(self.dims, self.symbols);
+        write!(f, "affine_set<{head} : ({})>", constraints.join(", "))
+    }
+}

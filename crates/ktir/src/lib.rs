@@ -1,0 +1,65 @@
+//! KTIR: the tile IR that the device runs.
+//!
+//! A [`Module`] holds functions; a function is a kernel that every core of its grid runs whole. It
+//! describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores tell
+//! each other partial results. The text is MLIR's:
+//!
+//! ```
+//! let text = "module {
+//!   func.func @double(%x: index) attributes {grid = [2]} {
+//!     %pid = ktdp.get_compute_tile_id : index
+//!     %c0 = arith.constant 0 : index
+//!     %view = ktdp.construct_memory_view %x, sizes: [2, 64], strides: [64, 1] {
+//!       coordinate_set = affine_set<(i, j) : (i >= 0, i <= 1, j >= 0, j <= 63)>,
+//!       memory_space = #ktdp.memory_space<global>
+//!     } : memref<2x64xf16>
+//!     %tile = ktdp.construct_access_tile %view[%pid, %c0] {
+//!       access_tile_set = affine_set<(i, j) : (i == 0, j >= 0, j <= 63)>
+//!     } : memref<2x64xf16> -> !ktdp.access_tile<1x64xindex>
+//!     %a = ktdp.load %tile : !ktdp.access_tile<1x64xindex> -> tensor<1x64xf16>
+//!     %b = arith.addf %a, %a : tensor<1x64xf16>
+//!     ktdp.store %b, %tile : tensor<1x64xf16>, !ktdp.access_tile<1x64xindex>
+//!     return
+//!   }
+//! }";
+//! let module = zellige_ktir::text::parse(text)?;
+//! let kernel = module.function("double").unwrap();
+//! assert_eq!((kernel.cores(), kernel.body().ops.len()), (2, 8));
+//! assert_eq!(zellige_ktir::text::parse(&zellige_ktir::text::print(&module))?, module);
+//! let error = zellige_ktir::text::parse(&text.replace("addf", "adf")).unwrap_err();
+//! assert_eq!(error.help.as_deref(), Some("did you mean `arith.addf`?"));
+//! # Ok::<(), zellige_notation::Diagnostic>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`affine`] | expressions, maps, sets |
+//! | `ir`, `op`, `types` | modules, functions, operations, types; the table of operations |
+//! | `build` | [`Builder`]: functions in code |
+//! | [`text`] | reading and writing |
+//! | [`verify()`] | the rules |
+//! | `run` | [`Run`]: kernels on simulated cores, what they cost |
+//!
+//! # What it may not do
+//! Know of graphs: a compiler that emits kernels comes later and uses the [`Builder`].
+
+#![forbid(unsafe_code)]
+
+pub mod affine;
+mod build;
+mod ir;
+mod number;
+mod op;
+mod run;
+pub mod text;
+mod types;
+mod verify;
+
+pub use build::{Builder, Subscript};
+pub use ir::{
+    Alias, Attr, Block, DYNAMIC, Function, Literal, Module, Op, Place, Space, Value, ValueDef,
+};
+pub use op::Kind;
+pub use run::{Array, Fault, Outcome, Run, RunError, Scalar, Waits};
+pub use types::{Elem, Type};
+pub use verify::verify;

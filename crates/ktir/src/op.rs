@@ -1,0 +1,276 @@
+//! The table of operations: names, how they are written, what they cost.
+
+/// How an operation is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `%a : T`, or more operands of one type: `%a, %b : T`.
+    Same(usize),
+    /// `PREDICATE, %a, %b : T`
+    Compare,
+    /// `%c, %a, %b : T` or `%c, %a, %b : C, T`
+    Select,
+    /// `%a : T to U`
+    Cast,
+    /// `VALUE : T`
+    Constant,
+    /// `ins(..) outs(..) -> T`, with so many inputs
+    Structured(usize),
+    /// `%a, %b : T, U`, and nothing after
+    Yield,
+    /// A form of its own.
+    Own,
+}
+
+/// What one element of the result costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing: names and moves that no unit does.
+    Free,
+    /// A float operation.
+    Float,
+    /// An integer operation; one on scalars is settled by the compiler and free.
+    Int,
+    /// exp, log and the like.
+    Transcendental,
+    /// Charged where it is done.
+    Own,
+}
+
+macro_rules! ops {
+    ($($kind:ident $name:literal $form:expr, $class:ident;)*) => {
+        /// An operation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Kind { $(#[doc = concat!("`", $name, "`")] $kind,)* }
+
+        impl Kind {
+            /// Every operation.
+            pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
+
+            /// Its name with its dialect.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+
+            pub(crate) fn form(self) -> Form {
+                match self { $(Kind::$kind => $form,)* }
+            }
+
+            pub(crate) fn class(self) -> Class {
+                match self { $(Kind::$kind => Class::$class,)* }
+            }
+        }
+    };
+}
+
+use Form::{Cast, Compare, Constant, Own, Same, Select, Structured, Yield};
+
+ops! {
+    ArithConstant "arith.constant" Constant, Free;
+    AddF "arith.addf" Same(2), Float;
+    SubF "arith.subf" Same(2), Float;
+    MulF "arith.mulf" Same(2), Float;
+    DivF "arith.divf" Same(2), Float;
+    RemF "arith.remf" Same(2), Float;
+    NegF "arith.negf" Same(1), Float;
+    MaximumF "arith.maximumf" Same(2), Float;
+    MinimumF "arith.minimumf" Same(2), Float;
+    MaxNumF "arith.maxnumf" Same(2), Float;
+    MinNumF "arith.minnumf" Same(2), Float;
+    CmpF "arith.cmpf" Compare, Float;
+    AddI "arith.addi" Same(2), Int;
+    SubI "arith.subi" Same(2), Int;
+    MulI "arith.muli" Same(2), Int;
+    DivSI "arith.divsi" Same(2), Int;
+    DivUI "arith.divui" Same(2), Int;
+    CeilDivSI "arith.ceildivsi" Same(2), Int;
+    CeilDivUI "arith.ceildivui" Same(2), Int;
+    FloorDivSI "arith.floordivsi" Same(2), Int;
+    RemSI "arith.remsi" Same(2), Int;
+    RemUI "arith.remui" Same(2), Int;
+    AndI "arith.andi" Same(2), Int;
+    OrI "arith.ori" Same(2), Int;
+    XOrI "arith.xori" Same(2), Int;
+    ShLI "arith.shli" Same(2), Int;
+    ShRSI "arith.shrsi" Same(2), Int;
+    ShRUI "arith.shrui" Same(2), Int;
+    MaxSI "arith.maxsi" Same(2), Int;
+    MinSI "arith.minsi" Same(2), Int;
+    MaxUI "arith.maxui" Same(2), Int;
+    MinUI "arith.minui" Same(2), Int;
+    CmpI "arith.cmpi" Compare, Int;
+    ArithSelect "arith.select" Select, Int;
+    ExtF "arith.extf" Cast, Float;
+    TruncF "arith.truncf" Cast, Float;
+    SIToFP "arith.sitofp" Cast, Int;
+    UIToFP "arith.uitofp" Cast, Int;
+    FPToSI "arith.fptosi" Cast, Float;
+    FPToUI "arith.fptoui" Cast, Float;
+    IndexCast "arith.index_cast" Cast, Int;
+    IndexCastUI "arith.index_castui" Cast, Int;
+    ExtSI "arith.extsi" Cast, Int;
+    ExtUI "arith.extui" Cast, Int;
+    TruncI "arith.trunci" Cast, Int;
+    Bitcast "arith.bitcast" Cast, Free;
+
+    Exp "math.exp" Same(1), Transcendental;
+    Exp2 "math.exp2" Same(1), Transcendental;
+    ExpM1 "math.expm1" Same(1), Transcendental;
+    Log "math.log" Same(1), Transcendental;
+    Log2 "math.log2" Same(1), Transcendental;
+    Log10 "math.log10" Same(1), Transcendental;
+    Log1P "math.log1p" Same(1), Transcendental;
+    Sqrt "math.sqrt" Same(1), Transcendental;
+    RSqrt "math.rsqrt" Same(1), Transcendental;
+    Tanh "math.tanh" Same(1), Transcendental;
+    Erf "math.erf" Same(1), Transcendental;
+    Sin "math.sin" Same(1), Transcendental;
+    Cos "math.cos" Same(1), Transcendental;
+    PowF "math.powf" Same(2), Transcendental;
+    Fma "math.fma" Same(3), Float;
+    AbsF "math.absf" Same(1), Float;
+    AbsI "math.absi" Same(1), Int;
+    Ceil "math.ceil" Same(1), Float;
+    Floor "math.floor" Same(1), Float;
+
+    SpyreExp "spyreop.exp" Same(1), Transcendental;
+    SpyreGelu "spyreop.gelu" Same(1), Transcendental;
+    SpyreSigmoid "spyreop.sigmoid" Same(1), Transcendental;
+    SpyreSilu "spyreop.silu" Same(1), Transcendental;
+    SpyreSqrt "spyreop.sqrt" Same(1), Transcendental;
+    SpyreReciprocal "spyreop.reciprocal" Same(1), Float;
+    SpyreRealDiv "spyreop.realdiv" Same(2), Float;
+
+    LinalgAdd "linalg.add" Structured(2), Float;
+    LinalgSub "linalg.sub" Structured(2), Float;
+    LinalgMul "linalg.mul" Structured(2), Float;
+    LinalgDiv "linalg.div" Structured(2), Float;
+    LinalgMax "linalg.max" Structured(2), Float;
+    LinalgMin "linalg.min" Structured(2), Float;
+    LinalgExp "linalg.exp" Structured(1), Transcendental;
+    LinalgLog "linalg.log" Structured(1), Transcendental;
+    LinalgSqrt "linalg.sqrt" Structured(1), Transcendental;
+    LinalgTanh "linalg.tanh" Structured(1), Transcendental;
+    LinalgAbs "linalg.abs" Structured(1), Float;
+    LinalgNegF "linalg.negf" Structured(1), Float;
+    Matmul "linalg.matmul" Structured(2), Own;
+    MatmulTransposeB "linalg.matmul_transpose_b" Structured(2), Own;
+    BatchMatmul "linalg.batch_matmul" Structured(2), Own;
+    Matvec "linalg.matvec" Structured(2), Own;
+    Fill "linalg.fill" Structured(1), Free;
+    Generic "linalg.generic" Own, Own;
+    Reduce "linalg.reduce" Own, Own;
+    Broadcast "linalg.broadcast" Own, Free;
+    Transpose "linalg.transpose" Own, Free;
+    LinalgMap "linalg.map" Own, Own;
+    LinalgIndex "linalg.index" Own, Free;
+    LinalgYield "linalg.yield" Yield, Free;
+
+    TensorEmpty "tensor.empty" Own, Free;
+    Splat "tensor.splat" Own, Free;
+    Extract "tensor.extract" Own, Free;
+    ExtractSlice "tensor.extract_slice" Own, Free;
+    InsertSlice "tensor.insert_slice" Own, Free;
+    ExpandShape "tensor.expand_shape" Own, Free;
+    CollapseShape "tensor.collapse_shape" Own, Free;
+    Reshape "tensor.reshape" Own, Free;
+    FromElements "tensor.from_elements" Own, Free;
+    Generate "tensor.generate" Own, Free;
+    Pad "tensor.pad" Own, Free;
+    Concat "tensor.concat" Own, Free;
+    TensorCast "tensor.cast" Cast, Free;
+    TensorDim "tensor.dim" Own, Free;
+    TensorYield "tensor.yield" Yield, Free;
+
+    For "scf.for" Own, Free;
+    If "scf.if" Own, Free;
+    While "scf.while" Own, Free;
+    Condition "scf.condition" Own, Free;
+    Parallel "scf.parallel" Own, Free;
+    ScfYield "scf.yield" Yield, Free;
+
+    AffineApply "affine.apply" Own, Free;
+    Call "func.call" Own, Free;
+    Return "return" Yield, Free;
+
+    MemRefLoad "memref.load" Own, Own;
+    MemRefStore "memref.store" Own, Own;
+    MemRefDim "memref.dim" Own, Free;
+
+    TileId "ktdp.get_compute_tile_id" Own, Free;
+    MemoryView "ktdp.construct_memory_view" Own, Free;
+    DistributedView "ktdp.construct_distributed_memory_view" Own, Free;
+    AccessTile "ktdp.construct_access_tile" Own, Free;
+    IndirectTile "ktdp.construct_indirect_access_tile" Own, Free;
+    Load "ktdp.load" Own, Own;
+    Store "ktdp.store" Own, Own;
+    Produce "ktdp.inter_tile_produce" Own, Free;
+    Consume "ktdp.inter_tile_consume" Own, Own;
+    InterReduce "ktdp.inter_tile_reduce" Own, Own;
+    ReduceScatter "ktdp.inter_tile_reduce_scatter" Own, Own;
+    Gather "ktdp.inter_tile_gather" Own, Own;
+    AllToAll "ktdp.inter_tile_all_to_all" Own, Own;
+    Scatter "ktdp.inter_tile_scatter" Own, Own;
+    YieldPartial "ktdp.yield_partial" Yield, Free;
+    YieldReduced "ktdp.yield_reduced" Yield, Free;
+}
+
+impl Kind {
+    /// The operation of a name; `func.return` and `call` are understood too.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        let name = match name {
+            "func.return" => "return",
+            "call" => "func.call",
+            other => other,
+        };
+        Kind::ALL.iter().copied().find(|k| k.name() == name)
+    }
+
+    /// The operation whose name is nearest to a word, if one is near.
+    pub fn nearest(word: &str) -> Option<Kind> {
+        let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
+        let distance = |k: &Kind| distance(word, k.name()).min(1 + distance(word, &tail(k.name())));
+        let best = Kind::ALL.iter().copied().min_by_key(distance)?;
+        (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
+    }
+
+    /// Whether it ends a block.
+    pub fn is_terminator(self) -> bool {
+        self.form() == Form::Yield || self == Kind::Condition
+    }
+
+    /// Whether it receives what other cores produced.
+    pub fn is_delivery(self) -> bool {
+        matches!(
+            self,
+            Kind::Consume
+                | Kind::InterReduce
+                | Kind::ReduceScatter
+                | Kind::Gather
+                | Kind::AllToAll
+                | Kind::Scatter
+        )
+    }
+
+    /// Whether it works on the elements of tiles one by one, and so also in the body of a generic.
+    pub(crate) fn is_pointwise(self) -> bool {
+        matches!(self.form(), Form::Same(_) | Form::Compare | Form::Select | Form::Cast)
+            && self != Kind::TensorCast
+    }
+}
+
+/// Insertions, deletions and replacements between two words.
+pub(crate) fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let up = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != *y)).min(up + 1).min(row[j] + 1);
+            diagonal = up;
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,229 @@
+//! Running kernels on simulated cores.
+//!
+//! Every core runs the whole function with its own coordinates; a core that waits for others stands
+//! still until they have contributed. Cores take turns in the order of their numbers, so a run has
+//! one outcome.
+//!
+//! # Numbers
+//! Floats of every type are held as float32 and rounded once by each operation. A product of matrices
+//! adds up in float32, in the order of the inner dimension, is rounded once, and is then added to the
+//! output. `linalg.reduce` folds halves onto each other: `x[0..h]` with `x[h..2h]`, an odd last one kept
+//! for the next round, each round rounded; the initial value comes last. `math.rsqrt` rounds the square
+//! root, then its reciprocal. A reduction between cores begins with the partial of the lowest
+//! core and takes the others in order, so all of them hold the same bits.
+//!
+//! # Memory
+//! Arrays lie in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a pointer is the
+//! index of its first element. Every tile that is alive is charged to the scratchpad of its core, in
+//! whole sticks of 128 bytes.
+//!
+//! # Cost
+//! A load or store is charged the sticks it touches; a float operation its elements, one on integers
+//! only where it works on tiles; a reduction what its combiner costs for every element. What a core did
+//! is a [`Work`] of the device, which the hardware turns into cycles. The model `ktir` sends a tile
+//! around the whole ring of the grid; the model `card` around its group.
+
+mod access;
+mod body;
+mod core;
+mod cost;
+mod error;
+mod exchange;
+mod flow;
+mod memory;
+mod pointwise;
+mod report;
+mod step;
+mod tiles;
+mod value;
+
+pub use error::{Fault, RunError, Waits};
+pub use report::Outcome;
+
+use crate::ir::{Function, Module};
+use crate::types::{Elem, Type};
+use core::Core;
+use exchange::Exchange;
+use memory::Memory;
+use std::collections::BTreeMap;
+use value::Val;
+use zellige_device::{Hardware, Key};
+
+/// An array of a kernel: elements in row-major order, little endian.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array {
+    /// The type of its elements.
+    pub elem: Elem,
+    /// Its shape.
+    pub shape: Vec<i64>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A number of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scalar {
+    /// A whole number.
+    Int(i64),
+    /// A float.
+    Float(f64),
+}
+
+/// A run in preparation.
+///
+/// ```
+/// use zellige_ktir::{Array, Elem, Run, text};
+/// let module = text::parse("func.func @f(%x: index) {
+///   %c = arith.constant 1 : index
+///   %v = ktdp.construct_memory_view %x, sizes: [2], strides: [1] : memref<2xf32>
+///   %a = memref.load %v[%c] : memref<2xf32>
+///   %b = arith.addf %a, %a : f32
+///   memref.store %b, %v[%c] : memref<2xf32>
+/// }").unwrap();
+/// let bytes = [1.0_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let x = Array { elem: Elem::F32, shape: vec![2], bytes };
+/// let outcome = Run::new(&module, "f").array("x", x).execute().unwrap();
+/// assert_eq!(outcome.arrays["x"].bytes[4..], 4.0_f32.to_le_bytes());
+/// ```
+#[derive(Debug)]
+pub struct Run<'m> {
+    module: &'m Module,
+    kernel: String,
+    arrays: BTreeMap<String, Array>,
+    scalars: BTreeMap<String, Scalar>,
+    hardware: Hardware,
+    spare: usize,
+    traced: usize,
+    limit: u64,
+}
+
+impl<'m> Run<'m> {
+    /// A run of a kernel on the hardware `ktir`.
+    pub fn new(module: &'m Module, kernel: &str) -> Run<'m> {
+        Run {
+            module,
+            kernel: kernel.into(),
+            arrays: BTreeMap::new(),
+            scalars: BTreeMap::new(),
+            hardware: Hardware::ktir(),
+            spare: 0,
+            traced: 0,
+            limit: u64::MAX,
+        }
+    }
+
+    /// With an array for an argument.
+    pub fn array(mut self, name: &str, array: Array) -> Run<'m> {
+        self.arrays.insert(name.into(), array);
+        self
+    }
+
+    /// With a number for an argument.
+    pub fn scalar(mut self, name: &str, scalar: Scalar) -> Run<'m> {
+        self.scalars.insert(name.into(), scalar);
+        self
+    }
+
+    /// On other hardware.
+    pub fn hardware(mut self, hardware: Hardware) -> Run<'m> {
+        self.hardware = hardware;
+        self
+    }
+
+    /// With the first so many bytes of memory usable, for kernels that know their addresses.
+    pub fn memory(mut self, bytes: usize) -> Run<'m> {
+        self.spare = bytes;
+        self
+    }
+
+    /// With at most so many operations on a core, those of loops counted each time.
+    pub fn limit(mut self, operations: u64) -> Run<'m> {
+        self.limit = operations;
+        self
+    }
+
+    /// With up to so many events of a trace.
+    pub fn trace(mut self, events: usize) -> Run<'m> {
+        self.traced = events;
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What went wrong, on which core, in which operation.
+    pub fn execute(self) -> Result<Outcome, RunError> {
+        crate::verify::verify(self.module)
+            .map_err(|d| RunError::before(Fault::Invalid(d.message)))?;
+        let Some(f) = self.module.function(&self.kernel) else {
+            let known = self.module.functions.iter().map(|f| f.name.clone()).collect();
+            return Err(RunError::before(Fault::UnknownKernel { name: self.kernel, known }));
+        };
+        let (mut memory, args) = self.bind(f).map_err(RunError::before)?;
+        let count = f.cores();
+        let capacity = self.hardware.count(Key::LxSize);
+        memory.scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
+        let drops = core::liveness(self.module);
+        let mut cores: Vec<Core<'_>> = (0..count)
+            .map(|id| Core::new(self.module, f, &drops, id, &args, capacity, self.traced > 0))
+            .collect();
+        cores.iter_mut().for_each(|c| c.limit = self.limit);
+        let mut exchange = Exchange::default();
+        loop {
+            let mut moved = false;
+            for core in &mut cores {
+                moved |= core.go(&mut memory, &mut exchange)?;
+            }
+            if cores.iter().all(Core::is_done) {
+                break;
+            }
+            if !moved {
+                return Err(exchange::deadlock(&cores));
+            }
+        }
+        let arrays = memory.read_back(&self.arrays);
+        Ok(report::outcome(f, &self.hardware, cores, arrays, self.traced))
+    }
+
+    /// Arguments as values; arrays go to memory.
+    fn bind(&self, f: &Function) -> Result<(Memory, Vec<Val>), Fault> {
+        let names: Vec<&str> = f.args().iter().map(|v| f.value(*v).name.as_str()).collect();
+        let bad = |name: &str, reason: String| Fault::BadArgument { name: name.into(), reason };
+        for given in self.arrays.keys().chain(self.scalars.keys()) {
+            if !names.contains(&given.as_str()) {
+                return Err(bad(
+                    given,
+                    format!("is none of `@{}`, which takes {}", f.name, names.join(", ")),
+                ));
+            }
+        }
+        let mut memory = Memory::new(self.spare);
+        let mut args = Vec::new();
+        for (v, name) in f.args().iter().zip(names) {
+            let ty = f.ty(*v);
+            let value = match (self.arrays.get(name), self.scalars.get(name), ty) {
+                (Some(_), Some(_), _) => {
+                    return Err(bad(name, "is given as an array and as a number".into()));
+                }
+                (Some(array), None, Type::Scalar(Elem::Index) | Type::RuntimeArg(_)) => {
+                    Val::I(memory.place(name, array).map_err(|reason| bad(name, reason))?)
+                }
+                (None, Some(scalar), Type::Scalar(elem)) => match (scalar, elem.is_float()) {
+                    (Scalar::Int(n), false) => Val::I(pointwise::wrap(*n, *elem)),
+                    (Scalar::Int(n), true) => Val::F(pointwise::rounded(*n as f64, *elem)),
+                    (Scalar::Float(x), true) => Val::F(pointwise::rounded(*x, *elem)),
+                    (Scalar::Float(x), false) => {
+                        return Err(bad(name, format!("is {elem}, so {x} does not fit")));
+                    }
+                },
+                (None, Some(Scalar::Int(n)), Type::RuntimeArg(_)) => Val::I(*n),
+                (None, None, _) => {
+                    return Err(bad(name, format!("is missing; it is {ty}")));
+                }
+                _ => return Err(bad(name, format!("is {ty}, which cannot be given"))),
+            };
+            args.push(value);
+        }
+        Ok((memory, args))
+    }
+}

@@ -1,0 +1,159 @@
+//! What a core did, operation by operation.
+
+use super::access::{Place, Runs};
+use crate::op::Class;
+use zellige_device::account::{CoreWork, RingMove};
+
+/// One operation that took time.
+#[derive(Debug, Clone)]
+pub(super) struct Spent {
+    pub(super) name: &'static str,
+    pub(super) work: CoreWork,
+    pub(super) groups: Vec<Sent>,
+}
+
+/// Bytes to a group of so many cores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) bytes: u64,
+    pub(super) group: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) work: CoreWork,
+    pub(super) sent: Vec<Sent>,
+    /// Sticks touched by loads and stores, each operation by itself.
+    sticks: u64,
+    traced: bool,
+    pub(super) events: Vec<Spent>,
+    now: Option<Spent>,
+}
+
+impl Ledger {
+    pub(super) fn new(traced: bool) -> Ledger {
+        let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
+        Ledger { work, traced, ..Ledger::default() }
+    }
+
+    /// Begins an operation.
+    pub(super) fn begin(&mut self, name: &'static str) {
+        if self.traced {
+            let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
+            self.now = Some(Spent { name, work, groups: Vec::new() });
+        }
+    }
+
+    /// Ends it; one that cost nothing leaves no event.
+    pub(super) fn end(&mut self) {
+        if let Some(spent) = self.now.take()
+            && (!spent.work.is_idle() || !spent.groups.is_empty())
+        {
+            self.events.push(spent);
+        }
+    }
+
+    fn each(&mut self, f: impl Fn(&mut CoreWork)) {
+        f(&mut self.work);
+        if let Some(now) = &mut self.now {
+            f(&mut now.work);
+        }
+    }
+
+    pub(super) fn peak(&mut self, used: u64) {
+        self.work.lx_peak = self.work.lx_peak.max(used);
+    }
+
+    /// Elements of an operation; `scalar` where no tile takes part.
+    pub(super) fn compute(&mut self, class: Class, n: usize, scalar: bool) {
+        let n = n as u64;
+        match class {
+            Class::Float => self.each(|w| w.sfu += n),
+            Class::Int if !scalar => self.each(|w| w.sfu += n),
+            Class::Transcendental => self.each(|w| w.sfu_transcendental += n),
+            _ => {}
+        }
+    }
+
+    pub(super) fn macs(&mut self, n: u64) {
+        self.each(|w| {
+            w.macs = w.macs.saturating_add(n);
+            w.macs_valid = w.macs_valid.saturating_add(n);
+        });
+    }
+
+    pub(super) fn lx(&mut self, bytes: u64) {
+        self.each(|w| w.lx_bytes = w.lx_bytes.saturating_add(bytes));
+    }
+
+    pub(super) fn send(&mut self, bytes: u64, group: usize) {
+        let sent = Sent { bytes, group: group as u64 };
+        self.sent.push(sent);
+        if let Some(now) = &mut self.now {
+            now.groups.push(sent);
+        }
+    }
+
+    /// A load or store.
+    pub(super) fn transfer(
+        &mut self,
+        runs: &Runs,
+        size: usize,
+        write: bool,
+        core: usize,
+        cores: usize,
+    ) {
+        self.touch(&runs.runs, runs.len * size, write, core, cores);
+        self.touch(&runs.index, runs.index_size, false, core, cores);
+    }
+
+    fn touch(
+        &mut self,
+        runs: &[(Place, i64)],
+        bytes: usize,
+        write: bool,
+        core: usize,
+        cores: usize,
+    ) {
+        if runs.is_empty() || bytes == 0 {
+            return;
+        }
+        let length = bytes as u64;
+        let mut spans: Vec<(i64, i64)> = Vec::new();
+        for (place, at) in runs {
+            match place {
+                Place::Global => {
+                    let last = at + i64::try_from(bytes).unwrap_or(1) - 1;
+                    spans.push((at.div_euclid(128), last.div_euclid(128)));
+                }
+                Place::Pad(other) => {
+                    self.each(|w| w.lx_bytes = w.lx_bytes.saturating_add(length));
+                    if *other != core {
+                        let apart = core.abs_diff(*other);
+                        let hops = apart.min(cores.saturating_sub(apart)) as u64;
+                        self.each(|w| w.ring.push(RingMove { bytes: length, hops }));
+                    }
+                }
+            }
+        }
+        let count = spans.len() as u64;
+        if count == 0 {
+            return;
+        }
+        if !spans.is_sorted() {
+            spans.sort_unstable();
+        }
+        let (mut sticks, mut upto) = (0, i64::MIN);
+        for (first, last) in spans {
+            let from = first.max(upto.saturating_add(1));
+            sticks += u64::try_from(last - from + 1).unwrap_or(0);
+            upto = upto.max(last);
+        }
+        self.sticks += sticks;
+        self.each(|w| {
+            let traffic = if write { &mut w.writes } else { &mut w.reads };
+            traffic.add(length, count);
+            w.unique_sticks = w.unique_sticks.map(|n| n + sticks);
+        });
+    }
+}

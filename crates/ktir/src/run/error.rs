@@ -1,0 +1,203 @@
+//! What can go wrong while a kernel runs, with its witness.
+
+use std::fmt;
+use std::ops::Range;
+use zellige_notation::Diagnostic;
+
+/// A run that stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunError {
+    /// What happened.
+    pub fault: Fault,
+    /// The core that it happened on, where it is one.
+    pub core: Option<usize>,
+    /// The operation.
+    pub op: Option<&'static str>,
+    /// Where that was read from; empty where it was built.
+    pub span: Range<usize>,
+}
+
+/// A core that waits, for which cores, and which of those have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits {
+    /// Who waits.
+    pub core: usize,
+    /// For whom.
+    pub for_cores: Vec<usize>,
+    /// Who of them will never come.
+    pub ended: Vec<usize>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The module breaks a rule.
+    #[error("{0}")]
+    Invalid(String),
+    /// No such kernel.
+    #[error("there is no kernel `@{name}`; there are {}", known.join(", "))]
+    UnknownKernel {
+        /// The name given.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// An argument that does not fit.
+    #[error("argument `{name}` {reason}")]
+    BadArgument {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A coordinate outside a view.
+    #[error("index {index:?} is outside the view of shape {shape:?}")]
+    OutOfBounds {
+        /// The coordinate.
+        index: Vec<i64>,
+        /// The sizes of the view.
+        shape: Vec<i64>,
+    },
+    /// A coordinate of a distributed view that no partition has.
+    #[error("index {index:?} is in no partition of the distributed view")]
+    NoPartition {
+        /// The coordinate.
+        index: Vec<i64>,
+    },
+    /// Bytes that no array has.
+    #[error("bytes {start}..{end} belong to no array{near}")]
+    Address {
+        /// The first byte.
+        start: i64,
+        /// One past the last.
+        end: i64,
+        /// The array that begins last before them, if one does.
+        near: String,
+    },
+    /// An index view holds a negative index.
+    #[error("the index view holds {value} at {at:?}; an index is 0 or more")]
+    NegativeIndex {
+        /// What it holds.
+        value: i64,
+        /// Where.
+        at: Vec<i64>,
+    },
+    /// A scratchpad is full.
+    #[error("LX overflow: {tile} takes {bytes} bytes, {used} of {capacity} bytes are in use")]
+    LxOverflow {
+        /// The type of the tile.
+        tile: String,
+        /// What it takes.
+        bytes: u64,
+        /// What is in use.
+        used: u64,
+        /// What there is.
+        capacity: u64,
+    },
+    /// Two cores write one element.
+    #[error("race: core {other} has already written element {element} of `{array}`")]
+    Race {
+        /// Who wrote first.
+        other: usize,
+        /// The array.
+        array: String,
+        /// Its element, counted from the first.
+        element: usize,
+    },
+    /// Cores wait for each other, or for one that has ended.
+    #[error("deadlock: {}", waiting(.0))]
+    Deadlock(Vec<Waits>),
+    /// A division of integers by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A loop that does not advance.
+    #[error("a step of {0} does not advance")]
+    Step(i64),
+    /// A number that does not fit in 64 bits.
+    #[error("{0} does not fit in 64 bits")]
+    Overflow(&'static str),
+    /// Groups of cores that make no sense for the operation.
+    #[error("{0}")]
+    Groups(String),
+    /// More operations than were allowed.
+    #[error("more than {0} operations on one core")]
+    TooLong(u64),
+    /// More work than is reasonable.
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+fn waiting(waits: &[Waits]) -> String {
+    let one = |w: &Waits| {
+        let list = |cores: &[usize]| {
+            cores.iter().take(8).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!("core {} waits for {}", w.core, list(&w.for_cores));
+        if w.for_cores.len() > 8 {
+            text += &format!(" and {} more", w.for_cores.len() - 8);
+        }
+        if !w.ended.is_empty() {
+            text += &format!(" (ended: {})", list(&w.ended));
+        }
+        text
+    };
+    let mut shown: Vec<String> = waits.iter().take(8).map(one).collect();
+    if waits.len() > 8 {
+        shown.push(format!("and {} more cores wait", waits.len() - 8));
+    }
+    shown.join("; ")
+}
+
+impl Fault {
+    /// A stable identifier.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Fault::Invalid(_) => "invalid",
+            Fault::UnknownKernel { .. } => "unknown_kernel",
+            Fault::BadArgument { .. } => "bad_argument",
+            Fault::OutOfBounds { .. } | Fault::NoPartition { .. } | Fault::Address { .. } => {
+                "out_of_bounds"
+            }
+            Fault::NegativeIndex { .. } => "negative_index",
+            Fault::LxOverflow { .. } => "lx_overflow",
+            Fault::Race { .. } => "race",
+            Fault::Deadlock(_) => "deadlock",
+            Fault::DivisionByZero => "division_by_zero",
+            Fault::Step(_) => "step",
+            Fault::Overflow(_) => "overflow",
+            Fault::Groups(_) => "groups",
+            Fault::TooLong(_) => "too_long",
+            Fault::TooLarge(_) => "too_large",
+        }
+    }
+}
+
+impl RunError {
+    pub(super) fn before(fault: Fault) -> RunError {
+        RunError { fault, core: None, op: None, span: 0..0 }
+    }
+
+    /// The error as one about the text of the module.
+    pub fn diagnostic(&self) -> Diagnostic {
+        let label = match (self.core, self.op) {
+            (Some(core), _) => format!("on core {core}"),
+            _ => "here".into(),
+        };
+        Diagnostic::syntax(self.span.clone(), self.to_string(), label).id("Z210")
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(core) = self.core {
+            write!(f, "core {core}, ")?;
+        }
+        if let Some(op) = self.op {
+            write!(f, "`{op}`: ")?;
+        }
+        write!(f, "{}", self.fault)
+    }
+}
+
+impl std::error::Error for RunError {}

@@ -1,0 +1,229 @@
+//! Flat memory, the scratchpads, and who wrote what.
+
+use super::access::Place;
+use super::error::Fault;
+use super::value::Data;
+use super::{Array, BTreeMap};
+use crate::types::Elem;
+use zellige_float::{Converter, Format};
+
+/// Where the first array lies.
+const FIRST: usize = 0x10000;
+
+/// Arrays begin at multiples of this.
+const STICK: usize = 128;
+
+/// Nobody has written here.
+const NOBODY: u16 = u16::MAX;
+
+#[derive(Debug)]
+struct Area {
+    name: String,
+    start: usize,
+    end: usize,
+    /// Bytes of an element.
+    unit: usize,
+    /// The core that wrote each element; empty until one is written.
+    writers: Vec<u16>,
+}
+
+#[derive(Debug)]
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    areas: Vec<Area>,
+    pads: Vec<Vec<u8>>,
+    pad_size: usize,
+}
+
+impl Memory {
+    pub(super) fn new(spare: usize) -> Memory {
+        let mut areas = Vec::new();
+        if spare > 0 {
+            let name = "memory".to_string();
+            areas.push(Area { name, start: 0, end: spare, unit: 1, writers: Vec::new() });
+        }
+        Memory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0 }
+    }
+
+    /// Puts an array into memory; the index of its first element.
+    pub(super) fn place(&mut self, name: &str, array: &Array) -> Result<i64, String> {
+        let unit = array.elem.size();
+        let n =
+            array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
+        let want = n.and_then(|n| n.checked_mul(unit));
+        if want != Some(array.bytes.len()) {
+            let have = array.bytes.len();
+            return Err(format!(
+                "has {have} bytes, which are no {} of {:?}",
+                array.elem, array.shape
+            ));
+        }
+        let start = self.bytes.len().max(FIRST).next_multiple_of(STICK);
+        let end = start + array.bytes.len();
+        self.bytes.resize(end.next_multiple_of(STICK), 0);
+        self.bytes[start..end].copy_from_slice(&array.bytes);
+        self.areas.push(Area { name: name.into(), start, end, unit, writers: Vec::new() });
+        i64::try_from(start / unit).map_err(|_| "is too large".to_string())
+    }
+
+    pub(super) fn scratchpads(&mut self, cores: usize, size: usize) {
+        self.pads = vec![Vec::new(); cores];
+        self.pad_size = size;
+    }
+
+    pub(super) fn read_back(&self, arrays: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
+        let mut out = arrays.clone();
+        for area in &self.areas {
+            if let Some(array) = out.get_mut(&area.name) {
+                array.bytes.copy_from_slice(&self.bytes[area.start..area.end]);
+            }
+        }
+        out
+    }
+
+    fn area(&self, start: i64, end: i64) -> Result<usize, Fault> {
+        let inside = |a: &Area| {
+            usize::try_from(start).is_ok_and(|s| s >= a.start)
+                && usize::try_from(end).is_ok_and(|e| e <= a.end)
+        };
+        // Later arrays come first: the usable beginning of memory may overlap none of them.
+        self.areas.iter().rposition(inside).ok_or_else(|| {
+            let before =
+                self.areas.iter().rev().find(|a| i64::try_from(a.start).is_ok_and(|s| s <= start));
+            let near = before.map_or(String::new(), |a| {
+                format!("; `{}` has bytes {}..{}", a.name, a.start, a.end)
+            });
+            Fault::Address { start, end, near }
+        })
+    }
+
+    /// Reads runs of `len` elements each.
+    pub(super) fn read(
+        &mut self,
+        runs: &[(Place, i64)],
+        len: usize,
+        elem: Elem,
+    ) -> Result<Data, Fault> {
+        let size = elem.size() * len;
+        let mut raw = Vec::with_capacity(runs.len() * size);
+        for (place, at) in runs {
+            let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
+            match place {
+                Place::Global => {
+                    self.area(*at, end)?;
+                    let from = usize::try_from(*at).unwrap_or(0);
+                    raw.extend_from_slice(&self.bytes[from..from + size]);
+                }
+                Place::Pad(core) => {
+                    let pad = self.pad(*core, *at, end)?;
+                    let from = usize::try_from(*at).unwrap_or(0);
+                    raw.extend_from_slice(&pad[from..from + size]);
+                }
+            }
+        }
+        Ok(decode(&raw, elem))
+    }
+
+    /// Writes runs of `len` elements each, for a core.
+    pub(super) fn write(
+        &mut self,
+        runs: &[(Place, i64)],
+        len: usize,
+        elem: Elem,
+        data: &Data,
+        core: usize,
+    ) -> Result<(), Fault> {
+        let size = elem.size() * len;
+        let raw = encode(data, elem);
+        let writer = u16::try_from(core).unwrap_or(NOBODY - 1);
+        for (i, (place, at)) in runs.iter().enumerate() {
+            let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
+            let from = usize::try_from(*at).unwrap_or(0);
+            let part = &raw[i * size..(i + 1) * size];
+            match place {
+                Place::Global => {
+                    let area = self.area(*at, end)?;
+                    let area = &mut self.areas[area];
+                    if area.writers.is_empty() {
+                        area.writers = vec![NOBODY; (area.end - area.start).div_ceil(area.unit)];
+                    }
+                    let first = (from - area.start) / area.unit;
+                    let last = (from + size - area.start).div_ceil(area.unit);
+                    for (k, w) in area.writers[first..last].iter_mut().enumerate() {
+                        if *w != NOBODY && *w != writer {
+                            let (array, other) = (area.name.clone(), usize::from(*w));
+                            return Err(Fault::Race { other, array, element: first + k });
+                        }
+                        *w = writer;
+                    }
+                    self.bytes[from..from + size].copy_from_slice(part);
+                }
+                Place::Pad(core) => {
+                    let pad = self.pad(*core, *at, end)?;
+                    pad[from..from + size].copy_from_slice(part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a scratchpad up to `end`.
+    fn pad(&mut self, core: usize, start: i64, end: i64) -> Result<&mut Vec<u8>, Fault> {
+        let limit = self.pad_size;
+        let fits = start >= 0 && usize::try_from(end).is_ok_and(|e| e <= limit);
+        match (self.pads.get_mut(core), fits) {
+            (Some(pad), true) => {
+                let end = usize::try_from(end).unwrap_or(0);
+                if pad.len() < end {
+                    pad.resize(end, 0);
+                }
+                Ok(pad)
+            }
+            (None, _) => {
+                Err(Fault::Groups(format!("there is no core {core} whose LX could be used")))
+            }
+            _ => {
+                let near = format!("; LX of core {core} has {limit} bytes");
+                Err(Fault::Address { start, end, near })
+            }
+        }
+    }
+}
+
+/// Bytes as elements.
+pub(super) fn decode(raw: &[u8], elem: Elem) -> Data {
+    let n = raw.len() / elem.size();
+    if elem.is_float() {
+        let wide = convert(raw, elem.format(), Format::F32, n);
+        let word = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+        Data::F(wide.chunks_exact(4).map(word).collect())
+    } else {
+        let wide = convert(raw, elem.format(), Format::I64, n);
+        let word = |c: &[u8]| i64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]);
+        Data::I(wide.chunks_exact(8).map(word).collect())
+    }
+}
+
+/// Elements as bytes; they hold values of their type, so nothing is rounded.
+pub(super) fn encode(data: &Data, elem: Elem) -> Vec<u8> {
+    match data {
+        Data::F(v) => {
+            let wide: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
+            convert(&wide, Format::F32, elem.format(), v.len())
+        }
+        Data::I(v) => {
+            let wide: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
+            convert(&wide, Format::I64, elem.format(), v.len())
+        }
+    }
+}
+
+fn convert(raw: &[u8], from: Format, to: Format, n: usize) -> Vec<u8> {
+    if from == to {
+        return raw.to_vec();
+    }
+    let mut out = vec![0; n * to.size()];
+    let done = Converter::new(from, to).convert(raw, &mut out, n);
+    debug_assert!(done.is_ok(), "both buffers hold the elements");
+    out
+}

@@ -1,0 +1,189 @@
+//! What a run gives: arrays, cycles, a trace.
+
+use super::core::Core;
+use super::cost::{Sent, Spent};
+use super::{Array, BTreeMap};
+use crate::ir::Function;
+use serde_json::json;
+use std::collections::HashMap;
+use std::fmt;
+use zellige_device::account::{Bottleneck, CoreCycles, CoreWork, Kind, RingMove, Work};
+use zellige_device::timeline::{Event, Track};
+use zellige_device::{Cost, Hardware, Model, Time, Timeline};
+
+/// A run that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Every array that was given, as the kernel left it.
+    pub arrays: BTreeMap<String, Array>,
+    /// What it cost, core by core.
+    pub cost: Cost,
+    /// The hardware that it was priced on.
+    pub hardware: String,
+    /// What happened when, if that was asked for.
+    pub timeline: Option<Timeline>,
+}
+
+impl Outcome {
+    /// Cycles of the slowest core.
+    pub fn cycles(&self) -> u64 {
+        self.cost.latency.cycles
+    }
+
+    /// Cycles of a core by compute, memory and communication.
+    pub fn split(cycles: &CoreCycles) -> [u64; 3] {
+        [cycles.pt.saturating_add(cycles.sfu), cycles.memory, cycles.ring]
+    }
+
+    /// Floating-point operations per byte of memory traffic.
+    pub fn intensity(&self) -> f64 {
+        let t = &self.cost.totals;
+        let bytes = t.bytes_in.saturating_add(t.bytes_out);
+        if bytes == 0 { 0.0 } else { t.flops as f64 / bytes as f64 }
+    }
+
+    /// Floating-point operations per nanosecond.
+    pub fn rate(&self) -> f64 {
+        let picoseconds = self.cost.latency.time.picoseconds();
+        if picoseconds == 0 {
+            0.0
+        } else {
+            1000.0 * self.cost.totals.flops as f64 / picoseconds as f64
+        }
+    }
+
+    /// Everything but the arrays' contents, for programs.
+    pub fn to_json(&self) -> serde_json::Value {
+        let cores: Vec<serde_json::Value> = self
+            .cost
+            .latency
+            .cores
+            .iter()
+            .map(|c| {
+                let [compute, memory, comm] = Outcome::split(c);
+                json!({"compute": compute, "memory": memory, "comm": comm, "total": c.total})
+            })
+            .collect();
+        let t = &self.cost.totals;
+        json!({
+            "kernel": self.cost.name,
+            "hardware": self.hardware,
+            "cycles": self.cycles(),
+            "nanoseconds": self.cost.latency.time.picoseconds() as f64 / 1000.0,
+            "critical_core": self.cost.latency.critical_core,
+            "bottleneck": bottleneck(self.cost.latency.bottleneck),
+            "flops": t.flops,
+            "bytes_in": t.bytes_in,
+            "bytes_out": t.bytes_out,
+            "ring_bytes": t.ring_bytes,
+            "lx_peak": t.lx_peak,
+            "flops_per_byte": self.intensity(),
+            "flops_per_ns": self.rate(),
+            "cores": cores,
+        })
+    }
+}
+
+fn bottleneck(b: Bottleneck) -> &'static str {
+    match b {
+        Bottleneck::Nothing => "nothing",
+        Bottleneck::Pt | Bottleneck::Sfu => "compute",
+        Bottleneck::Ring => "comm",
+        Bottleneck::Host => "host",
+        Bottleneck::Memory | Bottleneck::Lx => "memory",
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latency = &self.cost.latency;
+        writeln!(
+            f,
+            "@{} on {}: {} cycles, {}",
+            self.cost.name, self.hardware, latency.cycles, latency.time
+        )?;
+        if let Some(core) = latency.critical_core {
+            let [compute, memory, comm] = Outcome::split(&latency.cores[core]);
+            writeln!(
+                f,
+                "critical core {core} of {}: {compute} compute + {memory} memory + {comm} comm cycles, {}",
+                latency.cores.len(),
+                latency.bottleneck
+            )?;
+        }
+        let t = &self.cost.totals;
+        writeln!(
+            f,
+            "{} FLOP, {} bytes in, {} bytes out, {} bytes on the ring, LX peak {} bytes",
+            t.flops, t.bytes_in, t.bytes_out, t.ring_bytes, t.lx_peak
+        )?;
+        write!(
+            f,
+            "roofline: {:.3} FLOP per byte, {:.1} GFLOP/s reached",
+            self.intensity(),
+            self.rate()
+        )
+    }
+}
+
+/// Ring moves as the model charges them: around the grid, or around the group.
+fn priced(mut work: CoreWork, sent: &[Sent], model: Model, cores: usize) -> CoreWork {
+    for s in sent {
+        let hops = match model {
+            Model::Ktir => (cores as u64).saturating_sub(1),
+            Model::Card => s.group.saturating_sub(1),
+        };
+        if hops > 0 && s.bytes > 0 {
+            work.ring.push(RingMove { bytes: s.bytes, hops });
+        }
+    }
+    work
+}
+
+pub(super) fn outcome(
+    f: &Function,
+    hardware: &Hardware,
+    cores: Vec<Core<'_>>,
+    arrays: BTreeMap<String, Array>,
+    traced: usize,
+) -> Outcome {
+    let (model, count) = (hardware.model(), cores.len());
+    let mut all = Vec::with_capacity(count);
+    let mut events: Vec<Vec<Spent>> = Vec::new();
+    for core in cores {
+        all.push(priced(core.ledger.work, &core.ledger.sent, model, count));
+        events.push(core.ledger.events);
+    }
+    let products = all.iter().any(|w| w.macs > 0);
+    let kind = if products { Kind::Matmul } else { Kind::Pointwise };
+    let work = Work::new(f.name(), kind, all);
+    let timeline = (traced > 0).then(|| timeline(hardware, &work, events, traced));
+    let cost = hardware.cost(&work);
+    Outcome { arrays, cost, hardware: hardware.name().into(), timeline }
+}
+
+/// Operations one after the other on each core; what each takes, it takes while as many cores share
+/// the memory as in the whole kernel.
+fn timeline(hardware: &Hardware, work: &Work, events: Vec<Vec<Spent>>, limit: usize) -> Timeline {
+    let mut timeline = Timeline::new(0, limit);
+    let busy = work.cores.iter().filter(|c| !c.is_idle()).count().max(1);
+    let mut known: HashMap<String, u64> = HashMap::new();
+    for (core, list) in events.into_iter().enumerate() {
+        let mut now = 0_u64;
+        for spent in list {
+            let each = priced(spent.work, &spent.groups, hardware.model(), work.cores.len());
+            // Few operations differ, so most are priced once.
+            let cycles = *known.entry(format!("{each:?}")).or_insert_with(|| {
+                hardware.latency(&Work::uniform(spent.name, work.kind, busy, each.clone())).cycles
+            });
+            let start = hardware.time(now);
+            now = now.saturating_add(cycles);
+            let end = hardware.time(now);
+            let duration = Time::from_picoseconds(end.picoseconds() - start.picoseconds());
+            let args = vec![("cycles".to_string(), json!(cycles))];
+            let (track, name) = (Track::Core(core), spent.name.into());
+            timeline.push(Event { track, name, start, duration, args });
+        }
+    }
+    timeline
+}

@@ -1,0 +1,221 @@
+//! Reading affine sets, maps and expressions.
+
+use super::parser::{Parser, Result};
+use crate::affine::{Constraint, Expr, Map, Set};
+use crate::ir::{Alias, Value};
+use zellige_notation::Diagnostic;
+use zellige_notation::cursor::Spanned;
+
+/// What the names of an expression stand for.
+pub(super) enum Scope<'s> {
+    /// Those of a set or map: dimensions, then symbols.
+    Listed(&'s [String], &'s [String]),
+    /// Values; each new one becomes a dimension. The first ones may be given names of their own.
+    Values(&'s [String], &'s mut Vec<Value>),
+}
+
+/// Terms in one expression, at most.
+const TERMS: usize = 1000;
+
+impl Parser<'_> {
+    /// `affine_set<..>` or an alias of one.
+    pub(super) fn set(&mut self) -> Result<Spanned<Set>> {
+        let start = self.c.at();
+        let value = if self.sees("#") {
+            match self.alias()? {
+                (_, Alias::Set(set)) => set,
+                (span, Alias::Map(_)) => {
+                    return self.syntax(span, "a set is needed here", "this is a map");
+                }
+            }
+        } else if self.eat_word("affine_set") {
+            self.set_body()?
+        } else {
+            return Err(self.c.expected("a set: `affine_set<..>` or `#name`"));
+        };
+        Ok(Spanned { value, span: start..self.c.here() })
+    }
+
+    /// `affine_map<..>` or an alias of one.
+    pub(super) fn map(&mut self) -> Result<Spanned<Map>> {
+        let start = self.c.at();
+        let value = if self.sees("#") {
+            match self.alias()? {
+                (_, Alias::Map(map)) => map,
+                (span, Alias::Set(_)) => {
+                    return self.syntax(span, "a map is needed here", "this is a set");
+                }
+            }
+        } else if self.eat_word("affine_map") {
+            self.map_body()?
+        } else {
+            return Err(self.c.expected("a map: `affine_map<..>` or `#name`"));
+        };
+        Ok(Spanned { value, span: start..self.c.here() })
+    }
+
+    fn alias(&mut self) -> Result<(std::ops::Range<usize>, Alias)> {
+        let name = self.name_after('#', "an alias, such as #set")?;
+        match self.aliases.iter().find(|(n, _)| n == name.value) {
+            Some((_, alias)) => Ok((name.span, alias.clone())),
+            None => {
+                let message = format!("`#{}` is not defined", name.value);
+                let known: Vec<String> =
+                    self.aliases.iter().map(|(n, _)| format!("#{n}")).collect();
+                let d = Diagnostic::syntax(name.span, message, "no such alias").id("Z203");
+                Err(if known.is_empty() {
+                    d.help("aliases are defined before the module")
+                } else {
+                    d.help(format!("defined are {}", known.join(", ")))
+                })
+            }
+        }
+    }
+
+    fn heads(&mut self) -> Result<(Vec<String>, Vec<String>)> {
+        let name = |p: &mut Self| match p.c.word() {
+            Some(w) => Ok(w.value.to_string()),
+            None => Err(p.c.expected("the name of a dimension, such as d0")),
+        };
+        self.expect("(")?;
+        let dims = self.list(")", name)?;
+        let symbols = if self.eat("[") { self.list("]", name)? } else { Vec::new() };
+        Ok((dims, symbols))
+    }
+
+    pub(super) fn set_body(&mut self) -> Result<Set> {
+        self.expect("<")?;
+        let start = self.c.at();
+        let (dims, symbols) = self.heads()?;
+        self.expect(":")?;
+        self.expect("(")?;
+        let constraints = self.list(")", |p| {
+            let left = p.expr(&mut Scope::Listed(&dims, &symbols))?;
+            let op = ["==", ">=", "<="].into_iter().find(|op| p.eat(op));
+            let Some(op) = op else { return Err(p.c.expected("`>=`, `<=` or `==`")) };
+            let right = p.expr(&mut Scope::Listed(&dims, &symbols))?;
+            let minus = |a: Expr, b: Expr| if b.as_constant() == Some(0) { a } else { a - b };
+            let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
+            Ok(Constraint { expr, equal: op == "==" })
+        })?;
+        self.expect(">")?;
+        let span = start..self.c.here();
+        Set::new(dims.len(), symbols.len(), constraints)
+            .map_err(|e| Diagnostic::syntax(span, e.to_string(), "here"))
+    }
+
+    pub(super) fn map_body(&mut self) -> Result<Map> {
+        self.expect("<")?;
+        let start = self.c.at();
+        let (dims, symbols) = self.heads()?;
+        self.expect("->")?;
+        self.expect("(")?;
+        let results = self.list(")", |p| p.expr(&mut Scope::Listed(&dims, &symbols)))?;
+        self.expect(">")?;
+        let span = start..self.c.here();
+        Map::new(dims.len(), symbols.len(), results)
+            .map_err(|e| Diagnostic::syntax(span, e.to_string(), "here"))
+    }
+
+    /// A whole expression.
+    pub(super) fn expr(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+        self.deeper(|p| {
+            let mut sum = p.term(scope)?;
+            for _ in 0..TERMS {
+                if p.eat("+") {
+                    sum = sum + p.term(scope)?;
+                } else if p.c.peek() == Some('-') && !p.sees("->") {
+                    p.expect("-")?;
+                    sum = sum - p.term(scope)?;
+                } else {
+                    return Ok(sum);
+                }
+            }
+            let at = p.c.at();
+            p.syntax(at..at, format!("an expression of more than {TERMS} terms"), "too long")
+        })
+    }
+
+    fn term(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+        let mut product = self.unary(scope)?;
+        for _ in 0..TERMS {
+            let start = self.c.at();
+            if self.eat("*") {
+                let right = self.unary(scope)?;
+                product = match (product.as_constant(), right.as_constant()) {
+                    (_, Some(k)) => product * k,
+                    (Some(k), None) => right * k,
+                    (None, None) => {
+                        let span = start..self.c.here();
+                        let message = "a product of two unknowns is not affine";
+                        return self.syntax(span, message, "one factor must be a number");
+                    }
+                };
+                continue;
+            }
+            let op = ["floordiv", "ceildiv", "mod"].into_iter().find(|op| self.eat_word(op));
+            let Some(op) = op else { return Ok(product) };
+            let right = self.unary(scope)?;
+            let by = right.as_constant();
+            let quotient = by.and_then(|k| match op {
+                "floordiv" => product.clone().floor_div(k),
+                "ceildiv" => product.clone().ceil_div(k),
+                _ => product.clone().modulo(k),
+            });
+            let Some(quotient) = quotient else {
+                let message = format!("the right side of `{op}` is a positive number");
+                return self.syntax(start..self.c.here(), message, "not this");
+            };
+            product = quotient;
+        }
+        let at = self.c.at();
+        self.syntax(at..at, format!("a product of more than {TERMS} factors"), "too long")
+    }
+
+    fn unary(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+        let start = self.c.at();
+        let rest = &self.text[start..];
+        let digit = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+        if digit(rest) || rest.strip_prefix('-').is_some_and(digit) {
+            return Ok(Expr::constant(self.c.int("a number")?.value));
+        }
+        if self.eat("-") {
+            return Ok(-self.deeper(|p| p.unary(scope))?);
+        }
+        if self.eat("(") {
+            let inner = self.expr(scope)?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        match scope {
+            Scope::Listed(dims, symbols) => {
+                let Some(word) = self.c.word() else {
+                    return Err(self.c.expected("a dimension, a symbol or a number"));
+                };
+                let place = |list: &[String]| list.iter().position(|n| n == word.value);
+                match (place(dims), place(symbols)) {
+                    (Some(d), _) => Ok(Expr::dim(d)),
+                    (_, Some(s)) => Ok(Expr::symbol(s)),
+                    _ => {
+                        let message = format!("`{}` is no dimension or symbol here", word.value);
+                        let known = [*dims, *symbols].concat().join(", ");
+                        let d = Diagnostic::syntax(word.span, message, "unknown");
+                        Err(d.id("Z203").help(format!("declared are {known}")))
+                    }
+                }
+            }
+            Scope::Values(own, values) => {
+                let name = self.value_name()?;
+                if let Some(i) = own.iter().position(|n| *n == name.value) {
+                    return Ok(Expr::dim(i));
+                }
+                let value = self.lookup(&name.value, name.span)?;
+                let at = values.iter().position(|v| *v == value).unwrap_or_else(|| {
+                    values.push(value);
+                    values.len() - 1
+                });
+                Ok(Expr::dim(own.len() + at))
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! KTIR as text: MLIR's syntax for the operations of the table.
+//!
+//! [`parse`] reads and verifies; [`print()`] writes what [`parse`] reads back to the same module. Sets
+//! and maps are written by their alias where the module has one.
+
+mod affine;
+mod attrs;
+mod constant;
+mod forms;
+mod function;
+mod ktdp;
+mod linalg;
+mod parser;
+mod print;
+mod scf;
+mod tensor;
+mod types;
+
+pub use print::print;
+
+use crate::ir::Module;
+use parser::Parser;
+use std::ops::Range;
+use zellige_notation::Diagnostic;
+
+/// Reads a module and verifies it.
+///
+/// # Errors
+/// A diagnostic that underlines the place.
+pub fn parse(text: &str) -> Result<Module, Diagnostic> {
+    let module = parse_unverified(text)?;
+    crate::verify::verify(&module)?;
+    Ok(module)
+}
+
+/// Reads a module; names, types as written and forms are checked, the rules of operations are not.
+///
+/// # Errors
+/// A diagnostic that underlines the place.
+pub fn parse_unverified(text: &str) -> Result<Module, Diagnostic> {
+    Parser::new(text).module()
+}
+
+/// Line and column of the beginning of a span, both from 1; columns count characters.
+pub fn location(text: &str, span: &Range<usize>) -> (usize, usize) {
+    let mut at = span.start.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let line = text[..at].matches('\n').count() + 1;
+    let from = text[..at].rfind('\n').map_or(0, |i| i + 1);
+    (line, text[from..at].chars().count() + 1)
+}

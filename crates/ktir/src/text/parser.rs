@@ -1,0 +1,342 @@
+//! What every part of the reader uses: tokens, names, scopes.
+
+use crate::ir::{Alias, Attr, Block, Op, Place, Value, ValueDef};
+use crate::op::Kind;
+use crate::types::Type;
+use std::collections::HashMap;
+use std::ops::Range;
+use zellige_notation::Diagnostic;
+use zellige_notation::cursor::{Cursor, Spanned};
+
+pub(super) type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Regions in regions, and parentheses in parentheses, at most.
+const DEPTH: usize = 100;
+
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) c: Cursor<'a>,
+    pub(super) aliases: Vec<(String, Alias)>,
+    /// Values of the function being read.
+    pub(super) values: Vec<ValueDef>,
+    scopes: Vec<HashMap<String, Value>>,
+    depth: usize,
+}
+
+/// An operation without its results' names.
+pub(super) struct Parts {
+    pub(super) operands: Vec<Value>,
+    pub(super) results: Vec<Type>,
+    pub(super) attrs: Vec<(String, Attr)>,
+    pub(super) regions: Vec<Block>,
+}
+
+impl Parts {
+    pub(super) fn new(operands: Vec<Value>, results: Vec<Type>) -> Parts {
+        Parts { operands, results, attrs: Vec::new(), regions: Vec::new() }
+    }
+
+    pub(super) fn attr(mut self, name: &str, attr: Attr) -> Parts {
+        self.attrs.push((name.into(), attr));
+        self
+    }
+
+    pub(super) fn attrs(mut self, attrs: Vec<(String, Attr)>) -> Parts {
+        self.attrs.extend(attrs);
+        self
+    }
+
+    pub(super) fn region(mut self, region: Block) -> Parts {
+        self.regions.push(region);
+        self
+    }
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str) -> Parser<'a> {
+        Parser {
+            text,
+            c: Cursor::with_comments_from(text, "//"),
+            aliases: Vec::new(),
+            values: Vec::new(),
+            scopes: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// Goes one level deeper, which has an end.
+    pub(super) fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH {
+            let at = self.c.at();
+            let message = format!("nested more than {DEPTH} deep");
+            return Err(Diagnostic::syntax(at..at, message, "too deep"));
+        }
+        self.depth += 1;
+        let out = f(self);
+        self.depth -= 1;
+        out
+    }
+
+    /// Whether this comes next, as it stands.
+    pub(super) fn sees(&mut self, what: &str) -> bool {
+        let at = self.c.at();
+        self.text[at..].starts_with(what)
+    }
+
+    /// Eats this if it comes next.
+    pub(super) fn eat(&mut self, what: &str) -> bool {
+        let at = self.c.at();
+        let found = self.text[at..].starts_with(what);
+        if found {
+            self.c.skip_to(at + what.len());
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, what: &str) -> Result<()> {
+        if self.eat(what) { Ok(()) } else { Err(self.c.expected(&format!("`{what}`"))) }
+    }
+
+    /// Eats a whole word if it is this one.
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
+        self.c.eat_word(word)
+    }
+
+    pub(super) fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.c.eat_word(word) { Ok(()) } else { Err(self.c.expected(&format!("`{word}`"))) }
+    }
+
+    /// A list up to `close`, which is eaten.
+    pub(super) fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut out = Vec::new();
+        while !self.eat(close) {
+            if !out.is_empty() && !self.eat(",") {
+                return Err(self.c.expected(&format!("`,` or `{close}`")));
+            }
+            out.push(item(self)?);
+        }
+        Ok(out)
+    }
+
+    /// One or more, between commas.
+    pub(super) fn some<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut out = vec![item(self)?];
+        while self.eat(",") {
+            out.push(item(self)?);
+        }
+        Ok(out)
+    }
+
+    /// Characters of a name after its sigil.
+    pub(super) fn name_after(&mut self, sigil: char, what: &str) -> Result<Spanned<&'a str>> {
+        let start = self.c.at();
+        let rest = &self.text[start..];
+        if !rest.starts_with(sigil) {
+            return Err(self.c.expected(what));
+        }
+        let tail = &rest[1..];
+        let ok = |ch: char| ch.is_ascii_alphanumeric() || "_$.-".contains(ch);
+        let mut len = tail.find(|ch| !ok(ch)).unwrap_or(tail.len());
+        // A dash that begins an arrow is none of the name's.
+        if tail[..len].ends_with('-') && tail[len..].starts_with('>') {
+            len -= 1;
+        }
+        if len == 0 {
+            return Err(self.c.expected(what));
+        }
+        let span = start..start + 1 + len;
+        self.c.skip_to(span.end);
+        Ok(Spanned { value: &tail[..len], span })
+    }
+
+    /// `%a` or `%g#1`, as the name of a value.
+    pub(super) fn value_name(&mut self) -> Result<Spanned<String>> {
+        let name = self.name_after('%', "a value, such as %a")?;
+        let (mut value, mut span) = (name.value.to_string(), name.span);
+        if self.text[span.end..].starts_with('#') {
+            let tail = &self.text[span.end + 1..];
+            let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+            if digits > 0 && digits < 6 {
+                value = format!("{value}#{}", &tail[..digits]);
+                span.end += 1 + digits;
+                self.c.skip_to(span.end);
+            }
+        }
+        Ok(Spanned { value, span })
+    }
+
+    /// A value that is defined.
+    pub(super) fn value(&mut self) -> Result<Value> {
+        Ok(self.spanned_value()?.value)
+    }
+
+    pub(super) fn spanned_value(&mut self) -> Result<Spanned<Value>> {
+        let name = self.value_name()?;
+        let value = self.lookup(&name.value, name.span.clone())?;
+        Ok(Spanned { value, span: name.span })
+    }
+
+    pub(super) fn lookup(&self, name: &str, span: Range<usize>) -> Result<Value> {
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.get(name)) {
+            return Ok(*v);
+        }
+        let message = format!("`%{name}` is not defined here");
+        let mut d = Diagnostic::syntax(span, message, "no such value").id("Z203");
+        let near = self
+            .scopes
+            .iter()
+            .flat_map(|s| s.keys())
+            .map(|k| (crate::op::distance(name, k), k))
+            .min()
+            .filter(|(n, _)| *n <= 2.max(name.len() / 4));
+        if let Some((_, near)) = near {
+            d = d.help(format!("did you mean `%{near}`?"));
+        }
+        Err(d)
+    }
+
+    /// A new value, without a name in any scope.
+    pub(super) fn fresh(&mut self, name: &str, ty: Type) -> Value {
+        let value = Value(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(ValueDef { name: name.into(), ty });
+        value
+    }
+
+    /// A new value with a name.
+    pub(super) fn define(&mut self, name: &Spanned<String>, ty: Type) -> Result<Value> {
+        if self.scopes.iter().any(|s| s.contains_key(&name.value)) {
+            let message = format!("`%{}` is defined already", name.value);
+            let d = Diagnostic::syntax(name.span.clone(), message, "a second definition");
+            return Err(d.id("Z203").help("every value has one definition; use another name"));
+        }
+        let value = self.fresh(&name.value, ty);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.value.clone(), value);
+        }
+        Ok(value)
+    }
+
+    /// Runs `f` in a scope of its own.
+    pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.scopes.push(HashMap::new());
+        let out = self.deeper(f);
+        self.scopes.pop();
+        out
+    }
+
+    pub(super) fn ty_of(&self, value: Value) -> &Type {
+        &self.values[value.index()].ty
+    }
+
+    /// Refuses a type that is not the one of the value.
+    pub(super) fn agree(&self, value: Value, written: &Spanned<Type>) -> Result<()> {
+        let have = self.ty_of(value);
+        let same = match (have, &written.value) {
+            // Older texts say the groups elsewhere.
+            (Type::TileFuture(a, _), Type::TileFuture(b, None)) => a == b,
+            (a, b) => a == b,
+        };
+        if same {
+            return Ok(());
+        }
+        let name = &self.values[value.index()].name;
+        let message = format!("`%{name}` is {have}, but {} is written here", written.value);
+        Err(Diagnostic::syntax(written.span.clone(), message, "another type").id("Z201"))
+    }
+
+    /// `: T, U`, the types of these values.
+    pub(super) fn agree_all(&mut self, values: &[Value]) -> Result<()> {
+        for (i, value) in values.iter().enumerate() {
+            if i > 0 {
+                self.expect(",")?;
+            }
+            let ty = self.ty()?;
+            self.agree(*value, &ty)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn syntax<T>(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Result<T> {
+        Err(Diagnostic::syntax(span, message, label))
+    }
+
+    /// An operation with its results.
+    pub(super) fn op(&mut self) -> Result<Op> {
+        let start = self.c.at();
+        let mut names: Vec<Spanned<String>> = Vec::new();
+        if self.c.peek() == Some('%') {
+            names = self.some(Self::result_names)?.concat();
+            self.expect("=")?;
+        }
+        let at = self.c.at();
+        let Some(word) = self.c.dotted() else {
+            return Err(self.c.expected("an operation, such as `arith.addf`"));
+        };
+        let Some(kind) = Kind::from_name(word.value) else {
+            let message = format!("unknown operation `{}`", word.value);
+            let mut d = Diagnostic::syntax(word.span, message, "not in the table").id("Z202");
+            if let Some(near) = Kind::nearest(word.value) {
+                d = d.help(format!("did you mean `{}`?", near.name()));
+            }
+            return Err(d);
+        };
+        let parts = self.parts(kind)?;
+        let span = at..self.c.here();
+        let results = self.results(&names, parts.results, &(start..span.end), kind)?;
+        Ok(Op {
+            kind,
+            operands: parts.operands,
+            results,
+            attrs: parts.attrs,
+            regions: parts.regions,
+            span: Place(span),
+        })
+    }
+
+    fn results(
+        &mut self,
+        names: &[Spanned<String>],
+        types: Vec<Type>,
+        span: &Range<usize>,
+        kind: Kind,
+    ) -> Result<Vec<Value>> {
+        if names.is_empty() {
+            // Results that nobody names.
+            return Ok(types.into_iter().map(|ty| self.fresh("", ty)).collect());
+        }
+        if names.len() != types.len() {
+            let (n, m) = (types.len(), names.len());
+            let span = names.first().map_or(span.clone(), |f| f.span.start..names[m - 1].span.end);
+            let s = if n == 1 { "" } else { "s" };
+            let message = format!("`{}` has {n} result{s}, but {m} are named", kind.name());
+            return self.syntax(span, message, "these names");
+        }
+        names.iter().zip(types).map(|(name, ty)| self.define(name, ty)).collect()
+    }
+
+    /// `%a`, or `%g:2` for two at once.
+    fn result_names(&mut self) -> Result<Vec<Spanned<String>>> {
+        let name = self.name_after('%', "the name of a result, such as %a")?;
+        if !self.eat(":") {
+            return Ok(vec![Spanned { value: name.value.into(), span: name.span }]);
+        }
+        let n = self.c.int("the number of results")?;
+        if !(1..=1000).contains(&n.value) {
+            return self.syntax(n.span, "an operation has 1 to 1000 results", "not this many");
+        }
+        let of = |i| Spanned { value: format!("{}#{i}", name.value), span: name.span.clone() };
+        Ok((0..n.value).map(of).collect())
+    }
+}

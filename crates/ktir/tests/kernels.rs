@@ -1,0 +1,218 @@
+//! Kernels against plain loops, bit by bit, and what they cost.
+
+mod common;
+
+use common::{floats, half, halves, ints, kernel, module, noise, read, same};
+use zellige_device::Hardware;
+use zellige_ktir::{Outcome, Run, Scalar};
+
+fn cycles(outcome: &Outcome) -> [u64; 3] {
+    let core = outcome.cost.latency.critical_core.unwrap();
+    Outcome::split(&outcome.cost.latency.cores[core])
+}
+
+#[test]
+fn vector_add_takes_194_cycles() {
+    let (_, module) = kernel("vector_add");
+    let (x, y) = (noise(4096, 1), noise(4096, 2));
+    let outcome = Run::new(&module, "vector_add")
+        .array("x", halves(&[4096], &x))
+        .array("y", halves(&[4096], &y))
+        .array("z", halves(&[4096], &[0.0; 4096]))
+        .execute()
+        .unwrap();
+    let want: Vec<f32> = x.iter().zip(&y).map(|(a, b)| half(a + b)).collect();
+    same(&read(&outcome, "z"), &want);
+    same(&read(&outcome, "x"), &x);
+    assert_eq!((outcome.cycles(), cycles(&outcome)), (194, [2, 192, 0]));
+    assert_eq!(outcome.cost.totals.flops, 4096);
+}
+
+#[test]
+fn matmul_takes_634_880_cycles() {
+    let (_, module) = kernel("matmul");
+    let (m, k, n) = (64, 2048, 8192);
+    let (a, b) = (noise(m * k, 3), noise(k * n, 4));
+    let outcome = Run::new(&module, "matmul")
+        .array("a", halves(&[64, 2048], &a))
+        .array("b", halves(&[2048, 8192], &b))
+        .array("c", halves(&[64, 8192], &vec![0.0; m * n]))
+        .scalar("depth", Scalar::Int(2048))
+        .execute()
+        .unwrap();
+    assert_eq!((outcome.cycles(), cycles(&outcome)), (634_880, [65_536 + 4096, 565_248, 0]));
+    let c = read(&outcome, "c");
+    // Blocks of 128 add up in float32, are rounded, and are added in binary16.
+    for (i, j) in [(0, 0), (1, 8191), (31, 511), (32, 512), (63, 4097), (17, 3000)] {
+        let mut total = 0.0;
+        for block in 0..k / 128 {
+            let sum = (0..128).fold(0.0_f32, |s, l| {
+                let l = block * 128 + l;
+                s + a[i * k + l] * b[l * n + j]
+            });
+            total = half(total + half(sum));
+        }
+        assert_eq!(c[i * n + j].to_bits(), total.to_bits(), "element {i}, {j}");
+    }
+}
+
+/// Halves folded onto each other, rounded at every level.
+fn folded(row: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut x = row.to_vec();
+    while x.len() > 1 {
+        let h = x.len() / 2;
+        let mut next: Vec<f32> = (0..h).map(|i| f(x[i], x[h + i])).collect();
+        next.extend_from_slice(&x[2 * h..]);
+        x = next;
+    }
+    x[0]
+}
+
+#[test]
+fn softmax_takes_147_456_cycles() {
+    let (_, module) = kernel("softmax");
+    let x = noise(4096 * 1024, 5);
+    let outcome = Run::new(&module, "softmax")
+        .array("x", halves(&[4096, 1024], &x))
+        .array("y", halves(&[4096, 1024], &vec![0.0; 4096 * 1024]))
+        .execute()
+        .unwrap();
+    assert_eq!((outcome.cycles(), cycles(&outcome)), (147_456, [16_384, 131_072, 0]));
+    let y = read(&outcome, "y");
+    for r in [0, 127, 128, 4095] {
+        let row = &x[r * 1024..(r + 1) * 1024];
+        let max = folded(row, f32::max);
+        let e: Vec<f32> = row.iter().map(|v| half(half(v - max).exp())).collect();
+        let sum = folded(&e, |a, b| half(a + b));
+        for (j, e) in e.iter().enumerate() {
+            let (have, want) = (y[r * 1024 + j], half(e / sum));
+            // exp of the standard library is not the same on all machines: one unit in the last place.
+            assert!((have - want).abs() <= want * 1.0e-3, "row {r}, {j}: {have}, not {want}");
+        }
+        let total: f32 = y[r * 1024..(r + 1) * 1024].iter().sum();
+        assert!((total - 1.0).abs() < 1.0e-2, "row {r} sums to {total}");
+    }
+}
+
+#[test]
+fn layernorm_normalises_every_row() {
+    let (_, module) = kernel("layernorm");
+    let (x, w, b) = (noise(30 * 256, 6), noise(256, 7), noise(256, 8));
+    let outcome = Run::new(&module, "layernorm")
+        .array("x", halves(&[30, 256], &x))
+        .array("w", halves(&[256], &w))
+        .array("b", halves(&[256], &b))
+        .array("y", halves(&[30, 256], &[0.0; 30 * 256]))
+        .scalar("eps", Scalar::Float(1.0e-5))
+        .execute()
+        .unwrap();
+    let y = read(&outcome, "y");
+    for r in 0..30 {
+        let row = &x[r * 256..(r + 1) * 256];
+        let mean = folded(row, |a, b| a + b) / 256.0;
+        let centred: Vec<f32> = row.iter().map(|v| v - mean).collect();
+        let squares: Vec<f32> = centred.iter().map(|v| v * v).collect();
+        let rstd = 1.0 / (folded(&squares, |a, b| a + b) / 256.0 + 1.0e-5_f32).sqrt();
+        let want: Vec<f32> = (0..256).map(|j| half(centred[j] * rstd * w[j] + b[j])).collect();
+        same(&y[r * 256..(r + 1) * 256], &want);
+    }
+}
+
+#[test]
+fn gather_takes_rows_by_index() {
+    let (_, module) = kernel("gather");
+    let table = noise(100 * 64, 9);
+    let index: Vec<i32> = (0..16).map(|i| i * 37 % 100).collect();
+    let run = |index: &[i32]| {
+        Run::new(&module, "gather")
+            .array("table", halves(&[100, 64], &table))
+            .array("index", ints(&[16], index))
+            .array("out", halves(&[16, 64], &[0.0; 1024]))
+            .execute()
+    };
+    let outcome = run(&index).unwrap();
+    let want: Vec<f32> = index
+        .iter()
+        .flat_map(|r| table[*r as usize * 64..(*r as usize + 1) * 64].to_vec())
+        .collect();
+    same(&read(&outcome, "out"), &want);
+    let mut bad = index.clone();
+    bad[11] = -2;
+    let error = run(&bad).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "core 1, `ktdp.load`: the index view holds -2 at [11]; an index is 0 or more"
+    );
+    bad[11] = 100;
+    let error = run(&bad).unwrap_err().to_string();
+    assert_eq!(error, "core 1, `ktdp.load`: index [100, 0] is outside the view of shape [100, 64]");
+}
+
+#[test]
+fn all_reduce_adds_up_each_group() {
+    let (_, module) = kernel("all_reduce");
+    let x = noise(8 * 128, 10);
+    let run = |hardware| {
+        Run::new(&module, "all_reduce")
+            .array("x", halves(&[8, 128], &x))
+            .array("y", halves(&[8, 128], &[0.0; 1024]))
+            .hardware(hardware)
+            .execute()
+            .unwrap()
+    };
+    let outcome = run(Hardware::ktir());
+    let y = read(&outcome, "y");
+    for core in 0..8 {
+        let first = core / 4 * 4;
+        let want: Vec<f32> = (0..128)
+            .map(|j| (1..4).fold(x[first * 128 + j], |s, c| half(s + x[(first + c) * 128 + j])))
+            .collect();
+        same(&y[core * 128..(core + 1) * 128], &want);
+    }
+    // Three additions of 128 elements; a load and a store of two sticks each by one of 8 cores; 256 bytes
+    // around a ring of 8, or on the card around a group of 4.
+    assert_eq!(cycles(&outcome), [6, 4 * 128 / (128 / 8), 7 * 256 / 64]);
+    let card = run(Hardware::card());
+    assert_eq!(card.cost.totals.ring_bytes, 8 * 3 * 256);
+    same(&read(&card, "y"), &y);
+}
+
+#[test]
+fn distributed_views_find_their_partition() {
+    // Columns 0..16 row by row, columns 16..32 column by column.
+    let text = "
+#left = affine_set<(i, j) : (i >= 0, i <= 3, j >= 0, j <= 15)>
+#right = affine_set<(i, j) : (i >= 0, i <= 3, j >= 16, j <= 31)>
+#all = affine_set<(i, j) : (i >= 0, i <= 3, j >= 0, j <= 31)>
+func.func @join(%a: index, %b: index, %c: index) {
+  %c0 = arith.constant 0 : index
+  %l = ktdp.construct_memory_view %a, sizes: [4, 16], strides: [16, 1]
+    {coordinate_set = #left, memory_space = #ktdp.memory_space<global>} : memref<4x16xf32>
+  %r = ktdp.construct_memory_view %b, sizes: [4, 16], strides: [1, 4]
+    {coordinate_set = #right, memory_space = #ktdp.memory_space<global>} : memref<4x16xf32>
+  %v = ktdp.construct_distributed_memory_view (%l, %r : memref<4x16xf32>, memref<4x16xf32>)
+    : memref<4x32xf32>
+  %o = ktdp.construct_memory_view %c, sizes: [4, 32], strides: [32, 1]
+    {coordinate_set = #all, memory_space = #ktdp.memory_space<global>} : memref<4x32xf32>
+  %vt = ktdp.construct_access_tile %v[%c0, %c0] {access_tile_set = #all}
+    : memref<4x32xf32> -> !ktdp.access_tile<4x32xindex>
+  %ot = ktdp.construct_access_tile %o[%c0, %c0] {access_tile_set = #all}
+    : memref<4x32xf32> -> !ktdp.access_tile<4x32xindex>
+  %x = ktdp.load %vt : <4x32xindex> -> tensor<4x32xf32>
+  ktdp.store %x, %ot : tensor<4x32xf32>, <4x32xindex>
+}";
+    let a: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let b: Vec<f32> = (0..64).map(|i| (100 + i) as f32).collect();
+    let module = module(text);
+    let outcome = Run::new(&module, "join")
+        .array("a", floats(&[4, 16], &a))
+        .array("b", floats(&[16, 4], &b))
+        .array("c", floats(&[4, 32], &[0.0; 128]))
+        .execute()
+        .unwrap();
+    let want: Vec<f32> = (0..128)
+        .map(|f| (f / 32, f % 32))
+        .map(|(i, j)| if j < 16 { a[i * 16 + j] } else { b[i + 4 * (j - 16)] })
+        .collect();
+    same(&read(&outcome, "c"), &want);
+}

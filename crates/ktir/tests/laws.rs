@@ -1,0 +1,321 @@
+//! Laws: modules read back, affine things read back and mean what they say, no text makes a panic.
+
+mod common;
+
+use common::{halves, ints, module, noise};
+use proptest::prelude::*;
+use zellige_ktir::affine::{Constraint, Expr, Map, Set};
+use zellige_ktir::text::{parse, parse_unverified, print};
+use zellige_ktir::{
+    Array, Builder, Elem, Kind, Module, Run, Scalar, Space, Subscript, Type, Value,
+};
+
+/// Choices from bytes; without any left, the first one.
+struct Choices<'a>(std::slice::Iter<'a, u8>);
+
+impl Choices<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        self.0.next().map_or(0, |b| usize::from(*b) % n.max(1))
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+
+    fn number(&mut self) -> i64 {
+        let small = i64::try_from(self.below(200)).unwrap() - 100;
+        if self.below(20) == 19 { self.pick(&[i64::MIN, i64::MAX, 1 << 40]) } else { small }
+    }
+
+    fn expr(&mut self, dims: usize, symbols: usize, depth: usize) -> Expr {
+        let leaf = depth == 0 || self.below(3) == 0;
+        if leaf {
+            return match self.below(3) {
+                0 if dims > 0 => Expr::dim(self.below(dims)),
+                1 if symbols > 0 => Expr::symbol(self.below(symbols)),
+                _ => Expr::constant(self.number()),
+            };
+        }
+        let a = self.expr(dims, symbols, depth - 1);
+        let k = i64::try_from(1 + self.below(9)).unwrap();
+        match self.below(7) {
+            0 => a + self.expr(dims, symbols, depth - 1),
+            1 => a - self.expr(dims, symbols, depth - 1),
+            2 => a * self.number(),
+            3 => -a,
+            4 => a.floor_div(k).unwrap(),
+            5 => a.ceil_div(k).unwrap(),
+            _ => a.modulo(k).unwrap(),
+        }
+    }
+
+    fn set(&mut self, dims: usize, symbols: usize) -> Set {
+        let n = self.below(5);
+        let constraints = (0..n)
+            .map(|_| Constraint { expr: self.expr(dims, symbols, 3), equal: self.below(3) == 0 })
+            .collect();
+        Set::new(dims, symbols, constraints).unwrap()
+    }
+}
+
+/// A function of whatever the choices say.
+fn function(c: &mut Choices<'_>, name: &str) -> zellige_ktir::Function {
+    let grids: [&[i64]; 4] = [&[], &[4], &[2, 3], &[1, 2, 2]];
+    let mut b = Builder::new(name, c.pick(&grids));
+    let x = b.arg("x", Type::INDEX);
+    let eps = b.arg("eps", Type::Scalar(Elem::F32));
+    let id = b.tile_id(1)[0];
+    let view = b.memory_view(x, &[16, 8], &[8, 1], Elem::F32, Space::Global);
+    let local = b.memory_view(x, &[16], &[1], Elem::I32, Space::Local(Some(0)));
+    let zero = b.index(0);
+    let tile = b.access_tile(view, &[id, zero], &[2, 8]);
+    let first = b.load(tile);
+    let mut tiles = vec![first];
+    let mut scalars = vec![eps];
+    steps(c, &mut b, &mut tiles, &mut scalars, (view, local, id, zero), 2);
+    let last = tiles[tiles.len() - 1];
+    b.store(last, tile);
+    b.finish().unwrap_or_else(|d| panic!("{d}"))
+}
+
+fn steps(
+    c: &mut Choices<'_>,
+    b: &mut Builder,
+    tiles: &mut Vec<Value>,
+    scalars: &mut Vec<Value>,
+    given: (Value, Value, Value, Value),
+    depth: usize,
+) {
+    let (view, local, id, zero) = given;
+    let shape = [2, 8];
+    for _ in 0..1 + c.below(6) {
+        let t = tiles[c.below(tiles.len())];
+        let u = tiles[c.below(tiles.len())];
+        let s = scalars[c.below(scalars.len())];
+        match c.below(17) {
+            0 => tiles.push(b.unary(c.pick(&[Kind::Exp, Kind::NegF, Kind::Tanh, Kind::Floor]), t)),
+            1 => tiles.push(b.binary(c.pick(&[Kind::AddF, Kind::MaximumF, Kind::DivF]), t, u)),
+            2 => scalars.push(b.pointwise(Kind::Fma, &[s, s, s])),
+            3 => {
+                let value = f64::from(u8::try_from(c.below(200)).unwrap()) / 8.0 - 9.0;
+                tiles.push(b.float_tile(
+                    c.pick(&[value, f64::INFINITY, f64::NAN, 1e-30]),
+                    &shape,
+                    Elem::F32,
+                ));
+            }
+            4 => tiles.push(b.splat(s, &shape)),
+            5 => {
+                let mask = b.compare(Kind::CmpF, c.pick(&["olt", "une", "ord"]), t, u);
+                tiles.push(b.select(mask, t, u));
+            }
+            6 => {
+                let narrow = b.cast(Kind::TruncF, t, c.pick(&[Elem::F16, Elem::BF16, Elem::DF16]));
+                tiles.push(b.cast(Kind::ExtF, narrow, Elem::F32));
+            }
+            7 => {
+                let init = b.float_tile(0.0, &[2], Elem::F32);
+                let sum = b.reduce(Kind::AddF, t, init, &[1]);
+                tiles.push(b.broadcast(sum, &shape, &[1]));
+            }
+            8 => {
+                let turned = b.transpose(t, &[1, 0]);
+                let square = b.float_tile(0.0, &[2, 2], Elem::F32);
+                let product = b.matmul(t, turned, square);
+                let zero = b.float_tile(0.0, &shape, Elem::F32);
+                tiles.push(b.matmul(product, t, zero));
+            }
+            9 if depth > 0 => {
+                let (to, step) = (b.index(3), b.index(1));
+                let out = b.for_loop((zero, to, step), &[t], |b, i, carried| {
+                    let (mut tiles, mut scalars) = (vec![carried[0]], scalars.clone());
+                    steps(c, b, &mut tiles, &mut scalars, (view, local, i, zero), depth - 1);
+                    vec![tiles[tiles.len() - 1]]
+                });
+                tiles.push(out[0]);
+            }
+            10 if depth > 0 => {
+                let is = b.compare(Kind::CmpI, "eq", id, zero);
+                let out = b.if_else(is, |_| vec![t], |b| vec![b.unary(Kind::AbsF, u)]);
+                tiles.push(out[0]);
+            }
+            11 => {
+                let identity = Map::identity(2);
+                let row = Map::select(2, &[1]).unwrap();
+                let line = b.float_tile(0.5, &[8], Elem::F32);
+                let maps = [identity.clone(), row, identity];
+                let out = b.generic(&maps, &["parallel", "parallel"], &[t, line], &[u], |b, x| {
+                    let a = b.binary(Kind::MulF, x[0], x[1]);
+                    let at = b.loop_index(1);
+                    let at = b.cast(Kind::IndexCast, at, Elem::I32);
+                    let at = b.cast(Kind::SIToFP, at, Elem::F32);
+                    vec![b.pointwise(Kind::Fma, &[a, at, s])]
+                });
+                tiles.push(out[0]);
+            }
+            12 => {
+                let part = b.extract_slice(t, &[0, 2], &[2, 3]);
+                tiles.push(b.insert_slice(part, u, &[0, 5]));
+            }
+            13 => {
+                let flat = b.reassociate(t, &[vec![0, 1]], &[16]);
+                let back = b.reassociate(flat, &[vec![0, 1]], &[2, 8]);
+                tiles.push(back);
+            }
+            14 => {
+                let at = [Expr::dim(0).modulo(7).unwrap(), Expr::dim(0) * 0 + Expr::dim(1)];
+                let order = Map::identity(2);
+                let tile =
+                    b.access_tile_at(view, &[id, zero], &at, &shape, Set::boxed(&shape), order);
+                tiles.push(b.load(tile));
+            }
+            15 => {
+                let subscripts = [
+                    Subscript::Through(local, vec![Expr::dim(0) + Expr::dim(2)]),
+                    Subscript::Direct(Expr::dim(1)),
+                ];
+                let (set, order) = (Set::boxed(&shape), Map::identity(2));
+                let tile = b.indirect_tile(view, &subscripts, &[zero], &shape, set, order);
+                tiles.push(b.load(tile));
+            }
+            16 if depth == 2 => {
+                let one =
+                    |e: Expr| Set::new(1, 1, vec![Constraint { expr: e, equal: false }]).unwrap();
+                let tiles_of = one(Expr::dim(0) - Expr::symbol(0));
+                let groups = Set::boxed(&[1]);
+                let future = b.produce(tiles_of.clone(), groups, |_, _| vec![t]);
+                let none = b.float_tile(0.0, &shape, Elem::F32);
+                let out = b.inter_tile_reduce(future, tiles_of, &[none], |b, l, r| {
+                    vec![b.binary(Kind::AddF, l[0], r[0])]
+                });
+                tiles.push(out[0]);
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn modules_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut c = Choices(bytes.iter());
+        let functions = vec![function(&mut c, "f"), function(&mut c, "g")];
+        let built = Module::new(functions);
+        let text = print(&built);
+        let read = parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text, false)));
+        prop_assert!(read == built, "changed:\n{}", text);
+        prop_assert_eq!(print(&read), text);
+    }
+
+    #[test]
+    fn random_kernels_run_the_same_when_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let mut c = Choices(bytes.iter());
+        let built = Module::new(vec![function(&mut c, "f")]);
+        let read = parse(&print(&built)).unwrap();
+        let run = |m: &Module| {
+            let x = Array { elem: Elem::F32, shape: vec![128], bytes: vec![0; 512] };
+            Run::new(m, "f").array("x", x).scalar("eps", Scalar::Float(0.5)).limit(10_000).execute()
+        };
+        match (run(&built), run(&read)) {
+            (Ok(a), Ok(b)) => prop_assert_eq!(a, b),
+            (Err(a), Err(b)) => prop_assert_eq!(a.fault, b.fault),
+            (a, b) => prop_assert!(false, "{:?} and {:?}", a.is_ok(), b.is_ok()),
+        }
+    }
+
+    #[test]
+    fn affine_things_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let mut c = Choices(bytes.iter());
+        let (map, set) = (Map::new(2, 1, vec![c.expr(2, 1, 4), c.expr(2, 1, 4)]).unwrap(), c.set(2, 1));
+        let text = format!("#m = {map}\n#s = {set}\nfunc.func @f() {{\n return\n}}");
+        let module = parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text, false)));
+        prop_assert_eq!(&module.aliases[0].1, &zellige_ktir::Alias::Map(map));
+        prop_assert_eq!(&module.aliases[1].1, &zellige_ktir::Alias::Set(set));
+    }
+
+    #[test]
+    fn bounds_hold_every_point(bytes in proptest::collection::vec(any::<u8>(), 0..40), s in -5_i64..5) {
+        let mut c = Choices(bytes.iter());
+        let set = c.set(2, 1);
+        if let Some(b) = set.bounds(&[s]) {
+            for x in -12..12 {
+                for y in -12..12 {
+                    let inside = [x, y].iter().enumerate().all(|(d, v)| {
+                        *v >= b.low[d] && *v - b.low[d] < b.extents[d]
+                    });
+                    let member = set.contains(&[x, y], &[s]);
+                    prop_assert!(inside || !member, "{} at {:?} of {:?}", set, [x, y], b);
+                    prop_assert!(!b.exact || member == inside, "{} at {:?} of {:?}", set, [x, y], b);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_panic(text in "\\PC{0,80}") {
+        if let Err(d) = parse(&text) {
+            prop_assert!(d.span.start <= d.span.end && d.span.end <= text.len(), "{:?}", d);
+            let _ = d.render(&text, false);
+        }
+    }
+
+    #[test]
+    fn damaged_kernels_are_refused_or_run(
+        which in 0_usize..6, at in 0_usize..6000, gone in 0_usize..12, put in "[-%#a-z0-9<>(){}\\[\\]:,= .*x]{0,6}",
+    ) {
+        let name = ["vector_add", "layernorm", "gather", "all_reduce", "softmax", "matmul"][which];
+        let (text, _) = common::kernel(name);
+        let from = at % text.len();
+        let to = (from + gone).min(text.len());
+        let damaged = format!("{}{put}{}", &text[..from], &text[to..]);
+        match parse_unverified(&damaged).and_then(|m| zellige_ktir::verify(&m).map(|()| m)) {
+            Err(d) => prop_assert!(d.span.end <= damaged.len(), "{:?}", d),
+            Ok(m) => {
+                let printed = print(&m);
+                prop_assert!(parse(&printed).as_ref() == Ok(&m), "changed:\n{}", printed);
+                if which < 4 {
+                    let f = &m.functions[m.functions.len() - 1];
+                    let mut run = Run::new(&m, f.name()).limit(500);
+                    for v in f.args() {
+                        let name = &f.value(*v).name;
+                        run = match (name.as_str(), f.ty(*v)) {
+                            (_, Type::Scalar(Elem::F32)) => run.scalar(name, Scalar::Float(0.1)),
+                            ("index", _) => run.array(name, ints(&[16], &[5; 16])),
+                            _ => run.array(name, halves(&[8192], &noise(8192, 1))),
+                        };
+                    }
+                    let _ = run.execute();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn depth_has_an_end() {
+    for n in [90, 5000] {
+        let open = "scf.if %c {\n".repeat(n);
+        let close = "}\n".repeat(n);
+        let text = format!("func.func @f(%c: i1) {{\n{open}{close}return\n}}");
+        assert_eq!(parse(&text).is_ok(), n < 100, "{n} deep");
+        let text = format!("#m = affine_map<(d) -> ({}d{})>", "(".repeat(n), ")".repeat(n));
+        assert!(parse(&text).is_err());
+    }
+}
+
+#[test]
+fn both_spellings_of_memory_spaces_are_one() {
+    let of = |space: &str| {
+        module(&format!(
+            "func.func @f(%x: index) {{\n %v = ktdp.construct_memory_view %x, sizes: [4], strides: [1] \
+             {{memory_space = {space}}} : memref<4xf16>\n}}"
+        ))
+    };
+    assert_eq!(of("#ktdp.memory_space<global>"), of("#ktdp.spyre_memory_space<HBM>"));
+    assert_eq!(
+        of("#ktdp.memory_space<ct_local, ct_id = 3>"),
+        of("#ktdp.spyre_memory_space<LX, core=3>")
+    );
+}
