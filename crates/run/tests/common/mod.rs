@@ -1,4 +1,5 @@
 //! Inputs for graphs.
+#![allow(clippy::unwrap_used, reason = "a test helper")]
 
 use zellige_device::host_format;
 use zellige_graph::{Graph, Tensor};
