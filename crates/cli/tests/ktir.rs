@@ -104,12 +104,12 @@ fn what_is_wrong_has_a_place() {
     let text = folder.refused(&["check", "bad.mlir"]);
     assert!(text.contains("unknown operation `arith.adf`"), "{text}");
     assert!(text.contains("did you mean `arith.addf`?"), "{text}");
-    assert!(text.contains("at bad.mlir:31:12"), "{text}");
+    assert!(text.contains("at bad.mlir:30:12"), "{text}");
     folder.write("far.mlir", &good.replace("%xs[%core * 128]", "%xs[%core * 129]"));
     let text = folder.refused(&[&["run", "far.mlir"][..], &INPUTS].concat());
     let want = "core 31, `ktdp.load`: index [4096] is outside the view of shape [4096]";
     assert!(text.contains(want), "{text}");
-    assert!(text.contains("at far.mlir:29:"), "{text}");
+    assert!(text.contains("at far.mlir:28:"), "{text}");
     let text = folder.refused(&["run", "add.mlir", "--input", "x=x.npy"]);
     assert!(text.contains("argument `y` is missing; it is index"), "{text}");
     let text = folder.refused(&["run", "add.mlir", "--kernel", "sub"]);

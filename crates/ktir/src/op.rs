@@ -229,7 +229,9 @@ impl Kind {
     /// The operation whose name is nearest to a word, if one is near.
     pub fn nearest(word: &str) -> Option<Kind> {
         let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
-        let distance = |k: &Kind| distance(word, k.name()).min(1 + distance(word, &tail(k.name())));
+        let own = tail(word);
+        // The right name in another dialect is one mistake.
+        let distance = |k: &Kind| distance(word, k.name()).min(1 + distance(&own, &tail(k.name())));
         let best = Kind::ALL.iter().copied().min_by_key(distance)?;
         (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
     }

@@ -1,5 +1,7 @@
 //! Kernels against plain loops, bit by bit, and what they cost.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
 mod common;
 
 use common::{floats, half, halves, ints, kernel, module, noise, read, same};
@@ -215,4 +217,51 @@ func.func @join(%a: index, %b: index, %c: index) {
         .map(|(i, j)| if j < 16 { a[i * 16 + j] } else { b[i + 4 * (j - 16)] })
         .collect();
     same(&read(&outcome, "c"), &want);
+}
+
+#[test]
+fn sizes_that_are_values_bind_the_symbols_of_sets() {
+    // Two halves of columns, each as wide as an argument says, into one array.
+    let text = "
+#left = affine_set<(i, j)[n] : (i >= 0, i <= 3, j >= 0, n - 1 - j >= 0)>
+#right = affine_set<(i, j)[n] : (i >= 0, i <= 3, j - n >= 0, 2 * n - 1 - j >= 0)>
+#block = affine_set<(i, j) : (i >= 0, i <= 3, j >= 0, j <= 7)>
+func.func @join(%a: index, %b: index, %c: index, %width: i32) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  %n = arith.index_cast %width : i32 to index
+  %all = arith.muli %n, %c2 : index
+  %l = ktdp.construct_memory_view %a, sizes: [4, %n], strides: [%n, 1]
+    {coordinate_set = #left} : memref<4x?xf32>
+  %r = ktdp.construct_memory_view %b, sizes: [4, %n], strides: [%n, 1]
+    {coordinate_set = #right} : memref<4x?xf32>
+  %v = ktdp.construct_distributed_memory_view (%l, %r : memref<4x?xf32>, memref<4x?xf32>)
+    : memref<4x?xf32>
+  %o = ktdp.construct_memory_view %c, sizes: [4, %all], strides: [%all, 1] : memref<4x?xf32>
+  scf.for %j = %c0 to %all step %c8 {
+    %vt = ktdp.construct_access_tile %v[%c0, %j] {access_tile_set = #block}
+      : memref<4x?xf32> -> !ktdp.access_tile<4x8xindex>
+    %ot = ktdp.construct_access_tile %o[%c0, %j] {access_tile_set = #block}
+      : memref<4x?xf32> -> !ktdp.access_tile<4x8xindex>
+    %x = ktdp.load %vt : <4x8xindex> -> tensor<4x8xf32>
+    ktdp.store %x, %ot : tensor<4x8xf32>, <4x8xindex>
+  }
+}";
+    let module = module(text);
+    for n in [4_usize, 12, 16] {
+        let size = i64::try_from(n).unwrap();
+        let (a, b) = (noise(4 * n, 11), noise(4 * n, 12));
+        let outcome = Run::new(&module, "join")
+            .array("a", floats(&[4, size], &a))
+            .array("b", floats(&[4, size], &b))
+            .array("c", floats(&[4, 2 * size], &vec![0.0; 8 * n]))
+            .scalar("width", Scalar::Int(size))
+            .execute()
+            .unwrap();
+        let want: Vec<f32> = (0..4)
+            .flat_map(|i| [&a[i * n..(i + 1) * n], &b[i * n..(i + 1) * n]].concat())
+            .collect();
+        same(&read(&outcome, "c"), &want);
+    }
 }

@@ -1,5 +1,7 @@
 //! Laws: modules read back, affine things read back and mean what they say, no text makes a panic.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
 mod common;
 
 use common::{halves, ints, module, noise};
@@ -163,7 +165,8 @@ fn steps(
                 tiles.push(back);
             }
             14 => {
-                let at = [Expr::dim(0).modulo(7).unwrap(), Expr::dim(0) * 0 + Expr::dim(1)];
+                let at =
+                    [Expr::dim(0).modulo(7).unwrap(), Expr::dim(1) - Expr::dim(0) + Expr::dim(0)];
                 let order = Map::identity(2);
                 let tile =
                     b.access_tile_at(view, &[id, zero], &at, &shape, Set::boxed(&shape), order);
@@ -195,8 +198,15 @@ fn steps(
     }
 }
 
+/// Three hundred cases of each law; `PROPTEST_CASES` asks for more, of which costly laws take a share.
+fn config(share: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse::<u32>().ok());
+    let cases = asked.map_or(300, |n| (n / share).max(300));
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(config(20))]
 
     #[test]
     fn modules_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -208,6 +218,10 @@ proptest! {
         prop_assert!(read == built, "changed:\n{}", text);
         prop_assert_eq!(print(&read), text);
     }
+}
+
+proptest! {
+    #![proptest_config(config(100))]
 
     #[test]
     fn random_kernels_run_the_same_when_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
@@ -224,6 +238,10 @@ proptest! {
             (a, b) => prop_assert!(false, "{:?} and {:?}", a.is_ok(), b.is_ok()),
         }
     }
+}
+
+proptest! {
+    #![proptest_config(config(1))]
 
     #[test]
     fn affine_things_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
@@ -234,6 +252,10 @@ proptest! {
         prop_assert_eq!(&module.aliases[0].1, &zellige_ktir::Alias::Map(map));
         prop_assert_eq!(&module.aliases[1].1, &zellige_ktir::Alias::Set(set));
     }
+}
+
+proptest! {
+    #![proptest_config(config(20))]
 
     #[test]
     fn bounds_hold_every_point(bytes in proptest::collection::vec(any::<u8>(), 0..40), s in -5_i64..5) {
@@ -252,6 +274,10 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(config(1))]
 
     #[test]
     fn no_text_makes_a_panic(text in "\\PC{0,80}") {
@@ -260,6 +286,10 @@ proptest! {
             let _ = d.render(&text, false);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(config(50))]
 
     #[test]
     fn damaged_kernels_are_refused_or_run(

@@ -198,25 +198,36 @@ fn alone(form: &Form, options: &Options) -> Result<Vec<Way>> {
         return Ok(way.into_iter().collect());
     };
     let cores = i64::try_from(options.cores).unwrap_or(i64::MAX);
-    let given = divide(space, &options.hardware, cores, Policy::Baseline, &form.hints)?;
-    let mut list: Vec<Way> = form
-        .way(options, &whole(&given.splits), (given.decided_by, given.reason))
-        .into_iter()
-        .collect();
-    if options.policy == Policy::Baseline || !form.hints.is_empty() {
+    // Even slices may not bring a tensor under the span limit; uneven ones may.
+    let given = divide(space, &options.hardware, cores, Policy::Baseline, &form.hints);
+    let (mut list, mut refused) = (Vec::new(), None);
+    match given {
+        Ok(plan) => {
+            let decided = (plan.decided_by, plan.reason);
+            list.extend(form.way(options, &whole(&plan.splits), decided));
+        }
+        Err(e @ CompileError::Span { .. }) if !options.strict => refused = Some(e),
+        Err(e) => return Err(e),
+    }
+    let decided =
+        (options.policy == Policy::Baseline || !form.hints.is_empty()) && refused.is_none();
+    if decided {
         return Ok(list);
     }
     let limit = options.hardware.count(Key::Span);
     for s in splits(&form.spans, options.cores) {
         let asked: Vec<u64> = s.iter().map(|n| *n as u64).collect();
         let within = space.tensors().iter().all(|t| span(space, t, &asked) <= limit);
-        if within && !list.iter().any(|w| w.division.splits() == s.as_slice()) {
+        if within && !list.iter().any(|w: &Way| w.division.splits() == s.as_slice()) {
             list.extend(form.way(
                 options,
                 &s,
                 ("search", "the least latency of the program".into()),
             ));
         }
+    }
+    if let (true, Some(e)) = (list.is_empty(), refused) {
+        return Err(e);
     }
     list.sort_by_cached_key(|w| options.hardware.latency(&w.work).cycles);
     list.truncate(MOST / 2);

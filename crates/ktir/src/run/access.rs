@@ -170,7 +170,7 @@ fn joined(
     let follows = |i: usize| bytes[i].0 == bytes[i - 1].0 && bytes[i].1 == bytes[i - 1].1 + size;
     let first = (1..bytes.len()).take_while(|i| follows(*i)).count() + 1;
     let even = first > 1
-        && bytes.len() % first == 0
+        && bytes.len().is_multiple_of(first)
         && (1..bytes.len()).all(|i| i % first == 0 || follows(i));
     let (runs, len) =
         if even { (bytes.into_iter().step_by(first).collect(), first) } else { (bytes, 1) };
@@ -194,8 +194,8 @@ fn boxed(view: &View, base: &[i64], set: &Set, order: Option<&Map>) -> Result<Op
     let Some(bounds) = set.bounds(&[]).filter(|b| b.exact && plain) else { return Ok(None) };
     let mut low = Vec::with_capacity(base.len());
     let mut outside = false;
-    for d in 0..base.len() {
-        let from = base[d].checked_add(bounds.low[d]).ok_or(Fault::Overflow("a coordinate"))?;
+    for (d, at) in base.iter().enumerate() {
+        let from = at.checked_add(bounds.low[d]).ok_or(Fault::Overflow("a coordinate"))?;
         let to = from.checked_add(bounds.extents[d]).ok_or(Fault::Overflow("a coordinate"))?;
         outside |= bounds.extents[d] > 0 && (from < 0 || to > view.shape[d]);
         low.push(from);

@@ -9,7 +9,7 @@ use super::value::{Charge, Data, Tile, Val, bytes};
 use crate::ir::{Block, Function, Module, Op, Value};
 use crate::types::{Elem, Type};
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// For each block, what dies after each of its operations.
@@ -44,10 +44,10 @@ fn block_liveness(block: &Block, last: &mut HashMap<Value, usize>, drops: &mut D
     let own = block.args.iter().map(|v| (*v, 0));
     let made =
         block.ops.iter().enumerate().flat_map(|(i, op)| op.results.iter().map(move |v| (*v, i)));
-    let mut mine = Vec::new();
+    let mut mine = HashSet::new();
     for (v, born) in own.chain(made) {
         dies[uses.get(&v).copied().unwrap_or(born)].push(v);
-        mine.push(v);
+        mine.insert(v);
     }
     for (v, i) in uses {
         if !mine.contains(&v) {

@@ -22,10 +22,13 @@ pub(super) struct Handle {
     groups: Set,
 }
 
+/// Which produce, for which time, of which group.
+type Key = (usize, u64, i64);
+
 /// The partials of every group, by the core that contributed them.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    posted: HashMap<(usize, u64, i64), BTreeMap<usize, Vec<Rc<Data>>>>,
+    posted: HashMap<Key, BTreeMap<usize, Vec<Rc<Data>>>>,
 }
 
 /// The report of cores that all wait.

@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
             .flat_map(|s| s.keys())
             .map(|k| (crate::op::distance(name, k), k))
             .min()
-            .filter(|(n, _)| *n <= 2.max(name.len() / 4));
+            .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());
         if let Some((_, near)) = near {
             d = d.help(format!("did you mean `%{near}`?"));
         }

@@ -5,6 +5,8 @@ use crate::ir::{Attr, Value};
 use crate::op::Kind;
 use crate::types::Type;
 
+type Attrs = Vec<(String, Attr)>;
+
 impl Parser<'_> {
     pub(super) fn tensor_op(&mut self, kind: Kind) -> Result<Parts> {
         match kind {
@@ -95,7 +97,7 @@ impl Parser<'_> {
     }
 
     /// `[offsets] [sizes] [strides]`.
-    fn slice(&mut self, mut operands: Vec<Value>) -> Result<(Vec<Value>, Vec<(String, Attr)>)> {
+    fn slice(&mut self, mut operands: Vec<Value>) -> Result<(Vec<Value>, Attrs)> {
         let mut attrs = Vec::new();
         for key in ["offsets", "sizes", "strides"] {
             let (list, values) = self.mixed()?;
@@ -111,7 +113,7 @@ impl Parser<'_> {
         of: Value,
         word: &str,
         operands: Vec<Value>,
-        attrs: Vec<(String, Attr)>,
+        attrs: Attrs,
     ) -> Result<Parts> {
         self.expect(":")?;
         let from = self.ty()?;

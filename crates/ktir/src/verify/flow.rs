@@ -11,8 +11,12 @@ impl<'m> Checker<'m> {
         if op.kind == Kind::Return {
             let have = self.types(&op.operands);
             let want: Vec<&Type> = self.f.results.iter().collect();
+            let show = |list: &[&Type]| {
+                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                format!("({})", list.join(", "))
+            };
             ensure(op, have == want, || {
-                format!("`@{}` returns {} values of its types", self.f.name, want.len())
+                format!("gives {}, but `@{}` returns {}", show(&have), self.f.name, show(&want))
             })?;
         }
         Ok(())

@@ -1,4 +1,5 @@
 //! Arrays for kernels, and references of them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use zellige_float::{Element, F16};
