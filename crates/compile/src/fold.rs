@@ -6,8 +6,9 @@
 //! - A copy, and a conversion to the dtype it has, is its operand; a view of everything is its base.
 //! - Arithmetic on numbers is a number where every format of the dtype holds it exactly.
 //!
-//! Outputs keep their names, and what is pinned or divided by the programmer stays as it is: a copy that
-//! is returned, that is seen through a returned view, or that has a pin is a copy still.
+//! Outputs keep their names and their own memory, and what is pinned or divided by the programmer stays
+//! as it is: a copy that is returned, that is seen through a returned view, or that has a pin is a copy
+//! still.
 //!
 //! **Laws**: the outputs have the same bits, and `fold(fold(g)) == fold(g)`.
 
@@ -103,7 +104,7 @@ fn operation(
     let asked: NodeFacts =
         (node.outputs.iter().map(|o| graph.get(*o).pin.clone()).collect(), node.hint.clone());
     let free = asked.0.iter().all(Option::is_none) && asked.1.is_empty();
-    let returned = node.outputs.iter().any(|o| facts.returned[o.0]);
+    let returned = node.outputs.iter().any(|o| facts.returned[o.0] || facts.returned_view[o.0]);
     if let Some((theirs, results)) = made.get(&key)
         && !returned
         && (free || asked == *theirs)

@@ -136,14 +136,18 @@ pub(crate) fn like_in(operands: &[Laid], out: &Meta, format: DataFormat) -> Resu
 
 /// A dense layout with the dimension order of a form: its slowest dimension first.
 ///
-/// Dimensions along which the form does not move come first. A form without lanes gives a sparse
-/// layout.
+/// Dimensions along which the form does not move come first. A stick dimension of one stick has no place
+/// in the form: it goes where default layouts have it, before the fastest other one. A form without
+/// lanes gives a sparse layout.
 pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout> {
     let size: Vec<i64> = form.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
     let own = Strided::contiguous(&size)?;
     let mut order: Vec<usize> = (0..size.len()).collect();
-    let key = |d: &usize| {
-        if form.stride[*d] == 0 && Some(*d) != form.stick { usize::MAX } else { form.stride[*d] }
+    let fastest = form.stride.iter().filter(|s| **s > 0).min();
+    let key = |d: &usize| match form.stride[*d] {
+        0 if Some(*d) == form.stick => fastest.map_or(0, |f| f + 1),
+        0 => usize::MAX,
+        stride => stride,
     };
     order.sort_by_key(|d| std::cmp::Reverse(key(d)));
     with_order(&own, &order, form.stick, format)

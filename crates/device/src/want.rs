@@ -7,8 +7,11 @@ use crate::lay::{self, with_order};
 use zellige_layout::{StickLayout, Strided};
 
 impl Want {
-    /// Whether a kernel takes a tensor as it lies.
+    /// Whether a kernel takes a tensor as it lies; one without elements lies as anybody wants.
     pub fn fits(&self, tensor: &Laid) -> bool {
+        if tensor.numel() == 0 {
+            return true;
+        }
         match (tensor.sticks(), self) {
             (_, Want::Any) | (Ok(_), Want::AsIs) => true,
             (Ok(f), Want::Along(d)) => {
@@ -16,7 +19,7 @@ impl Want {
             }
             (Ok(f), Want::Sparse) => f.stick.is_none(),
             (Ok(_), Want::Layout(l)) => tensor.is_base() && tensor.layout() == l,
-            (Err(_), _) => tensor.numel() == 0,
+            (Err(_), _) => false,
         }
     }
 

@@ -243,13 +243,14 @@ impl Gen {
         let results: &[&[&str]] = &[&[&one], &[&one, &two]];
         for names in results {
             let Ok(made) = self.builder.op(op, operands, &attributes, names) else { continue };
-            for id in &made {
+            for (k, id) in made.iter().enumerate() {
                 let t = self.builder.tensor(*id);
                 let known = Known { id: *id, size: t.size.clone(), dtype: t.dtype, given: false };
                 if known.size.iter().product::<i64>() <= 4 * self.most {
                     self.pool.push(known.clone());
                 }
-                if self.rng.chance(25) && !known.size.is_empty() {
+                // A text has a pin for the first result only.
+                if self.rng.chance(25) && k == 0 && !known.size.is_empty() {
                     let d = self.rng.below(known.size.len());
                     let pin = if self.rng.chance(3) { Pin::Sparse } else { Pin::Stick(d) };
                     let _ = self.builder.pin(*id, pin);

@@ -1,0 +1,169 @@
+//! Choices of layouts against enumeration, on random small graphs.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
+use zellige_compile::choose::{assign, beam};
+use zellige_compile::propagate::{Alternative, Candidates, Key, propagate};
+use zellige_compile::{Options, Outputs};
+use zellige_device::{Kind, Laid};
+use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// One operation to add: what, and which tensors so far.
+type Step = (u8, usize, usize);
+
+fn steps() -> impl Strategy<Value = (Vec<i64>, Vec<Step>, bool)> {
+    let extent = prop_oneof![Just(1i64), Just(3), Just(64), Just(70), Just(128)];
+    let size = prop::collection::vec(extent, 1..4);
+    let step = (0u8..8, 0usize..8, 0usize..8);
+    (size, prop::collection::vec(step, 1..5), any::<bool>())
+}
+
+/// Square extents, so that transposes fit each other.
+fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
+    let side = size.iter().copied().max()?;
+    let size = vec![side; size.len().min(3)];
+    let mut b = Builder::new("small");
+    let mut pool: Vec<TensorId> = Vec::new();
+    for name in ["a", "b"] {
+        pool.push(b.input(name, &size, Dtype::Float16, Role::Input).unwrap());
+    }
+    let mut last = None;
+    for (k, (what, x, y)) in steps.iter().enumerate() {
+        let (x, y) = (pool[x % pool.len()], pool[y % pool.len()]);
+        let rank = size.len();
+        let (op, list, attributes): (&str, Vec<TensorId>, Value) = match what {
+            0..=2 => ("add", vec![x, y], Value::Null),
+            3 if rank > 1 => ("matmul", vec![x, y], Value::Null),
+            4 => ("softmax", vec![x], json!({"dim": 0})),
+            5 => ("exp", vec![x], Value::Null),
+            6 => ("sum", vec![x], json!({"dim": rank - 1, "keepdim": true})),
+            _ => ("mul", vec![x, y], Value::Null),
+        };
+        let list: Vec<Operand> = list.into_iter().map(Operand::Tensor).collect();
+        let map = if let Value::Object(map) = attributes { map } else { Map::new() };
+        let made = b.op(op, &list, &map, &[&format!("t{k}")]).ok()?[0];
+        last = Some(made);
+        pool.push(made);
+        let turned = (what + u8::from(rank > 1)) % 2 == 0 && rank > 1;
+        if turned {
+            let dims = json!({"dim0": 0, "dim1": rank - 1}).as_object().unwrap().clone();
+            let name = format!("v{k}");
+            pool.push(b.op("transpose", &[Operand::Tensor(made)], &dims, &[&name]).unwrap()[0]);
+        }
+    }
+    b.finish(&[last?]).ok()
+}
+
+/// What a choice of one alternative for every operation costs: what the operations take, and every copy
+/// that some reader needs, once. Written down here anew, from the definition.
+struct Costs<'a> {
+    graph: &'a Graph,
+    options: &'a Options,
+    candidates: &'a Candidates,
+}
+
+impl Costs<'_> {
+    fn lies(&self, values: &[usize], id: TensorId) -> &StickLayout {
+        match self.graph.get(id).def {
+            Def::Result(node, k) => &self.candidates.nodes[node.0][values[node.0]].results[k],
+            _ => &self.candidates.tensors[id.0][0],
+        }
+    }
+
+    fn moved(&self, base: TensorId, own: &StickLayout, key: &Key) -> u64 {
+        let dtype = self.graph.get(base).dtype;
+        let whole = Laid::new(self.options.storage, dtype, own).unwrap();
+        let from = match &key.view {
+            Some(view) => whole.seen(|_| Ok(view.clone())).unwrap(),
+            None => whole,
+        };
+        let to = Laid::new(self.options.storage, dtype, &key.layout).unwrap();
+        let work = from.moved_to(&to).unwrap().work("copy", Kind::Restickify, self.options.cores);
+        self.options.hardware.latency(&work).cycles
+    }
+
+    fn total(&self, values: &[usize]) -> u64 {
+        let mut copies: Vec<(TensorId, Key)> = Vec::new();
+        let mut total = 0;
+        let mut need = |base: TensorId, key: &Key| {
+            let own = self.lies(values, base);
+            let size = &self.graph.get(base).size;
+            let plain = Strided::contiguous(size).unwrap();
+            let whole = key.view.as_ref().is_none_or(|v| *v == plain);
+            if (whole && key.layout == *own) || copies.iter().any(|(b, k)| *b == base && k == key) {
+                return 0;
+            }
+            copies.push((base, key.clone()));
+            self.moved(base, own, key)
+        };
+        for (n, node) in self.graph.nodes() {
+            let chosen = &self.candidates.nodes[n.0][values[n.0]];
+            total += chosen.cycles;
+            for (operand, key) in node.inputs.iter().zip(&chosen.operands) {
+                if let Some(key) = key {
+                    total += need(self.graph.base(*operand).0, key);
+                }
+            }
+        }
+        if self.options.outputs == Outputs::Default {
+            for output in self.graph.outputs() {
+                let t = self.graph.get(*output);
+                let layout = StickLayout::default(&t.size, t.dtype).unwrap();
+                total += need(*output, &Key { view: None, layout });
+            }
+        }
+        total
+    }
+
+    fn count(&self) -> usize {
+        self.candidates.nodes.iter().fold(1usize, |n, list| n.saturating_mul(list.len()))
+    }
+
+    fn least(&self) -> u64 {
+        let values = |mut i: usize| -> Vec<usize> {
+            self.candidates.nodes.iter().map(|l| (i % l.len(), i /= l.len()).0).collect()
+        };
+        (0..self.count()).map(|i| self.total(&values(i))).min().unwrap()
+    }
+}
+
+/// The least of all combinations, proved; and never above the beam's, counted in cycles.
+#[test]
+fn a_choice_is_the_least_of_all() {
+    let mut runner = TestRunner::new(ProptestConfig { cases: 300, ..ProptestConfig::default() });
+    let (tried, moved) = (Cell::new(0usize), Cell::new(0usize));
+    let law = |(size, steps, free): (Vec<i64>, Vec<Step>, bool)| {
+        let graph = build(&size, &steps);
+        prop_assume!(graph.is_some());
+        let graph = graph.unwrap();
+        let outputs = if free { Outputs::AsComputed } else { Outputs::Default };
+        let options = Options { outputs, ..Options::default() };
+        let candidates = propagate(&graph, &options).unwrap();
+        let costs = Costs { graph: &graph, options: &options, candidates: &candidates };
+        let chosen = assign(&graph, &options, &candidates).unwrap();
+        let position = |nodes: &[Alternative]| -> Vec<usize> {
+            let lists = nodes.iter().zip(&candidates.nodes);
+            lists.map(|(a, list)| list.iter().position(|b| a == b).unwrap()).collect()
+        };
+        prop_assert!(chosen.is_optimal());
+        let alone: u64 = chosen.nodes.iter().map(|a| a.cycles).sum();
+        moved.set(moved.get() + usize::from(chosen.cost > alone));
+        prop_assert_eq!(chosen.cost, costs.total(&position(&chosen.nodes)));
+        let upstream = beam(&graph, &options, &candidates).unwrap();
+        prop_assert!(chosen.cost <= costs.total(&position(&upstream.nodes)));
+        if costs.count() <= 3000 {
+            tried.set(tried.get() + costs.count());
+            prop_assert_eq!(chosen.cost, costs.least());
+        }
+        Ok(())
+    };
+    runner.run(&steps(), law).unwrap();
+    // The law says something only where there is something to choose, and something to move.
+    assert!(tried.get() > 10_000, "only {} combinations", tried.get());
+    assert!(moved.get() > 50, "only {} graphs move something", moved.get());
+}
