@@ -37,6 +37,7 @@ pub mod choose;
 mod compile;
 pub mod decompose;
 pub mod divide;
+pub mod emit;
 mod error;
 pub mod fold;
 mod lower;

@@ -1,0 +1,76 @@
+//! The descriptors of transfers: how every input comes to the card, and every output back.
+
+use super::superdsc::pretty;
+use super::{File, plain};
+use crate::error::Result;
+use crate::program::{BufferId, Program};
+use std::collections::HashSet;
+use zellige_device::Laid;
+use zellige_layout::Strided;
+use zellige_movement::{Descriptor, Direction, Transfer};
+
+/// A transfer of a tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dci {
+    /// The tensor.
+    pub name: String,
+    /// Its memory on the card.
+    pub buffer: BufferId,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The file that says so.
+    pub file: String,
+    /// What it says.
+    pub descriptor: Descriptor,
+}
+
+/// The transfers of a program: its inputs in order, then its outputs.
+///
+/// An output that is a view goes as the tensor that it is a view of; the host takes its part of that.
+///
+/// # Errors
+/// Tensors that no plan moves.
+pub fn transfers(program: &Program) -> Result<Vec<Dci>> {
+    let mut all = Vec::new();
+    for id in &program.inputs {
+        let buffer = program.buffer(*id);
+        all.push(dci(&buffer.name, *id, &buffer.laid, Direction::HostToDevice, "in")?);
+    }
+    for (tensor, read) in program.graph.outputs().iter().zip(&program.outputs) {
+        let name = &program.graph.get(*tensor).name;
+        all.push(dci(name, read.buffer, &read.laid, Direction::DeviceToHost, "out")?);
+    }
+    let mut taken = HashSet::new();
+    for dci in &mut all {
+        // Names that differ only in what a file may not have stay apart.
+        let stem = dci.file.trim_end_matches(".json").to_string();
+        let mut n = 1;
+        while !taken.insert(dci.file.clone()) {
+            n += 1;
+            dci.file = format!("{stem}.{n}.json");
+        }
+    }
+    Ok(all)
+}
+
+/// The files of all transfers.
+///
+/// # Errors
+/// As [`transfers`].
+pub fn files(program: &Program) -> Result<Vec<File>> {
+    let all = transfers(program)?;
+    Ok(all.into_iter().map(|t| File { path: t.file.clone(), text: text(&t.descriptor) }).collect())
+}
+
+fn text(descriptor: &Descriptor) -> String {
+    pretty(&serde_json::to_value(descriptor).expect("a descriptor is JSON"))
+}
+
+fn dci(name: &str, buffer: BufferId, laid: &Laid, direction: Direction, way: &str) -> Result<Dci> {
+    let whole = laid.whole();
+    let host = Strided::contiguous(whole.size())?;
+    let transfer = Transfer::new(&host, laid.layout(), laid.dtype(), direction)?;
+    let file = format!("dci/{way}-{}.json", plain(name));
+    let descriptor = transfer.descriptor(name)?;
+    Ok(Dci { name: name.into(), buffer, direction, file, descriptor })
+}

@@ -1,0 +1,206 @@
+//! The host program: what is allocated, loaded and transferred, and which kernels run in which order.
+//!
+//! Its schema is `docs/schemas/host-program.schema.json`. Times are picoseconds from the beginning of
+//! the phase; addresses are texts, as JSON readers may round large numbers.
+
+use super::ktir::Kernels;
+use super::order::Order;
+use super::superdsc::{self, Bundle, pretty};
+use super::{Address, Addresses, File, MemoryMap, Options, Phase, dci};
+use crate::error::Result;
+use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};
+use serde_json::{Value, json};
+use zellige_graph::Role;
+use zellige_layout::Strided;
+use zellige_movement::Direction;
+
+/// The file of the host program.
+///
+/// # Errors
+/// As [`dci::transfers`].
+pub fn file(
+    program: &Program,
+    map: &MemoryMap,
+    bundles: &[Bundle],
+    kernels: &Kernels,
+    options: &Options,
+) -> Result<File> {
+    let json = json(program, map, bundles, kernels, options)?;
+    Ok(File { path: "host.json".into(), text: pretty(&json) })
+}
+
+/// The host program.
+///
+/// # Errors
+/// As [`dci::transfers`].
+pub fn json(
+    program: &Program,
+    map: &MemoryMap,
+    bundles: &[Bundle],
+    kernels: &Kernels,
+    options: &Options,
+) -> Result<Value> {
+    let transfers = dci::transfers(program)?;
+    let buffers: Vec<Value> = (0..program.buffers.len())
+        .map(|i| buffer(map, BufferId(i), program.buffer(BufferId(i))))
+        .collect();
+    let constants = program.buffers.iter().enumerate().filter_map(|(i, b)| match b.origin {
+        Origin::Constant(value) => Some(json!({"buffer": i, "value": number(value)})),
+        _ => None,
+    });
+    let incoming = |at_every_run: bool| -> Vec<Value> {
+        let every = |id: BufferId| program.buffer(id).origin == Origin::Input(Role::Input);
+        let list = transfers.iter().filter(|t| t.direction == Direction::HostToDevice);
+        list.filter(|t| every(t.buffer) == at_every_run).map(transfer).collect()
+    };
+    let mut launches = Launches { program, map, bundles, kernels, order: Order::default() };
+    let loads = launches.phase(Phase::Load);
+    launches.order = Order::default();
+    let runs = launches.phase(Phase::Run);
+    let outgoing = transfers.iter().filter(|t| t.direction == Direction::DeviceToHost);
+    let outgoing: Vec<Value> = outgoing
+        .zip(&program.outputs)
+        .map(|(t, read)| {
+            let mut json = transfer(t);
+            json["view"] = view(read.laid.view());
+            let writers = launches.order.writers(program, map, read.buffer);
+            json["after"] = json!(writers.iter().map(|s| s.0).collect::<Vec<_>>());
+            json
+        })
+        .collect();
+    let pool = program.buffers.iter().filter_map(|b| match b.place {
+        Place::Pool(at) => Some(at + b.bytes()),
+        _ => None,
+    });
+    let mode = match options.addresses {
+        Addresses::Concrete => "concrete",
+        Addresses::Symbolic => "symbolic",
+    };
+    Ok(json!({
+        "program": program.graph.name(),
+        "cores": program.options.cores,
+        "addresses": mode,
+        "arguments": map.arguments().iter().map(|b| b.0).collect::<Vec<_>>(),
+        "pool_bytes": pool.max().unwrap_or(0),
+        "buffers": buffers,
+        "load": {
+            "constants": constants.collect::<Vec<_>>(),
+            "transfers": incoming(false),
+            "launches": loads,
+            "duration_ps": program.load_latency().picoseconds(),
+        },
+        "run": {
+            "transfers_in": incoming(true),
+            "launches": runs,
+            "duration_ps": program.latency().picoseconds(),
+            "transfers_out": outgoing,
+        },
+    }))
+}
+
+fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
+    let layout = b.laid.layout();
+    let origin = match &b.origin {
+        Origin::Input(role) => json!({"kind": "input", "role": role.name()}),
+        Origin::Constant(value) => json!({"kind": "constant", "value": number(*value)}),
+        Origin::Result => json!({"kind": "result"}),
+        Origin::Copy(of) => json!({"kind": "copy", "of": of.0}),
+    };
+    let mut place = match map.of(id) {
+        Address::Argument(k, at) => {
+            json!({"kind": "own", "argument": k, "address": at.map(|a| a.to_string())})
+        }
+        Address::Pool(at) => json!({"kind": "pool", "address": at.to_string()}),
+        Address::Lx(at) => json!({"kind": "lx", "address": at.to_string()}),
+    };
+    if let Place::Over(under) = b.place {
+        place["over"] = json!(under.0);
+    }
+    json!({
+        "id": id.0,
+        "name": b.name,
+        "dtype": b.laid.dtype().name(),
+        "size": b.laid.size(),
+        "device_size": layout.device_size(),
+        "stride_map": layout.stride_map(),
+        "device_dtype": layout.device_dtype().name(),
+        "bytes": b.bytes(),
+        "origin": origin,
+        "place": place,
+        "loaded": b.loaded,
+    })
+}
+
+fn transfer(t: &dci::Dci) -> Value {
+    json!({"tensor": t.name, "buffer": t.buffer.0, "dci": t.file})
+}
+
+/// A view by sizes, strides and offset in row-major elements of its base.
+fn view(v: &Strided) -> Value {
+    json!({"size": v.size(), "stride": v.stride(), "offset": v.offset()})
+}
+
+/// A number; what JSON has no number for is a text.
+fn number(value: f64) -> Value {
+    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+}
+
+struct Launches<'a> {
+    program: &'a Program,
+    map: &'a MemoryMap,
+    bundles: &'a [Bundle],
+    kernels: &'a Kernels,
+    order: Order,
+}
+
+impl Launches<'_> {
+    fn phase(&mut self, phase: Phase) -> Vec<Value> {
+        let steps = self.program.steps.iter().enumerate().filter(|(_, s)| phase.has(s.load));
+        steps.map(|(i, s)| self.launch(phase, StepId(i), s)).collect()
+    }
+
+    fn launch(&mut self, phase: Phase, id: StepId, step: &Step) -> Value {
+        let after = self.order.step(self.program, self.map, id, step);
+        let reads = step.reads.iter().map(|Read { buffer, laid }| {
+            let mut json = view(laid.view());
+            json["buffer"] = json!(buffer.0);
+            json
+        });
+        let (kind, op) = match &step.action {
+            Action::Op(_, op) => ("op", op.name()),
+            Action::Host(_, op) => ("host", op.name()),
+            Action::Move { .. } => ("move", "restickify"),
+        };
+        let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
+        let bundle = self.bundles.iter().find(|b| b.phase == phase);
+        let kernel = bundle.and_then(|b| b.kernels.iter().find(|k| k.step == id));
+        let path = kernel.map(|k| format!("{}/{}", superdsc::folder(phase), k.file));
+        let refused = bundle.and_then(|b| b.refused.iter().find(|r| r.step == id));
+        json!({
+            "step": id.0,
+            "name": step.name,
+            "kind": kind,
+            "op": op,
+            "attributes": attributes.unwrap_or_default(),
+            "why": match &step.action {
+                Action::Move { why, .. } => Some(why),
+                _ => None,
+            },
+            "kernel": path,
+            "no_kernel": refused.map(|r| &r.reason),
+            "ktir": self.kernels.kernels.iter().find(|k| k.step == id).map(|k| &k.file),
+            "reads": reads.collect::<Vec<_>>(),
+            "writes": step.writes.iter().map(|b| b.0).collect::<Vec<_>>(),
+            "division": {
+                "splits": step.division.splits(),
+                "decided_by": step.decided.0,
+                "reason": step.decided.1,
+            },
+            "first_core": step.first_core,
+            "cores": step.work.cores.len(),
+            "start_ps": step.start.picoseconds(),
+            "duration_ps": step.duration.picoseconds(),
+            "after": after.iter().map(|s| s.0).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,417 @@
+//! What every kernel has: views of memory, the slice of a core, loops.
+
+use crate::program::{Action, Program, Step};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+use zellige_device::{Division, Laid, Span, Sticks};
+use zellige_float::Format;
+use zellige_ktir::affine::{Constraint, Expr, Set};
+use zellige_ktir::{Builder, Elem, Function, Kind, Space, Type, Value};
+
+/// A tensor of a kernel.
+pub(super) struct Operand {
+    pub(super) form: Sticks,
+    pub(super) elem: Elem,
+    /// The loop that every dimension follows.
+    pub(super) follows: Vec<Option<usize>>,
+    view: Value,
+    /// What the dimensions of the view are.
+    axes: Vec<Axis>,
+}
+
+/// A dimension of a view of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    /// A dimension of the tensor that has no lanes.
+    Plain(usize),
+    /// The sticks of the dimension that has them.
+    Sticks,
+    /// Their lanes.
+    Lanes,
+    /// The only element.
+    One,
+}
+
+/// The slice of a core along a loop, counted in the loop's units.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slice {
+    pub(super) first: Value,
+    pub(super) last: Value,
+    /// Units of every core; none where cores have different numbers.
+    pub(super) units: Option<i64>,
+}
+
+/// What is done at every place of a nest of loops, which is given loop by loop.
+pub(super) type Body<'a> = dyn FnMut(&mut Frame, &[(usize, Value)]) -> Result<(), String> + 'a;
+
+/// A kernel in the making.
+pub(super) struct Frame {
+    pub(super) b: Builder,
+    /// Operands, the result last.
+    pub(super) tensors: Vec<Operand>,
+    pub(super) spans: Vec<Span>,
+    pub(super) splits: Vec<usize>,
+    pub(super) slices: Vec<Slice>,
+    pub(super) attributes: Map<String, Json>,
+    pub(super) zero: Value,
+    pub(super) one: Value,
+    /// Numbers that are there from the beginning.
+    numbers: BTreeMap<i64, Value>,
+    /// Loops and branches around what is added.
+    depth: usize,
+}
+
+impl Frame {
+    /// The beginning of a step's kernel; why where it has none.
+    pub(super) fn new(program: &Program, step: &Step) -> Result<Frame, String> {
+        let [result] = step.writes.as_slice() else {
+            return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
+        };
+        let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
+        let outs = vec![program.buffer(*result).laid.clone()];
+        let forms = |list: &[Laid]| -> Result<Vec<Sticks>, String> {
+            list.iter().map(|t| t.sticks().map_err(|e| e.to_string())).collect()
+        };
+        let all = [forms(&ins)?, forms(&outs)?].concat();
+        if all.iter().any(|f| f.numel() == 0) {
+            return Err("it has no elements".into());
+        }
+        let (spans, splits, follows) = match &step.action {
+            Action::Host(..) => return Err("the host does it".into()),
+            Action::Move { .. } => shared(program, &all),
+            Action::Op(_, op) => {
+                let loops = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
+                let loops = loops.ok_or("its slices are no boxes of its tensors")?;
+                let follows = (0..loops.tensors()).map(|t| loops.follows(t).to_vec()).collect();
+                (loops.spans().to_vec(), step.division.splits().to_vec(), follows)
+            }
+        };
+        if splits.len() != spans.len() {
+            return Err("it is not divided by its loops".into());
+        }
+        let cores: usize = splits.iter().product();
+        let mut b = Builder::new(&step.name, &[int(cores)]);
+        let pointers: Vec<Value> = (0..all.len())
+            .map(|t| {
+                let name = if t + 1 == all.len() { "out".into() } else { format!("t{t}") };
+                b.arg(&name, Type::INDEX)
+            })
+            .collect();
+        let core = b.tile_id(1)[0];
+        b.rename(core, "core");
+        let (zero, one) = (b.index(0), b.index(1));
+        let attributes = step.node().map(|n| program.graph.node(n).attributes.clone());
+        let mut frame = Frame {
+            b,
+            tensors: Vec::new(),
+            spans,
+            splits,
+            slices: Vec::new(),
+            attributes: attributes.unwrap_or_default(),
+            zero,
+            one,
+            numbers: BTreeMap::from([(0, zero), (1, one)]),
+            depth: 0,
+        };
+        let lanes: Vec<i64> = all.iter().map(|t| int(t.eps)).collect();
+        lanes.into_iter().for_each(|n| {
+            frame.index(n);
+        });
+        frame.slices = frame.cut(core);
+        let follows: Vec<Vec<Option<usize>>> = follows;
+        for ((form, follows), pointer) in all.into_iter().zip(follows).zip(pointers) {
+            let operand = frame.operand(form, follows, pointer)?;
+            frame.tensors.push(operand);
+        }
+        Ok(frame)
+    }
+
+    /// The function, verified.
+    pub(super) fn finish(self) -> Result<Function, String> {
+        self.b.finish().map_err(|d| d.message)
+    }
+
+    /// The result.
+    pub(super) fn out(&self) -> &Operand {
+        &self.tensors[self.tensors.len() - 1]
+    }
+
+    /// A number of places, made once where it can be.
+    pub(super) fn index(&mut self, n: i64) -> Value {
+        if let Some(known) = self.numbers.get(&n) {
+            return *known;
+        }
+        let value = self.b.index(n);
+        if self.depth == 0 {
+            self.numbers.insert(n, value);
+        }
+        value
+    }
+
+    /// An attribute that is a number.
+    pub(super) fn number(&self, name: &str, default: f64) -> f64 {
+        match self.attributes.get(name) {
+            Some(Json::String(s)) => s.parse().unwrap_or(default),
+            other => other.and_then(Json::as_f64).unwrap_or(default),
+        }
+    }
+
+    fn cut(&mut self, core: Value) -> Vec<Slice> {
+        let mut slices = Vec::with_capacity(self.spans.len());
+        for l in 0..self.spans.len() {
+            let (units, split) = (int(self.spans[l].units()), int(self.splits[l]));
+            if split == 1 {
+                let last = self.index(units);
+                slices.push(Slice { first: self.zero, last, units: Some(units) });
+                continue;
+            }
+            let inner: usize = self.splits[l + 1..].iter().product();
+            let mut digit = core;
+            if inner > 1 {
+                let n = self.index(int(inner));
+                digit = self.b.binary(Kind::DivSI, digit, n);
+            }
+            if self.splits[..l].iter().any(|s| *s > 1) {
+                let n = self.index(split);
+                digit = self.b.binary(Kind::RemSI, digit, n);
+            }
+            let (base, extra) = (units / split, units % split);
+            let first = self.begin(digit, base, extra);
+            let last = if extra == 0 {
+                let base = self.index(base);
+                self.b.binary(Kind::AddI, first, base)
+            } else {
+                let next = self.b.binary(Kind::AddI, digit, self.one);
+                self.begin(next, base, extra)
+            };
+            slices.push(Slice { first, last, units: (extra == 0).then_some(base) });
+        }
+        slices
+    }
+
+    /// Where slice number `digit` begins: the first `extra` ones are longer by one.
+    fn begin(&mut self, digit: Value, base: i64, extra: i64) -> Value {
+        let base = self.index(base);
+        let at = self.b.binary(Kind::MulI, digit, base);
+        if extra == 0 {
+            return at;
+        }
+        let extra = self.index(extra);
+        let more = self.b.binary(Kind::MinSI, digit, extra);
+        self.b.binary(Kind::AddI, at, more)
+    }
+
+    fn operand(
+        &mut self,
+        form: Sticks,
+        follows: Vec<Option<usize>>,
+        pointer: Value,
+    ) -> Result<Operand, String> {
+        let elem =
+            elem(form.format).ok_or_else(|| format!("tiles hold no {}", form.format.name()))?;
+        let (mut sizes, mut strides, mut axes) = (Vec::new(), Vec::new(), Vec::new());
+        for d in 0..form.rank() {
+            if form.stick == Some(d) {
+                axes.push(Axis::Sticks);
+                sizes.push(int(form.count()));
+                strides.push(int(form.stride[d].max(form.eps)));
+            } else if form.stride[d] > 0 && form.size[d] > 1 {
+                axes.push(Axis::Plain(d));
+                sizes.push(int(form.size[d]));
+                strides.push(int(form.stride[d]));
+            }
+        }
+        if form.stick.is_some() {
+            axes.push(Axis::Lanes);
+            sizes.push(int(form.eps));
+            strides.push(1);
+        }
+        if axes.is_empty() {
+            (axes, sizes, strides) = (vec![Axis::One], vec![1], vec![1]);
+        }
+        let mut at = pointer;
+        if form.offset > 0 {
+            let offset = self.index(int(form.offset));
+            at = self.b.binary(Kind::AddI, pointer, offset);
+        }
+        let view = self.b.memory_view(at, &sizes, &strides, elem, Space::Global);
+        Ok(Operand { form, elem, follows, view, axes })
+    }
+
+    /// The access tile of a tensor: `at` gives where a dimension begins and how far it goes; the sticks
+    /// begin at `sticks.0` and are `sticks.1` many, of which `lanes` are taken.
+    pub(super) fn tile(
+        &mut self,
+        tensor: usize,
+        at: &dyn Fn(usize) -> (Value, i64),
+        sticks: (Value, i64),
+        lanes: Option<i64>,
+    ) -> (Value, Vec<i64>) {
+        let t = &self.tensors[tensor];
+        let (mut places, mut extents) = (Vec::new(), Vec::new());
+        for axis in &t.axes {
+            let (place, extent) = match axis {
+                Axis::Plain(d) => at(*d),
+                Axis::Sticks => sticks,
+                Axis::Lanes => (self.zero, lanes.unwrap_or(int(t.form.eps))),
+                Axis::One => (self.zero, 1),
+            };
+            places.push(place);
+            extents.push(extent);
+        }
+        let view = t.view;
+        (self.b.access_tile(view, &places, &extents), extents)
+    }
+
+    /// Loads a tile in a shape, as float32.
+    pub(super) fn load(&mut self, tile: Value, shape: &[i64], elem: Elem) -> Value {
+        let data = self.b.load_as(tile, shape);
+        if elem == Elem::F32 { data } else { self.b.cast(Kind::ExtF, data, Elem::F32) }
+    }
+
+    /// Rounds a tile of float32 to the elements of the result, and stores it.
+    pub(super) fn store(&mut self, data: Value, tile: Value) {
+        let elem = self.out().elem;
+        let data = if elem == Elem::F32 { data } else { self.b.cast(Kind::TruncF, data, elem) };
+        self.b.store(data, tile);
+    }
+
+    /// The only number of a tile, everywhere in a shape.
+    pub(super) fn spread(&mut self, tile: Value, shape: &[i64]) -> Value {
+        let number = self.b.extract(tile, &[self.zero]);
+        self.b.splat(number, shape)
+    }
+
+    /// A loop over every slice of `loops`, outermost first, the body with the place in each of them.
+    pub(super) fn nest(
+        &mut self,
+        loops: &[usize],
+        at: &mut Vec<(usize, Value)>,
+        body: &mut Body<'_>,
+    ) -> Result<(), String> {
+        let Some((l, rest)) = loops.split_first() else {
+            return body(self, at);
+        };
+        if self.spans[*l].units() == 1 {
+            at.push((*l, self.zero));
+            let done = self.nest(rest, at, body);
+            at.pop();
+            return done;
+        }
+        let Slice { first, last, .. } = self.slices[*l];
+        self.each((first, last, self.one), |f, i| {
+            at.push((*l, i));
+            let done = f.nest(rest, at, body);
+            at.pop();
+            done
+        })
+    }
+
+    /// A loop that carries nothing.
+    pub(super) fn each(
+        &mut self,
+        range: (Value, Value, Value),
+        body: impl FnOnce(&mut Frame, Value) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut done = Ok(());
+        self.carry(range, &[], |f, i, _| {
+            done = body(f, i);
+            Vec::new()
+        });
+        done
+    }
+
+    /// A loop that carries values.
+    pub(super) fn carry(
+        &mut self,
+        range: (Value, Value, Value),
+        carried: &[Value],
+        body: impl FnOnce(&mut Frame, Value, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        self.within(|f, b| {
+            b.for_loop(range, carried, |b, i, inner| f.lend(b, |f| body(f, i, inner)))
+        })
+    }
+
+    /// Combines what the cores of a group have: those that share results are neighbours, `group` of them.
+    pub(super) fn join(&mut self, kind: Kind, mine: Value, identity: Value, group: usize) -> Value {
+        let cores: usize = self.splits.iter().product();
+        let size = int(group);
+        let (core, g) = (Expr::dim(0), Expr::symbol(0));
+        let after = core.clone() - g.clone() * size;
+        let before = g * size + Expr::constant(size - 1) - core;
+        let within = |expr| Constraint { expr, equal: false };
+        let tiles = Set::new(1, 1, vec![within(after), within(before)]);
+        let Ok(tiles) = tiles else { return mine };
+        let groups = Set::boxed(&[int(cores / group)]);
+        let future = self.b.produce(tiles.clone(), groups, |_, _| vec![mine]);
+        let combine = |b: &mut Builder, x: &[Value], y: &[Value]| vec![b.binary(kind, x[0], y[0])];
+        self.b.inter_tile_reduce(future, tiles, &[identity], combine)[0]
+    }
+
+    /// Does something on the first core of each group: the one whose slices of `loops` are the first.
+    pub(super) fn first_core(&mut self, loops: &[usize], body: impl FnOnce(&mut Frame)) {
+        let mut first: Option<Value> = None;
+        for l in loops.iter().filter(|l| self.splits[**l] > 1) {
+            let holds = self.b.compare(Kind::CmpI, "eq", self.slices[*l].first, self.zero);
+            first = Some(match first {
+                None => holds,
+                Some(other) => self.b.binary(Kind::AndI, other, holds),
+            });
+        }
+        match first {
+            None => body(self),
+            Some(holds) => {
+                self.within(|f, b| b.if_then(holds, |b| f.lend(b, |f| body(f))));
+            }
+        }
+    }
+
+    /// Does something with the builder beside the frame.
+    fn within<T>(&mut self, f: impl FnOnce(&mut Frame, &mut Builder) -> T) -> T {
+        let mut b = std::mem::replace(&mut self.b, Builder::new("", &[]));
+        let given = f(self, &mut b);
+        self.b = b;
+        given
+    }
+
+    /// Gives the builder back to the frame for a while.
+    fn lend<T>(&mut self, b: &mut Builder, f: impl FnOnce(&mut Frame) -> T) -> T {
+        std::mem::swap(&mut self.b, b);
+        self.depth += 1;
+        let given = f(self);
+        self.depth -= 1;
+        std::mem::swap(&mut self.b, b);
+        given
+    }
+}
+
+/// The loops of a move: a unit is a block of whole sticks of both sides, and cores share the blocks.
+fn shared(program: &Program, forms: &[Sticks]) -> (Vec<Span>, Vec<usize>, Vec<Vec<Option<usize>>>) {
+    let rank = forms[0].rank();
+    let unit = |d: usize| {
+        let lanes = forms.iter().filter(|f| f.stick == Some(d)).map(|f| f.eps);
+        lanes.max().unwrap_or(1)
+    };
+    let spans: Vec<Span> = (0..rank).map(|d| Span::output(forms[0].size[d], unit(d))).collect();
+    let splits = Division::distribute(&spans, program.options.cores, false).splits().to_vec();
+    let follows = forms.iter().map(|_| (0..rank).map(Some).collect()).collect();
+    (spans, splits, follows)
+}
+
+/// The elements of a tile in that format.
+fn elem(format: Format) -> Option<Elem> {
+    [Elem::F16, Elem::F32, Elem::BF16, Elem::DF16, Elem::F8E4M3, Elem::F8E5M2]
+        .into_iter()
+        .find(|e| e.format() == format)
+}
+
+/// A size as the builder counts.
+pub(super) fn int(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The place of a loop; 0 where it is no loop of the nest.
+pub(super) fn place(at: &[(usize, Value)], l: Option<usize>, zero: Value) -> Value {
+    at.iter().find(|(k, _)| Some(*k) == l).map_or(zero, |(_, v)| *v)
+}

@@ -1,0 +1,99 @@
+//! KTIR: kernels as tile programs that every core runs on its own slice.
+//!
+//! A kernel takes a pointer for each operand and for the result, finds its slice from the number of its
+//! core, and goes over it tile by tile: a row of whole sticks, or a block of a matrix. Numbers are
+//! float32 inside a kernel and round once when they are stored. All operands are in device memory: which
+//! of them stay in scratchpads is the host program's to say.
+//!
+//! | file | kernels |
+//! |---|---|
+//! | `frame` | what all have: memory views, slices of cores, loops |
+//! | `math` | functions of elements |
+//! | `pointwise` | element by element, and casts |
+//! | `reduce` | sums, means, extremes |
+//! | `rows` | softmax and norms along the lanes |
+//! | `product` | matrix products |
+//! | `moves` | elements into other layouts |
+
+mod frame;
+mod math;
+mod moves;
+mod pointwise;
+mod product;
+mod reduce;
+mod rows;
+
+use super::{File, Refused, plain};
+use crate::program::{Program, Step, StepId};
+use frame::Frame;
+use zellige_ktir::{Function, Module, text};
+
+/// A kernel in KTIR.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// The step it does.
+    pub step: StepId,
+    /// Its file.
+    pub file: String,
+    /// What the file holds: one function, whose arguments are the operands and then the result.
+    pub module: Module,
+}
+
+/// The kernels of a program, and the steps that have none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Kernels {
+    /// In the order of the steps.
+    pub kernels: Vec<Kernel>,
+    /// The others, with the reason.
+    pub refused: Vec<Refused>,
+}
+
+impl Kernels {
+    /// Their files.
+    pub fn files(&self, program: &Program) -> Vec<File> {
+        let file = |k: &Kernel| {
+            let step = &program.steps[k.step.0];
+            let reads = step.reads.iter().map(|r| program.buffer(r.buffer).name.as_str());
+            let writes = step.writes.iter().map(|b| program.buffer(*b).name.as_str());
+            let operands: Vec<&str> = reads.chain(writes).collect();
+            let note = format!("// Step {}: {}\n", k.step.0, operands.join(", "));
+            File { path: k.file.clone(), text: note + &text::print(&k.module) }
+        };
+        self.kernels.iter().map(file).collect()
+    }
+}
+
+/// Every step that is a kernel.
+pub fn kernels(program: &Program) -> Kernels {
+    let mut all = Kernels::default();
+    for (i, step) in program.steps.iter().enumerate() {
+        match function(program, step) {
+            Ok(f) => all.kernels.push(Kernel {
+                step: StepId(i),
+                file: format!("ktir/step_{i}_{}.mlir", plain(&step.name)),
+                module: Module::new(vec![f]),
+            }),
+            Err(reason) => {
+                let (step, name) = (StepId(i), step.name.clone());
+                all.refused.push(Refused { target: "ktir", step, name, reason });
+            }
+        }
+    }
+    all
+}
+
+fn function(program: &Program, step: &Step) -> Result<Function, String> {
+    let mut frame = Frame::new(program, step)?;
+    let Some(op) = step.op() else {
+        moves::body(&mut frame)?;
+        return frame.finish();
+    };
+    match op.name() {
+        "sum" | "mean" | "amax" | "amin" => reduce::body(&mut frame, op.name())?,
+        "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => rows::body(&mut frame, op.name())?,
+        "matmul" | "mm" | "bmm" | "linear" => product::body(&mut frame)?,
+        name if math::knows(name) => pointwise::body(&mut frame, name)?,
+        name => return Err(format!("there is no tile program of {name}")),
+    }
+    frame.finish()
+}

@@ -1,0 +1,90 @@
+//! Element by element: rows of whole sticks, whose padding is computed along.
+
+use super::frame::{Frame, int, place};
+use super::math;
+
+/// Sticks of a tile at most: 64 KiB.
+const STICKS: i64 = 512;
+
+/// The largest number of sticks of a tile that divides those of a core.
+pub(super) fn width(units: Option<i64>) -> i64 {
+    let Some(n) = units else { return 1 };
+    (1..=n.min(STICKS)).rev().find(|w| n % w == 0).unwrap_or(1)
+}
+
+/// Adds the body of a pointwise operation.
+pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
+    let count = f.tensors.len();
+    // The loop along the lanes, if any tensor has them.
+    let along = |t: usize| {
+        let t = &f.tensors[t];
+        t.form.stick.filter(|d| t.form.size[*d] > 1).and_then(|d| t.follows[d])
+    };
+    let lanes = (0..count).rev().find_map(along);
+    let unit = lanes.map_or(1, |l| int(f.spans[l].unit));
+    for (k, t) in f.tensors.iter().enumerate() {
+        let own = along(k);
+        if own.is_some() && own != lanes {
+            return Err(format!("operand {k} has its lanes along another loop"));
+        }
+        if let Some(l) = own
+            && int(t.form.count() * t.form.eps) < int(f.spans[l].units()) * unit
+        {
+            return Err(format!("operand {k} has fewer sticks than the padded loop"));
+        }
+        if own.is_none() && k + 1 == count && lanes.is_some() {
+            return Err("its result has one element in each stick, and operands have lanes".into());
+        }
+    }
+    let outer: Vec<usize> = (0..f.spans.len()).filter(|l| Some(*l) != lanes).collect();
+    let wide = lanes.map_or(1, |l| width(f.slices[l].units));
+    let elements = wide * unit;
+    let name = name.to_string();
+    f.nest(&outer, &mut Vec::new(), &mut |f, at| {
+        let tile_at = |f: &mut Frame, k: usize, stick: zellige_ktir::Value| {
+            let (follows, form) = (f.tensors[k].follows.clone(), f.tensors[k].form.clone());
+            let zero = f.zero;
+            let has = form.stick.is_some_and(|d| form.size[d] > 1);
+            let (mut first, mut sticks) = (stick, 1);
+            if has {
+                let eps = int(form.eps);
+                sticks = elements / eps;
+                if unit != eps {
+                    let times = f.index(unit / eps);
+                    first = f.b.binary(zellige_ktir::Kind::MulI, stick, times);
+                }
+            } else {
+                first = zero;
+            }
+            let lanes = if has { None } else { Some(1) };
+            let (tile, _) =
+                f.tile(k, &|d| (place(at, follows[d], zero), 1), (first, sticks), lanes);
+            (tile, has)
+        };
+        let one = |f: &mut Frame, stick: zellige_ktir::Value| -> Result<(), String> {
+            let shape = [elements];
+            let mut values = Vec::with_capacity(count - 1);
+            for k in 0..count - 1 {
+                let elem = f.tensors[k].elem;
+                let (tile, has) = tile_at(f, k, stick);
+                values.push(if has || elements == 1 {
+                    f.load(tile, &shape, elem)
+                } else {
+                    let single = f.load(tile, &[1], elem);
+                    f.spread(single, &shape)
+                });
+            }
+            let result = math::apply(f, &name, &values, &shape)?;
+            let (tile, _) = tile_at(f, count - 1, stick);
+            f.store(result, tile);
+            Ok(())
+        };
+        let Some(l) = lanes else { return one(f, f.zero) };
+        let slice = f.slices[l];
+        if slice.units == Some(wide) {
+            return one(f, slice.first);
+        }
+        let step = f.index(wide);
+        f.each((slice.first, slice.last, step), one)
+    })
+}

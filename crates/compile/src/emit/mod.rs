@@ -1,0 +1,134 @@
+//! A program as files that other tools read.
+//!
+//! | module | writes |
+//! |---|---|
+//! | [`superdsc`] | one SuperDSC JSON per kernel, and the bundle that runs them in order |
+//! | [`dci`] | the transfer descriptor of every input and output |
+//! | [`ktir`] | tile programs of the kernels that have one |
+//! | [`host`] | the host program: allocations, loads, transfers, launches |
+//!
+//! Every function is a pure one from a [`Program`] to text; who calls it writes the files. What a form
+//! cannot express is listed with the reason and never left out silently.
+//!
+//! ```
+//! use zellige_compile::{Options, compile, emit};
+//! let graph = zellige_graph::text::parse(
+//!     "graph g(x: float16[512, 256], y: float16[512, 256]) { z = add(x, y) return z }",
+//! ).unwrap();
+//! let program = compile(&graph, &Options::baseline())?;
+//! let emitted = emit::all(&program, &emit::Options::default())?;
+//! assert!(emitted.refused.is_empty());
+//! assert!(emitted.file("superdsc/bundle.mlir").unwrap().contains("sdsc_0.json"));
+//! # Ok::<(), zellige_compile::CompileError>(())
+//! ```
+
+pub mod dci;
+pub mod host;
+pub mod ktir;
+mod memory;
+mod order;
+pub mod superdsc;
+
+use crate::error::Result;
+use crate::program::{Program, StepId};
+pub use memory::{Address, MemoryMap, SEGMENT};
+
+/// Choices of an emission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// How kernels name device memory.
+    pub addresses: Addresses,
+}
+
+/// How kernels name device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Addresses {
+    /// By numbers: the memory is planned before the program is loaded.
+    #[default]
+    Concrete,
+    /// By arguments of the bundle, bound at every launch.
+    Symbolic,
+}
+
+/// A file of an emission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Where it belongs, below the folder of the emission, with `/` between folders.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// A step that a form cannot express.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The form.
+    pub target: &'static str,
+    /// The step.
+    pub step: StepId,
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All files of a program, and what they leave out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Emitted {
+    /// The files, in the order of the table above.
+    pub files: Vec<File>,
+    /// What could not be expressed, step by step in each form.
+    pub refused: Vec<Refused>,
+}
+
+impl Emitted {
+    /// The text of a file.
+    pub fn file(&self, path: &str) -> Option<&str> {
+        self.files.iter().find(|f| f.path == path).map(|f| f.text.as_str())
+    }
+}
+
+/// Every form of a program.
+///
+/// # Errors
+/// Tensors that no plan moves to the card, or from it.
+pub fn all(program: &Program, options: &Options) -> Result<Emitted> {
+    let map = MemoryMap::new(program);
+    let mut emitted = Emitted::default();
+    let bundles = Phase::ALL.map(|p| superdsc::bundle(program, &map, p, options.addresses));
+    for bundle in &bundles {
+        emitted.refused.extend(bundle.refused.iter().cloned());
+        emitted.files.extend(bundle.files());
+    }
+    emitted.files.extend(dci::files(program)?);
+    let kernels = ktir::kernels(program);
+    emitted.refused.extend(kernels.refused.iter().cloned());
+    emitted.files.extend(kernels.files(program));
+    emitted.files.push(host::file(program, &map, &bundles, &kernels, options)?);
+    Ok(emitted)
+}
+
+/// When steps run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Once, when weights are loaded.
+    Load,
+    /// At every run.
+    Run,
+}
+
+impl Phase {
+    /// Both, in their order.
+    pub const ALL: [Phase; 2] = [Phase::Load, Phase::Run];
+
+    /// The phase of a step.
+    pub(crate) fn has(self, load: bool) -> bool {
+        load == (self == Phase::Load)
+    }
+}
+
+/// A name that files and identifiers may have: other characters become `_`.
+pub(crate) fn plain(name: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
+}

@@ -1,0 +1,111 @@
+//! Which steps have to end before another begins.
+
+use super::{Address, MemoryMap};
+use crate::program::{BufferId, Program, Step, StepId};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Where a step reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Access {
+    step: StepId,
+    memory: Memory,
+    bytes: Range<u64>,
+    /// The cores whose scratchpads are meant; all of them share device memory.
+    cores: Range<usize>,
+    writes: bool,
+}
+
+/// A memory with addresses of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Argument(usize),
+    Pool,
+    Lx,
+}
+
+impl Access {
+    fn meets(&self, other: &Access) -> bool {
+        let cross = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
+        let cores = self.cores.start < other.cores.end && other.cores.start < self.cores.end;
+        self.memory == other.memory && cores && cross(&self.bytes, &other.bytes)
+    }
+
+    fn covers(&self, other: &Access) -> bool {
+        self.memory == other.memory
+            && self.bytes.start <= other.bytes.start
+            && other.bytes.end <= self.bytes.end
+            && self.cores.start <= other.cores.start
+            && other.cores.end <= self.cores.end
+    }
+}
+
+/// The accesses of a phase that later ones have to wait for.
+#[derive(Debug, Default)]
+pub(super) struct Order(Vec<Access>);
+
+impl Order {
+    /// The steps that one has to wait for: those that wrote what it reads, and those that read or wrote
+    /// the memory that it writes.
+    pub(super) fn step(
+        &mut self,
+        program: &Program,
+        map: &MemoryMap,
+        id: StepId,
+        step: &Step,
+    ) -> Vec<StepId> {
+        let of = |buffer: BufferId, writes: bool| access(program, map, (id, step), buffer, writes);
+        let reads = step.reads.iter().map(|r| of(r.buffer, false));
+        let new: Vec<Access> = reads.chain(step.writes.iter().map(|b| of(*b, true))).collect();
+        let mut after = BTreeSet::new();
+        for a in &new {
+            let waits =
+                self.0.iter().filter(|b| b.step != id && (a.writes || b.writes) && a.meets(b));
+            after.extend(waits.map(|b| b.step));
+        }
+        for a in new {
+            // Whoever waits for a write waits for what it waited for.
+            if a.writes {
+                self.0.retain(|b| b.step == id || !a.covers(b));
+            }
+            self.0.push(a);
+        }
+        after.into_iter().collect()
+    }
+
+    /// The steps that wrote a buffer.
+    pub(super) fn writers(&self, program: &Program, map: &MemoryMap, id: BufferId) -> Vec<StepId> {
+        let Some(last) = self.0.last() else { return Vec::new() };
+        let step = &program.steps[last.step.0];
+        let wanted = access(program, map, (StepId(usize::MAX), step), id, false);
+        let wanted = Access { cores: 0..usize::MAX, ..wanted };
+        let found = self.0.iter().filter(|b| b.writes && wanted.meets(b)).map(|b| b.step);
+        found.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+fn access(
+    program: &Program,
+    map: &MemoryMap,
+    (id, step): (StepId, &Step),
+    buffer: BufferId,
+    writes: bool,
+) -> Access {
+    let bytes = program.buffer(buffer).bytes();
+    let used = step.division.cores();
+    let on = |memory, start: u64, bytes: u64, cores| Access {
+        step: id,
+        memory,
+        bytes: start..start + bytes,
+        cores,
+        writes,
+    };
+    match map.of(buffer) {
+        Address::Argument(k, _) => on(Memory::Argument(k), 0, bytes, 0..usize::MAX),
+        Address::Pool(at) => on(Memory::Pool, at, bytes, 0..usize::MAX),
+        Address::Lx(at) => {
+            let slice = bytes.div_ceil(used.max(1) as u64);
+            on(Memory::Lx, at, slice, step.first_core..step.first_core + used.max(1))
+        }
+    }
+}

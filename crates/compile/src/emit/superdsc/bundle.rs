@@ -1,0 +1,98 @@
+//! `bundle.mlir`: the kernels in order, with the addresses that they take.
+
+use super::symbols::{Symbol, Symbols};
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// The lines of the function.
+#[derive(Debug, Default)]
+pub(super) struct Body(Vec<Line>);
+
+#[derive(Debug)]
+enum Line {
+    Execute { file: String, ids: Vec<(i64, Symbol)> },
+    LeftOut { step: usize, name: String, reason: String },
+}
+
+impl Body {
+    pub(super) fn execute(&mut self, file: &str, ids: &[(i64, Symbol)]) {
+        self.0.push(Line::Execute { file: file.into(), ids: ids.to_vec() });
+    }
+
+    pub(super) fn leave_out(&mut self, step: usize, name: &str, reason: &str) {
+        self.0.push(Line::LeftOut { step, name: name.into(), reason: reason.replace('\n', " ") });
+    }
+
+    pub(super) fn print(&self, symbols: &Symbols) -> String {
+        let mut text = String::from("module {\n");
+        let used = symbols.all();
+        let pool = used.iter().any(|s| s.argument.is_none());
+        let mut arguments: Vec<usize> = used.iter().filter_map(|s| s.argument).collect();
+        arguments.sort_unstable();
+        arguments.dedup();
+        let given = pool.then(|| "pool".to_string()).into_iter();
+        let given: Vec<String> =
+            given.chain(arguments.iter().map(|k| format!("arg_{k}"))).collect();
+        let typed = |n: &String| format!("%{n}_base_addr: !sdscbundle.input_arg<index>");
+        let parameters: Vec<String> = given.iter().map(typed).collect();
+        line(&mut text, 1, &format!("func.func @sdsc_bundle({}) {{", parameters.join(", ")));
+        for name in &given {
+            let from =
+                format!("%{name} = sdscbundle.input_arg_extract value from %{name}_base_addr");
+            line(&mut text, 2, &format!("{from} : !sdscbundle.input_arg<index> -> index"));
+        }
+        let mut made = HashSet::new();
+        for symbol in used {
+            let (base, stem) = match symbol {
+                Symbol { argument: Some(_), offset: 0 } => continue,
+                Symbol { argument: Some(k), .. } => {
+                    (format!("%arg_{k}"), format!("%arg_{k}_core_offset"))
+                }
+                Symbol { argument: None, .. } => ("%pool".into(), "%pool_offset".into()),
+            };
+            let value = symbol.value();
+            if made.insert(value.clone()) {
+                let offset = symbol.offset;
+                line(&mut text, 2, &format!("{stem}_{offset} = arith.constant {offset} : index"));
+                line(
+                    &mut text,
+                    2,
+                    &format!("{value} = arith.addi {base}, {stem}_{offset} : index"),
+                );
+            }
+        }
+        for entry in &self.0 {
+            line(&mut text, 2, &entry.print(symbols.symbolic()));
+        }
+        line(&mut text, 2, "return");
+        line(&mut text, 1, "}");
+        text.push_str("}\n");
+        text
+    }
+}
+
+impl Line {
+    fn print(&self, symbolic: bool) -> String {
+        match self {
+            Line::LeftOut { step, name, reason } => {
+                format!("// step {step}, {name}, is not in this bundle: {reason}")
+            }
+            Line::Execute { file, .. } if !symbolic => {
+                format!("sdscbundle.sdsc_execute () {{sdsc_filename=\"{file}\"}}")
+            }
+            Line::Execute { file, ids } => {
+                let values: Vec<String> = ids.iter().map(|(_, s)| s.value()).collect();
+                let numbers: Vec<String> = ids.iter().map(|(n, _)| n.to_string()).collect();
+                format!(
+                    "sdscbundle.sdsc_execute ({}) {{sdsc_filename=\"{file}\", \"symbol_ids\"=[{}]}}",
+                    values.join(", "),
+                    numbers.join(", ")
+                )
+            }
+        }
+    }
+}
+
+fn line(text: &mut String, depth: usize, content: &str) {
+    let _ = writeln!(text, "{}{content}", "\t".repeat(depth));
+}

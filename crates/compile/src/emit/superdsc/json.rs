@@ -1,0 +1,343 @@
+//! The fields of a kernel's file, in the order in which they are documented.
+
+use super::kernel::{Along, Arg, Dim, Kernel, Scale};
+use super::op_func::Family;
+use super::symbols::{Symbol, Symbols};
+use crate::emit::{Address, MemoryMap};
+use serde_json::{Map, Value, json};
+use zellige_float::{Dl16, F8E4M3Fn, F8E5M2, F16};
+use zellige_layout::DataFormat;
+
+/// Labels of layouts, in the order in which they are given out.
+const LABELS: [&str; 4] = ["OUTPUT", "KERNEL", "INPUT", "KERNEL_IDX"];
+const PRODUCT_LABELS: [&str; 4] = ["INPUT", "KERNEL", "OUTPUT", "KERNEL_IDX"];
+
+/// The file of a kernel, and the symbols that it names with their numbers; why where an address
+/// cannot be given.
+pub(super) fn sdsc(
+    kernel: &Kernel,
+    index: usize,
+    map: &MemoryMap,
+    symbols: &mut Symbols,
+) -> Result<(Value, Vec<(i64, Symbol)>), String> {
+    symbols.begin();
+    let top = Writer { kernel, map, layouts: Vec::new() }.top(symbols);
+    match top {
+        Ok(top) => {
+            let ids = symbols.current();
+            Ok((object([(format!("{index}_{}", kernel.name), top)]), ids))
+        }
+        Err(reason) => {
+            symbols.abandon();
+            Err(reason)
+        }
+    }
+}
+
+/// A layout that tensors of a kernel share.
+struct Layout {
+    label: &'static str,
+    order: Vec<usize>,
+    stick: usize,
+    eps: usize,
+}
+
+struct Writer<'a> {
+    kernel: &'a Kernel,
+    map: &'a MemoryMap,
+    layouts: Vec<Layout>,
+}
+
+impl Writer<'_> {
+    fn dims(&self) -> &[Dim] {
+        &self.kernel.dims
+    }
+
+    fn ids(&self) -> impl Iterator<Item = usize> {
+        let first = self.kernel.first_core;
+        first..first + self.kernel.cores()
+    }
+
+    fn per_core(&self, f: impl Fn(usize) -> Value) -> Value {
+        let first = self.kernel.first_core;
+        object(self.ids().map(|id| (id.to_string(), f(id - first))))
+    }
+
+    fn top(mut self, symbols: &mut Symbols) -> Result<Value, String> {
+        let cores = self.kernel.cores();
+        let dsc = self.dsc(symbols)?;
+        let slices = |core: usize| {
+            let slice = self.kernel.slice(core);
+            object(self.dims().iter().zip(slice).map(|(d, i)| (d.label.into(), json!(i))))
+        };
+        Ok(json!({
+            "sdscFoldProps_": [factor(1, "time")],
+            "sdscFolds_": {
+                "dim_prop_func": [affine(1)],
+                "dim_prop_attr": [factor(1, "time")],
+                "data_": {"[0]": "0"},
+            },
+            "coreFoldProp_": factor(cores, "core"),
+            "coreletFoldProp_": factor(1, "corelet"),
+            "numCoresUsed_": cores,
+            "coreIdToDsc_": self.per_core(|_| json!(0)),
+            "numWkSlicesPerDim_": object(self.dims().iter().map(|d| (d.label.into(), json!(d.split)))),
+            "coreIdToWkSlice_": self.per_core(slices),
+            "coreIdToDscSchedule": self.per_core(|_| json!([[-1, 0, 0, 0]])),
+            "dscs_": [object([(self.kernel.name.clone(), dsc)])],
+        }))
+    }
+
+    fn dsc(&mut self, symbols: &mut Symbols) -> Result<Value, String> {
+        let labels: Vec<usize> =
+            self.kernel.args.iter().map(|a| self.layout(a)).collect::<Result<_, _>>()?;
+        let kernel = self.kernel;
+        let sizes = |name: &str, f: &dyn Fn(&Dim) -> usize| {
+            let named = [("name_".to_string(), json!(name))];
+            object(
+                named
+                    .into_iter()
+                    .chain(kernel.dims.iter().map(|d| (format!("{}_", d.label), json!(f(d))))),
+            )
+        };
+        let masked = kernel.masked.iter().map(|d| {
+            let dim = &kernel.dims[*d];
+            (dim.label.into(), json!([[dim.size, dim.padded - dim.size]]))
+        });
+        let slice = sizes("core", &Dim::slice);
+        let tensors = kernel.args.iter().zip(&labels).enumerate();
+        let mut allocations = Vec::new();
+        for (i, (arg, label)) in tensors.clone() {
+            allocations.push(self.allocation(i, arg, *label, symbols)?);
+        }
+        let labelled: Vec<Value> = tensors.map(|(i, (a, l))| self.labelled(i, a, *l)).collect();
+        let primary = self.layouts.iter().map(|l| {
+            let info = json!({
+                "layoutDimOrder_": l.order.iter().map(|d| kernel.dims[*d].label).collect::<Vec<_>>(),
+                "stickDimOrder_": [kernel.dims[l.stick].label],
+                "stickSize_": [l.eps],
+            });
+            (l.label.to_string(), info)
+        });
+        Ok(json!({
+            "numCoresUsed_": kernel.cores(),
+            "numCoreletsUsed_": 1,
+            "coreIdsUsed_": self.ids().collect::<Vec<_>>(),
+            "N_": sizes("n", &|d| d.padded),
+            "coordinateMasking_": object(masked),
+            "maskingConstId_": if kernel.masked.is_empty() { -1 } else { 0 },
+            "dataStageParam_": {"0": {"ss_": slice.clone(), "el_": slice}},
+            "primaryDsInfo_": object(primary),
+            "scheduleTree_": allocations,
+            "labeledDs_": labelled,
+            "constantInfo_": self.constants()?,
+            "computeOp_": [self.compute()],
+        }))
+    }
+
+    /// The number of a tensor's layout; the first tensor that has it gives the order.
+    fn layout(&mut self, arg: &Arg) -> Result<usize, String> {
+        let order: Vec<usize> = arg.order.iter().map(|a| a.dim).collect();
+        let mut set = order.clone();
+        set.sort_unstable();
+        let same = |l: &Layout| {
+            let mut other = l.order.clone();
+            other.sort_unstable();
+            other == set && l.stick == arg.stick && l.eps == arg.eps
+        };
+        if let Some(i) = self.layouts.iter().position(same) {
+            return Ok(i);
+        }
+        let product = self.kernel.func.family == Family::Product;
+        let labels = if product { PRODUCT_LABELS } else { LABELS };
+        let at = self.layouts.len();
+        let label = labels.get(at).ok_or("its tensors have more than 4 layouts")?;
+        self.layouts.push(Layout { label, order, stick: arg.stick, eps: arg.eps });
+        Ok(at)
+    }
+
+    fn allocation(
+        &self,
+        i: usize,
+        arg: &Arg,
+        layout: usize,
+        symbols: &mut Symbols,
+    ) -> Result<Value, String> {
+        let base = self.map.of(arg.buffer);
+        let lx = matches!(base, Address::Lx(_));
+        if lx && arg.is_inside() {
+            return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
+        }
+        let component = if lx { "lx" } else { "hbm" };
+        let cores = self.kernel.cores();
+        let mut starts = Map::new();
+        for (core, id) in self.ids().enumerate() {
+            let at = arg.start(self.dims(), &self.kernel.slice(core));
+            starts.insert(format!("[{id}, 0, 0]"), json!(symbols.name(base, at)?));
+        }
+        let mut node = Map::new();
+        let mut put = |name: &str, value: Value| node.insert(name.into(), value);
+        put("nodeType_", json!("allocate"));
+        put("name_", json!(format!("allocate-Tensor{i}_{component}")));
+        put("prev_", json!(""));
+        put("ldsIdx_", json!(i));
+        put("component_", json!(component));
+        if symbols.symbolic() && !lx {
+            put("isStartAddrSymbolic_", json!(1));
+        }
+        let own: Vec<&str> = arg.order.iter().map(|a| self.dims()[a.dim].label).collect();
+        put("layoutDimOrder_", json!(own));
+        put("maxDimSizes_", json!(vec![-1; own.len()]));
+        put("indirectAllocType_", json!("no_indirection"));
+        let data = json!({
+            "dim_prop_func": [{"Map": {}}, {"Const": {}}, {"Const": {}}],
+            "dim_prop_attr": [factor(cores, "core"), factor(1, "corelet"), factor(1, "time")],
+            "data_": starts,
+        });
+        put("startAddressCoreCorelet_", data);
+        let gaps = arg.order.iter().filter(|a| a.gap != 0).map(|a| {
+            let gap = json!(a.gap.to_string());
+            let keyed = if lx { self.per_core(|_| gap.clone()) } else { json!({"-1": gap}) };
+            (self.dims()[a.dim].label.to_string(), keyed)
+        });
+        let gaps: Vec<(String, Value)> = gaps.collect();
+        if !gaps.is_empty() {
+            put("backGapCore_", object(gaps));
+        }
+        let info = self.in_order(arg, layout).map(|a| {
+            (self.dims()[a.dim].label.to_string(), coordinate(arg, a, &self.dims()[a.dim]))
+        });
+        put("coordinates_", json!({"coordInfo": object(info), "coreIdToWkSlice_": {}}));
+        Ok(Value::Object(node))
+    }
+
+    /// How a tensor goes along the loops, in the order of its layout.
+    fn in_order<'b>(&'b self, arg: &'b Arg, layout: usize) -> impl Iterator<Item = &'b Along> {
+        self.layouts[layout].order.iter().filter_map(|d| arg.along(*d))
+    }
+
+    fn labelled(&self, i: usize, arg: &Arg, layout: usize) -> Value {
+        let lx = matches!(self.map.of(arg.buffer), Address::Lx(_));
+        let present = json!({"isPresent": 1});
+        let memory =
+            if lx { json!({"lx": present}) } else { json!({"hbm": present, "lx": present}) };
+        json!({
+            "ldsIdx_": i,
+            "dsName_": format!("Tensor{i}"),
+            "dsType_": self.layouts[layout].label,
+            "scale_": self.in_order(arg, layout).map(|a| a.scale.number()).collect::<Vec<_>>(),
+            "wordLength": 128 / arg.eps,
+            "dataFormat_": arg.format.name(),
+            "memOrg_": memory,
+        })
+    }
+
+    fn constants(&self) -> Result<Value, String> {
+        let neutral = match self.kernel.func.family {
+            Family::Reduction { neutral } if !self.kernel.masked.is_empty() => Some(neutral),
+            _ => None,
+        };
+        let mask = neutral.map(|n| ("samv-maskvalue", n));
+        let all: Vec<(&str, f64)> =
+            mask.into_iter().chain(self.kernel.func.constants.iter().copied()).collect();
+        if all.is_empty() {
+            // The readers of the form expect a text here.
+            return Ok(json!("{}"));
+        }
+        let format = self.kernel.args[0].format;
+        let cores = self.kernel.cores();
+        let mut info = Map::new();
+        for (i, (name, value)) in all.into_iter().enumerate() {
+            let bits = encoded(value, format)
+                .ok_or_else(|| format!("{name} has no code in {}", format.name()))?;
+            let constant = json!({
+                "dataFormat_": format.name(),
+                "name_": name,
+                "data_": {
+                    "dim_prop_func": [{"Const": {}}, {"Const": {}}, {"Map": {}}],
+                    "dim_prop_attr": [factor(cores, "core"), factor(1, "corelet"), factor(1, "time")],
+                    "data_": {"[0, 0, 0]": [bits]},
+                },
+            });
+            info.insert(i.to_string(), constant);
+        }
+        Ok(Value::Object(info))
+    }
+
+    fn compute(&self) -> Value {
+        let func = &self.kernel.func;
+        let out = self.kernel.args.len() - 1;
+        let name = |i: usize| format!("Tensor{i}-idx{i}");
+        // A reduction also reads what it adds to.
+        let reduces = matches!(func.family, Family::Reduction { .. });
+        let inputs = if reduces { 0..out + 1 } else { 0..out };
+        json!({
+            "exUnit": func.unit().name(),
+            "opFuncName": self.kernel.name,
+            "attributes_": {"dataFormat_": self.kernel.args[0].format.name(), "fidelity_": "regular"},
+            "location": "Inner",
+            "inputLabeledDs": inputs.map(name).collect::<Vec<_>>(),
+            "outputLabeledDs": [name(out)],
+        })
+    }
+}
+
+/// How the elements of a loop are spread over cores and sticks.
+fn coordinate(arg: &Arg, along: &Along, dim: &Dim) -> Value {
+    let (size, split) = match along.scale {
+        Scale::Follows => (dim.slice(), dim.split),
+        _ => (1, 1),
+    };
+    let eps = arg.eps;
+    let (alphas, factors) = if along.dim != arg.stick {
+        (vec![size, 0, 0, 1], vec![split, 1, 1, size])
+    } else if along.scale == Scale::StillStick {
+        (vec![eps, 0, 0, eps, 0], vec![split, 1, 1, 1, eps])
+    } else {
+        (vec![size, 0, 0, eps, 1], vec![split, 1, 1, size / eps, eps])
+    };
+    let inner = factors.len() - 3;
+    let label = |i: usize| match i {
+        0 => "core_fold".to_string(),
+        1 => "corelet_fold".into(),
+        2 => "row_fold".into(),
+        i => format!("elem_arr_{}", inner - 1 - (i - 3)),
+    };
+    json!({
+        "spatial": 3,
+        "temporal": 0,
+        "elemArr": inner,
+        "padding": "nopad",
+        "folds": {
+            "dim_prop_func": alphas.into_iter().map(affine).collect::<Vec<_>>(),
+            "dim_prop_attr":
+                factors.into_iter().enumerate().map(|(i, n)| factor(n, &label(i))).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn affine(alpha: usize) -> Value {
+    json!({"Affine": {"alpha_": alpha, "beta_": 0}})
+}
+
+fn factor(n: usize, label: &str) -> Value {
+    json!({"factor_": n, "label_": label})
+}
+
+fn object(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
+    Value::Object(fields.into_iter().collect())
+}
+
+/// The code of a number in a device format.
+#[allow(clippy::cast_possible_truncation, reason = "constants are numbers of the device")]
+fn encoded(value: f64, format: DataFormat) -> Option<u64> {
+    let narrow = value as f32;
+    Some(match format {
+        DataFormat::SEN169_FP16 => u64::from(Dl16::from_f32(narrow).0),
+        DataFormat::IEEE_FP16 => u64::from(F16::from_f32(narrow).0),
+        DataFormat::IEEE_FP32 => u64::from(narrow.to_bits()),
+        DataFormat::SEN143_FP8 => u64::from(F8E4M3Fn::from_f32(narrow).0),
+        DataFormat::SEN152_FP8 => u64::from(F8E5M2::from_f32(narrow).0),
+        _ => return None,
+    })
+}

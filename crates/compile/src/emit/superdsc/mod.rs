@@ -1,0 +1,110 @@
+//! SuperDSC: one JSON per kernel, and the bundle that runs them in order.
+//!
+//! A kernel is described by labelled loops, by tensors that follow some of them, and by the slice that
+//! every core has. What decides each field is in `kernel`; `json` writes them down; `bundle` writes
+//! the program around the kernels.
+//!
+//! # Choices where the form leaves room
+//! - `scale_`, `maxDimSizes_` and `coordInfo` go by the dimension order of the tensor's label, and
+//!   `layoutDimOrder_` of an allocation by the tensor's own.
+//! - A gap is what the device's dimension has more than the loop; it is negative where a move's padded
+//!   loop goes past a dimension that is not padded.
+//! - A device dimension that no loop follows (a selected index) is part of the gap of the loop inside
+//!   it.
+//! - Cores that share the bursts of a move get slices of its loops here, by the default distribution.
+//! - Steps are in the order of the program; there are no loops around kernels.
+
+mod bundle;
+mod json;
+mod kernel;
+mod op_func;
+mod symbols;
+
+use super::{Addresses, File, MemoryMap, Phase, Refused};
+use crate::program::{Program, StepId};
+use kernel::Kernel;
+use serde_json::Value;
+use symbols::Symbols;
+
+/// A kernel of a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sdsc {
+    /// The step it does.
+    pub step: StepId,
+    /// Its file.
+    pub file: String,
+    /// What the file says.
+    pub json: Value,
+}
+
+/// The kernels of a phase, the program that runs them, and the steps it leaves out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    /// When it runs.
+    pub phase: Phase,
+    /// The kernels, in order.
+    pub kernels: Vec<Sdsc>,
+    /// `bundle.mlir`.
+    pub mlir: String,
+    /// Steps that are no kernels.
+    pub refused: Vec<Refused>,
+}
+
+impl Bundle {
+    /// Its folder.
+    pub fn folder(&self) -> &'static str {
+        folder(self.phase)
+    }
+
+    /// Its files; none of a phase without steps.
+    pub fn files(&self) -> Vec<File> {
+        if self.kernels.is_empty() && self.refused.is_empty() {
+            return Vec::new();
+        }
+        let file =
+            |name: &str, text: String| File { path: format!("{}/{name}", self.folder()), text };
+        let kernels = self.kernels.iter().map(|k| file(&k.file, pretty(&k.json)));
+        [file("bundle.mlir", self.mlir.clone())].into_iter().chain(kernels).collect()
+    }
+}
+
+pub(super) fn folder(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => "superdsc-load",
+        Phase::Run => "superdsc",
+    }
+}
+
+pub(super) fn pretty(value: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("a value is JSON");
+    text.push('\n');
+    text
+}
+
+/// The bundle of the steps of a phase.
+pub fn bundle(program: &Program, map: &MemoryMap, phase: Phase, addresses: Addresses) -> Bundle {
+    let (mut kernels, mut refused) = (Vec::new(), Vec::new());
+    let mut symbols = Symbols::new(addresses);
+    let mut body = bundle::Body::default();
+    for (i, step) in program.steps.iter().enumerate() {
+        if !phase.has(step.load) {
+            continue;
+        }
+        let made = Kernel::new(program, step)
+            .and_then(|kernel| json::sdsc(&kernel, kernels.len(), map, &mut symbols));
+        match made {
+            Ok((json, ids)) => {
+                let file = format!("sdsc_{}.json", kernels.len());
+                body.execute(&file, &ids);
+                kernels.push(Sdsc { step: StepId(i), file, json });
+            }
+            Err(reason) => {
+                body.leave_out(i, &step.name, &reason);
+                let (step, name) = (StepId(i), step.name.clone());
+                refused.push(Refused { target: folder(phase), step, name, reason });
+            }
+        }
+    }
+    let mlir = body.print(&symbols);
+    Bundle { phase, kernels, mlir, refused }
+}

@@ -1,0 +1,284 @@
+//! Every example, in every form: valid by the published schemas, and nothing left out silently.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use zellige_compile::emit::{self, Address, Addresses, MemoryMap, Phase};
+use zellige_compile::{Action, Options, Program, compile};
+use zellige_device::{Laid, Profile};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn examples() -> Vec<(String, zellige_graph::Graph)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "graph") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+        all.push((name, zellige_graph::text::parse(&text).unwrap()));
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+fn schema(name: &str) -> Value {
+    let path = root().join(format!("docs/schemas/{name}.schema.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Checks a value against the part of JSON Schema that the published schemas use.
+fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let part = name.strip_prefix("#/$defs/").unwrap();
+        return conforms(value, &root["$defs"][part], root).map_err(|e| format!("{part}: {e}"));
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let fits = any.iter().any(|s| conforms(value, s, root).is_ok());
+        return if fits { Ok(()) } else { Err("it is none of those accepted".into()) };
+    }
+    if let Some(list) = schema["enum"].as_array() {
+        return if list.contains(value) { Ok(()) } else { Err(format!("not one of {list:?}")) };
+    }
+    let right = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        Some(other) => return Err(format!("a schema of type {other}")),
+        None => true,
+    };
+    if !right {
+        return Err(format!("it is no {}", schema["type"]));
+    }
+    if let (Some(least), Some(n)) = (schema["minimum"].as_i64(), value.as_i64())
+        && n < least
+    {
+        return Err(format!("{n} is below {least}"));
+    }
+    let length = value.as_array().map(Vec::len).or(value.as_object().map(serde_json::Map::len));
+    for (key, ok) in
+        [("min", |n: u64, m: u64| n >= m), ("max", |n, m| n <= m)] as [(_, fn(u64, u64) -> bool); 2]
+    {
+        let what = if value.is_array() { "Items" } else { "Properties" };
+        if let (Some(limit), Some(n)) = (schema[format!("{key}{what}")].as_u64(), length)
+            && !ok(n as u64, limit)
+        {
+            return Err(format!("it has {n} entries"));
+        }
+    }
+    if let Some(object) = value.as_object() {
+        for name in schema["required"].as_array().into_iter().flatten() {
+            object.get(name.as_str().unwrap()).ok_or_else(|| format!("{name} is missing"))?;
+        }
+        for (name, field) in object {
+            let place = |e| format!("{name}: {e}");
+            match (&schema["properties"][name], &schema["additionalProperties"]) {
+                (Value::Null, Value::Bool(false)) => return Err(format!("unknown field {name}")),
+                (Value::Null, more @ Value::Object(_)) => {
+                    conforms(field, more, root).map_err(place)?;
+                }
+                (Value::Null, _) => {}
+                (known, _) => conforms(field, known, root).map_err(place)?,
+            }
+        }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        conforms(item, &schema["items"], root)?;
+    }
+    Ok(())
+}
+
+/// Emits, and checks the files against the schemas and the refusals against the steps.
+fn check(name: &str, program: &Program, addresses: Addresses) {
+    let schemas = ["superdsc", "dci", "host-program"].map(schema);
+    let emitted = emit::all(program, &emit::Options { addresses }).unwrap();
+    let mut paths = BTreeSet::new();
+    for file in &emitted.files {
+        assert!(paths.insert(&file.path), "{name}: {} twice", file.path);
+        let schema = match file.path.split('/').next().unwrap() {
+            "ktir" => {
+                let module = zellige_ktir::text::parse(&file.text)
+                    .unwrap_or_else(|e| panic!("{name}: {}: {e}", file.path));
+                assert_eq!(module.functions.len(), 1);
+                continue;
+            }
+            _ if file.path.ends_with("bundle.mlir") => continue,
+            "superdsc" | "superdsc-load" => &schemas[0],
+            "dci" => &schemas[1],
+            _ => &schemas[2],
+        };
+        let value: Value = serde_json::from_str(&file.text).unwrap();
+        conforms(&value, schema, schema).unwrap_or_else(|e| panic!("{name}: {}: {e}", file.path));
+    }
+    // Every step is a kernel or is listed, in both forms.
+    let host: Value = serde_json::from_str(emitted.file("host.json").unwrap()).unwrap();
+    let mut seen = 0;
+    for phase in ["load", "run"] {
+        for launch in host[phase]["launches"].as_array().unwrap() {
+            let id = usize::try_from(launch["step"].as_u64().unwrap()).unwrap();
+            let listed = |ktir: bool| {
+                let of = |r: &&emit::Refused| r.step.0 == id && (r.target == "ktir") == ktir;
+                emitted.refused.iter().filter(of).count()
+            };
+            for (form, ktir) in [("kernel", false), ("ktir", true)] {
+                let file = launch[form].as_str();
+                assert_eq!(listed(ktir), usize::from(file.is_none()), "{name}: step {id}, {form}");
+                let there = file.is_none_or(|f| emitted.file(f).is_some());
+                assert!(there, "{name}: step {id}: {file:?} is missing");
+            }
+            for before in launch["after"].as_array().unwrap() {
+                let before = &program.steps[usize::try_from(before.as_u64().unwrap()).unwrap()];
+                let end = before.end().picoseconds();
+                assert!(
+                    end <= launch["start_ps"].as_u64().unwrap(),
+                    "{name}: step {id} begins before what it waits for ends"
+                );
+            }
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, program.steps.len());
+    let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
+    let dci = emitted.files.iter().filter(|f| f.path.starts_with("dci/")).count();
+    assert_eq!(dci, inputs + outputs);
+}
+
+/// A core's slice of every tensor begins where the device's own loops say it does.
+fn check_starts(name: &str, program: &Program) {
+    let map = MemoryMap::new(program);
+    for phase in Phase::ALL {
+        let bundle = emit::superdsc::bundle(program, &map, phase, Addresses::Concrete);
+        for kernel in &bundle.kernels {
+            let step = &program.steps[kernel.step.0];
+            let Action::Op(_, op) = &step.action else { continue };
+            let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
+            let outs: Vec<Laid> =
+                step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+            let loops = op.loops(&ins, &outs).unwrap().unwrap();
+            let (_, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
+            let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
+            let nodes = dsc["scheduleTree_"].as_array().unwrap();
+            if nodes.len() != ins.len() + 1 {
+                continue;
+            }
+            let buffers = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
+            for (t, (buffer, laid)) in buffers.zip(ins.iter().chain(&outs)).enumerate() {
+                let form = laid.sticks().unwrap();
+                let data = &nodes[t]["startAddressCoreCorelet_"]["data_"];
+                for core in 0..step.division.cores() {
+                    let region = loops.region(t, core, &step.division);
+                    let first: Vec<usize> = region.iter().map(|r| r.start).collect();
+                    let byte = form.place(&first) * form.format.size();
+                    let want = match map.of(buffer) {
+                        Address::Lx(at) => at,
+                        other => other.planned().unwrap() + byte as u64,
+                    };
+                    let found = data[format!("[{}, 0, 0]", step.first_core + core)].as_str();
+                    assert_eq!(
+                        found,
+                        Some(want.to_string().as_str()),
+                        "{name}: step {}, tensor {t}, core {core}",
+                        kernel.step.0
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_example_follows_the_schemas() {
+    for (name, graph) in examples() {
+        let program = compile(&graph, &Options::baseline()).unwrap();
+        check(&name, &program, Addresses::Concrete);
+        check_starts(&name, &program);
+        if name.contains("8b") {
+            continue;
+        }
+        check(&name, &program, Addresses::Symbolic);
+        let program = compile(&graph, &Options::default()).unwrap();
+        check(&name, &program, Addresses::Concrete);
+        check_starts(&name, &program);
+    }
+}
+
+#[test]
+fn schemas_refuse_what_is_not_said() {
+    let text = "graph g(x: float16[64, 64]) { z = exp(x) return z }";
+    let program =
+        compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    let refuses = |schema: &Value, value: &Value| conforms(value, schema, schema).is_err();
+    let (sdsc, host) = (schema("superdsc"), schema("host-program"));
+    let mut kernel: Value =
+        serde_json::from_str(emitted.file("superdsc/sdsc_0.json").unwrap()).unwrap();
+    kernel["0_exp"]["more"] = Value::Null;
+    assert!(refuses(&sdsc, &kernel));
+    let mut program: Value = serde_json::from_str(emitted.file("host.json").unwrap()).unwrap();
+    program["run"]["launches"][0]["kind"] = "other".into();
+    assert!(refuses(&host, &program));
+    assert!(refuses(&schema("dci"), &serde_json::json!({"dci_dsName_": "x"})));
+}
+
+#[test]
+fn what_cannot_be_expressed_is_said_in_the_bundle() {
+    let text = "graph g(x: float16[64, 64]) { y = exp(x) z = softmax(y, dim=1) return z }";
+    let program =
+        compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    let bundle = emitted.file("superdsc/bundle.mlir").unwrap();
+    assert!(bundle.contains("sdscbundle.sdsc_execute () {sdsc_filename=\"sdsc_0.json\"}"));
+    assert!(bundle.contains("// step 1, z, is not in this bundle: softmax is made of other"));
+    let refused: Vec<_> = emitted.refused.iter().map(|r| (r.target, r.step.0)).collect();
+    assert_eq!(refused, [("superdsc", 1)]);
+    // Seven dimensions are the most.
+    let size = "2, 2, 2, 2, 2, 2, 2, 2";
+    let text = format!("graph g(x: float16[{size}]) {{ y = exp(x) return y }}");
+    let program =
+        compile(&zellige_graph::text::parse(&text).unwrap(), &Options::baseline()).unwrap();
+    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    assert!(emitted.refused[0].reason.contains("8 dimensions"), "{:?}", emitted.refused);
+}
+
+#[test]
+fn odd_tensors_are_emitted_or_refused() {
+    let graphs = [
+        "graph g(x: float16[]) { z = exp(x) return z }",
+        "graph g(x: float16[1]) { z = exp(x) return z }",
+        "graph g(x: float16[0, 64]) { z = exp(x) return z }",
+        "graph g(x: float16[127]) { z = sum(x) return z }",
+        "graph g(x: float16[1, 1, 1]) { z = sum(x, dim=1) return z }",
+        "graph g(x: float16[7, 11, 13]) { z = mean(x, dim=[0, 1, 2], keepdim=true) return z }",
+        "graph g(x: float16[1, 67], y: float16[67, 1]) { z = mm(x, y) return z }",
+        "graph g(x: float16[5], y: float16[5, 3]) { z = matmul(x, y) return z }",
+        "graph g(x: float16[3, 5], y: float16[5]) { z = matmul(x, y) return z }",
+        "graph g(x: int64[9, 9], y: int64[9, 9]) { z = add(x, y) return z }",
+        "graph g(x: bool[9, 9]) { z = cast(x, dtype=\"float16\") return z }",
+        "graph g(x: int8[9, 9]) { z = abs(x) return z }",
+        "graph g() { z = ones(size=[8, 8]) return z }",
+        "graph g(x: float16[4, 6]) { v = transpose(x, dim0=0, dim1=1) return v, x }",
+        "graph g(x: float16[9, 130], y: float16[9, 130]) { z = cat(x, y, dim=1) return z }",
+        "graph g(x: float16[9, 5]) { v, i = sort(x) return v, i }",
+    ];
+    for text in graphs {
+        for coverage in Profile::ALL {
+            let graph = zellige_graph::text::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let options = Options { coverage, ..Options::baseline() };
+            let program = compile(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
+            for addresses in [Addresses::Concrete, Addresses::Symbolic] {
+                check(text, &program, addresses);
+            }
+            check_starts(text, &program);
+        }
+    }
+}

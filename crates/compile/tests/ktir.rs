@@ -1,0 +1,215 @@
+//! Emitted tile programs, interpreted, against the simulated card.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use zellige_compile::emit::ktir::kernels;
+use zellige_compile::{Action, Options, Program, compile};
+use zellige_device::{Card, Division, Hardware, Tensor};
+use zellige_ktir::{Array, Elem, Run};
+use zellige_layout::{Dtype, Strided};
+
+/// Numbers between -2 and 2 that depend on the seed alone.
+fn noise(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % 4096) as f32 / 1024.0 - 2.0
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn elem(t: &Tensor) -> Elem {
+    let known = [Elem::F16, Elem::F32, Elem::DF16];
+    known.into_iter().find(|e| e.format() == t.format()).unwrap()
+}
+
+fn array(t: &Tensor) -> Array {
+    let bytes = t.block().read().to_vec();
+    let elem = elem(t);
+    Array { elem, shape: vec![i64::try_from(bytes.len() / elem.size()).unwrap()], bytes }
+}
+
+fn numbers(t: &Tensor) -> Vec<f32> {
+    let bytes = t.download(Dtype::Float32).unwrap();
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+/// Runs every step on the card and in KTIR, on the same operands; how far results may differ, relative
+/// to the largest of them. Every step is a kernel.
+fn compare(text: &str, tolerance: f32, options: &Options) {
+    let program = compile(&zellige_graph::text::parse(text).unwrap(), options).unwrap();
+    compare_program(text, tolerance, &program);
+}
+
+fn compare_program(text: &str, tolerance: f32, program: &Program) {
+    let card = Card::new(0, Hardware::card()).unwrap();
+    let tensors: Vec<Tensor> = program
+        .buffers
+        .iter()
+        .map(|b| Tensor::zeros(&card, b.laid.dtype(), b.laid.layout()).unwrap())
+        .collect();
+    for (i, b) in program.buffers.iter().enumerate() {
+        match b.origin {
+            zellige_compile::Origin::Input(_) => {
+                let host = Strided::contiguous(b.laid.size()).unwrap();
+                let n = usize::try_from(b.laid.numel()).unwrap();
+                let bytes: Vec<u8> =
+                    noise(n, i as u64 + 1).iter().flat_map(|x| x.to_le_bytes()).collect();
+                tensors[i].write_from(&bytes, &host, Dtype::Float32).unwrap();
+            }
+            zellige_compile::Origin::Constant(value) => {
+                tensors[i].fill(value).unwrap();
+            }
+            _ => {}
+        }
+    }
+    let emitted = kernels(program);
+    for (s, step) in program.steps.iter().enumerate() {
+        let ins: Vec<Tensor> = step
+            .reads
+            .iter()
+            .map(|r| tensors[r.buffer.0].viewed(|_| Ok(r.laid.view().clone())).unwrap())
+            .collect();
+        let out = &tensors[step.writes[0].0];
+        match &step.action {
+            Action::Op(_, op) => {
+                let division = step.space.as_ref().map(|_| &step.division);
+                op.launch(&card, &ins, std::slice::from_ref(out), division, program.options.cores)
+                    .unwrap();
+            }
+            _ => {
+                out.copy_from(&ins[0]).unwrap();
+            }
+        }
+        let Some(kernel) = emitted.kernels.iter().find(|k| k.step.0 == s) else { continue };
+        let name = kernel.module.functions[0].name().to_string();
+        let mut run = Run::new(&kernel.module, &name);
+        for (k, t) in ins.iter().enumerate() {
+            run = run.array(&format!("t{k}"), array(t));
+        }
+        let blank = Tensor::zeros(&card, out.dtype(), out.layout()).unwrap();
+        let outcome = run
+            .array("out", array(&blank))
+            .execute()
+            .unwrap_or_else(|e| panic!("step {s} of {text}: {e}"));
+        blank.block().write().copy_from_slice(&outcome.arrays["out"].bytes);
+        let (found, want) = (numbers(&blank), numbers(out));
+        let most = want.iter().fold(0.0_f32, |m, x| m.max(x.abs())).max(1e-3);
+        let near =
+            |(a, b): (&f32, &f32)| (a - b).abs() <= tolerance * most || a.to_bits() == b.to_bits();
+        let bad = found.iter().zip(&want).position(|p| !near(p));
+        if let Some(i) = bad {
+            panic!("step {s} of {text}: element {i} is {}, not {}", found[i], want[i]);
+        }
+    }
+    assert!(emitted.refused.is_empty(), "{text}: {:?}", emitted.refused);
+}
+
+fn all(text: &str, tolerance: f32) {
+    for options in [Options::baseline(), Options { cores: 5, ..Options::baseline() }] {
+        compare(text, tolerance, &options);
+    }
+}
+
+#[test]
+fn arithmetic_is_the_card_s_bit_by_bit() {
+    for op in ["add", "sub", "mul", "div", "maximum", "minimum"] {
+        all(
+            &format!(
+                "graph g(x: float16[40, 150], y: float16[40, 150]) {{ z = {op}(x, y) return z }}"
+            ),
+            0.0,
+        );
+        all(
+            &format!("graph g(x: float16[7, 3, 70], y: float16[70]) {{ z = {op}(x, y) return z }}"),
+            0.0,
+        );
+    }
+    for op in ["abs", "neg", "relu", "square", "floor", "ceil", "identity", "reciprocal"] {
+        all(&format!("graph g(x: float16[33, 200]) {{ z = {op}(x) return z }}"), 0.0);
+    }
+    for op in ["eq", "ne", "lt", "le", "gt", "ge"] {
+        all(
+            &format!(
+                "graph g(x: float16[33, 64], y: float16[33, 64]) {{ z = {op}(x, y) return z }}"
+            ),
+            0.0,
+        );
+    }
+    all(
+        "graph g(x: float16[9, 64], y: float16[9, 64]) { c = lt(x, y) z = where(c, x, y) return z }",
+        0.0,
+    );
+    all("graph g(x: float16[9, 64]) { z = clamp(x, min=-1, max=0.5) return z }", 0.0);
+    all("graph g(x: float16[9, 64]) { z = add(x, 3.5) return z }", 0.0);
+}
+
+#[test]
+fn functions_agree_within_the_format() {
+    let ulp = 1.0 / 256.0;
+    for op in ["exp", "tanh", "sigmoid", "silu", "gelu", "sin", "cos", "exp2"] {
+        all(&format!("graph g(x: float16[33, 96]) {{ z = {op}(x) return z }}"), ulp);
+    }
+    all("graph g(x: float16[33, 96]) { z = gelu(x, approximate=\"tanh\") return z }", ulp);
+}
+
+#[test]
+fn reductions_and_rows_agree_within_the_format() {
+    let ulp = 1.0 / 256.0;
+    for op in ["sum", "mean", "amax", "amin"] {
+        for dim in ["0", "1", "2", "[0, 2]"] {
+            let text =
+                format!("graph g(x: float16[6, 20, 150]) {{ z = {op}(x, dim={dim}) return z }}");
+            all(&text, ulp);
+        }
+    }
+    all("graph g(x: float16[12, 150]) { z = softmax(x, dim=1) return z }", ulp);
+    all("graph g(x: float16[12, 150]) { z = log_softmax(x, dim=1) return z }", ulp);
+    let norm = "graph g(x: float16[4, 12, 150], w: float16[150], b: float16[150]) {
+        z = layer_norm(x, w, b, normalized_shape=[150]) return z }";
+    all(norm, ulp);
+    let norm = "graph g(x: float16[12, 128], w: float16[128]) {
+        z = rms_norm(x, w, normalized_shape=[128]) return z }";
+    all(norm, ulp);
+}
+
+#[test]
+fn products_agree_within_the_format() {
+    let ulp = 1.0 / 256.0;
+    all("graph g(x: float16[40, 150], y: float16[150, 130]) { z = mm(x, y) return z }", ulp);
+    all("graph g(x: float16[3, 20, 64], y: float16[3, 64, 70]) { z = bmm(x, y) return z }", ulp);
+    let linear = "graph g(x: float16[20, 128], w: float16[192, 128], b: float16[192]) {
+        z = linear(x, w, b) return z }";
+    all(linear, ulp);
+}
+
+#[test]
+fn cores_share_sums() {
+    let text = "graph g(x: float16[40, 330], y: float16[330, 130]) { z = mm(x, y) return z }";
+    let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    for splits in [[2, 1, 3], [4, 3, 2], [1, 1, 6], [3, 2, 4]] {
+        let space = p.steps[0].space.clone().unwrap();
+        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        compare_program(text, 1.0 / 256.0, &p);
+    }
+    let text = "graph g(x: float16[6, 20, 150]) { z = sum(x, dim=1) return z }";
+    let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    for splits in [[2, 1, 4], [6, 3, 1], [5, 2, 3]] {
+        let space = p.steps[0].space.clone().unwrap();
+        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        compare_program(text, 1.0 / 256.0, &p);
+    }
+}
+
+#[test]
+fn moves_are_exact() {
+    for size in ["250, 96", "128, 256", "3, 70, 65", "5, 64, 3, 130"] {
+        for dim in 0..2 {
+            let text =
+                format!("graph g(x: float16[{size}]) {{ z = neg(x) pin stick {dim} return z }}");
+            all(&text, 0.0);
+        }
+    }
+}
