@@ -8,9 +8,11 @@ mod card;
 mod chart;
 mod check;
 mod common;
+mod compile;
 mod device;
 mod dma;
 mod eager;
+mod graph;
 mod interrupt;
 mod ktir;
 mod map;
@@ -18,6 +20,7 @@ mod moves;
 mod ops;
 mod presets;
 mod progress;
+mod run;
 mod show;
 mod upload;
 
@@ -41,6 +44,7 @@ Examples:
   zellige map two-warps 7,15                    one element to all its places
   zellige presets                               every layout with a name
   zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
+  zellige run examples/llama-block.graph        a graph, compiled and run
   zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
 
 A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
@@ -69,6 +73,10 @@ enum Command {
     Eager(eager::Args),
     /// List the operations of the card: operands, dtypes, and how upstream runs them
     Ops(ops::Args),
+    /// Compile a graph: layouts, moves, work division and memory, with every decision and its cost
+    Compile(compile::Args),
+    /// Compile a graph and run it on the simulated card
+    Run(run::Args),
     /// Check a module of tile kernels, or run one of its kernels on the simulated cores
     Ktir(ktir::Args),
     /// Measure moves beside plain copies, and beside other libraries
@@ -99,6 +107,14 @@ fn main() -> ExitCode {
             eager::run(args)
         }
         Command::Ops(args) => ops::run(args),
+        Command::Compile(args) => {
+            interrupt::watch();
+            compile::run(args)
+        }
+        Command::Run(args) => {
+            interrupt::watch();
+            run::run(args)
+        }
         Command::Ktir(args) => ktir::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Ask(args) => ask::run(args),

@@ -8,6 +8,7 @@
 //! | [`pad`] | what lies in the padding, and what that costs |
 //! | [`divide`] | which part of an operation each core takes |
 //! | [`place`] | where buffers live in a scratchpad, or in device memory |
+//! | [`report`] | nothing: what was decided, why, and what it costs, as data |
 //!
 //! A pass knows no graph: it takes sizes, layouts and lifetimes, and answers with a plan and the reason
 //! for it. Beside every pass stands a checker that recomputes what the plan claims and shares no
@@ -47,6 +48,7 @@ pub mod place;
 mod program;
 pub mod propagate;
 mod rebuild;
+pub mod report;
 mod schedule;
 mod scratchpad;
 

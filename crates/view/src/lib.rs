@@ -20,7 +20,7 @@
 //! # Ok::<(), zellige_layout::Error>(())
 //! ```
 //!
-//! A [`Chart`] is bars over a time axis, drawn by [`svg::chart`].
+//! A [`Chart`] is bars over a time axis, drawn by [`svg::chart`]; a [`page`] shows a compiled program.
 //!
 //! # Rules
 //! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
@@ -38,6 +38,7 @@ mod label;
 mod logical;
 mod model;
 mod options;
+pub mod page;
 mod physical;
 #[cfg(feature = "png")]
 pub mod png;

@@ -5,7 +5,7 @@ pub mod chart;
 mod panel;
 
 use crate::model::{CellKind, Panel, Scene};
-pub(crate) use canvas::Text;
+pub(crate) use canvas::{Text, escape};
 use canvas::{Anchor, Canvas};
 use panel::Geometry;
 

@@ -1,0 +1,227 @@
+//! A report for a terminal: what was decided, what it costs, and where to look next.
+
+use std::fmt::Write;
+use zellige_compile::report::Report;
+
+/// Operations and moves that are named.
+const MOST: usize = 8;
+
+pub(crate) fn text(r: &Report) -> String {
+    let (s, m) = (&r.summary, &r.machine);
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{} on {}: {} cores, policy {}, coverage {}",
+        r.graph, m.name, r.options.cores, r.options.policy, r.options.coverage
+    );
+    let mut row = |name: &str, text: String| {
+        let _ = writeln!(out, "  {name:12} {text}");
+    };
+    let load = if s.load_us > 0.0 {
+        format!("; {} once, when weights are loaded", time(s.load_us))
+    } else {
+        String::new()
+    };
+    row("latency", format!("{} a run{load}", time(s.latency_us)));
+    if let Some(c) = &r.comparison {
+        row(
+            c.policy,
+            format!(
+                "{} a run, so this is {:.2} times as fast; its {} moves take {}",
+                time(c.latency_us),
+                c.speedup,
+                c.moves,
+                time(c.move_us)
+            ),
+        );
+    }
+    let rate = if s.latency_us > 0.0 { s.flops as f64 / s.latency_us / 1e6 } else { 0.0 };
+    row(
+        "work",
+        format!(
+            "{} operations, {} at {rate:.2} TFLOP/s ({:.1}% of the peak)",
+            s.ops,
+            flops(s.flops),
+            100.0 * rate / m.peak_tflops.max(1e-9)
+        ),
+    );
+    row(
+        "memory",
+        format!(
+            "{} read and written, {:.1}% padding; a pool of {} beside {} of weights",
+            bytes(s.bytes),
+            100.0 * s.padding,
+            bytes(s.pool_peak),
+            bytes(s.weight_bytes)
+        ),
+    );
+    row(
+        "cores",
+        format!(
+            "{} of {} at once, {:.0}% busy, balance {:.0}%",
+            s.cores,
+            m.cores,
+            100.0 * s.utilisation,
+            100.0 * s.balance
+        ),
+    );
+    row(
+        "scratchpads",
+        format!(
+            "{} results stay there, {} operands are read there, {} of traffic saved",
+            s.lx_buffers,
+            s.lx_hits,
+            bytes(s.lx_saved_bytes)
+        ),
+    );
+    let load_moves = if s.load_moves > 0 {
+        format!("; {} more once, when weights are loaded", s.load_moves)
+    } else {
+        String::new()
+    };
+    row("moves", format!("{} in a run, {}{load_moves}", s.moves, time(s.move_us)));
+    row("layouts", r.certificate.text.clone());
+    if s.host_us > 0.0 {
+        let count = r.fallbacks.iter().filter(|f| !r.steps[f.step].load).count();
+        row("host", format!("{count} operations, {} of round trips", time(s.host_us)));
+    }
+    hot(&mut out, r);
+    moves(&mut out, r);
+    notes(&mut out, r);
+    let _ = writeln!(
+        out,
+        "\nsee more: --report PAGE.html draws all of this, --explain TENSOR says why a tensor lies as it\n\
+         does, --pass NAME prints what a pass made, --compare shows the baseline, --json has every number"
+    );
+    out
+}
+
+/// The operations that take longest.
+fn hot(out: &mut String, r: &Report) {
+    let mut list: Vec<(&str, usize, f64, &str)> = Vec::new();
+    for s in r.steps.iter().filter(|s| !s.load) {
+        match list.iter_mut().find(|l| l.0 == s.op && l.3 == s.bottleneck) {
+            Some(l) => {
+                l.1 += 1;
+                l.2 += s.us;
+            }
+            None => list.push((&s.op, 1, s.us, &s.bottleneck)),
+        }
+    }
+    list.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let total: f64 = list.iter().map(|l| l.2).sum();
+    if total <= 0.0 {
+        return;
+    }
+    let _ = writeln!(out, "\nwhere the time goes");
+    let width = list.iter().take(MOST).map(|l| l.0.len()).max().unwrap_or(0);
+    for (op, count, us, bound) in list.iter().take(MOST) {
+        let share = 100.0 * us / total;
+        let _ = writeln!(out, "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} steps, {bound}", time(*us));
+    }
+    if list.len() > MOST {
+        let rest: f64 = list.iter().skip(MOST).map(|l| l.2).sum();
+        let _ = writeln!(out, "  {:5.1}%  {} more kinds", 100.0 * rest / total, list.len() - MOST);
+    }
+}
+
+/// The inserted moves, alike ones together.
+fn moves(out: &mut String, r: &Report) {
+    // Layers repeat: moves that differ in their tensors alone are one line.
+    let mut list: Vec<(String, String, usize, f64, usize)> = Vec::new();
+    for m in r.moves.iter().filter(|m| !m.load) {
+        let reader = m.reader.as_deref().unwrap_or("the caller");
+        let op = reader.rsplit(" = ").next().unwrap_or(reader);
+        let text = format!(
+            "{:?} from {} to {} for {op}: {}",
+            m.to.layout.size, m.from.layout.order, m.to.layout.order, m.reason
+        );
+        match list.iter_mut().find(|l| l.1 == text) {
+            Some(l) => {
+                l.2 += 1;
+                l.3 += m.us;
+            }
+            None => list.push((m.tensor.clone(), text, 1, m.us, m.readers)),
+        }
+    }
+    if list.is_empty() {
+        return;
+    }
+    list.sort_by(|a, b| b.3.total_cmp(&a.3));
+    let _ = writeln!(out, "\nmoves in every run");
+    for (tensor, text, count, us, readers) in list.iter().take(MOST) {
+        let times = if *count > 1 { format!(" and {} like it", count - 1) } else { String::new() };
+        let shared = if *readers > 1 { format!(", shared by {readers} readers") } else { String::new() };
+        let _ = writeln!(out, "  {:>8}  {tensor}{times} {text}{shared}", time(*us));
+    }
+    if list.len() > MOST {
+        let _ = writeln!(out, "            and {} more kinds", list.len() - MOST);
+    }
+}
+
+fn notes(out: &mut String, r: &Report) {
+    let mut lines: Vec<String> = Vec::new();
+    let mut fallbacks: Vec<(&str, usize, f64, Option<&str>)> = Vec::new();
+    for f in &r.fallbacks {
+        match fallbacks.iter_mut().find(|l| l.0 == f.op) {
+            Some(l) => {
+                l.1 += 1;
+                l.2 += f.us;
+            }
+            None => fallbacks.push((&f.op, 1, f.us, f.at.as_deref())),
+        }
+    }
+    for (op, count, us, at) in fallbacks {
+        let at = at.map(|a| format!(", first at {a}")).unwrap_or_default();
+        lines.push(format!("{count} {op} done by the host, {} of round trips{at}; {}", time(us), r.fallbacks[0].remedy));
+    }
+    if let Some(first) = r.casts.first() {
+        lines.push(format!(
+            "{} tensors are narrower on the card, such as {}: {}; {}",
+            r.casts.len(),
+            first.tensor,
+            first.loss,
+            first.remedy
+        ));
+    }
+    for n in r.notes.iter().filter(|n| n.kind != "graph_break") {
+        let who = n.name.as_deref().unwrap_or_default();
+        lines.push(format!("{who}: {}", n.text));
+    }
+    let breaks = r.notes.iter().filter(|n| n.kind == "graph_break").count();
+    if breaks > 0 {
+        lines.push(format!("{breaks} graph breaks: the device program ends and begins anew after the host"));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nnotes");
+    for line in lines {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+/// A time with three digits.
+pub(crate) fn time(us: f64) -> String {
+    scaled(us, &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("ns", 1e-3)])
+}
+
+/// Bytes with three digits.
+pub(crate) fn bytes(n: u64) -> String {
+    scaled(n as f64, &[("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)])
+}
+
+fn flops(n: u64) -> String {
+    scaled(n as f64, &[("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3), ("FLOP", 1.0)])
+}
+
+fn scaled(x: f64, units: &[(&str, f64)]) -> String {
+    let found = units.iter().find(|(_, size)| x >= *size);
+    let Some((unit, size)) = found else { return format!("0 {}", units[units.len() / 2].0) };
+    let y = x / size;
+    match y {
+        y if y < 9.995 => format!("{y:.2} {unit}"),
+        y if y < 99.95 => format!("{y:.1} {unit}"),
+        y => format!("{y:.0} {unit}"),
+    }
+}

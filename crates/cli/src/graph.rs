@@ -1,0 +1,204 @@
+//! The graph that a subcommand compiles, and how, from the words of the command line.
+
+use crate::card::layout_choice;
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use zellige_compile::divide::Policy;
+use zellige_compile::report::refusal;
+use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
+use zellige_device::{Hardware, LayoutChoice, Profile, sencores};
+use zellige_graph::{Graph, Pin, Source, json, text};
+use zellige_notation::Diagnostic;
+
+/// A graph and what a compilation is asked for.
+#[derive(clap::Args)]
+pub(crate) struct GraphArgs {
+    /// The graph: a .graph text, or its .json
+    pub(crate) graph: PathBuf,
+    /// Who decides layouts and divisions: best, or baseline for the rules of today's software
+    #[arg(long, default_value = "best")]
+    policy: String,
+    /// What the card runs itself: full, or card for what today's software runs there
+    #[arg(long, default_value = "full")]
+    coverage: String,
+    /// Cores that work is divided over (default: SENCORES, else all)
+    #[arg(long)]
+    cores: Option<usize>,
+    /// The hardware: card, ktir, or a preset of your own
+    #[arg(long, default_value = "card", value_name = "NAME|FILE.toml")]
+    hardware: String,
+    /// How 16-bit floats are stored: dl16 as on the card, ieee to keep the bits of the host
+    #[arg(long, default_value = "dl16")]
+    mode: String,
+    /// How float32 is stored: cast to 16 bits as on the card, or keep
+    #[arg(long, default_value = "cast", value_name = "cast|keep")]
+    fp32: String,
+    /// Layouts of weights: free for the compiler to choose, or given by default
+    #[arg(long, value_name = "free|given")]
+    weights: Option<String>,
+    /// Layouts of outputs: default, or computed to leave them as they are
+    #[arg(long, default_value = "default", value_name = "default|computed")]
+    outputs: String,
+    /// Refuse layouts that today's software refuses, instead of mending them by a move
+    #[arg(long)]
+    strict: bool,
+    /// Keep nothing in scratchpads
+    #[arg(long)]
+    no_lx: bool,
+    /// One operation after the other, never two at the same time
+    #[arg(long)]
+    one_by_one: bool,
+    /// The value of a symbol of the graph; others take their largest
+    #[arg(long, value_name = "SYMBOL=VALUE")]
+    bind: Vec<String>,
+    /// Pin a tensor: NAME=stick:1, NAME=order:1,0, NAME=sparse or NAME=SpyreTensorLayout(..)
+    #[arg(long, value_name = "TENSOR=LAYOUT")]
+    pin: Vec<String>,
+}
+
+/// A graph and the text it came from.
+pub(crate) struct Loaded {
+    pub(crate) graph: Graph,
+    source: Source,
+    /// None of a JSON file, whose errors have no places in a text.
+    text: Option<String>,
+}
+
+impl GraphArgs {
+    /// Reads the graph, pins and binds.
+    pub(crate) fn load(&self) -> Result<Loaded> {
+        let name = self.graph.display();
+        let content = std::fs::read_to_string(&self.graph)
+            .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text or its .json"))?;
+        let is_json = self.graph.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        let mut source = if is_json {
+            json::source(&content).map_err(|e| anyhow!("{name}: {e}"))?
+        } else {
+            text::source(&content).map_err(|d| rendered(&d, &content))?
+        };
+        for pin in &self.pin {
+            apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
+        }
+        let values = self.bind.iter().map(|b| symbol(b)).collect::<Result<BTreeMap<_, _>>>()?;
+        let graph = source.bind(&values).map_err(|e| match (is_json, &e.span) {
+            (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
+            _ => anyhow!("{name}: {e}"),
+        })?;
+        Ok(Loaded { graph, source, text: (!is_json).then_some(content) })
+    }
+
+    /// What is asked of the compiler.
+    pub(crate) fn options(&self) -> Result<Options> {
+        let policy = word("--policy", &self.policy, "best or baseline", Policy::from_name)?;
+        self.options_of(policy)
+    }
+
+    /// The same under another policy.
+    pub(crate) fn options_of(&self, policy: Policy) -> Result<Options> {
+        let mut options = match policy {
+            Policy::Best => Options::default(),
+            Policy::Baseline => Options::baseline(),
+        };
+        options.hardware = Hardware::named(&self.hardware).context("--hardware")?;
+        options.coverage = self.coverage.parse::<Profile>().context("--coverage")?;
+        options.storage.mode = self.mode.parse().context("--mode")?;
+        options.storage.keep_fp32 = word("--fp32", &self.fp32, "cast or keep", |w| match w {
+            "cast" => Some(false),
+            "keep" => Some(true),
+            _ => None,
+        })?;
+        if let Some(weights) = &self.weights {
+            options.weights = word("--weights", weights, "free or given", |w| match w {
+                "free" => Some(Weights::Free),
+                "given" => Some(Weights::Given),
+                _ => None,
+            })?;
+        }
+        options.outputs = word("--outputs", &self.outputs, "default or computed", |w| match w {
+            "default" => Some(Outputs::Default),
+            "computed" => Some(Outputs::AsComputed),
+            _ => None,
+        })?;
+        options.strict = self.strict;
+        if self.no_lx {
+            options.scratchpads = None::<place::Policy>;
+        }
+        if self.one_by_one {
+            options.concurrent = false;
+        }
+        options.cores = match (self.cores, std::env::var_os("SENCORES")) {
+            (Some(cores), _) => cores,
+            (None, Some(value)) => sencores(&value.to_string_lossy())?,
+            (None, None) => options.hardware.cores(),
+        };
+        Ok(options)
+    }
+}
+
+impl Loaded {
+    /// Compiles; a refusal underlines its operation and says what to do.
+    pub(crate) fn compile(&self, options: &Options) -> Result<Program> {
+        compile(&self.graph, options).map_err(|e| self.refused(&e))
+    }
+
+    pub(crate) fn refused(&self, e: &CompileError) -> anyhow::Error {
+        let note = refusal(e, &self.graph);
+        let at = note.at.map(|at| format!(" (at {at})")).unwrap_or_default();
+        let help = note.remedy.map(|r| format!("\nhelp: {r}")).unwrap_or_default();
+        let message = format!("{}{at}", note.text);
+        let op = note.name.and_then(|name| self.source.ops.iter().find(|o| o.outputs.contains(&name)));
+        match (&self.text, op) {
+            (Some(text), Some(op)) if !op.span.is_empty() => {
+                let d = Diagnostic::syntax(op.span.clone(), message, "this operation").id("Z101");
+                anyhow!("{}{help}", d.render(text, color()).trim_end())
+            }
+            _ => anyhow!("{message}{help}"),
+        }
+    }
+}
+
+fn color() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+fn rendered(d: &Diagnostic, text: &str) -> anyhow::Error {
+    anyhow!("{}", d.render(text, color()))
+}
+
+fn word<T>(flag: &str, given: &str, accepted: &str, f: impl Fn(&str) -> Option<T>) -> Result<T> {
+    f(given).ok_or_else(|| anyhow!("{flag} {given}: accepted are {accepted}"))
+}
+
+fn symbol(text: &str) -> Result<(String, i64)> {
+    let value = text.split_once('=').and_then(|(n, v)| Some((n.trim().to_string(), v.trim().parse().ok()?)));
+    value.ok_or_else(|| anyhow!("--bind {text}: write SYMBOL=VALUE, such as s=128"))
+}
+
+/// Pins an input or the first result of an operation.
+fn apply(source: &mut Source, text: &str) -> Result<()> {
+    let Some((name, layout)) = text.split_once('=') else {
+        bail!("write TENSOR=LAYOUT, such as x=stick:1");
+    };
+    let choice = layout.replacen("stick:", "stick=", 1).replacen("order:", "order=", 1);
+    let pin = match layout {
+        "sparse" => Pin::Sparse,
+        _ => match layout_choice(&choice)? {
+            LayoutChoice::Stick(d) => Pin::Stick(
+                usize::try_from(d).map_err(|_| anyhow!("dimension {d} is negative"))?,
+            ),
+            LayoutChoice::DimOrder(order) => Pin::Order(order),
+            LayoutChoice::Explicit(layout) => Pin::Layout(layout),
+            _ => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),
+        },
+    };
+    if let Some(input) = source.inputs.iter_mut().find(|i| i.name == name) {
+        input.pin = Some(pin);
+    } else if let Some(op) = source.ops.iter_mut().find(|o| o.outputs.first().is_some_and(|n| n == name)) {
+        op.pin = Some(pin);
+    } else {
+        bail!("the graph has no input and no operation with the first result `{name}`");
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! `zellige run`
+
+mod inputs;
+mod outputs;
+
+use crate::common::print;
+use crate::compile::summary;
+use crate::graph::GraphArgs;
+use crate::progress::Progress;
+use anyhow::{Result, anyhow, bail};
+use inputs::Inputs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use zellige_compile::report::report;
+use zellige_device::Card;
+use zellige_run::{Model, eager, timeline};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+The graph is compiled, loaded onto the simulated card and run once; every launch does what the plan
+says, or it is an error. Inputs and weights that are not given are random numbers from the seed, so
+that any graph runs.
+
+Examples:
+  zellige run examples/llama-block.graph
+  zellige run examples/softmax.graph --input x=x.npy --output y.npy
+  zellige run model.graph --weights model.safetensors --input tokens=t.npy --output out/
+  zellige run examples/llama-block.graph --verify")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// An input: NAME=FILE.npy, NAME=FILE.npz:ENTRY or NAME=FILE.safetensors:ENTRY
+    #[arg(long, value_name = "NAME=FILE")]
+    input: Vec<String>,
+    /// Weights and states by their names: .safetensors or .npz
+    #[arg(long = "load", alias = "weights-from", value_name = "FILE")]
+    load: Option<PathBuf>,
+    /// The seed of random inputs and weights
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Where results go: a folder that ends with /, or NAME=FILE.npy, or FILE.npy of a single one
+    #[arg(long, short, value_name = "DIR/|NAME=FILE")]
+    output: Vec<String>,
+    /// Compare with the same operations run one by one, without the compiler
+    #[arg(long)]
+    verify: bool,
+    /// Write the timeline for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let loaded = args.graph.load()?;
+    let options = args.graph.options()?;
+    let mut inputs = Inputs::new(&loaded.graph, &args.input, args.load.as_deref(), args.seed)?;
+    let targets = outputs::targets(&loaded.graph, &args.output)?;
+    let progress = Progress::steps(if args.verify { 5 } else { 4 });
+    progress.step("compiling");
+    let program = loaded.compile(&options)?;
+    let card = || {
+        let builder = Card::builder().hardware(options.hardware.clone()).mode(options.storage.mode);
+        builder
+            .keep_fp32(options.storage.keep_fp32)
+            .profile(options.coverage)
+            .cores(options.cores)
+            .build()
+    };
+    progress.step("loading");
+    let device = card()?;
+    let mut model = Model::load(program, &device, |name| inputs.get(name))?;
+    for state in inputs.given_states() {
+        let host = inputs.get(&state)?;
+        model.set_state(&state, &host)?;
+    }
+    progress.step("running");
+    let ran = model.run(|name| inputs.get(name))?;
+    let results: Vec<outputs::Outcome> =
+        loaded.graph.outputs().iter().zip(&ran.outputs).map(|(id, host)| outputs::outcome(&loaded.graph.get(*id).name, host)).collect::<Result<_>>()?;
+    let verified = if args.verify {
+        progress.step("running one by one");
+        let expected = eager(&loaded.graph, &card()?, |name| inputs.get_or_zero(name))?;
+        Some(outputs::compare(&results, &expected)?)
+    } else {
+        None
+    };
+    progress.step("writing");
+    if let Some(path) = &args.trace {
+        zellige_files::write_bytes(path, timeline(model.program()).to_chrome_trace().as_bytes())?;
+    }
+    outputs::write(&targets, &results, &ran.outputs)?;
+    progress.finish();
+    let mut text = summary::text(&report(model.program()));
+    text.push_str(&format!(
+        "\nran in {} simulated; loading the weights took {}, inputs {} and outputs {} over the link\n",
+        ran.latency,
+        model.load_time(),
+        ran.upload,
+        ran.download
+    ));
+    for origin in inputs.told() {
+        text.push_str(&format!("  {origin}\n"));
+    }
+    text.push_str("\nresults\n");
+    for (i, r) in results.iter().enumerate() {
+        if i == 8 {
+            text.push_str(&format!("  and {} more\n", results.len() - i));
+            break;
+        }
+        text.push_str(&format!("  {}\n", r.text));
+    }
+    match &verified {
+        Some(Ok(told)) => text.push_str(&format!("\nverified: {told}\n")),
+        Some(Err(told)) => {
+            print(&text)?;
+            bail!("not verified: {told}");
+        }
+        None => {}
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A name and what stands behind `=`.
+fn named<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
+    text.split_once('=').filter(|(n, f)| !n.is_empty() && !f.is_empty()).ok_or_else(|| anyhow!("{flag} {text}: write NAME=FILE"))
+}

@@ -1,0 +1,153 @@
+//! Inputs and weights: from files, or random numbers that depend on their name and the seed alone.
+
+use super::named;
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::BTreeMap;
+use std::path::Path;
+use zellige_device::host_format;
+use zellige_files::{Container, HostTensor};
+use zellige_float::{Converter, Format};
+use zellige_graph::{Def, Graph, Role, Tensor};
+use zellige_layout::Dtype;
+use zellige_run::{Host, RunError};
+
+pub(super) struct Inputs<'g> {
+    graph: &'g Graph,
+    files: BTreeMap<String, HostTensor>,
+    seed: u64,
+}
+
+impl<'g> Inputs<'g> {
+    pub(super) fn new(
+        graph: &'g Graph,
+        given: &[String],
+        weights: Option<&Path>,
+        seed: u64,
+    ) -> Result<Inputs<'g>> {
+        let mut files = BTreeMap::new();
+        let known = |name: &str| {
+            graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name)
+        };
+        if let Some(path) = weights {
+            let container = Container::open(path)?;
+            for info in container.tensors() {
+                if known(info.name()).is_some() {
+                    let tensor = HostTensor::open(path, Some(info.name()))?;
+                    files.insert(info.name().to_owned(), tensor);
+                }
+            }
+            if files.is_empty() {
+                bail!("--load {}: none of its tensors is an input of the graph", path.display());
+            }
+        }
+        for text in given {
+            let (name, file) = named("--input", text)?;
+            if known(name).is_none() {
+                let names: Vec<&str> = graph
+                    .inputs()
+                    .iter()
+                    .map(|id| graph.get(*id))
+                    .filter(|t| t.def == Def::Input(Role::Input))
+                    .map(|t| t.name.as_str())
+                    .collect();
+                bail!("--input {text}: the graph has no input `{name}`; inputs: {}", names.join(", "));
+            }
+            files.insert(name.into(), HostTensor::parse(file).with_context(|| format!("--input {text}"))?);
+        }
+        Ok(Inputs { graph, files, seed })
+    }
+
+    /// The input of a name.
+    pub(super) fn get(&mut self, name: &str) -> zellige_run::Result<Host> {
+        let refuse = |reason: String| RunError::NoInput { name: name.into(), reason };
+        let id = self.graph.id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
+        let t = self.graph.get(id);
+        match self.files.get(name) {
+            None => random(t, self.seed).map_err(|e| refuse(e.to_string())),
+            Some(file) => {
+                let view = file.strided().map_err(|e| refuse(e.to_string()))?;
+                Ok(Host::new(file.bytes().to_vec(), view, file.info().dtype()))
+            }
+        }
+    }
+
+    /// The same, with states that are not given zero, as the card has them.
+    pub(super) fn get_or_zero(&mut self, name: &str) -> zellige_run::Result<Host> {
+        let id = self.graph.id(name);
+        match id.map(|id| self.graph.get(id)) {
+            Some(t) if t.def == Def::Input(Role::State) && !self.files.contains_key(name) => {
+                let elements: i64 = t.size.iter().product();
+                let width = host_format(t.dtype)?.size() as u64;
+                let bytes = usize::try_from(elements.unsigned_abs() * width).unwrap_or(usize::MAX);
+                Host::contiguous(vec![0; bytes], &t.size, t.dtype)
+            }
+            _ => self.get(name),
+        }
+    }
+
+    /// States that come from files.
+    pub(super) fn given_states(&self) -> Vec<String> {
+        let state = |name: &&String| {
+            self.graph.id(name).is_some_and(|id| self.graph.get(id).def == Def::Input(Role::State))
+        };
+        self.files.keys().filter(state).cloned().collect()
+    }
+
+    /// Where the inputs came from, in a line or two.
+    pub(super) fn told(&self) -> Vec<String> {
+        let all = self.graph.inputs().iter().map(|id| self.graph.get(*id));
+        let random = all.filter(|t| !self.files.contains_key(&t.name));
+        let count = |role: Role| random.clone().filter(|t| t.def == Def::Input(role)).count();
+        let (inputs, weights, states) = (count(Role::Input), count(Role::Weight), count(Role::State));
+        let mut lines = Vec::new();
+        if !self.files.is_empty() {
+            lines.push(format!("{} tensors from files", self.files.len()));
+        }
+        if inputs + weights > 0 {
+            let seed = self.seed;
+            lines.push(format!("{inputs} inputs and {weights} weights are random, from seed {seed}"));
+        }
+        if states > 0 {
+            lines.push(format!("{states} states begin as zeros"));
+        }
+        lines
+    }
+}
+
+/// Random elements: floats around 0, weights of matrices scaled by the square root of what is summed;
+/// integers from 0 to 3, as indices have to be small.
+fn random(t: &Tensor, seed: u64) -> Result<Host> {
+    let numel: i64 = t.size.iter().product();
+    let count = usize::try_from(numel).map_err(|_| anyhow!("{:?} is too large", t.size))?;
+    let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // SplitMix64: every value from a counter.
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let matrix = t.def == Def::Input(Role::Weight) && t.size.len() > 1;
+    let scale = if matrix { 1.0 / (*t.size.last().unwrap_or(&1) as f64).sqrt() } else { 1.0 };
+    let integer = !t.dtype.name().contains("float") && !t.dtype.name().starts_with('q');
+    let mut bytes = Vec::with_capacity(count * 4);
+    for _ in 0..count {
+        let unit = (next() >> 11) as f64 / (1u64 << 53) as f64;
+        #[expect(clippy::cast_possible_truncation, reason = "rounded to float32")]
+        let value = if t.dtype == Dtype::Bool {
+            f32::from(u8::from(unit < 0.5))
+        } else if integer {
+            (unit * 4.0).floor() as f32
+        } else {
+            ((2.0 * unit - 1.0) * scale) as f32
+        };
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    let format = host_format(t.dtype)?;
+    let mut out = vec![0; count * format.size()];
+    Converter::new(Format::F32, format).convert(&bytes, &mut out, count)?;
+    Ok(Host::contiguous(out, &t.size, t.dtype)?)
+}

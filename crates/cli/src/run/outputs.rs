@@ -1,0 +1,129 @@
+//! Results: what they are in a line, whether they are right, and into which files they go.
+
+use super::named;
+use anyhow::{Result, anyhow, bail};
+use std::path::PathBuf;
+use zellige_device::host_format;
+use zellige_files::{Kind, NewTensor, Writer};
+use zellige_float::{Converter, Format};
+use zellige_graph::Graph;
+use zellige_run::Host;
+
+/// A result and what is said about it.
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) text: String,
+    values: Vec<f32>,
+}
+
+/// Values shown of a result.
+const SHOWN: usize = 4;
+
+/// Shape, first values and a checksum.
+pub(super) fn outcome(name: &str, host: &Host) -> Result<Outcome> {
+    let values = floats(host)?;
+    let first: Vec<String> = values.iter().take(SHOWN).map(|v| format!("{v:.4}")).collect();
+    let more = if values.len() > SHOWN { ", ..." } else { "" };
+    let strange = values.iter().filter(|v| !v.is_finite()).count();
+    let strange = if strange > 0 { format!(", {strange} are not finite") } else { String::new() };
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for b in host.bytes() {
+        hash = (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let text = format!(
+        "{name} {}{:?} = [{}{more}], checksum {hash:016x}{strange}",
+        host.dtype(),
+        host.size(),
+        first.join(", ")
+    );
+    Ok(Outcome { name: name.into(), text, values })
+}
+
+/// The elements as float32.
+fn floats(host: &Host) -> Result<Vec<f32>> {
+    let count = usize::try_from(host.view().numel()).map_err(|_| anyhow!("too large"))?;
+    let mut bytes = vec![0; count * 4];
+    Converter::new(host_format(host.dtype())?, Format::F32).convert(host.bytes(), &mut bytes, count)?;
+    Ok(bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect())
+}
+
+/// Results beside those of the same operations one by one: equal bits, or how far apart; refused where
+/// they are further apart than sums in another order can be.
+pub(super) fn compare(mine: &[Outcome], theirs: &[Host]) -> Result<Result<String, String>> {
+    const TOLERANCE: f32 = 0.02;
+    let (mut equal, mut worst, mut at) = (0usize, 0f32, String::new());
+    for (a, host) in mine.iter().zip(theirs) {
+        let b = floats(host)?;
+        let same = a.values.iter().zip(&b).all(|(x, y)| x.to_bits() == y.to_bits());
+        equal += usize::from(same);
+        let size = b.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(1e-3f32, f32::max);
+        for (i, (x, y)) in a.values.iter().zip(&b).enumerate() {
+            let apart = match (x.is_finite(), y.is_finite()) {
+                (true, true) => (x - y).abs() / size,
+                (false, false) => 0.0,
+                _ => f32::INFINITY,
+            };
+            if apart > worst {
+                worst = apart;
+                at = format!("element {i} of {}: {x} beside {y}", a.name);
+            }
+        }
+    }
+    let all = mine.len();
+    Ok(if worst > TOLERANCE {
+        Err(format!("{at}, {:.1}% of the largest value apart", worst * 100.0))
+    } else if equal == all {
+        Ok(format!("all {all} results have the bits of the same operations one by one"))
+    } else {
+        Ok(format!(
+            "{equal} of {all} results bit for bit; the rest within {:.2}% of the largest value, as sums \
+             are split over cores",
+            worst * 100.0
+        ))
+    })
+}
+
+/// Which result goes into which file.
+pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, PathBuf, Kind)>> {
+    let names: Vec<&str> = graph.outputs().iter().map(|id| graph.get(*id).name.as_str()).collect();
+    let mut list = Vec::new();
+    for text in given {
+        if text.ends_with('/') {
+            let folder = PathBuf::from(text);
+            list.extend(
+                names.iter().enumerate().map(|(i, n)| (i, folder.join(format!("{}.npy", n.replace('/', "_"))), Kind::Npy)),
+            );
+            continue;
+        }
+        let (at, file) = if text.contains('=') {
+            let (name, file) = named("--output", text)?;
+            let at = names.iter().position(|n| *n == name);
+            let known = names.join(", ");
+            (at.ok_or_else(|| anyhow!("--output {text}: the outputs are {known}"))?, file)
+        } else if names.len() == 1 {
+            (0, text.as_str())
+        } else {
+            bail!("--output {text}: the graph has {} outputs; write NAME=FILE, or a folder that ends with /", names.len());
+        };
+        let path = PathBuf::from(file);
+        let kind = Kind::from_path(&path)?;
+        list.push((at, path, kind));
+    }
+    Ok(list)
+}
+
+/// Every file is begun before one is completed.
+pub(super) fn write(targets: &[(usize, PathBuf, Kind)], results: &[Outcome], hosts: &[Host]) -> Result<()> {
+    let mut files = Vec::new();
+    for (i, path, kind) in targets {
+        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)?;
+        }
+        let host = &hosts[*i];
+        let new = NewTensor::new(results[*i].name.as_str(), host.dtype(), host.size());
+        let writer = Writer::create(path, &[new], *kind)?;
+        writer.write_at(0, 0, host.bytes())?;
+        files.push(writer);
+    }
+    Ok(files.into_iter().try_for_each(Writer::finish)?)
+}

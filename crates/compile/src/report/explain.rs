@@ -1,0 +1,219 @@
+//! Why a tensor lies as it does: what the whole graph would cost if it lay otherwise.
+//!
+//! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
+//! everything else free. The difference to the best is the price of that layout.
+
+use super::data::Shape;
+use super::layout::{describe, shape};
+use super::us;
+use crate::choose;
+use crate::divide::Policy;
+use crate::error::{CompileError, Result};
+use crate::lower::lower;
+use crate::program::{Action, Program};
+use crate::propagate::{Candidates, propagate};
+use serde::Serialize;
+use std::rc::Rc;
+use zellige_device::Laid;
+use zellige_graph::{Def, Role, TensorId};
+use zellige_layout::StickLayout;
+
+/// Why a tensor lies as it does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The tensor whose elements were asked about.
+    pub tensor: String,
+    /// The view that was named, where it was one.
+    pub view: Option<String>,
+    /// Its dtype.
+    pub dtype: &'static str,
+    /// Who decides its layout.
+    pub decided_by: &'static str,
+    /// In a sentence.
+    pub why: String,
+    /// What costs are counted in.
+    pub unit: &'static str,
+    /// Every layout that it may have, the cheapest first.
+    pub options: Vec<Candidate>,
+}
+
+/// A layout that the tensor may have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The layout.
+    pub layout: Shape,
+    /// In words.
+    pub text: String,
+    /// Whether the program has it.
+    pub chosen: bool,
+    /// The least cost of the whole graph with it; none where no plan has it.
+    pub cost: Option<u64>,
+    /// How much more than the chosen one; negative is less.
+    pub extra: Option<i64>,
+    /// The same in microseconds, where costs are times.
+    pub extra_us: Option<f64>,
+    /// Whether the cost is proved to be the least.
+    pub optimal: bool,
+    /// The moves of every run with it.
+    pub moves: Vec<Needed>,
+    /// Why no plan has it.
+    pub refused: Option<String>,
+}
+
+/// A move that a layout makes necessary.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Needed {
+    /// The tensor that is moved.
+    pub tensor: String,
+    /// Why.
+    pub reason: String,
+    /// How long it takes.
+    pub us: f64,
+}
+
+/// Explains the layout of a tensor of the program's graph; of a view, that of its base.
+///
+/// # Errors
+/// A name that the graph has not.
+pub fn explain(program: &Program, name: &str) -> Result<Explanation> {
+    let graph = &program.graph;
+    let Some(asked) = graph.id(name) else {
+        let reason = format!("the compiled graph has no such tensor{}", near(program, name));
+        return Err(CompileError::BadTensor { tensor: name.into(), reason });
+    };
+    let (id, view) = graph.base(asked);
+    let candidates = propagate(graph, &program.options)?;
+    let chosen = program.assignment.tensors[id.0].as_ref();
+    let t = graph.get(id);
+    let mut options = Vec::new();
+    for layout in &candidates.tensors[id.0] {
+        let held = held(program, &candidates, id, layout);
+        let laid = Laid::new(program.options.storage, t.dtype, layout)?;
+        let mut option = Candidate {
+            layout: shape(&laid),
+            text: describe(&laid),
+            chosen: chosen == Some(layout),
+            cost: None,
+            extra: None,
+            extra_us: None,
+            optimal: false,
+            moves: Vec::new(),
+            refused: None,
+        };
+        match solve(program, &held) {
+            Ok((cost, optimal, moves)) => {
+                (option.cost, option.optimal, option.moves) = (Some(cost), optimal, moves);
+            }
+            Err(e) => option.refused = Some(e.to_string()),
+        }
+        options.push(option);
+    }
+    let unit = program.assignment.unit;
+    let base = options.iter().find(|o| o.chosen).and_then(|o| o.cost);
+    for option in &mut options {
+        let (Some(cost), Some(base)) = (option.cost, base) else { continue };
+        let extra = i64::try_from(i128::from(cost) - i128::from(base)).unwrap_or(i64::MAX);
+        option.extra = Some(extra);
+        if unit == "cycles" {
+            let time = us(program.options.hardware.time(extra.unsigned_abs()));
+            option.extra_us = Some(if extra < 0 { -time } else { time });
+        }
+    }
+    options.sort_by_key(|o| (o.cost.unwrap_or(u64::MAX), !o.chosen));
+    let (decided_by, why) = why(program, id, &options);
+    Ok(Explanation {
+        tensor: t.name.clone(),
+        view: view.map(|_| name.into()),
+        dtype: t.dtype.name(),
+        decided_by,
+        why,
+        unit,
+        options,
+    })
+}
+
+/// The candidates with one tensor held to one layout.
+fn held(
+    program: &Program,
+    candidates: &Candidates,
+    id: TensorId,
+    layout: &StickLayout,
+) -> Candidates {
+    let mut held = candidates.clone();
+    match &program.graph.get(id).def {
+        // A pinned result is moved to its pin, whatever its operation gives.
+        Def::Result(node, k) if program.graph.get(id).pin.is_none() => {
+            let list = candidates.nodes[node.0].iter();
+            let list = list.filter(|a| a.results[*k] == *layout).cloned().collect();
+            held.nodes[node.0] = Rc::new(list);
+        }
+        _ => held.tensors[id.0] = vec![layout.clone()],
+    }
+    held
+}
+
+/// The least cost of the whole graph, whether that is proved, and the moves of every run.
+fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<Needed>)> {
+    let (graph, options) = (&program.graph, &program.options);
+    let assignment = match options.policy {
+        Policy::Baseline => choose::beam(graph, options, candidates)?,
+        Policy::Best => choose::assign(graph, options, candidates)?,
+    };
+    let (cost, optimal) = (assignment.cost, assignment.is_optimal());
+    let lowered = lower(graph.clone(), options, assignment)?;
+    let mut moves = Vec::new();
+    for (_, step) in lowered.run_steps() {
+        let Action::Move { why, .. } = &step.action else { continue };
+        let tensor = lowered.buffer(step.writes[0]).tensor;
+        moves.push(Needed {
+            tensor: graph.get(tensor).name.clone(),
+            reason: why.clone(),
+            us: us(step.duration),
+        });
+    }
+    Ok((cost, optimal, moves))
+}
+
+fn why(program: &Program, id: TensorId, options: &[Candidate]) -> (&'static str, String) {
+    let t = program.graph.get(id);
+    if t.pin.is_some() {
+        return ("pin", "the programmer pinned it".into());
+    }
+    let only = options.len() == 1;
+    match &t.def {
+        Def::Input(Role::Weight) if only => {
+            ("caller", "a weight that nobody wants otherwise, or that comes as it is".into())
+        }
+        Def::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us) {
+            Some(_) => ("choice", chosen_because(options)),
+            None => ("caller", "inputs come in the default layout".into()),
+        },
+        Def::Constant(_) => ("caller", "a constant".into()),
+        _ if only => ("operation", "the only layout that its operation gives".into()),
+        _ => ("choice", chosen_because(options)),
+    }
+}
+
+fn chosen_because(options: &[Candidate]) -> String {
+    let others = options.iter().filter(|o| !o.chosen);
+    let next = others.filter_map(|o| Some((o.extra?, o.extra_us, &o.text))).min_by_key(|o| o.0);
+    match next {
+        None => "no other layout has a plan".into(),
+        Some((0, _, text)) => format!("as cheap as the next one ({text}), and found first"),
+        Some((extra, _, text)) if extra < 0 => {
+            format!("this policy did not look further; {text} would be cheaper")
+        }
+        Some((_, Some(us), text)) => {
+            format!("the whole graph takes {us:.2} us longer with the next one ({text})")
+        }
+        Some((extra, None, text)) => format!("the next one ({text}) costs {extra} more"),
+    }
+}
+
+/// Names of the graph that resemble one.
+fn near(program: &Program, name: &str) -> String {
+    let tail = name.rsplit('.').next().unwrap_or(name);
+    let names = program.graph.tensors().map(|(_, t)| t.name.as_str());
+    let near: Vec<&str> = names.filter(|n| !tail.is_empty() && n.contains(tail)).take(5).collect();
+    if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) }
+}

@@ -1,0 +1,171 @@
+//! What a reader should know beside the plan: work of the host, narrowed elements, idle cores; and
+//! why there is no plan, with what to do about it.
+
+use super::data::{Cast, Fallback, Note};
+use super::us;
+use crate::error::CompileError;
+use crate::program::{Action, Origin, Program, Step};
+use zellige_graph::{Def, Graph, Node};
+use zellige_layout::Dtype;
+
+/// Every operation of every run that the host does.
+pub(super) fn fallbacks(program: &Program) -> Vec<Fallback> {
+    let mut list = Vec::new();
+    for (i, step) in program.steps.iter().enumerate() {
+        let Action::Host(node, op) = &step.action else { continue };
+        let totals = step.work.totals();
+        list.push(Fallback {
+            step: i,
+            name: step.name.clone(),
+            op: op.name().into(),
+            at: program.graph.node(*node).at.clone(),
+            layer: op.layer().name(),
+            bytes: totals.host_in.saturating_add(totals.host_out),
+            us: us(step.duration),
+            remedy: "`--coverage full` runs it on the card; on today's software, write it with \
+                     operations of the layers native and custom (`zellige ops`)"
+                .into(),
+        });
+    }
+    list
+}
+
+/// Every tensor of the graph that is narrower on the card.
+pub(super) fn casts(program: &Program) -> Vec<Cast> {
+    let mut list = Vec::new();
+    for buffer in &program.buffers {
+        if matches!(buffer.origin, Origin::Copy(_)) {
+            continue;
+        }
+        let dtype = buffer.laid.dtype();
+        let bits = buffer.laid.format().size() * 8;
+        if i64::try_from(bits).is_ok_and(|bits| bits >= dtype.bits()) {
+            continue;
+        }
+        let (loss, remedy) = match dtype {
+            Dtype::Float32 => (
+                format!("float32 in {bits} bits: fewer significant bits"),
+                "`--fp32 keep` stores it as it is, at twice the bytes",
+            ),
+            Dtype::Int64 => (
+                format!("int64 in {bits} bits: larger values do not fit"),
+                "keep values within the range of the format",
+            ),
+            _ => (format!("{} in {bits} bits", dtype.name()), "use a narrower dtype"),
+        };
+        list.push(Cast {
+            tensor: buffer.name.clone(),
+            dtype: dtype.name(),
+            stored: buffer.laid.layout().device_dtype().name().into(),
+            loss,
+            remedy: remedy.into(),
+        });
+    }
+    list
+}
+
+/// Steps that take less than this share of a run are not worth a note.
+const WORTH: f64 = 0.05;
+/// Notes of one kind.
+const MOST: usize = 5;
+
+pub(super) fn notes(program: &Program) -> Vec<Note> {
+    let mut list: Vec<Note> = Vec::new();
+    let latency = us(program.latency());
+    let mut idle: Vec<&Step> = Vec::new();
+    let mut on_host = false;
+    for (_, step) in program.run_steps() {
+        match &step.action {
+            Action::Host(node, op) if !on_host => {
+                let node = program.graph.node(*node);
+                list.push(Note {
+                    kind: "graph_break".into(),
+                    op: Some(op.name().into()),
+                    name: Some(step.name.clone()),
+                    at: node.at.clone(),
+                    text: "the device program ends here and begins anew after the host".into(),
+                    remedy: Some("keep operations of the host at one place".into()),
+                });
+                on_host = true;
+            }
+            Action::Host(..) => {}
+            Action::Op(..) | Action::Move { .. } => {
+                on_host = false;
+                let few = step.work.totals().cores * 2 <= program.options.cores;
+                if few && us(step.duration) > WORTH * latency {
+                    idle.push(step);
+                }
+            }
+        }
+    }
+    let breaks = list.len();
+    if breaks > MOST {
+        list.truncate(MOST);
+        let text = format!("{} more graph breaks", breaks - MOST);
+        list.push(plain("graph_break", text));
+    }
+    for step in idle.iter().take(MOST) {
+        let node = step.node().map(|n| program.graph.node(n));
+        let share = 100.0 * us(step.duration) / latency;
+        list.push(Note {
+            kind: "idle_cores".into(),
+            op: step.op().map(|o| o.name().into()),
+            name: Some(step.name.clone()),
+            at: node.and_then(|n| n.at.clone()),
+            text: format!(
+                "{share:.0}% of the run on {} of {} cores: {}",
+                step.work.totals().cores,
+                program.options.cores,
+                step.decided.1
+            ),
+            remedy: Some("its dimensions have few whole sticks; larger sizes divide better".into()),
+        });
+    }
+    list
+}
+
+fn plain(kind: &str, text: String) -> Note {
+    Note { kind: kind.into(), op: None, name: None, at: None, text, remedy: None }
+}
+
+/// Why a graph does not compile: the operation, where it is written, and what to do.
+pub fn refusal(error: &CompileError, graph: &Graph) -> Note {
+    let (result, remedy): (Option<&str>, &str) = match error {
+        CompileError::Strict { result, .. } => {
+            (Some(result), "leave out `--strict`: a move mends the layout")
+        }
+        CompileError::Infeasible { result, .. } => (
+            Some(result),
+            "change its operands, or a pin of theirs, so that one of them has plain sticks",
+        ),
+        CompileError::Cores { .. } => (None, "`--cores N`, or the variable SENCORES"),
+        CompileError::HintUnknown { .. }
+        | CompileError::HintNotPositive { .. }
+        | CompileError::HintNotDivisible { .. }
+        | CompileError::HintReductions { .. } => (None, "change or remove the `split {..}` hint"),
+        CompileError::Span { tensor, .. } => {
+            (Some(tensor), "use more cores, or cut the tensor in the graph")
+        }
+        CompileError::PoolFull { buffer, .. } => {
+            (Some(buffer), "bind a smaller batch or sequence (`--bind S=..`)")
+        }
+        CompileError::Broken { .. } => (None, "this is a mistake of the compiler; please report it"),
+        _ => (None, ""),
+    };
+    let node = result.and_then(|name| node_of(graph, name));
+    Note {
+        kind: error.kind().into(),
+        op: node.map(|n| n.op.name().into()),
+        name: result.map(Into::into),
+        at: node.and_then(|n| n.at.clone()),
+        text: error.to_string(),
+        remedy: (!remedy.is_empty()).then(|| remedy.into()),
+    }
+}
+
+fn node_of<'g>(graph: &'g Graph, result: &str) -> Option<&'g Node> {
+    match graph.tensor(result)?.def {
+        Def::Result(node, _) => Some(graph.node(node)),
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Bytes in use over time.
+
+use super::data::Occupancy;
+use super::us;
+use crate::place;
+use crate::program::{BufferId, Place, Program};
+use std::collections::BTreeMap;
+use zellige_device::Time;
+
+/// Bytes in use: what there is, the highest in use, and how many from when on.
+pub(super) struct Levels {
+    limit: u64,
+    pub(super) peak: u64,
+    pub(super) points: Vec<(Time, u64)>,
+}
+
+impl Levels {
+    pub(super) fn data(&self) -> Occupancy {
+        let points = self.points.iter().map(|(at, bytes)| (us(*at), *bytes)).collect();
+        Occupancy { limit: self.limit, peak: self.peak, points }
+    }
+}
+
+/// Of one core's scratchpad: what stays there, an even share of its writer's cores, beside the largest
+/// tiles that the steps of a wave stream.
+pub(super) fn lx(program: &Program) -> Levels {
+    let limit = program.options.scratchpads.map_or(0, |_| place::lx_limit(&program.options.hardware));
+    let resident = |p| if let Place::Lx(at) = p { Some(at) } else { None };
+    let mut changes = changes(program, resident, slice).0;
+    let mut waves: BTreeMap<usize, (Time, Time, u64)> = BTreeMap::new();
+    for (_, step) in program.run_steps() {
+        let tiles = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
+        let wave = waves.entry(step.wave).or_insert((step.start, step.end(), 0));
+        *wave = (wave.0.min(step.start), wave.1.max(step.end()), wave.2.max(tiles));
+    }
+    for (from, to, tiles) in waves.into_values().filter(|w| w.2 > 0) {
+        changes.push((to, false, tiles));
+        changes.push((from, true, tiles));
+    }
+    let points = points(changes);
+    let peak = points.iter().map(|p| p.1).max().unwrap_or(0);
+    Levels { limit, peak, points }
+}
+
+/// Of the program's pool of device memory.
+pub(super) fn pool(program: &Program) -> Levels {
+    let at = |p| if let Place::Pool(at) = p { Some(at) } else { None };
+    let (changes, peak) = changes(program, at, |program, b| program.buffer(b).bytes());
+    Levels { limit: 0, peak, points: points(changes) }
+}
+
+/// Bytes of a buffer on the core that holds most of it: an even share of its writer's cores.
+fn slice(program: &Program, buffer: BufferId) -> u64 {
+    let writer = program.steps.iter().find(|s| s.writes.contains(&buffer));
+    let cores = writer.map_or(1, |s| s.work.totals().cores.max(1)) as u64;
+    let sticks = program.buffer(buffer).bytes().div_ceil(128);
+    sticks.div_ceil(cores) * 128
+}
+
+/// A moment, whether memory begins to be used, and how much.
+type Change = (Time, bool, u64);
+
+/// When the buffers of a kind of memory begin and end, and the highest byte in use.
+fn changes(
+    program: &Program,
+    address: impl Fn(Place) -> Option<u64>,
+    bytes: impl Fn(&Program, BufferId) -> u64,
+) -> (Vec<Change>, u64) {
+    let (mut list, mut peak) = (Vec::new(), 0);
+    for (i, span) in lifetimes(program).into_iter().enumerate() {
+        let (Some((from, to)), Some(at)) = (span, address(program.buffers[i].place)) else {
+            continue;
+        };
+        let size = bytes(program, BufferId(i));
+        peak = peak.max(at.saturating_add(size));
+        list.push((to, false, size));
+        list.push((from, true, size));
+    }
+    (list, peak)
+}
+
+/// The bytes in use from every moment on; what ends makes room before what begins at that moment.
+fn points(mut changes: Vec<Change>) -> Vec<(Time, u64)> {
+    changes.sort_unstable();
+    let (mut used, mut points) = (0u64, Vec::<(Time, u64)>::new());
+    for (at, begins, size) in changes {
+        used = if begins { used.saturating_add(size) } else { used.saturating_sub(size) };
+        match points.last_mut() {
+            Some((time, bytes)) if *time == at => *bytes = used,
+            _ => points.push((at, used)),
+        }
+    }
+    points
+}
+
+/// When the memory of every buffer is in use during a run, that of buffers in its place included.
+fn lifetimes(program: &Program) -> Vec<Option<(Time, Time)>> {
+    let mut spans: Vec<Option<(Time, Time)>> = vec![None; program.buffers.len()];
+    let mut touch = |b: BufferId, from: Time, to: Time| {
+        let span = spans[b.0].get_or_insert((from, to));
+        *span = (span.0.min(from), span.1.max(to));
+    };
+    for (_, step) in program.run_steps() {
+        let used = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
+        for mut b in used {
+            touch(b, step.start, step.end());
+            for _ in 0..program.buffers.len() {
+                let Place::Over(other) = program.buffer(b).place else { break };
+                touch(other, step.start, step.end());
+                b = other;
+            }
+        }
+    }
+    for output in &program.outputs {
+        touch(output.buffer, program.latency(), program.latency());
+    }
+    spans
+}

@@ -1,0 +1,226 @@
+//! Totals of all steps, the hardware they ran on, and what is proved of the choice of layouts.
+
+use super::data::{Certificate, Comparison, Machine, Options, Summary, Unit};
+use super::{occupancy, steps, us};
+use crate::divide::Policy;
+use crate::options::{Outputs, Weights};
+use crate::program::{Action, Origin, Program, Step};
+use zellige_device::{Key, Time};
+use zellige_graph::Role;
+
+pub(super) fn machine(program: &Program) -> Machine {
+    let hw = &program.options.hardware;
+    let number = |key| hw.figure(key).map(|_| hw.number(key).to_f64());
+    let (peak, memory) = (hw.peak_tflops(), hw.number(Key::MemoryPeak).to_f64());
+    let cores = hw.cores();
+    Machine {
+        name: hw.name().into(),
+        cores,
+        peak_tflops: peak,
+        matmul_tflops: number(Key::Matmul).map_or(peak, |macs| macs * 2.0 * cores as f64 / 1e3),
+        memory_gb_s: memory,
+        sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
+        host_gb_s: hw.number(Key::HostLink).to_f64(),
+        lx_bytes: hw.count(Key::LxSize),
+        clock_ghz: hw.number(Key::Clock).to_f64(),
+    }
+}
+
+/// The word of a policy.
+fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Baseline => "baseline",
+        Policy::Best => "best",
+    }
+}
+
+pub(super) fn options(program: &Program) -> Options {
+    let o = &program.options;
+    Options {
+        policy: policy(o.policy),
+        coverage: o.coverage.to_string(),
+        cores: o.cores,
+        weights: match o.weights {
+            Weights::Free => "free",
+            Weights::Given => "given",
+        },
+        outputs: match o.outputs {
+            Outputs::Default => "default",
+            Outputs::AsComputed => "as_computed",
+        },
+        strict: o.strict,
+        scratchpads: o.scratchpads.map(crate::place::Policy::name),
+        concurrent: o.concurrent,
+        mode: o.storage.mode.to_string(),
+        keep_fp32: o.storage.keep_fp32,
+    }
+}
+
+pub(super) fn summary(program: &Program) -> Summary {
+    let mut s = Summary {
+        latency_us: us(program.latency()),
+        load_us: us(program.load_latency()),
+        ops: 0,
+        moves: 0,
+        load_moves: program.load_steps().filter(|(_, s)| s.is_move()).count(),
+        bytes: 0,
+        flops: 0,
+        padding_bytes: 0,
+        padding: 0.0,
+        move_bytes: 0,
+        move_us: 0.0,
+        host_us: 0.0,
+        cores: at_once(program),
+        balance: balance(program),
+        utilisation: utilisation(program),
+        lx_buffers: program.buffers.iter().filter(|b| is_lx(b)).count(),
+        lx_hits: 0,
+        lx_saved_bytes: 0,
+        pool_peak: occupancy::pool(program).peak,
+        weight_bytes: 0,
+        input_bytes: 0,
+    };
+    for (_, step) in program.run_steps() {
+        let (totals, full) = (step.work.totals(), step.full.totals());
+        let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
+        s.bytes = s.bytes.saturating_add(bytes);
+        s.flops = s.flops.saturating_add(totals.flops);
+        s.padding_bytes = s.padding_bytes.saturating_add(totals.padding_bytes);
+        let all = full.bytes_in.saturating_add(full.bytes_out);
+        s.lx_saved_bytes = s.lx_saved_bytes.saturating_add(all.saturating_sub(bytes));
+        s.lx_hits += step.reads.iter().filter(|r| steps::in_lx(program, r.buffer)).count();
+        match &step.action {
+            Action::Move { .. } => {
+                s.moves += 1;
+                s.move_bytes = s.move_bytes.saturating_add(bytes);
+                s.move_us += us(step.duration);
+            }
+            Action::Host(..) => {
+                s.ops += 1;
+                s.host_us += us(step.duration);
+            }
+            Action::Op(..) => s.ops += 1,
+        }
+    }
+    s.padding = if s.bytes == 0 { 0.0 } else { s.padding_bytes as f64 / s.bytes as f64 };
+    for buffer in &program.buffers {
+        match &buffer.origin {
+            Origin::Input(Role::Weight) | Origin::Constant(_) => s.weight_bytes += buffer.bytes(),
+            Origin::Input(_) => s.input_bytes += buffer.bytes(),
+            Origin::Result | Origin::Copy(_) => {}
+        }
+    }
+    s
+}
+
+fn is_lx(buffer: &crate::program::Buffer) -> bool {
+    matches!(buffer.place, crate::program::Place::Lx(_))
+}
+
+/// Steps of every run that cores do.
+fn on_cores(program: &Program) -> impl Iterator<Item = &Step> {
+    program.run_steps().map(|(_, s)| s).filter(|s| !matches!(s.action, Action::Host(..)))
+}
+
+/// The most cores that work at the same time.
+fn at_once(program: &Program) -> usize {
+    let mut changes: Vec<(Time, bool, usize)> = Vec::new();
+    for step in on_cores(program).filter(|s| s.duration > Time::ZERO) {
+        let cores = step.work.totals().cores;
+        changes.push((step.start, true, cores));
+        changes.push((step.end(), false, cores));
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (0usize, 0);
+    for (_, begins, cores) in changes {
+        now = if begins { now + cores } else { now.saturating_sub(cores) };
+        most = most.max(now);
+    }
+    most
+}
+
+/// Mean cycles of the cores in use beside those of the slowest, weighed by time.
+fn balance(program: &Program) -> f64 {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for step in on_cores(program) {
+        let busy: Vec<u64> =
+            step.latency.cores.iter().map(|c| c.total).filter(|t| *t > 0).collect();
+        let most = busy.iter().copied().max().unwrap_or(0);
+        if most > 0 {
+            let mean = busy.iter().sum::<u64>() as f64 / busy.len() as f64;
+            let time = us(step.duration);
+            sum += mean / most as f64 * time;
+            weight += time;
+        }
+    }
+    if weight > 0.0 { sum / weight } else { 1.0 }
+}
+
+/// Busy time of cores, of the time of all cores that may be used.
+fn utilisation(program: &Program) -> f64 {
+    let cycles: u64 =
+        on_cores(program).flat_map(|s| &s.latency.cores).map(|c| c.total).fold(0, u64::saturating_add);
+    let busy = us(program.options.hardware.time(cycles));
+    let all = us(program.latency()) * program.options.cores as f64;
+    if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
+}
+
+pub(super) fn units(program: &Program) -> Vec<Unit> {
+    let mut list: Vec<Unit> = Vec::new();
+    for (_, step) in program.run_steps() {
+        let name = step.latency.bottleneck.to_string();
+        let unit = match list.iter_mut().position(|u| u.name == name) {
+            Some(at) => &mut list[at],
+            None => {
+                list.push(Unit { name, steps: 0, us: 0.0 });
+                list.last_mut().expect("just pushed")
+            }
+        };
+        unit.steps += 1;
+        unit.us += us(step.duration);
+    }
+    list.sort_by(|a, b| b.us.total_cmp(&a.us));
+    list
+}
+
+pub(super) fn certificate(program: &Program) -> Certificate {
+    let a = &program.assignment;
+    let optimal = a.is_optimal();
+    let gap = (a.bound > 0).then(|| (a.cost.saturating_sub(a.bound)) as f64 / a.bound as f64);
+    let choices = format!("2^{:.0} combinations of layouts", a.choices_log2.floor());
+    let cost = match a.unit {
+        "cycles" => format!("{} cycles ({})", a.cost, program.options.hardware.time(a.cost)),
+        unit => format!("{} {unit}", a.cost),
+    };
+    let text = match gap {
+        _ if optimal => format!("optimal: none of {choices} costs less than {cost}"),
+        Some(gap) => {
+            format!("{cost}, at most {:.2}% above the least of {choices}", gap * 100.0)
+        }
+        None => format!("{cost}; nothing is proved of it, as this policy has no bound"),
+    };
+    Certificate {
+        cost: a.cost,
+        bound: a.bound,
+        unit: a.unit,
+        optimal,
+        gap,
+        choices_log2: a.choices_log2,
+        width: a.width,
+        divisions_optimal: program.divided_optimally,
+        text,
+    }
+}
+
+pub(super) fn comparison(program: &Program, other: &Program) -> Comparison {
+    let (mine, theirs) = (summary(program), summary(other));
+    Comparison {
+        policy: policy(other.options.policy),
+        latency_us: theirs.latency_us,
+        moves: theirs.moves,
+        move_us: theirs.move_us,
+        move_bytes: theirs.move_bytes,
+        bytes: theirs.bytes,
+        speedup: if mine.latency_us > 0.0 { theirs.latency_us / mine.latency_us } else { 1.0 },
+    }
+}

@@ -1,0 +1,155 @@
+//! The report of every example: as published, and adding up.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use zellige_compile::report::{self, compared, explain, report};
+use zellige_compile::{Options, Program, compile};
+use zellige_device::Profile;
+use zellige_graph::text;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn program(name: &str, options: &Options) -> Program {
+    let source = std::fs::read_to_string(root().join(format!("examples/{name}.graph"))).unwrap();
+    compile(&text::parse(&source).unwrap(), options).unwrap()
+}
+
+/// Checks a value against the part of JSON Schema that the published schema uses.
+fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let part = name.strip_prefix("#/$defs/").unwrap();
+        return conforms(value, &root["$defs"][part], root).map_err(|e| format!("{part}: {e}"));
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let fits = any.iter().any(|s| conforms(value, s, root).is_ok());
+        return if fits { Ok(()) } else { Err("none of those accepted".into()) };
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return if words.contains(value) { Ok(()) } else { Err(format!("{value} is no word")) };
+    }
+    let right = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("null") => value.is_null(),
+        _ => return Err("the schema says nothing".into()),
+    };
+    if !right {
+        return Err(format!("no {}", schema["type"]));
+    }
+    if let Some(object) = value.as_object() {
+        for name in schema["required"].as_array().into_iter().flatten() {
+            object.get(name.as_str().unwrap()).ok_or_else(|| format!("{name} is missing"))?;
+        }
+        for (name, field) in object {
+            let known = &schema["properties"][name];
+            if known.is_null() {
+                return Err(format!("unknown field {name}"));
+            }
+            conforms(field, known, root).map_err(|e| format!("{name}: {e}"))?;
+        }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        conforms(item, &schema["items"], root)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn reports_follow_the_published_schema() {
+    let schema = std::fs::read_to_string(root().join("docs/schemas/report.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let card = Options { coverage: Profile::Card, ..Options::baseline() };
+    for name in ["transposed-sum", "softmax", "llama-block", "conv-net"] {
+        let best = program(name, &Options::default());
+        let baseline = program(name, &card);
+        for report in [compared(&best, &baseline), report(&baseline)] {
+            let value = serde_json::to_value(&report).unwrap();
+            conforms(&value, &schema, &schema).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+    let mut bad = serde_json::to_value(report(&program("softmax", &card))).unwrap();
+    bad["summary"]["more"] = Value::from(1);
+    assert!(conforms(&bad, &schema, &schema).is_err());
+}
+
+/// The totals are those of the lists.
+#[test]
+fn totals_are_sums_of_what_is_listed() {
+    for name in ["transposed-sum", "attention", "llama-block", "llama-block-decode"] {
+        let r = report(&program(name, &Options::default()));
+        let run = || r.steps.iter().filter(|s| !s.load);
+        let bytes: u64 = run().map(|s| s.bytes_in + s.bytes_out).sum();
+        assert_eq!(r.summary.bytes, bytes, "{name}");
+        assert_eq!(r.summary.flops, run().map(|s| s.flops).sum::<u64>(), "{name}");
+        let moves: Vec<_> = r.moves.iter().filter(|m| !m.load).collect();
+        assert_eq!(r.summary.moves, moves.len(), "{name}");
+        assert!((r.summary.move_us - moves.iter().map(|m| m.us).sum::<f64>()).abs() < 1e-6);
+        let last = run().map(|s| s.start_us + s.us).fold(0.0, f64::max);
+        assert!((r.summary.latency_us - last).abs() < 1e-6, "{name}");
+        assert!((0.0..=1.0).contains(&r.summary.balance) && r.summary.utilisation <= 1.0);
+        assert!(r.summary.cores <= r.machine.cores, "{name}: {} cores", r.summary.cores);
+        // Who writes and who reads are two views of the same.
+        for (i, t) in r.tensors.iter().enumerate() {
+            for step in &t.read_by {
+                assert!(r.steps[*step].reads.iter().any(|o| o.buffer == i), "{name}: {}", t.name);
+            }
+        }
+        // No point lies above the roof.
+        for s in run().filter(|s| s.kind == "op") {
+            let roof = s.intensity.map_or(f64::MAX, |x| x * r.machine.memory_gb_s / 1e3);
+            let roof = roof.min(r.machine.peak_tflops);
+            assert!(s.tflops <= roof * 1.0001, "{name}: {} at {} of {roof}", s.name, s.tflops);
+        }
+    }
+}
+
+#[test]
+fn the_work_of_the_host_is_listed_with_its_round_trip() {
+    let card = Options { coverage: Profile::Card, decompose: Some(false), ..Options::default() };
+    let text = "graph g(x: float32[64, 64]) { a = sin(x) at \"m.py:3\" y = add(a, 1) return y }";
+    let graph = text::parse(text).unwrap();
+    let r = report(&compile(&graph, &card).unwrap());
+    assert_eq!(r.fallbacks.len(), 1);
+    assert_eq!((r.fallbacks[0].op.as_str(), r.fallbacks[0].at.as_deref()), ("sin", Some("m.py:3")));
+    assert!(r.fallbacks[0].us > 0.0 && r.summary.host_us == r.fallbacks[0].us);
+    assert!(r.notes.iter().any(|n| n.kind == "graph_break"));
+    // float32 is stored in 16 bits, unless it is kept.
+    assert!(r.casts.iter().any(|c| c.tensor == "x" && c.remedy.contains("--fp32 keep")));
+    let mut keep = card;
+    keep.storage.keep_fp32 = true;
+    assert!(report(&compile(&graph, &keep).unwrap()).casts.is_empty());
+}
+
+/// The chosen layout is the cheapest, and its plan is the program's.
+#[test]
+fn explanations_price_every_layout() {
+    let program = program("transposed-sum", &Options::default());
+    for (id, t) in program.graph.tensors() {
+        let e = explain(&program, &t.name).unwrap();
+        assert_eq!(e.view.is_some(), program.graph.base(id).0 != id, "{}", t.name);
+        let chosen: Vec<_> = e.options.iter().filter(|o| o.chosen).collect();
+        assert_eq!(chosen.len(), 1, "{}", t.name);
+        assert_eq!(chosen[0].cost, Some(program.assignment.cost), "{}", t.name);
+        assert!(e.options.iter().all(|o| o.cost >= chosen[0].cost), "{}", t.name);
+    }
+    let e = explain(&program, "p").unwrap();
+    assert!(e.options.len() > 1 && e.decided_by == "choice", "{}", e.why);
+    let missing = explain(&program, "nothing").unwrap_err();
+    assert!(missing.to_string().contains("no such tensor"));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let text = "graph g(x: float16[64, 64]) { y = add(x, 1) split {c9: 2} at \"m.py:1\" return y }";
+    let graph = text::parse(text).unwrap();
+    let bad = Options { cores: 77, ..Options::default() };
+    let note = report::refusal(&compile(&graph, &bad).unwrap_err(), &graph);
+    assert_eq!(note.kind, "bad_cores");
+    assert!(note.remedy.unwrap().contains("SENCORES"));
+}

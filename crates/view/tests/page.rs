@@ -1,0 +1,84 @@
+//! The page of a report: well-formed whatever the names are, and small for many layers.
+
+use zellige_view::page::{Cores, Dim, Model, Operand, Shape, Step, Tensor, html};
+
+/// Layers of three steps each, in a chain.
+fn model(layers: usize, name: &str) -> Model {
+    let shape = Shape { size: vec![64, 64], order: "d1/64 d0 d1%64".into(), ..Shape::default() };
+    let mut m = Model { graph: name.into(), ..Model::default() };
+    (m.machine.peak_tflops, m.machine.memory_gb_s, m.options.cores) = (98.3, 204.8, 32);
+    m.summary.latency_us = 3.0 * layers as f64;
+    m.tensors.push(Tensor { name: name.into(), layout: shape.clone(), ..Tensor::default() });
+    for i in 0..3 * layers {
+        let operand = |buffer| Operand { buffer, size: vec![64, 64], ..Operand::default() };
+        m.steps.push(Step {
+            name: format!("layer{}.{name}{}", i / 3, i % 3),
+            op: ["matmul", "add", "<script>"][i % 3].into(),
+            kind: "op".into(),
+            family: "matmul".into(),
+            reads: vec![operand(i)],
+            writes: vec![operand(i + 1)],
+            dims: vec![Dim { name: "c0".into(), size: 64, unit: 1, reduced: false, split: 32 }],
+            busy: vec![Cores { cores: 32, us: 1.0 }],
+            cores: 32,
+            start_us: i as f64,
+            us: 1.0,
+            flops: 1000,
+            intensity: Some(1.0),
+            tflops: 0.1,
+            ..Step::default()
+        });
+        let (layout, written_by) = (shape.clone(), Some(i));
+        m.tensors.push(Tensor { name: format!("t{i}"), layout, written_by, ..Tensor::default() });
+    }
+    m
+}
+
+/// The names of open elements, checked against those that are closed.
+fn well_formed(page: &str) {
+    const VOID: [&str; 3] = ["meta", "input", "!doctype"];
+    let body = &page[..page.find("<script>").expect("a script")];
+    let style = (body.find("<style>").unwrap(), body.find("</style>").unwrap());
+    let text = format!("{}{}", &body[..style.0], &body[style.1 + 8..]);
+    let mut open: Vec<String> = Vec::new();
+    for tag in text.split('<').skip(1) {
+        let inside = tag.split('>').next().unwrap();
+        let name = inside.split([' ', '/']).find(|w| !w.is_empty()).unwrap().to_lowercase();
+        if inside.starts_with('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.as_str()), "closed by <{inside}>");
+        } else if !inside.ends_with('/') && !VOID.contains(&name.as_str()) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, ["html", "body"]);
+}
+
+#[test]
+fn names_stay_text() {
+    for name in ["plain", "a<b>&\"c\"</svg></script>", "é\u{1}…"] {
+        let page = html(&model(2, name));
+        well_formed(&page);
+        assert!(!page.contains("<b>&\"") && !page.contains("</svg></script>&"));
+        assert_eq!(page.matches("<script>").count(), 1);
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_elsewhere() {
+    let page = html(&model(3, "m"));
+    for word in ["http:", "https:", "src=", "@import", "url(h"] {
+        assert!(!page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn equal_layers_are_one() {
+    let (few, many) = (html(&model(4, "m")), html(&model(400, "m")));
+    assert!(many.contains("these 3 steps ×400"));
+    assert!(many.len() < few.len() + 60_000, "{} and {}", few.len(), many.len());
+}
+
+#[test]
+fn an_empty_report_is_a_page() {
+    well_formed(&html(&Model::default()));
+}
