@@ -4,7 +4,7 @@ use super::Choice;
 use super::hint::Fixed;
 use super::space::Space;
 use super::span::{over, span};
-use super::work::latency;
+use super::work::{latency, memory, units};
 use crate::error::{CompileError, Result};
 use zellige_device::Hardware;
 
@@ -25,8 +25,16 @@ pub(super) fn search(
     fixed: &Fixed,
     first: Option<&[u64]>,
 ) -> Result<Choice> {
-    let mut search =
-        Search { space, hardware, limit, fixed, best: None, looked_at: 0, smallest: None };
+    let mut search = Search {
+        space,
+        hardware,
+        limit,
+        fixed,
+        memory: memory(space, hardware),
+        best: None,
+        looked_at: 0,
+        smallest: None,
+    };
     if let Some(first) = first {
         search.price(first, 0);
     }
@@ -68,6 +76,8 @@ struct Search<'s> {
     hardware: &'s Hardware,
     limit: u64,
     fixed: &'s Fixed,
+    /// Cycles that memory takes at least, however the space is divided.
+    memory: u64,
     best: Option<(Rank, Vec<u64>)>,
     looked_at: usize,
     /// The division closest to the span limit, while there is none below it.
@@ -104,6 +114,13 @@ impl Search<'_> {
 
     fn price(&mut self, splits: &[u64], class: u8) {
         self.looked_at += 1;
+        if self.best.as_ref().is_some_and(|(rank, _)| {
+            // Of equal ones the first that was given stays, all others are told apart by more.
+            let least = self.memory.max(units(self.space, self.hardware, splits));
+            least > rank.0 || (least == rank.0 && rank.1 < class)
+        }) {
+            return;
+        }
         if let Some((tensor, bytes)) = over(self.space, splits, self.limit) {
             let spans = self.space.tensors().iter().map(|t| (span(self.space, t, splits), t));
             // The first of equals.

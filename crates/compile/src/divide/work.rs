@@ -13,7 +13,7 @@ use super::tensor::{Role, Tensor};
 use crate::place::lx_limit;
 use smallvec::SmallVec;
 use zellige_device::account::{RingMove, Shared, Traffic};
-use zellige_device::{CoreWork, Hardware, Work};
+use zellige_device::{CoreWork, Hardware, Kind, Work};
 
 /// Bytes of the scratchpad that streaming takes: two tiles for each operand.
 const TILES: u64 = 4 * 16 * 1024;
@@ -95,6 +95,43 @@ struct Slices {
 pub fn latency(space: &Space, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
     let latency = hardware.latency(&work(space, hardware, splits));
     (latency.cycles, latency.time.microseconds())
+}
+
+/// Cycles that the units alone take on the core with the largest slices: no division is faster.
+pub(super) fn units(space: &Space, hardware: &Hardware, splits: &[u64]) -> u64 {
+    let largest = |d: usize| {
+        let slice = slice(space, d, splits[d], 0);
+        slice.end - slice.start
+    };
+    let mut core = CoreWork::default();
+    for charge in space.charges().iter().filter(|c| !c.finishing) {
+        let rounded =
+            |(d, unit): &(usize, usize)| largest(*d).next_multiple_of((*unit).max(1) as u64);
+        let points: u64 = charge.loops.iter().map(rounded).product();
+        core.macs += points * charge.macs;
+        core.sfu += points * charge.sfu;
+        core.sfu_transcendental += points * charge.transcendental;
+    }
+    let alone = Work::new(String::new(), space.effort().kind, vec![core]);
+    hardware.latency(&alone).cycles
+}
+
+/// Cycles that memory takes for everything once, in bursts as long as can be: no division is faster, as
+/// cores share the bandwidth evenly and the one with most bytes has no less than the average.
+pub(super) fn memory(space: &Space, hardware: &Hardware) -> u64 {
+    let alone = work(space, hardware, &vec![1; space.dims().len()]);
+    let Some(core) = alone.cores.first() else { return 0 };
+    let out = core.writes.bytes();
+    let all = core.reads.bytes().saturating_add(out);
+    let once = core.unique_sticks.map_or(all, |n| n.saturating_mul(128));
+    let reads = Traffic::of(once.saturating_sub(out), 1);
+    let core = CoreWork { reads, writes: Traffic::of(out, 1), ..CoreWork::default() };
+    // Few cores do not reach the rate of a reduction within rows, and all of them that of any stream.
+    let kind = match alone.kind {
+        Kind::RowReduction => Kind::Pointwise,
+        kind => kind,
+    };
+    hardware.latency(&Work::new(String::new(), kind, vec![core])).cycles
 }
 
 /// The place of a core in every dimension, the last one fastest.
