@@ -9,9 +9,10 @@
 //! | [`divide`] | which part of an operation each core takes |
 //! | [`place`] | where buffers live in a scratchpad, or in device memory |
 //! | [`report`] | nothing: what was decided, why, and what it costs, as data |
+//! | [`emit`] | how a program is written down for other tools |
 //!
-//! A pass knows no graph: it takes sizes, layouts and lifetimes, and answers with a plan and the reason
-//! for it. Beside every pass stands a checker that recomputes what the plan claims and shares no
+//! [`compile`] runs them in order on a graph and gives a [`Program`]. The optimizers know no graph: they
+//! take sizes, layouts and lifetimes, and answer with a plan and the reason for it. Beside every pass stands a checker that recomputes what the plan claims and shares no
 //! code with the search that found it.
 //!
 //! ```

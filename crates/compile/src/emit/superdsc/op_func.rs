@@ -163,7 +163,7 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
         name => Err(match op.layer() {
             Layer::Native => format!("{name} is native, and has no function of one output"),
             Layer::Custom => {
-                format!("{name} is a custom kernel of several functions; decompose it")
+                format!("{name} is a custom kernel of several functions")
             }
             Layer::Decomposed => format!("{name} is made of other operations; decompose it"),
             Layer::Fallback => format!("the card leaves {name} to the host"),
