@@ -17,44 +17,45 @@ use zellige_layout::{Dtype, StickLayout, Strided};
 type Step = (u8, usize, usize);
 
 fn steps() -> impl Strategy<Value = (Vec<i64>, Vec<Step>, bool)> {
-    let extent = prop_oneof![Just(1i64), Just(3), Just(64), Just(70), Just(128)];
-    let size = prop::collection::vec(extent, 1..4);
-    let step = (0u8..8, 0usize..8, 0usize..8);
-    (size, prop::collection::vec(step, 1..5), any::<bool>())
+    let side = prop_oneof![Just(3i64), Just(64), Just(70), Just(128)];
+    let size = (side, 1usize..4).prop_map(|(side, rank)| vec![side; rank]);
+    let step = (0u8..10, 0usize..12, 0usize..12);
+    (size, prop::collection::vec(step, 1..6), any::<bool>())
 }
 
-/// Square extents, so that transposes fit each other.
+/// Extents are equal, so that transposes fit each other; every tensor is there turned, too.
 fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
-    let side = size.iter().copied().max()?;
-    let size = vec![side; size.len().min(3)];
+    let rank = size.len();
     let mut b = Builder::new("small");
+    let turn = |b: &mut Builder, pool: &mut Vec<TensorId>, x: TensorId| {
+        pool.push(x);
+        if rank > 1 && b.tensor(x).size == size {
+            let dims = json!({"dim0": 0, "dim1": rank - 1}).as_object().unwrap().clone();
+            let name = format!("{}.t", b.tensor(x).name);
+            pool.push(b.op("transpose", &[Operand::Tensor(x)], &dims, &[&name]).unwrap()[0]);
+        }
+    };
     let mut pool: Vec<TensorId> = Vec::new();
     for name in ["a", "b"] {
-        pool.push(b.input(name, &size, Dtype::Float16, Role::Input).unwrap());
+        let x = b.input(name, size, Dtype::Float16, Role::Input).unwrap();
+        turn(&mut b, &mut pool, x);
     }
     let mut last = None;
     for (k, (what, x, y)) in steps.iter().enumerate() {
         let (x, y) = (pool[x % pool.len()], pool[y % pool.len()]);
-        let rank = size.len();
         let (op, list, attributes): (&str, Vec<TensorId>, Value) = match what {
-            0..=2 => ("add", vec![x, y], Value::Null),
-            3 if rank > 1 => ("matmul", vec![x, y], Value::Null),
-            4 => ("softmax", vec![x], json!({"dim": 0})),
-            5 => ("exp", vec![x], Value::Null),
-            6 => ("sum", vec![x], json!({"dim": rank - 1, "keepdim": true})),
+            0..=4 => ("add", vec![x, y], Value::Null),
+            5 if rank > 1 => ("matmul", vec![x, y], Value::Null),
+            6 => ("softmax", vec![x], json!({"dim": 0})),
+            7 => ("exp", vec![x], Value::Null),
+            8 => ("sum", vec![x], json!({"dim": rank - 1, "keepdim": true})),
             _ => ("mul", vec![x, y], Value::Null),
         };
         let list: Vec<Operand> = list.into_iter().map(Operand::Tensor).collect();
         let map = if let Value::Object(map) = attributes { map } else { Map::new() };
         let made = b.op(op, &list, &map, &[&format!("t{k}")]).ok()?[0];
         last = Some(made);
-        pool.push(made);
-        let turned = (what + u8::from(rank > 1)) % 2 == 0 && rank > 1;
-        if turned {
-            let dims = json!({"dim0": 0, "dim1": rank - 1}).as_object().unwrap().clone();
-            let name = format!("v{k}");
-            pool.push(b.op("transpose", &[Operand::Tensor(made)], &dims, &[&name]).unwrap()[0]);
-        }
+        turn(&mut b, &mut pool, made);
     }
     b.finish(&[last?]).ok()
 }
@@ -164,6 +165,6 @@ fn a_choice_is_the_least_of_all() {
     };
     runner.run(&steps(), law).unwrap();
     // The law says something only where there is something to choose, and something to move.
-    assert!(tried.get() > 10_000, "only {} combinations", tried.get());
+    assert!(tried.get() > 3000, "only {} combinations", tried.get());
     assert!(moved.get() > 50, "only {} graphs move something", moved.get());
 }

@@ -46,9 +46,6 @@ impl Sticks {
     pub fn of(layout: &StickLayout, view: &Strided, format: Format) -> Result<Sticks> {
         let irregular = |dim: usize, reason: String| DeviceError::Irregular { dim, reason };
         let unsigned = |n: i64| usize::try_from(n).expect("sizes and places are not negative");
-        let access = layout.view_access(view).map_err(|e| irregular(0, e.to_string()))?;
-        let strides = layout.device_strides()?;
-        let last = layout.device_rank() - 1;
         let eps = unsigned(layout.elems_per_stick());
         let mut sticks = Sticks {
             size: view.size().iter().map(|n| unsigned(*n)).collect(),
@@ -59,9 +56,13 @@ impl Sticks {
             format,
             truth: false,
         };
+        // Without elements every view lies well.
         if view.numel() == 0 {
             return Ok(sticks);
         }
+        let access = layout.view_access(view).map_err(|e| irregular(0, e.to_string()))?;
+        let strides = layout.device_strides()?;
+        let last = layout.device_rank() - 1;
         if let Some((dim, step)) = access.overrun() {
             let reason = format!("device dimension {dim} would be stepped to {step}");
             return Err(irregular(0, reason));

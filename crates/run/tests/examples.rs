@@ -1,5 +1,7 @@
 //! The shipped graphs, compiled and run, beside the same operations one by one.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::input;

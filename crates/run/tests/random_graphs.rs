@@ -10,6 +10,7 @@
 //! Each operation is also computed in float64 from what the device stored before it, so that a mistake
 //! that both paths share would show.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "other tests use the rest of what they share")]
 
 mod common;

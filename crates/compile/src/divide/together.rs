@@ -52,15 +52,20 @@ impl Form {
         let outputs: Vec<Laid> =
             step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
         let loops = op.loops(&inputs, &outputs)?;
+        // Without elements there is nothing to divide.
+        let empty = inputs.iter().chain(&outputs).any(|t| t.numel() == 0);
         let space = match &loops {
-            Some(_) => Space::of_op(op, &inputs, &outputs)?,
-            None => None,
+            Some(_) if !empty => Space::of_op(op, &inputs, &outputs)?,
+            _ => None,
         };
         let hint = |(dim, n): &(String, usize)| Hint {
             dim: dim.clone(),
             split: i64::try_from(*n).unwrap_or(i64::MAX),
         };
-        let hints = program.graph.node(*node).hint.iter().map(hint).collect();
+        let hints = match empty {
+            true => Vec::new(),
+            false => program.graph.node(*node).hint.iter().map(hint).collect(),
+        };
         Ok(Some(Form { op: op.clone(), inputs, outputs, loops, spans, space, hints }))
     }
 

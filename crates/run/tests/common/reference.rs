@@ -77,7 +77,11 @@ pub(crate) fn evaluate(
         let of = |c: &Vec<i64>| f(&inputs.iter().map(|t| t.at(c)).collect::<Vec<f64>>());
         coordinates(out).iter().map(of).collect()
     };
-    let truth = |f: fn(f64, f64) -> bool| exact(each(&|v| f64::from(u8::from(f(v[0], v[1])))));
+    // Numbers that float16 no longer tells apart are different in the device's format.
+    let truth = |f: fn(f64, f64) -> bool| Expected {
+        data: each(&|v| f64::from(u8::from(f(v[0], v[1])))),
+        slack: each(&|v| f64::from(u8::from(v[0].abs().max(v[1].abs()) < 6.2e-5))),
+    };
     if !attributes.is_empty() && matches!(op, "add" | "sub" | "div") {
         return None;
     }
