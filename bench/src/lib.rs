@@ -1,5 +1,7 @@
-//! Measuring moves: the cases, the harness, the peers and the tables of `zellige bench moves`.
+//! Measuring moves (`zellige bench moves`: cases, harness, peers, tables), and what the compiler makes of
+//! graphs (`zellige bench compile`).
 
 #![forbid(unsafe_code)]
 
+pub mod compiler;
 pub mod moves;

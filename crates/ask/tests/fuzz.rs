@@ -103,6 +103,8 @@ const SEEDS: &[&str] = &[
     r#"{"id":43,"op":"work_division","kind":"bmm","sizes":{"B":3,"M":128,"N":64,"K":128},"dtype":"float16","cores":32,"policy":"baseline","hint":{"M":2,"B":3}}"#,
     r#"{"id":44,"op":"lx_plan","limit":100,"alignment":1,"buffers":[{"name":"P","size":60,"uses":[0,4],"in_place_parents":[],"first_use_is_read":false},{"name":"C","size":15,"uses":[4,8],"in_place_parents":["P"],"first_use_is_read":false},{"name":"x","size":50,"uses":[1,2,6]}],"policy":"exact"}"#,
     r#"{"id":44,"op":"lx_plan","limit":513,"alignment":128,"buffers":[{"name":"a","size":512,"uses":[0,3]},{"name":"b","size":200,"uses":[3],"in_place_parents":["a"]}],"policy":"greedy"}"#,
+    r#"{"id":45,"op":"compile","graph":"graph g(x: float16[64, 128], w: float16[32, 128] @weight) { h = linear(x, w) y = softmax(h, dim=-1) return y }","options":{"policy":"best","coverage":"card","cores":4,"bind":{},"compare":true}}"#,
+    r#"{"id":45,"op":"compile","graph":{"name":"g","inputs":[{"name":"x","dtype":"float16","size":[5,70]}],"ops":[{"op":"transpose","inputs":["x"],"outputs":["t"],"attributes":{"dim0":0,"dim1":1}},{"op":"add","inputs":["t",1.5],"outputs":["y"]}],"outputs":["y"]},"explain":"y"}"#,
     r#"{"id":42,"op":"restickify_layout","size":[5,150],"dtype":"float16","device_size":[3,5,64],"stride_map":[64,150,1],"to_dim":0}"#,
 ];
 

@@ -4,6 +4,7 @@ use crate::common::print;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use zellige_bench::compiler;
 use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
 
 #[derive(clap::Args)]
@@ -11,7 +12,8 @@ use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
 Examples:
   zellige bench moves                           every case beside a plain copy
   zellige bench moves transpose f32 --peers     cases whose name holds both words, and other libraries
-  zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch")]
+  zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
+  zellige bench compile                         the example graphs under both policies")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -21,6 +23,22 @@ pub(crate) struct Args {
 enum What {
     /// Measure moves beside a plain copy of as many bytes
     Moves(MovesArgs),
+    /// Compile the graphs of a folder under both policies
+    Compile(CompileArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Times of runs are simulated; those of compilations are measured, the shortest of three. Every plan is
+checked. The last tables show graphs named granite as today's software would run them.
+
+Examples:
+  zellige bench compile
+  zellige bench compile --folder my/graphs")]
+struct CompileArgs {
+    /// Where the .graph files are
+    #[arg(long, default_value = "examples")]
+    folder: std::path::PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -61,11 +79,32 @@ struct MovesArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let What::Moves(args) = &args.what;
+    let args = match &args.what {
+        What::Moves(args) => args,
+        What::Compile(args) => return compiled(args),
+    };
     match (&args.case, args.random) {
         (Some(text), _) => one(args, text)?,
         (None, Some(count)) => random(args, count)?,
         (None, None) => table(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compiled(args: &CompileArgs) -> Result<ExitCode> {
+    let graphs = compiler::graphs(&args.folder)?;
+    if graphs.is_empty() {
+        bail!("{}: no .graph files", args.folder.display());
+    }
+    let rows = graphs.iter().map(|g| compiler::measure(g)).collect::<Result<Vec<_>>>()?;
+    print(&compiler::table(&rows))?;
+    let model = |p: &&std::path::PathBuf| {
+        p.file_stem().is_some_and(|n| n.to_string_lossy().starts_with("granite-8b"))
+    };
+    for path in graphs.iter().filter(model) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        print(&format!("\n{name}, baseline policy, coverage card\n\n"))?;
+        print(&compiler::breakdown(&compiler::as_today(path)?))?;
     }
     Ok(ExitCode::SUCCESS)
 }

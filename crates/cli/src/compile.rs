@@ -3,6 +3,7 @@
 mod passes;
 pub(crate) mod summary;
 
+use crate::cache::{self, Cache, Entry, Found};
 use crate::common::print;
 use crate::graph::GraphArgs;
 use crate::progress::Progress;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{Explanation, compared, explain, report};
+use zellige_compile::{Options, emit};
 use zellige_files::write_bytes;
 use zellige_view::page;
 
@@ -18,7 +20,8 @@ use zellige_view::page;
 #[command(after_help = "\
 Layouts are chosen for the whole graph, moves are inserted where they have to be, work is divided over
 the cores, and results stay in scratchpads where they fit. Nothing runs: times are simulated from the
-plan and the figures of the hardware.
+plan and the figures of the hardware. Reports are kept in a cache by the content of graph and options
+(ZELLIGE_CACHE names its folder, or is `off`).
 
 Examples:
   zellige compile examples/llama-block.graph
@@ -44,6 +47,12 @@ pub(crate) struct Args {
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    /// Write the kernels, transfers and the host program: SuperDSC, DCI, KTIR, JSON
+    #[arg(long, value_name = "DIR/")]
+    emit: Option<PathBuf>,
+    /// Compile although the report of the same graph and options is in the cache
+    #[arg(long)]
+    no_cache: bool,
     /// Say why a tensor lies as it does, and what other layouts would cost
     #[arg(long, value_name = "TENSOR")]
     explain: Option<String>,
@@ -53,17 +62,68 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.graph.load()?;
     let options = args.graph.options()?;
+    let started = std::time::Instant::now();
+    let needs_program = args.check
+        || args.trace.is_some()
+        || args.emit.is_some()
+        || args.explain.is_some()
+        || args.pass.is_some();
+    let cache = Cache::new(!args.no_cache && !needs_program);
+    let asked = format!("{options:?} {}", args.compare);
+    let key = cache::hash(&[&args.graph.content(), asked.as_bytes(), cache::build().as_bytes()]);
+    let found = cache.get(&key);
+    let broken = matches!(found, Found::Broken);
+    let (entry, mut written, source) = match found {
+        Found::Entry(entry) => (entry, Vec::new(), "from the cache"),
+        Found::Missing | Found::Broken => match compile(args, &options)? {
+            Some((entry, written)) => {
+                cache.put(&key, &entry);
+                (entry, written, "compiled")
+            }
+            None => return Ok(ExitCode::SUCCESS),
+        },
+    };
+    let took = started.elapsed();
+    if let Some(path) = &args.report {
+        let model: page::Model = serde_json::from_str(&entry.json)?;
+        write_bytes(path, page::html(&model).as_bytes())?;
+        written.push(path.display().to_string());
+    }
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => {
+            print(&entry.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(path) => {
+            write_bytes(path, entry.json.as_bytes())?;
+            written.push(path.display().to_string());
+        }
+        None => {}
+    }
+    let mut text = entry.text;
+    let check = if args.check { "; the independent check accepts the plan" } else { "" };
+    text.push_str(&format!("\n{source} in {:.0} ms{check}\n", took.as_secs_f64() * 1e3));
+    if broken {
+        text.push_str("the entry of the cache was broken: it is made anew\n");
+    }
+    for path in written {
+        text.push_str(&format!("wrote {path}\n"));
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compiles, checks and writes what only a program has; none where that was all.
+fn compile(args: &Args, options: &Options) -> Result<Option<(Entry, Vec<String>)>> {
+    let loaded = args.graph.load()?;
     if let Some(pass) = &args.pass {
-        print(&passes::print(pass, &loaded, &options)?)?;
-        return Ok(ExitCode::SUCCESS);
+        print(&passes::print(pass, &loaded, options)?)?;
+        return Ok(None);
     }
     let progress = Progress::steps(3);
     progress.step("compiling");
-    let started = std::time::Instant::now();
-    let program = loaded.compile(&options)?;
-    let took = started.elapsed();
+    let program = loaded.compile(options)?;
     if args.check {
         progress.step("checking");
         zellige_compile::check(&program).map_err(|e| loaded.refused(&e))?;
@@ -76,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             None => explained(&explanation),
         };
         print(&text)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(None);
     }
     let report = if args.compare {
         progress.step("compiling under the baseline policy");
@@ -85,38 +145,31 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         report(&program)
     };
     let mut written = Vec::new();
-    if let Some(path) = &args.report {
-        let model: page::Model = serde_json::from_value(serde_json::to_value(&report)?)?;
-        write_bytes(path, page::html(&model).as_bytes())?;
-        written.push(path);
-    }
     if let Some(path) = &args.trace {
         write_bytes(path, zellige_run::timeline(&program).to_chrome_trace().as_bytes())?;
-        written.push(path);
-    }
-    progress.finish();
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            print(&serde_json::to_string(&report)?)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(path) => {
-            write_bytes(path, serde_json::to_string_pretty(&report)?.as_bytes())?;
-            written.push(path);
-        }
-        None => {}
+        written.push(path.display().to_string());
     }
     let mut text = summary::text(&report);
-    text.push_str(&format!(
-        "\ncompiled in {:.0} ms{}\n",
-        took.as_secs_f64() * 1e3,
-        if args.check { "; the independent check accepts the plan" } else { "" }
-    ));
-    for path in written {
-        text.push_str(&format!("wrote {}\n", path.display()));
+    if let Some(folder) = &args.emit {
+        progress.step("emitting");
+        let emitted = emit::all(&program, &emit::Options::default())?;
+        for file in &emitted.files {
+            let path = folder.join(&file.path);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            write_bytes(&path, file.text.as_bytes())?;
+        }
+        written.push(format!("{} files below {}", emitted.files.len(), folder.display()));
+        for r in emitted.refused.iter().take(8) {
+            text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));
+        }
+        if emitted.refused.len() > 8 {
+            text.push_str(&format!("and {} more\n", emitted.refused.len() - 8));
+        }
     }
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    progress.finish();
+    Ok(Some((Entry { text, json: serde_json::to_string(&report)? }, written)))
 }
 
 /// An explanation in words.
@@ -136,13 +189,17 @@ fn explained(e: &Explanation) -> String {
             (Some(cost), ..) => format!("{cost} {}", e.unit),
         };
         text.push_str(&format!("{mark} {cost:>12}  {}\n", o.text));
-        let device = format!("device_size={:?} stride_map={:?}", o.layout.device_size, o.layout.stride_map);
+        let device =
+            format!("device_size={:?} stride_map={:?}", o.layout.device_size, o.layout.stride_map);
         text.push_str(&format!("{:16} {device}\n", ""));
         if let Some(why) = &o.refused {
             text.push_str(&format!("{:16} {why}\n", ""));
         }
         for m in &o.moves {
-            text.push_str(&format!("{:16} moves {} ({:.2} us): {}\n", "", m.tensor, m.us, m.reason));
+            text.push_str(&format!(
+                "{:16} moves {} ({:.2} us): {}\n",
+                "", m.tensor, m.us, m.reason
+            ));
         }
     }
     text.push_str(

@@ -58,6 +58,16 @@ pub(crate) struct GraphArgs {
     pin: Vec<String>,
 }
 
+impl GraphArgs {
+    /// What the answer to a compilation depends on beside its options.
+    pub(crate) fn content(&self) -> Vec<u8> {
+        let mut content = std::fs::read(&self.graph).unwrap_or_default();
+        content
+            .extend(format!("{:?}{:?}{:?}", self.graph.extension(), self.bind, self.pin).bytes());
+        content
+    }
+}
+
 /// A graph and the text it came from.
 pub(crate) struct Loaded {
     pub(crate) graph: Graph,
@@ -148,7 +158,8 @@ impl Loaded {
         let at = note.at.map(|at| format!(" (at {at})")).unwrap_or_default();
         let help = note.remedy.map(|r| format!("\nhelp: {r}")).unwrap_or_default();
         let message = format!("{}{at}", note.text);
-        let op = note.name.and_then(|name| self.source.ops.iter().find(|o| o.outputs.contains(&name)));
+        let op =
+            note.name.and_then(|name| self.source.ops.iter().find(|o| o.outputs.contains(&name)));
         match (&self.text, op) {
             (Some(text), Some(op)) if !op.span.is_empty() => {
                 let d = Diagnostic::syntax(op.span.clone(), message, "this operation").id("Z101");
@@ -172,7 +183,9 @@ fn word<T>(flag: &str, given: &str, accepted: &str, f: impl Fn(&str) -> Option<T
 }
 
 fn symbol(text: &str) -> Result<(String, i64)> {
-    let value = text.split_once('=').and_then(|(n, v)| Some((n.trim().to_string(), v.trim().parse().ok()?)));
+    let value = text
+        .split_once('=')
+        .and_then(|(n, v)| Some((n.trim().to_string(), v.trim().parse().ok()?)));
     value.ok_or_else(|| anyhow!("--bind {text}: write SYMBOL=VALUE, such as s=128"))
 }
 
@@ -185,9 +198,9 @@ fn apply(source: &mut Source, text: &str) -> Result<()> {
     let pin = match layout {
         "sparse" => Pin::Sparse,
         _ => match layout_choice(&choice)? {
-            LayoutChoice::Stick(d) => Pin::Stick(
-                usize::try_from(d).map_err(|_| anyhow!("dimension {d} is negative"))?,
-            ),
+            LayoutChoice::Stick(d) => {
+                Pin::Stick(usize::try_from(d).map_err(|_| anyhow!("dimension {d} is negative"))?)
+            }
             LayoutChoice::DimOrder(order) => Pin::Order(order),
             LayoutChoice::Explicit(layout) => Pin::Layout(layout),
             _ => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),
@@ -195,7 +208,9 @@ fn apply(source: &mut Source, text: &str) -> Result<()> {
     };
     if let Some(input) = source.inputs.iter_mut().find(|i| i.name == name) {
         input.pin = Some(pin);
-    } else if let Some(op) = source.ops.iter_mut().find(|o| o.outputs.first().is_some_and(|n| n == name)) {
+    } else if let Some(op) =
+        source.ops.iter_mut().find(|o| o.outputs.first().is_some_and(|n| n == name))
+    {
         op.pin = Some(pin);
     } else {
         bail!("the graph has no input and no operation with the first result `{name}`");

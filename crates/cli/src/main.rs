@@ -4,6 +4,7 @@
 
 mod ask;
 mod bench;
+mod cache;
 mod card;
 mod chart;
 mod check;

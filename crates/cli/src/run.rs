@@ -74,8 +74,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     progress.step("running");
     let ran = model.run(|name| inputs.get(name))?;
-    let results: Vec<outputs::Outcome> =
-        loaded.graph.outputs().iter().zip(&ran.outputs).map(|(id, host)| outputs::outcome(&loaded.graph.get(*id).name, host)).collect::<Result<_>>()?;
+    let results: Vec<outputs::Outcome> = loaded
+        .graph
+        .outputs()
+        .iter()
+        .zip(&ran.outputs)
+        .map(|(id, host)| outputs::outcome(&loaded.graph.get(*id).name, host))
+        .collect::<Result<_>>()?;
     let verified = if args.verify {
         progress.step("running one by one");
         let expected = eager(&loaded.graph, &card()?, |name| inputs.get_or_zero(name))?;
@@ -122,5 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// A name and what stands behind `=`.
 fn named<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
-    text.split_once('=').filter(|(n, f)| !n.is_empty() && !f.is_empty()).ok_or_else(|| anyhow!("{flag} {text}: write NAME=FILE"))
+    text.split_once('=')
+        .filter(|(n, f)| !n.is_empty() && !f.is_empty())
+        .ok_or_else(|| anyhow!("{flag} {text}: write NAME=FILE"))
 }

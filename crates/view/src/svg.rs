@@ -5,8 +5,8 @@ pub mod chart;
 mod panel;
 
 use crate::model::{CellKind, Panel, Scene};
-pub(crate) use canvas::{Text, escape};
 use canvas::{Anchor, Canvas};
+pub(crate) use canvas::{Text, escape};
 use panel::Geometry;
 
 /// The scene as an SVG document: the logical tensor on the left, its places on the right (below,

@@ -17,7 +17,11 @@ pub(super) fn print(pass: &str, loaded: &Loaded, options: &Options) -> Result<St
     let decomposed = || -> Result<Graph> {
         let graph = &loaded.graph;
         let apart = options.decomposes() || pass == "decompose";
-        Ok(if apart { decompose(graph).map_err(|e| loaded.refused(&e))?.graph } else { graph.clone() })
+        Ok(if apart {
+            decompose(graph).map_err(|e| loaded.refused(&e))?.graph
+        } else {
+            graph.clone()
+        })
     };
     let folded = || fold(&decomposed()?).map_err(|e| loaded.refused(&e));
     Ok(match pass {
@@ -67,11 +71,16 @@ fn lists(pass: &str, r: &zellige_compile::report::Report) -> String {
     match pass {
         "choose" => {
             for t in &r.tensors {
-                let _ = writeln!(out, "{} {}{:?} {}", t.name, t.dtype, t.layout.size, t.layout.order);
+                let _ =
+                    writeln!(out, "{} {}{:?} {}", t.name, t.dtype, t.layout.size, t.layout.order);
             }
             for m in &r.moves {
                 let when = if m.load { "once" } else { "every run" };
-                let _ = writeln!(out, "move {} to {} ({when}, {:.3} us): {}", m.from.buffer, m.to.buffer, m.us, m.reason);
+                let _ = writeln!(
+                    out,
+                    "move {} to {} ({when}, {:.3} us): {}",
+                    m.from.buffer, m.to.buffer, m.us, m.reason
+                );
             }
             let _ = writeln!(out, "{}", r.certificate.text);
         }
@@ -100,7 +109,11 @@ fn lists(pass: &str, r: &zellige_compile::report::Report) -> String {
                 };
                 let _ = writeln!(out, "{} {} bytes: {at}", t.name, t.bytes);
             }
-            let _ = writeln!(out, "LX peak {} of {} bytes, pool peak {} bytes", r.lx.peak, r.lx.limit, r.pool.peak);
+            let _ = writeln!(
+                out,
+                "LX peak {} of {} bytes, pool peak {} bytes",
+                r.lx.peak, r.lx.limit, r.pool.peak
+            );
         }
         _ => {
             for s in &r.steps {

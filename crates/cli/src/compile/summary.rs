@@ -117,7 +117,12 @@ fn hot(out: &mut String, r: &Report) {
     let width = list.iter().take(MOST).map(|l| l.0.len()).max().unwrap_or(0);
     for (op, count, us, bound) in list.iter().take(MOST) {
         let share = 100.0 * us / total;
-        let _ = writeln!(out, "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} steps, {bound}", time(*us));
+        let _ = writeln!(
+            out,
+            "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} step{}, {bound}",
+            time(*us),
+            if *count == 1 { "" } else { "s" }
+        );
     }
     if list.len() > MOST {
         let rest: f64 = list.iter().skip(MOST).map(|l| l.2).sum();
@@ -151,7 +156,8 @@ fn moves(out: &mut String, r: &Report) {
     let _ = writeln!(out, "\nmoves in every run");
     for (tensor, text, count, us, readers) in list.iter().take(MOST) {
         let times = if *count > 1 { format!(" and {} like it", count - 1) } else { String::new() };
-        let shared = if *readers > 1 { format!(", shared by {readers} readers") } else { String::new() };
+        let shared =
+            if *readers > 1 { format!(", shared by {readers} readers") } else { String::new() };
         let _ = writeln!(out, "  {:>8}  {tensor}{times} {text}{shared}", time(*us));
     }
     if list.len() > MOST {
@@ -173,7 +179,11 @@ fn notes(out: &mut String, r: &Report) {
     }
     for (op, count, us, at) in fallbacks {
         let at = at.map(|a| format!(", first at {a}")).unwrap_or_default();
-        lines.push(format!("{count} {op} done by the host, {} of round trips{at}; {}", time(us), r.fallbacks[0].remedy));
+        lines.push(format!(
+            "{count} {op} done by the host, {} of round trips{at}; {}",
+            time(us),
+            r.fallbacks[0].remedy
+        ));
     }
     if let Some(first) = r.casts.first() {
         lines.push(format!(
@@ -190,7 +200,9 @@ fn notes(out: &mut String, r: &Report) {
     }
     let breaks = r.notes.iter().filter(|n| n.kind == "graph_break").count();
     if breaks > 0 {
-        lines.push(format!("{breaks} graph breaks: the device program ends and begins anew after the host"));
+        lines.push(format!(
+            "{breaks} graph breaks: the device program ends and begins anew after the host"
+        ));
     }
     if lines.is_empty() {
         return;
@@ -212,7 +224,10 @@ pub(crate) fn bytes(n: u64) -> String {
 }
 
 fn flops(n: u64) -> String {
-    scaled(n as f64, &[("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3), ("FLOP", 1.0)])
+    scaled(
+        n as f64,
+        &[("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3), ("FLOP", 1.0)],
+    )
 }
 
 fn scaled(x: f64, units: &[(&str, f64)]) -> String {

@@ -25,9 +25,8 @@ impl<'g> Inputs<'g> {
         seed: u64,
     ) -> Result<Inputs<'g>> {
         let mut files = BTreeMap::new();
-        let known = |name: &str| {
-            graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name)
-        };
+        let known =
+            |name: &str| graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name);
         if let Some(path) = weights {
             let container = Container::open(path)?;
             for info in container.tensors() {
@@ -50,9 +49,15 @@ impl<'g> Inputs<'g> {
                     .filter(|t| t.def == Def::Input(Role::Input))
                     .map(|t| t.name.as_str())
                     .collect();
-                bail!("--input {text}: the graph has no input `{name}`; inputs: {}", names.join(", "));
+                bail!(
+                    "--input {text}: the graph has no input `{name}`; inputs: {}",
+                    names.join(", ")
+                );
             }
-            files.insert(name.into(), HostTensor::parse(file).with_context(|| format!("--input {text}"))?);
+            files.insert(
+                name.into(),
+                HostTensor::parse(file).with_context(|| format!("--input {text}"))?,
+            );
         }
         Ok(Inputs { graph, files, seed })
     }
@@ -98,14 +103,17 @@ impl<'g> Inputs<'g> {
         let all = self.graph.inputs().iter().map(|id| self.graph.get(*id));
         let random = all.filter(|t| !self.files.contains_key(&t.name));
         let count = |role: Role| random.clone().filter(|t| t.def == Def::Input(role)).count();
-        let (inputs, weights, states) = (count(Role::Input), count(Role::Weight), count(Role::State));
+        let (inputs, weights, states) =
+            (count(Role::Input), count(Role::Weight), count(Role::State));
         let mut lines = Vec::new();
         if !self.files.is_empty() {
             lines.push(format!("{} tensors from files", self.files.len()));
         }
         if inputs + weights > 0 {
             let seed = self.seed;
-            lines.push(format!("{inputs} inputs and {weights} weights are random, from seed {seed}"));
+            lines.push(format!(
+                "{inputs} inputs and {weights} weights are random, from seed {seed}"
+            ));
         }
         if states > 0 {
             lines.push(format!("{states} states begin as zeros"));

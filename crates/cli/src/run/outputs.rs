@@ -43,7 +43,11 @@ pub(super) fn outcome(name: &str, host: &Host) -> Result<Outcome> {
 fn floats(host: &Host) -> Result<Vec<f32>> {
     let count = usize::try_from(host.view().numel()).map_err(|_| anyhow!("too large"))?;
     let mut bytes = vec![0; count * 4];
-    Converter::new(host_format(host.dtype())?, Format::F32).convert(host.bytes(), &mut bytes, count)?;
+    Converter::new(host_format(host.dtype())?, Format::F32).convert(
+        host.bytes(),
+        &mut bytes,
+        count,
+    )?;
     Ok(bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect())
 }
 
@@ -73,7 +77,9 @@ pub(super) fn compare(mine: &[Outcome], theirs: &[Host]) -> Result<Result<String
     Ok(if worst > TOLERANCE {
         Err(format!("{at}, {:.1}% of the largest value apart", worst * 100.0))
     } else if equal == all {
-        Ok(format!("all {all} results have the bits of the same operations one by one"))
+        let what =
+            if all == 1 { "the result has".into() } else { format!("all {all} results have") };
+        Ok(format!("{what} the bits of the same operations one by one"))
     } else {
         Ok(format!(
             "{equal} of {all} results bit for bit; the rest within {:.2}% of the largest value, as sums \
@@ -91,7 +97,9 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
         if text.ends_with('/') {
             let folder = PathBuf::from(text);
             list.extend(
-                names.iter().enumerate().map(|(i, n)| (i, folder.join(format!("{}.npy", n.replace('/', "_"))), Kind::Npy)),
+                names.iter().enumerate().map(|(i, n)| {
+                    (i, folder.join(format!("{}.npy", n.replace('/', "_"))), Kind::Npy)
+                }),
             );
             continue;
         }
@@ -103,7 +111,10 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
         } else if names.len() == 1 {
             (0, text.as_str())
         } else {
-            bail!("--output {text}: the graph has {} outputs; write NAME=FILE, or a folder that ends with /", names.len());
+            bail!(
+                "--output {text}: the graph has {} outputs; write NAME=FILE, or a folder that ends with /",
+                names.len()
+            );
         };
         let path = PathBuf::from(file);
         let kind = Kind::from_path(&path)?;
@@ -113,7 +124,11 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
 }
 
 /// Every file is begun before one is completed.
-pub(super) fn write(targets: &[(usize, PathBuf, Kind)], results: &[Outcome], hosts: &[Host]) -> Result<()> {
+pub(super) fn write(
+    targets: &[(usize, PathBuf, Kind)],
+    results: &[Outcome],
+    hosts: &[Host],
+) -> Result<()> {
     let mut files = Vec::new();
     for (i, path, kind) in targets {
         if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {

@@ -10,7 +10,7 @@ pub(super) fn shape(laid: &Laid) -> Shape {
     Shape {
         size: laid.size().to_vec(),
         stick: laid.sticks().ok().and_then(|s| s.stick),
-        order: order(layout),
+        order: if laid.is_base() { order(layout) } else { seen(laid) },
         device_size: layout.device_size().to_vec(),
         stride_map: layout.stride_map().to_vec(),
         format: layout.device_dtype().name().into(),
@@ -55,6 +55,23 @@ fn order(layout: &StickLayout) -> String {
     words.join(" ")
 }
 
+/// The same of a view, in its own dimensions.
+fn seen(laid: &Laid) -> String {
+    let Ok(form) = laid.sticks() else { return format!("{} through a view", order(laid.layout())) };
+    let mut dims: Vec<usize> = (0..form.size.len()).filter(|d| form.size[*d] > 1).collect();
+    dims.sort_by_key(|d| std::cmp::Reverse(form.stride[*d]));
+    let mut words: Vec<String> = Vec::new();
+    for d in dims {
+        match form.stick {
+            Some(s) if s == d && form.size[d] <= form.eps => {}
+            Some(s) if s == d => words.push(format!("d{d}/{}", form.eps)),
+            _ => words.push(format!("d{d}")),
+        }
+    }
+    words.push(form.stick.map_or(format!("1 of {}", form.eps), |s| format!("d{s}%{}", form.eps)));
+    words.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +89,8 @@ mod tests {
         };
         assert_eq!(shape(&laid(&[300, 200], None)).order, "d1/64 d0 d1%64");
         assert_eq!(shape(&laid(&[300, 200], Some(&[1, 0]))).order, "d0/64 d1 d0%64");
+        let turned = laid(&[300, 200], None).seen(|v| v.transpose(0, 1)).expect("a view");
+        assert_eq!(shape(&turned).order, "d0/64 d1 d0%64");
         let words = describe(&laid(&[300, 200], Some(&[1, 0])));
         assert_eq!(words, "sticks of 64 along dimension 0; d0/64 d1 d0%64");
     }

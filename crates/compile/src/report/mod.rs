@@ -63,6 +63,11 @@ pub fn compared(program: &Program, other: &Program) -> Report {
     report
 }
 
+/// What work does to memory and units: a read that several cores share counts as often as it is done.
+fn totals(program: &Program, work: &zellige_device::Work) -> zellige_device::account::Totals {
+    program.options.hardware.served(work).totals()
+}
+
 /// A time in microseconds.
 fn us(time: zellige_device::Time) -> f64 {
     time.microseconds()

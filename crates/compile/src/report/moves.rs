@@ -2,7 +2,7 @@
 
 use super::data::{Move, Side};
 use super::layout::shape;
-use super::us;
+use super::{totals, us};
 use crate::program::{Action, Program};
 
 pub(super) fn moves(program: &Program) -> Vec<Move> {
@@ -19,7 +19,7 @@ pub(super) fn moves(program: &Program) -> Vec<Move> {
     for (i, step) in program.steps.iter().enumerate() {
         let Action::Move { reader, why } = &step.action else { continue };
         let (Some(read), Some(to)) = (step.reads.first(), step.writes.first()) else { continue };
-        let totals = step.work.totals();
+        let totals = totals(program, &step.work);
         let (from, copy) = (program.buffer(read.buffer), program.buffer(*to));
         let name = |n: zellige_graph::NodeId| {
             let node = program.graph.node(n);

@@ -149,7 +149,9 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> Note {
         CompileError::PoolFull { buffer, .. } => {
             (Some(buffer), "bind a smaller batch or sequence (`--bind S=..`)")
         }
-        CompileError::Broken { .. } => (None, "this is a mistake of the compiler; please report it"),
+        CompileError::Broken { .. } => {
+            (None, "this is a mistake of the compiler; please report it")
+        }
         _ => (None, ""),
     };
     let node = result.and_then(|name| node_of(graph, name));

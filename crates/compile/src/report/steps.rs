@@ -11,8 +11,8 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
 }
 
 fn step(program: &Program, s: &program::Step) -> Step {
-    let totals = s.work.totals();
-    let full = s.full.totals();
+    let full = super::totals(program, &s.full);
+    let totals = super::totals(program, &s.work);
     let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
     let all = full.bytes_in.saturating_add(full.bytes_out);
     let (kind, node) = match &s.action {

@@ -80,12 +80,14 @@ pub(super) fn summary(program: &Program) -> Summary {
         weight_bytes: 0,
         input_bytes: 0,
     };
+    let mut padding = 0.0;
     for (_, step) in program.run_steps() {
-        let (totals, full) = (step.work.totals(), step.full.totals());
+        let (totals, full) =
+            (super::totals(program, &step.work), super::totals(program, &step.full));
         let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
         s.bytes = s.bytes.saturating_add(bytes);
         s.flops = s.flops.saturating_add(totals.flops);
-        s.padding_bytes = s.padding_bytes.saturating_add(totals.padding_bytes);
+        padding += step.work.totals().padding() * bytes as f64;
         let all = full.bytes_in.saturating_add(full.bytes_out);
         s.lx_saved_bytes = s.lx_saved_bytes.saturating_add(all.saturating_sub(bytes));
         s.lx_hits += step.reads.iter().filter(|r| steps::in_lx(program, r.buffer)).count();
@@ -102,7 +104,10 @@ pub(super) fn summary(program: &Program) -> Summary {
             Action::Op(..) => s.ops += 1,
         }
     }
-    s.padding = if s.bytes == 0 { 0.0 } else { s.padding_bytes as f64 / s.bytes as f64 };
+    s.padding = if s.bytes == 0 { 0.0 } else { padding / s.bytes as f64 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of bytes")]
+    let padding_bytes = padding as u64;
+    s.padding_bytes = padding_bytes;
     for buffer in &program.buffers {
         match &buffer.origin {
             Origin::Input(Role::Weight) | Origin::Constant(_) => s.weight_bytes += buffer.bytes(),
@@ -158,8 +163,10 @@ fn balance(program: &Program) -> f64 {
 
 /// Busy time of cores, of the time of all cores that may be used.
 fn utilisation(program: &Program) -> f64 {
-    let cycles: u64 =
-        on_cores(program).flat_map(|s| &s.latency.cores).map(|c| c.total).fold(0, u64::saturating_add);
+    let cycles: u64 = on_cores(program)
+        .flat_map(|s| &s.latency.cores)
+        .map(|c| c.total)
+        .fold(0, u64::saturating_add);
     let busy = us(program.options.hardware.time(cycles));
     let all = us(program.latency()) * program.options.cores as f64;
     if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
@@ -187,9 +194,15 @@ pub(super) fn certificate(program: &Program) -> Certificate {
     let a = &program.assignment;
     let optimal = a.is_optimal();
     let gap = (a.bound > 0).then(|| (a.cost.saturating_sub(a.bound)) as f64 / a.bound as f64);
-    let choices = format!("2^{:.0} combinations of layouts", a.choices_log2.floor());
+    let choices = match a.choices_log2 {
+        n if n < 4.0 => "the few combinations of layouts".into(),
+        n => format!("2^{n:.0} combinations of layouts"),
+    };
     let cost = match a.unit {
-        "cycles" => format!("{} cycles ({})", a.cost, program.options.hardware.time(a.cost)),
+        "cycles" => {
+            let time = program.options.hardware.time(a.cost);
+            format!("{} cycles ({time} before work is divided)", a.cost)
+        }
         unit => format!("{} {unit}", a.cost),
     };
     let text = match gap {

@@ -48,11 +48,16 @@ pub(super) fn render(model: &Model) -> String {
     let peak = if model.machine.peak_tflops > 0.0 { rate / model.machine.peak_tflops } else { 0.0 };
     let reached = format!("{} TFLOP/s, {} of the peak", digits(rate), percent(peak));
     card("Arithmetic", &flops(s.flops), &reached, "");
-    let cores = format!("{} busy on average, balance {}", percent(s.utilisation), percent(s.balance));
+    let cores =
+        format!("{} busy on average, balance {}", percent(s.utilisation), percent(s.balance));
     card("Cores", &format!("{} of {}", s.cores, model.machine.cores), &cores, "");
     let lx = format!("{} buffers, {} operands read there", s.lx_buffers, s.lx_hits);
     card("Kept in scratchpads", &bytes(s.lx_saved_bytes), &lx, "");
-    let memory = format!("beside {} of weights and {} of inputs", bytes(s.weight_bytes), bytes(s.input_bytes));
+    let memory = format!(
+        "beside {} of weights and {} of inputs",
+        bytes(s.weight_bytes),
+        bytes(s.input_bytes)
+    );
     card("Memory pool", &bytes(s.pool_peak), &memory, "");
     if s.host_us > 0.0 {
         let share = format!("{} of the run", percent(s.host_us / s.latency_us));

@@ -209,7 +209,8 @@ impl Net {
                 }
             }
         }
-        let left = (0..self.x.len()).map(|v| self.x[v] - self.width[v] / 2.0).fold(f64::MAX, f64::min);
+        let left =
+            (0..self.x.len()).map(|v| self.x[v] - self.width[v] / 2.0).fold(f64::MAX, f64::min);
         for x in &mut self.x {
             *x -= left;
         }
@@ -234,7 +235,12 @@ impl Net {
         });
         let bends = (0..edges).map(|e| {
             let points = self.points[e].iter();
-            points.flat_map(|v| { let (t, h) = at(*v); [(self.x[*v], t), (self.x[*v], t + h)] }).collect()
+            points
+                .flat_map(|v| {
+                    let (t, h) = at(*v);
+                    [(self.x[*v], t), (self.x[*v], t + h)]
+                })
+                .collect()
         });
         let right = (0..self.x.len()).map(|v| self.x[v] + self.width[v] / 2.0).fold(0.0, f64::max);
         Placed { boxes: boxes.collect(), bends: bends.collect(), width: right, height: y - BELOW }

@@ -45,7 +45,11 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
     }
     out.push_str("</div>");
     if kinds.len() > MOST {
-        let _ = write!(out, "<p class=\"soft\">and {} more ways, of shorter steps</p>", kinds.len() - MOST);
+        let _ = write!(
+            out,
+            "<p class=\"soft\">and {} more ways, of shorter steps</p>",
+            kinds.len() - MOST
+        );
     }
     out
 }

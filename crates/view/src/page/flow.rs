@@ -99,7 +99,8 @@ fn parts(model: &Model, folded: &Folded, drawn: &[(usize, f64)]) -> (Vec<Box>, V
             };
             // A block's later copies read what its earlier ones wrote: that line would go up.
             let Some(from) = from.filter(|f| *f < to && known.insert((*f, to))) else { continue };
-            let seen = if read.size == t.layout.size { String::new() } else { words::size(&read.size) };
+            let seen =
+                if read.size == t.layout.size { String::new() } else { words::size(&read.size) };
             let class = if read.lx { "edge lx" } else { "edge" };
             edges.push(Edge { from, to, seen, class });
         }
@@ -165,7 +166,13 @@ impl Box {
             class: format!("pill {}", if t.loaded { "weight" } else { "in" }),
             lines: vec![(format!("{what} {}", tail(&t.name, 28)), "name")],
             chips: vec![chip(&t.layout, &t.dtype, &t.place)],
-            tooltip: format!("{}: {} {:?}, {}", t.name, t.dtype, t.layout.size, words::bytes(t.bytes)),
+            tooltip: format!(
+                "{}: {} {:?}, {}",
+                t.name,
+                t.dtype,
+                t.layout.size,
+                words::bytes(t.bytes)
+            ),
             step: None,
             pill: true,
         }
@@ -173,7 +180,8 @@ impl Box {
 
     fn step(model: &Model, i: usize, us: f64, times: usize) -> Box {
         let s = &model.steps[i];
-        let each = if times > 1 { format!("{} ×{times}", time(us / times as f64)) } else { time(us) };
+        let each =
+            if times > 1 { format!("{} ×{times}", time(us / times as f64)) } else { time(us) };
         let mut lines = vec![
             (format!("{}  {each}", s.op), "op"),
             (tail(s.writes.first().map_or(s.name.as_str(), |w| w.name.as_str()), 34), "name"),
@@ -277,7 +285,8 @@ fn tooltip(s: &Step) -> String {
 fn frames(out: &mut String, folded: &Folded, boxes: &[Box], placed: &Placed, sizes: &[Size]) {
     for block in &folded.blocks {
         let steps = &folded.run[block.start..block.start + block.period];
-        let inside = (0..boxes.len()).filter(|i| boxes[*i].step.is_some_and(|s| steps.contains(&s)));
+        let inside =
+            (0..boxes.len()).filter(|i| boxes[*i].step.is_some_and(|s| steps.contains(&s)));
         let (mut x0, mut y0, mut x1, mut y1) = (f64::MAX, f64::MAX, 0.0f64, 0.0f64);
         for i in inside {
             let (x, y) = placed.boxes[i];
@@ -348,8 +357,12 @@ fn legend(model: &Model) -> String {
         let word = if *family == "move" { "inserted move" } else { family };
         let _ = write!(out, "<span><i class=\"key {family}\"></i>{word}</span>");
     }
-    let mut sticks: Vec<usize> =
-        model.tensors.iter().filter(|t| t.written_by.is_some()).map(|t| stick_class(&t.layout)).collect();
+    let mut sticks: Vec<usize> = model
+        .tensors
+        .iter()
+        .filter(|t| t.written_by.is_some())
+        .map(|t| stick_class(&t.layout))
+        .collect();
     sticks.sort_unstable();
     sticks.dedup();
     for stick in sticks {

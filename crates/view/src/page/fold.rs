@@ -46,9 +46,9 @@ impl Folded {
             let next = known.len();
             signs.push(*known.entry(signature(model, &model.steps[*i])).or_insert(next));
         }
-        let layer = |p: usize| model.steps[run[p]].name.split_once('.').map_or("", |(head, _)| head);
-        let begins: Vec<bool> =
-            (0..run.len()).map(|p| p > 0 && layer(p) != layer(p - 1)).collect();
+        let layer =
+            |p: usize| model.steps[run[p]].name.split_once('.').map_or("", |(head, _)| head);
+        let begins: Vec<bool> = (0..run.len()).map(|p| p > 0 && layer(p) != layer(p - 1)).collect();
         let mut blocks = Vec::new();
         find(&signs, &begins, 0, &mut blocks);
         blocks.sort_by_key(|b: &Block| b.start);

@@ -58,9 +58,25 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
         TOP + HEIGHT + 46.0
     );
     grid(&mut out, &frame);
-    roof(&mut out, &frame, m.peak_tflops, m.memory_gb_s, "roof", &format!("{} GB/s peak", digits(m.memory_gb_s)), &format!("{} TFLOP/s peak", digits(m.peak_tflops)));
+    roof(
+        &mut out,
+        &frame,
+        m.peak_tflops,
+        m.memory_gb_s,
+        "roof",
+        &format!("{} GB/s peak", digits(m.memory_gb_s)),
+        &format!("{} TFLOP/s peak", digits(m.peak_tflops)),
+    );
     if m.sustained_gb_s < m.memory_gb_s || m.matmul_tflops < m.peak_tflops {
-        roof(&mut out, &frame, m.matmul_tflops, m.sustained_gb_s, "roof soft", &format!("{} GB/s sustained", digits(m.sustained_gb_s)), &format!("{} TFLOP/s sustained by products", digits(m.matmul_tflops)));
+        roof(
+            &mut out,
+            &frame,
+            m.matmul_tflops,
+            m.sustained_gb_s,
+            "roof soft",
+            &format!("{} GB/s sustained", digits(m.sustained_gb_s)),
+            &format!("{} TFLOP/s sustained by products", digits(m.matmul_tflops)),
+        );
     }
     let total: f64 = model.summary.latency_us.max(1e-9);
     let mut sorted = points;
@@ -78,7 +94,13 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
             frame.py(s.tflops),
             escape(&format!(
                 "{} = {}: {} FLOP/B, {} TFLOP/s, {}{each}, {} of the run, {}",
-                s.name, s.op, digits(*x), digits(s.tflops), time(*us), percent(us / total), s.bottleneck
+                s.name,
+                s.op,
+                digits(*x),
+                digits(s.tflops),
+                time(*us),
+                percent(us / total),
+                s.bottleneck
             ))
         );
     }
@@ -94,9 +116,14 @@ fn labels(out: &mut String, model: &Model, frame: &Frame, sorted: &[(usize, f64,
         let s = &model.steps[*i];
         let (px, py) = (frame.px(*x) + 8.0, frame.py(s.tflops) - 8.0);
         let width = s.op.chars().count() as f64 * 6.4;
-        let free = |t: &(f64, f64, f64)| (t.1 - py).abs() > 12.0 || px > t.0 + t.2 || px + width < t.0;
+        let free =
+            |t: &(f64, f64, f64)| (t.1 - py).abs() > 12.0 || px > t.0 + t.2 || px + width < t.0;
         if taken.iter().all(free) && taken.len() < 9 {
-            let _ = write!(out, "<text class=\"tick\" x=\"{px:.1}\" y=\"{py:.1}\">{}</text>", escape(&s.op));
+            let _ = write!(
+                out,
+                "<text class=\"tick\" x=\"{px:.1}\" y=\"{py:.1}\">{}</text>",
+                escape(&s.op)
+            );
             taken.push((px, py, width));
         }
     }

@@ -78,7 +78,8 @@ fn layout(shape: &Shape) -> Cell {
 
 pub(super) fn moves(model: &Model, folded: &Folded) -> String {
     if model.moves.is_empty() {
-        return "<p class=\"soft\">None: every operation reads its operands as they lie.</p>".into();
+        return "<p class=\"soft\">None: every operation reads its operands as they lie.</p>"
+            .into();
     }
     let mut table = Table::new(&[
         ("tensor", false),
@@ -94,7 +95,9 @@ pub(super) fn moves(model: &Model, folded: &Folded) -> String {
         ("when", false),
     ]);
     let mut list: Vec<_> = model.moves.iter().collect();
-    list.sort_by(|a, b| (a.load, b.us).partial_cmp(&(b.load, a.us)).unwrap_or(std::cmp::Ordering::Equal));
+    list.sort_by(|a, b| {
+        (a.load, b.us).partial_cmp(&(b.load, a.us)).unwrap_or(std::cmp::Ordering::Equal)
+    });
     for m in list {
         if !m.load && folded.stand_in(m.step) != Some(m.step) {
             continue;
@@ -216,7 +219,12 @@ pub(super) fn notes(model: &Model) -> String {
         let total: f64 = model.fallbacks.iter().map(|f| f.us).sum();
         let _ = write!(out, "<h3>Done by the host: {}</h3>", time(total));
         let mut table = Table::new(&[
-            ("result", false), ("operation", false), ("at", false), ("bytes", true), ("round trip", true), ("remedy", false),
+            ("result", false),
+            ("operation", false),
+            ("at", false),
+            ("bytes", true),
+            ("round trip", true),
+            ("remedy", false),
         ]);
         for f in &model.fallbacks {
             table.row(vec![
@@ -232,7 +240,8 @@ pub(super) fn notes(model: &Model) -> String {
     }
     if !model.casts.is_empty() {
         out.push_str("<h3>Narrower on the card</h3>");
-        let mut table = Table::new(&[("tensor", false), ("what is lost", false), ("remedy", false)]);
+        let mut table =
+            Table::new(&[("tensor", false), ("what is lost", false), ("remedy", false)]);
         for c in &model.casts {
             table.row(vec![text(&c.tensor), text(&c.loss), text(&c.remedy)]);
         }
@@ -242,18 +251,16 @@ pub(super) fn notes(model: &Model) -> String {
         out.push_str("<h3>Worth knowing</h3><ul>");
         for n in &model.notes {
             let who = match (&n.name, &n.op) {
-                (Some(name), Some(op)) => format!("<code>{} = {}</code> ", escape(name), escape(op)),
+                (Some(name), Some(op)) => {
+                    format!("<code>{} = {}</code> ", escape(name), escape(op))
+                }
                 (Some(name), None) => format!("<code>{}</code> ", escape(name)),
                 _ => String::new(),
             };
             let at = n.at.as_ref().map(|a| format!(" at {}", escape(a))).unwrap_or_default();
             let remedy = n.remedy.as_ref().map(|r| format!(" <em>{}</em>", escape(r)));
-            let _ = write!(
-                out,
-                "<li>{who}{}{at}.{}</li>",
-                escape(&n.text),
-                remedy.unwrap_or_default()
-            );
+            let _ =
+                write!(out, "<li>{who}{}{at}.{}</li>", escape(&n.text), remedy.unwrap_or_default());
         }
         out.push_str("</ul>");
     }

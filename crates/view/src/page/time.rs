@@ -51,7 +51,10 @@ impl Axis {
         let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= raw);
         let step = step.unwrap_or(raw);
         let first = (self.from / step).ceil();
-        (0..12u8).map(|i| (first + f64::from(i)) * step).take_while(|t| *t <= self.to * 1.000_001).collect()
+        (0..12u8)
+            .map(|i| (first + f64::from(i)) * step)
+            .take_while(|t| *t <= self.to * 1.000_001)
+            .collect()
     }
 }
 
@@ -62,8 +65,10 @@ fn charts(title: &str, model: &Model, steps: &[&Step], axis: Axis) -> String {
     let top = 8.0;
     let host_top = top + lanes + 6.0;
     let after = if host { host_top + 16.0 } else { top + lanes };
-    let graphs: Vec<(&str, &Occupancy)> =
-        [("LX per core", &model.lx), ("pool", &model.pool)].into_iter().filter(|(_, o)| o.peak > 0).collect();
+    let graphs: Vec<(&str, &Occupancy)> = [("LX per core", &model.lx), ("pool", &model.pool)]
+        .into_iter()
+        .filter(|(_, o)| o.peak > 0)
+        .collect();
     let bottom = after + graphs.len() as f64 * 86.0 + 6.0;
     let mut out = format!(
         "<h3>{}</h3><div class=\"scroll\"><svg class=\"time\" width=\"{:.0}\" height=\"{:.0}\">",
@@ -119,11 +124,22 @@ fn bars(out: &mut String, steps: &[&Step], axis: Axis, top: f64, host_top: f64) 
         let cores = thin.iter().map(|s| s.cores).max().unwrap_or(1).max(1);
         let note = match thin.len() {
             1 => format!("{} = {}, {}", first.name, first.op, time(first.us)),
-            n => format!("{n} steps in {}, the longest {} = {}", time(end - first.start_us), longest.name, longest.op),
+            n => format!(
+                "{n} steps in {}, the longest {} = {}",
+                time(end - first.start_us),
+                longest.name,
+                longest.op
+            ),
         };
         let x = axis.x(first.start_us);
         let h = cores as f64 * LANE;
-        bar(out, &longest.family, (x, top + first.first_core as f64 * LANE), ((axis.x(end) - x).max(0.4), h), &note);
+        bar(
+            out,
+            &longest.family,
+            (x, top + first.first_core as f64 * LANE),
+            ((axis.x(end) - x).max(0.4), h),
+            &note,
+        );
         thin.clear();
     };
     for s in steps {
@@ -197,7 +213,14 @@ fn area(out: &mut String, name: &str, o: &Occupancy, axis: Axis, y: f64) {
         let _ = write!(path, "L{x:.2} {:.2}L{x:.2} {:.2}", at(last), at(*n));
         last = *n;
     }
-    let _ = write!(path, "L{:.2} {:.2}L{:.2} {:.2}z", axis.x(axis.to), at(last), axis.x(axis.to), y + HIGH);
+    let _ = write!(
+        path,
+        "L{:.2} {:.2}L{:.2} {:.2}z",
+        axis.x(axis.to),
+        at(last),
+        axis.x(axis.to),
+        y + HIGH
+    );
     let limit = if o.limit > 0 { format!(" of {}", bytes(o.limit)) } else { String::new() };
     let _ = write!(
         out,

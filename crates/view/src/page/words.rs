@@ -16,8 +16,7 @@ pub(super) fn bytes(n: u64) -> String {
 
 /// A count: `8.39 GFLOP`.
 pub(super) fn flops(n: u64) -> String {
-    let units =
-        [("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)];
+    let units = [("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)];
     if n < 1000 { format!("{n} FLOP") } else { scaled(n as f64, &units, "0 FLOP") }
 }
 
@@ -78,9 +77,15 @@ mod tests {
 
     #[test]
     fn three_digits_and_a_unit() {
-        assert_eq!([time(0.0), time(0.5), time(12.34), time(969_000.0)], ["0 us", "500 ns", "12.3 us", "969 ms"]);
+        assert_eq!(
+            [time(0.0), time(0.5), time(12.34), time(969_000.0)],
+            ["0 us", "500 ns", "12.3 us", "969 ms"]
+        );
         assert_eq!([bytes(999), bytes(4_194_304)], ["999 B", "4.19 MB"]);
         assert_eq!([percent(0.0), percent(0.125), percent(1.0)], ["0%", "12.5%", "100%"]);
-        assert_eq!([short("layer0.attention", 6), tail("layer0.attention", 6)], ["layer…", "…ntion"]);
+        assert_eq!(
+            [short("layer0.attention", 6), tail("layer0.attention", 6)],
+            ["layer…", "…ntion"]
+        );
     }
 }

@@ -1,0 +1,83 @@
+//! What the compiler makes of the shipped graphs, beside the baseline policy: `zellige bench compile`.
+
+mod table;
+
+pub use table::{breakdown, table};
+
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use zellige_compile::report::{Report, report};
+use zellige_compile::{Options, check, compile};
+use zellige_device::Profile;
+use zellige_graph::{Graph, text};
+
+/// A graph under both policies.
+#[derive(Debug)]
+pub struct Row {
+    /// The name of its file.
+    pub name: String,
+    /// Under the baseline policy.
+    pub baseline: Report,
+    /// Under the best policy.
+    pub best: Report,
+    /// The shortest of three compilations under the best policy.
+    pub took: Duration,
+}
+
+/// The graphs of a folder, by name.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn graphs(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut list = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "graph") {
+            list.push(path);
+        }
+    }
+    list.sort();
+    Ok(list)
+}
+
+/// Reads a graph, its symbols at their largest.
+///
+/// # Errors
+/// A file that cannot be read or is no graph.
+pub fn read(path: &Path) -> Result<Graph> {
+    let source = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    text::parse(&source).map_err(|d| anyhow::anyhow!("{}", d.render(&source, false)))
+}
+
+/// Compiles a graph under both policies; both plans are checked.
+///
+/// # Errors
+/// What the compiler or the checker refuses.
+pub fn measure(path: &Path) -> Result<Row> {
+    let graph = read(path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let baseline = compile(&graph, &Options::baseline())?;
+    check(&baseline)?;
+    let mut took = Duration::MAX;
+    let mut best = None;
+    for _ in 0..3 {
+        let start = Instant::now();
+        let program = compile(&graph, &Options::default())?;
+        took = took.min(start.elapsed());
+        best = Some(program);
+    }
+    let best = best.context("compiled")?;
+    check(&best)?;
+    Ok(Row { name, baseline: report(&baseline), best: report(&best), took })
+}
+
+/// A graph as today's software runs it: the baseline policy, its coverage, composites taken apart.
+///
+/// # Errors
+/// What the compiler refuses.
+pub fn as_today(path: &Path) -> Result<Report> {
+    let options = Options { coverage: Profile::Card, ..Options::baseline() };
+    Ok(report(&compile(&read(path)?, &options)?))
+}

@@ -1,0 +1,95 @@
+//! The tables of `docs/compiler-results.md`.
+
+use super::Row;
+use std::fmt::Write;
+use zellige_compile::report::Report;
+
+/// Every graph under both policies, as Markdown.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = String::from(
+        "| graph | ops | baseline | best | faster | moves, baseline | moves, best | layouts | compiled in |\n\
+         |---|---:|---:|---:|---:|---:|---:|---|---:|\n",
+    );
+    for row in rows {
+        let (a, b) = (&row.baseline.summary, &row.best.summary);
+        let proof = match (row.best.certificate.optimal, row.best.certificate.gap) {
+            (true, _) => "optimal".into(),
+            (false, Some(gap)) => format!("at most {:.1}% above", 100.0 * gap),
+            (false, None) => "no proof".into(),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {:.2}x | {} in {} | {} in {} | {proof} | {} |",
+            row.name,
+            b.ops,
+            time(a.latency_us),
+            time(b.latency_us),
+            a.latency_us / b.latency_us.max(1e-9),
+            a.moves,
+            time(a.move_us),
+            b.moves,
+            time(b.move_us),
+            took(row),
+        );
+    }
+    out
+}
+
+/// How long a compilation took; an unoptimised program says nothing about that.
+fn took(row: &Row) -> String {
+    if cfg!(debug_assertions) {
+        return "(debug build)".into();
+    }
+    format!("{:.1} ms", row.took.as_secs_f64() * 1e3)
+}
+
+/// Where the time of a run goes, by kind of operation, as Markdown.
+pub fn breakdown(r: &Report) -> String {
+    let mut list: Vec<(String, usize, f64, u64, u64)> = Vec::new();
+    for s in r.steps.iter().filter(|s| !s.load) {
+        let name = match s.kind {
+            "move" => "restickify and other moves".to_string(),
+            "host" => format!("{} on the host, there and back", s.op),
+            _ => s.op.clone(),
+        };
+        let bytes = s.bytes_in + s.bytes_out;
+        match list.iter_mut().find(|l| l.0 == name) {
+            Some(l) => (l.1, l.2, l.3, l.4) = (l.1 + 1, l.2 + s.us, l.3 + bytes, l.4 + s.flops),
+            None => list.push((name, 1, s.us, bytes, s.flops)),
+        }
+    }
+    list.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let total: f64 = list.iter().map(|l| l.2).sum();
+    let mut out = String::from(
+        "| term | steps | time | share | bytes | FLOP |\n|---|---:|---:|---:|---:|---:|\n",
+    );
+    for (name, steps, us, bytes, flops) in list {
+        let _ = writeln!(
+            out,
+            "| {name} | {steps} | {} | {:.1}% | {:.2} GB | {:.2} G |",
+            time(us),
+            100.0 * us / total.max(1e-9),
+            bytes as f64 / 1e9,
+            flops as f64 / 1e9
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **total** | {} | **{}** | 100% | {:.2} GB | {:.2} G |",
+        r.steps.iter().filter(|s| !s.load).count(),
+        time(r.summary.latency_us),
+        r.summary.bytes as f64 / 1e9,
+        r.summary.flops as f64 / 1e9
+    );
+    out
+}
+
+fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e5 => format!("{:.0} ms", us / 1e3),
+        us if us >= 1e4 => format!("{:.1} ms", us / 1e3),
+        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        us if us >= 100.0 => format!("{us:.0} us"),
+        us => format!("{us:.1} us"),
+    }
+}

@@ -1,0 +1,213 @@
+//! Graphs as a person uses them: compile and run.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use zellige_files::{Kind, NewTensor, read_all, write_all};
+use zellige_layout::Dtype;
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("zellige-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).expect("written");
+    }
+
+    fn zellige(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_zellige"))
+            .args(args)
+            .current_dir(&self.0)
+            .env_remove("SENCORES")
+            .env("ZELLIGE_CACHE", "off")
+            .output()
+            .expect("the program runs")
+    }
+
+    fn stdout(&self, args: &[&str]) -> String {
+        let out = self.zellige(args);
+        let errors = String::from_utf8_lossy(&out.stderr).to_string();
+        assert!(out.status.success(), "{args:?}: {errors}");
+        String::from_utf8(out.stdout).expect("text")
+    }
+
+    fn fails(&self, args: &[&str], word: &str) {
+        let out = self.zellige(args);
+        let errors = String::from_utf8_lossy(&out.stderr).to_string();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(word), "{args:?}: {errors}");
+        assert!(!errors.contains("panicked"), "{args:?}: {errors}");
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn example(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join(format!("examples/{name}.graph")).display().to_string()
+}
+
+const SMALL: &str = "graph small(x: float16[4, 70], w: float16[8, 70] @weight) {
+    h = linear(x, w)
+    y = softmax(h, dim=-1)
+    return y
+}
+";
+
+#[test]
+fn compile_says_what_was_decided() {
+    let f = Folder::new("compile");
+    let text = f.stdout(&["compile", &example("transposed-sum"), "--compare", "--check"]);
+    for word in [
+        "latency",
+        "baseline",
+        "optimal: none of",
+        "where the time goes",
+        "moves",
+        "accepts the plan",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let json: Value =
+        serde_json::from_str(&f.stdout(&["compile", &example("softmax"), "--json"])).expect("JSON");
+    assert_eq!(json["version"], 1);
+    assert!(json["summary"]["latency_us"].as_f64().expect("a number") > 0.0);
+    let explained = f.stdout(&["compile", &example("transposed-sum"), "--explain", "p"]);
+    assert!(explained.contains("* ") && explained.contains("sticks of 64"), "{explained}");
+    for pass in ["read", "decompose", "fold", "propagate", "choose", "divide", "place", "schedule"]
+    {
+        assert!(
+            f.stdout(&["compile", &example("attention"), "--pass", pass]).lines().count() > 2,
+            "{pass}"
+        );
+    }
+}
+
+#[test]
+fn files_are_written_whole() {
+    let f = Folder::new("compile-files");
+    let args = [
+        "compile",
+        &example("llama-block"),
+        "--report",
+        "r.html",
+        "--json",
+        "r.json",
+        "--trace",
+        "t.json",
+    ];
+    let text = f.stdout(&args);
+    assert!(text.contains("wrote r.html") && text.contains("wrote r.json"), "{text}");
+    let page = std::fs::read_to_string(f.0.join("r.html")).expect("a page");
+    assert!(
+        page.starts_with("<!doctype html>")
+            && page.contains("llama_block")
+            && page.ends_with("</html>\n")
+    );
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(f.0.join("r.json")).expect("a file")).expect("JSON");
+    assert_eq!(report["graph"], "llama_block");
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(f.0.join("t.json")).expect("a file")).expect("JSON");
+    assert!(trace["traceEvents"].as_array().expect("a list").len() > 100);
+    let out = f.zellige(&["compile", &example("softmax"), "--report", "no/such/folder/r.html"]);
+    assert_eq!(out.status.code(), Some(3));
+}
+
+#[test]
+fn forty_layers_are_one_on_the_page() {
+    let f = Folder::new("compile-granite");
+    f.stdout(&["compile", &example("granite-8b-prefill"), "--report", "g.html"]);
+    let page = std::fs::read_to_string(f.0.join("g.html")).expect("a page");
+    assert!(page.contains("×40") || page.contains("×39"), "the layers are not recognised");
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn run_gives_the_numbers_of_the_operations() {
+    let f = Folder::new("run");
+    f.write("small.graph", SMALL);
+    let x: Vec<u8> = (0..280u16).flat_map(|i| (0x3000 + i).to_le_bytes()).collect();
+    let new = NewTensor::new("x", Dtype::Float16, [4, 70].as_slice());
+    write_all(f.0.join("x.npy"), &[(new, x.as_slice())], Kind::Npy).expect("written");
+    let args =
+        ["run", "small.graph", "--input", "x=x.npy", "--output", "out/", "--verify", "--seed", "3"];
+    let first = f.stdout(&args);
+    assert!(first.contains("verified") && first.contains("checksum"), "{first}");
+    assert_eq!(first, f.stdout(&args), "the same program, the same answer");
+    let (info, bytes) = read_all(f.0.join("out/y.npy"), None).expect("a result");
+    assert_eq!((info.dtype(), info.shape()), (Dtype::Float16, [4, 8].as_slice()));
+    assert_eq!(bytes.len(), 64);
+    // The weight is another one under another seed.
+    let other = f.stdout(&["run", "small.graph", "--input", "x=x.npy", "--seed", "4"]);
+    assert_ne!(
+        first.lines().find(|l| l.contains("checksum")),
+        other.lines().find(|l| l.contains("checksum"))
+    );
+}
+
+#[test]
+fn examples_run_and_agree_with_single_operations() {
+    let f = Folder::new("run-examples");
+    for name in
+        ["transposed-sum", "softmax", "layer-norm", "attention", "swiglu", "llama-block-decode"]
+    {
+        let text = f.stdout(&["run", &example(name), "--verify"]);
+        assert!(text.contains("verified"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn bad_input_is_an_error_that_says_where() {
+    let f = Folder::new("compile-bad");
+    f.write("small.graph", SMALL);
+    f.write("typo.graph", &SMALL.replace("softmax", "sofmax"));
+    f.write("cut.graph", &SMALL[..60]);
+    f.write("shape.graph", &SMALL.replace("[8, 70]", "[8, 71]"));
+    f.write("hint.graph", &SMALL.replace("dim=-1)", "dim=-1) split {c9: 3} at \"m.py:7\""));
+    f.write("broken.json", "{\"name\": \"g\", ");
+    f.write("cycle.json", r#"{"name":"g","inputs":[],"ops":[{"op":"neg","inputs":["b"],"outputs":["a"]},{"op":"neg","inputs":["a"],"outputs":["b"]}],"outputs":["a"]}"#);
+    f.fails(&["compile", "nothing.graph"], "nothing.graph");
+    f.fails(&["compile", "typo.graph"], "sofmax");
+    f.fails(&["compile", "typo.graph"], "-->");
+    f.fails(&["compile", "cut.graph"], "error");
+    f.fails(&["compile", "shape.graph"], "71");
+    f.fails(&["compile", "broken.json"], "broken.json");
+    f.fails(&["compile", "cycle.json"], "cycle.json");
+    f.fails(&["compile", "small.graph", "--policy", "worst"], "best or baseline");
+    f.fails(&["compile", "small.graph", "--cores", "0"], "SENCORES");
+    f.fails(&["compile", "small.graph", "--cores", "99"], "1 to 32");
+    f.fails(&["compile", "small.graph", "--explain", "nobody"], "no such tensor");
+    f.fails(&["compile", "small.graph", "--bind", "s=1"], "s");
+    f.fails(&["compile", "small.graph", "--bind", "s"], "SYMBOL=VALUE");
+    f.fails(&["compile", "small.graph", "--pin", "q=stick:0"], "`q`");
+    f.fails(&["compile", "small.graph", "--pin", "x=stick:9"], "9");
+    f.fails(&["compile", "small.graph", "--hardware", "toaster"], "toaster");
+    f.fails(&["compile", "small.graph", "--pass", "magic"], "magic");
+    f.fails(&["run", "small.graph", "--input", "q=x.npy"], "no input `q`");
+    f.fails(&["run", "small.graph", "--input", "x=missing.npy"], "missing.npy");
+    f.fails(&["run", "small.graph", "--output", "z=z.npy"], "outputs are y");
+    let new = NewTensor::new("x", Dtype::Float32, [4, 70].as_slice());
+    write_all(f.0.join("wide.npy"), &[(new, [0u8; 1120].as_slice())], Kind::Npy).expect("written");
+    f.fails(&["run", "small.graph", "--input", "x=wide.npy"], "float16");
+}
+
+#[test]
+fn hints_that_cannot_hold_name_their_operation() {
+    let f = Folder::new("compile-hint");
+    f.write("hint.graph", &SMALL.replace("dim=-1)", "dim=-1) split {c9: 3} at \"m.py:7\""));
+    let out = f.zellige(&["compile", "hint.graph"]);
+    let errors = String::from_utf8_lossy(&out.stderr).to_string();
+    assert_eq!(out.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("c9"), "{errors}");
+}
