@@ -12,14 +12,15 @@ fn root() -> PathBuf {
 }
 
 fn program(name: &str, options: &Options) -> Program {
-    let source = std::fs::read_to_string(root().join(format!("examples/{name}.graph"))).unwrap();
-    compile(&text::parse(&source).unwrap(), options).unwrap()
+    let source =
+        std::fs::read_to_string(root().join(format!("examples/{name}.graph"))).expect("an example");
+    compile(&text::parse(&source).expect("a graph"), options).expect("it compiles")
 }
 
 /// Checks a value against the part of JSON Schema that the published schema uses.
 fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     if let Some(name) = schema["$ref"].as_str() {
-        let part = name.strip_prefix("#/$defs/").unwrap();
+        let part = name.strip_prefix("#/$defs/").expect("a part of this schema");
         return conforms(value, &root["$defs"][part], root).map_err(|e| format!("{part}: {e}"));
     }
     if let Some(any) = schema["anyOf"].as_array() {
@@ -44,7 +45,9 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     }
     if let Some(object) = value.as_object() {
         for name in schema["required"].as_array().into_iter().flatten() {
-            object.get(name.as_str().unwrap()).ok_or_else(|| format!("{name} is missing"))?;
+            object
+                .get(name.as_str().expect("a name"))
+                .ok_or_else(|| format!("{name} is missing"))?;
         }
         for (name, field) in object {
             let known = &schema["properties"][name];

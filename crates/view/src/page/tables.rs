@@ -23,8 +23,8 @@ fn text(t: &str) -> Cell {
     Cell(escape(t), escape(t))
 }
 
-fn number(shown: String, value: f64) -> Cell {
-    Cell(escape(&shown), value.to_string())
+fn number(shown: &str, value: f64) -> Cell {
+    Cell(escape(shown), value.to_string())
 }
 
 impl Table {
@@ -110,10 +110,10 @@ pub(super) fn moves(model: &Model, folded: &Folded) -> String {
             layout(&m.to.layout),
             text(&m.reason),
             text(m.reader.as_deref().unwrap_or("the caller")),
-            number(m.readers.to_string(), m.readers as f64),
-            number(times.to_string(), times as f64),
-            number(bytes(m.bytes), m.bytes as f64),
-            number(time(m.us * times as f64), m.us * times as f64),
+            number(&m.readers.to_string(), m.readers as f64),
+            number(&times.to_string(), times as f64),
+            number(&bytes(m.bytes), m.bytes as f64),
+            number(&time(m.us * times as f64), m.us * times as f64),
             text(if m.load { "once, at loading" } else { "every run" }),
         ]);
     }
@@ -150,18 +150,18 @@ pub(super) fn lists(model: &Model, folded: &Folded) -> String {
         table.row(vec![
             text(&s.name),
             Cell(op, escape(&s.op)),
-            number(times.to_string(), times as f64),
-            number(time(s.start_us), s.start_us),
-            number(time(*us), *us),
-            number(percent(share), share),
+            number(&times.to_string(), times as f64),
+            number(&time(s.start_us), s.start_us),
+            number(&time(*us), *us),
+            number(&percent(share), share),
             text(&s.bottleneck),
-            number(s.cores.to_string(), s.cores as f64),
+            number(&s.cores.to_string(), s.cores as f64),
             text(&splits.join("×")),
-            number(bytes(s.bytes_in), s.bytes_in as f64),
-            number(bytes(s.bytes_out), s.bytes_out as f64),
-            number(bytes(s.lx_saved_bytes), s.lx_saved_bytes as f64),
-            number(words::flops(s.flops), s.flops as f64),
-            number(digits(s.tflops), s.tflops),
+            number(&bytes(s.bytes_in), s.bytes_in as f64),
+            number(&bytes(s.bytes_out), s.bytes_out as f64),
+            number(&bytes(s.lx_saved_bytes), s.lx_saved_bytes as f64),
+            number(&words::flops(s.flops), s.flops as f64),
+            number(&digits(s.tflops), s.tflops),
         ]);
     }
     out.push_str(&table.html());
@@ -204,9 +204,9 @@ pub(super) fn lists(model: &Model, folded: &Folded) -> String {
             text(&words::size(&t.layout.size)),
             layout(&t.layout),
             text(&place),
-            number(bytes(t.bytes), t.bytes as f64),
-            number(percent(t.padding), t.padding),
-            number(t.read_by.len().to_string(), t.read_by.len() as f64),
+            number(&bytes(t.bytes), t.bytes as f64),
+            number(&percent(t.padding), t.padding),
+            number(&t.read_by.len().to_string(), t.read_by.len() as f64),
         ]);
     }
     out.push_str(&table.html());
@@ -231,8 +231,8 @@ pub(super) fn notes(model: &Model) -> String {
                 text(&f.name),
                 text(&f.op),
                 text(f.at.as_deref().unwrap_or("")),
-                number(bytes(f.bytes), f.bytes as f64),
-                number(time(f.us), f.us),
+                number(&bytes(f.bytes), f.bytes as f64),
+                number(&time(f.us), f.us),
                 text(&f.remedy),
             ]);
         }
