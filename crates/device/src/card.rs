@@ -1,6 +1,7 @@
 //! The card: hardware, memory, scratchpads, streams, and what happened on it.
 
 use crate::account::{Cost, Totals, Work};
+use crate::again::Recalled;
 use crate::error::{DeviceError, Result};
 use crate::hardware::Hardware;
 use crate::laid::Storage;
@@ -41,6 +42,7 @@ struct Inner {
     streams: Streams,
     /// Held while work is placed in time *and* queued, so that both orders are one.
     log: Mutex<Log>,
+    recalled: Recalled,
 }
 
 struct Log {
@@ -184,6 +186,16 @@ impl Card {
         Ok(self.place(&mut self.log(), stream, work))
     }
 
+    /// The same of work whose cost on this card is known.
+    pub(crate) fn enter(&self, stream: StreamId, work: &Work, cost: &Cost) -> Receipt {
+        self.place_at(&mut self.log(), stream, work, cost.clone())
+    }
+
+    /// What was settled for operations that ran before.
+    pub(crate) fn recalled(&self) -> &Recalled {
+        &self.0.recalled
+    }
+
     /// The event that everything submitted to a stream so far is done.
     pub fn record(&self, stream: StreamId) -> Event {
         let log = self.log();
@@ -242,8 +254,12 @@ impl Card {
     }
 
     fn place(&self, log: &mut Log, stream: StreamId, work: &Work) -> Receipt {
+        let cost = self.0.hardware.cost(work);
+        self.place_at(log, stream, work, cost)
+    }
+
+    fn place_at(&self, log: &mut Log, stream: StreamId, work: &Work, cost: Cost) -> Receipt {
         let hardware = &self.0.hardware;
-        let cost = hardware.cost(work);
         let span = log.schedule.place(stream, work, &cost.latency, hardware);
         log.operations += 1;
         log.totals.add(&cost.totals);
@@ -402,6 +418,7 @@ impl CardBuilder {
             lx: Lx::new(most, hardware.count(crate::Key::LxSize))?,
             streams: Streams::new(self.index),
             log: Mutex::new(log),
+            recalled: Recalled::default(),
             hardware,
         })))
     }

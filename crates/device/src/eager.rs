@@ -124,7 +124,7 @@ pub(crate) fn gather(
 }
 
 /// Elements of all tensors of an operation below which one host thread does it.
-const SMALL: usize = 1 << 14;
+pub(crate) const SMALL: usize = 1 << 14;
 
 /// Runs a kernel on tensors that lie as it wants, with a division or the default one.
 ///

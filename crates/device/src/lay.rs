@@ -98,8 +98,11 @@ pub(crate) fn result_format(operands: &[Laid], dtype: Dtype) -> Result<DataForma
     if dtype != Dtype::Float32 {
         return Ok(dtype.device_format()?);
     }
+    // A single number beside tensors has its value to give, not its width.
+    let wider: Vec<&Laid> = operands.iter().filter(|t| !t.size().is_empty()).collect();
+    let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
     let keeps = operands.first().is_some_and(|t| t.storage().keep_fp32);
-    let wide = |t: &Laid| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
+    let wide = |t: &&Laid| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
     let any_float = operands.iter().any(|t| t.dtype() == Dtype::Float32);
     let wide = operands.iter().any(wide) || (keeps && !any_float);
     Ok(if wide { DataFormat::IEEE_FP32 } else { DataFormat::SEN169_FP16 })

@@ -19,6 +19,7 @@
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
 pub mod account;
+mod again;
 mod card;
 mod charges;
 mod choice;

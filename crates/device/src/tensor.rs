@@ -31,6 +31,12 @@ impl Tensor {
         Ok(Tensor { card: card.clone(), block, laid })
     }
 
+    /// A tensor of zeros that lies like another whole tensor of the card.
+    pub(crate) fn made(card: &Card, laid: &Laid) -> Result<Tensor> {
+        let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
+        Ok(Tensor { card: card.clone(), block: card.memory().alloc(bytes)?, laid: laid.clone() })
+    }
+
     /// A tensor of zeros in the default layout of its size; float32 is stored in 16 bits unless the
     /// card keeps it.
     ///

@@ -1,5 +1,7 @@
 //! A program on a card.
 
+mod resident;
+
 use crate::error::{Result, RunError};
 use crate::host::Host;
 use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
@@ -41,6 +43,19 @@ impl Model {
         card: &Card,
         mut weight: impl FnMut(&str) -> Result<Host>,
     ) -> Result<Model> {
+        Model::loaded(program, card, &mut |model, id| {
+            let host = weight(&model.program.buffer(id).name)?;
+            model.upload(id, &host)
+        })
+    }
+
+    /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
+    /// that took.
+    fn loaded(
+        program: Program,
+        card: &Card,
+        weight: &mut dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)>,
+    ) -> Result<Model> {
         let options = &program.options;
         let same = card.hardware().name() == options.hardware.name()
             && card.storage() == options.storage
@@ -69,8 +84,7 @@ impl Model {
                     t
                 }
                 Origin::Input(Role::Weight) => {
-                    let host = weight(&buffer.name)?;
-                    let (t, time) = model.upload(BufferId(i), &host)?;
+                    let (t, time) = weight(&model, BufferId(i))?;
                     model.load += time;
                     t
                 }

@@ -163,6 +163,12 @@ pub(crate) trait Task: Send + Sync {
         1
     }
 
+    /// Whether nothing of one run is left in the task for the next, so that it may run again, also in
+    /// several threads at once.
+    fn keeps_nothing(&self) -> bool {
+        true
+    }
+
     /// What the operation is, for the accounts.
     fn kind(&self) -> Kind;
 

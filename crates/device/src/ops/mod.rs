@@ -193,6 +193,11 @@ impl Op {
         table()
     }
 
+    /// An address that no other live operation has; clones share it.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.kernel).cast::<()>() as usize
+    }
+
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }

@@ -345,6 +345,10 @@ fn runs(levels: &[Level], first: i32, mut f: impl FnMut(&[usize], i32, &Level)) 
 }
 
 impl<F: Fold> Task for Bound<F> {
+    fn keeps_nothing(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     fn phases(&self) -> usize {
         if self.plan.group > 1 { 2 * F::PASSES } else { 1 }
     }

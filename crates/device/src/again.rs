@@ -1,0 +1,211 @@
+//! Operations that come again: what was settled for operands that lie one way is kept.
+//!
+//! A small operation takes longer to settle (layouts, division, what every core does and what that
+//! costs) than to compute. None of that depends on the elements, so a card remembers it.
+
+use crate::account::{Cost, Work};
+use crate::card::Card;
+use crate::division::Division;
+use crate::eager::{Ran, SMALL, laid};
+use crate::error::Result;
+use crate::kernels::{self, Pointers, Task};
+use crate::laid::Laid;
+use crate::memory::Guards;
+use crate::ops::Op;
+use crate::sticks::Sticks;
+use crate::stream::StreamId;
+use crate::tensor::Tensor;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is kept at most; then all of it goes.
+const MOST: usize = 4096;
+
+/// What a card remembers.
+#[derive(Default)]
+pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
+
+/// An operation, settled for operands and results that lie one way.
+struct Settled {
+    /// Keeps the kernel, whose address names the operation.
+    op: Op,
+    inputs: Vec<Laid>,
+    outputs: Vec<Laid>,
+    /// Which operands share the block of a result that exists.
+    shared: Option<u64>,
+    division: Division,
+    task: Box<dyn Task>,
+    work: Work,
+    cost: Cost,
+    threads: usize,
+}
+
+impl Op {
+    /// As [`Op::run_in`] on all cores, or [`Op::run_into`] where results go into tensors that exist;
+    /// what is settled on the way is kept for the next time that this operation meets operands that
+    /// lie the same way.
+    ///
+    /// **Law**: results, receipts and errors are those of the other two.
+    ///
+    /// # Errors
+    /// As the other two.
+    pub fn run_again(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+    ) -> Result<Ran> {
+        let shared = into.map(|outputs| shared(inputs, outputs));
+        let key = self.key(inputs, into, shared);
+        let found = card.recalled().get(key).filter(|s| s.is_for(self, card, inputs, into, shared));
+        if let Some(settled) = found {
+            return settled.run(card, stream, inputs, into);
+        }
+        let ran = match into {
+            Some(outputs) => self.run_into(card, inputs, outputs)?,
+            None => self.run_in(card, stream, inputs, card.cores())?,
+        };
+        if let Some(settled) = self.settled(card, inputs, into, shared, &ran) {
+            card.recalled().put(key, settled);
+        }
+        Ok(ran)
+    }
+
+    fn key(&self, inputs: &[Tensor], into: Option<&[Tensor]>, shared: Option<u64>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.address(), shared).hash(&mut hasher);
+        for t in inputs.iter().chain(into.unwrap_or_default()) {
+            (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// What there is to keep: nothing where operands were moved, elements only move, or a result was
+    /// computed beside its place.
+    fn settled(
+        &self,
+        card: &Card,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+        shared: Option<u64>,
+        ran: &Ran,
+    ) -> Option<Settled> {
+        let [receipt] = ran.receipts.as_slice() else { return None };
+        let (ins, outs) = (laid(inputs), laid(&ran.outputs));
+        if self.kernel().moves(&ins, &outs).ok()?.is_some() || outs.iter().any(|o| o.numel() == 0) {
+            return None;
+        }
+        let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+        let (in_forms, out_forms) = (forms(&ins).ok()?, forms(&outs).ok()?);
+        let wants = match into {
+            Some(_) => self.kernel().suit(&ins, &out_forms)?,
+            None => self.lay(&ins).ok()?.1.inputs,
+        };
+        if !wants.iter().zip(&ins).all(|(want, t)| want.fits(t)) {
+            return None;
+        }
+        let task = self.kernel().task(&in_forms, &out_forms, &ran.division).ok()?;
+        if !task.keeps_nothing() {
+            return None;
+        }
+        let slices = (0..ran.division.cores()).map(|core| task.work(core)).collect();
+        let work = Work::new(self.name(), task.kind(), slices);
+        let work = self.charged(card, work, inputs, &ran.outputs).ok()?;
+        let elements: usize = in_forms.iter().chain(&out_forms).map(Sticks::numel).sum();
+        Some(Settled {
+            op: self.clone(),
+            inputs: ins,
+            outputs: outs,
+            shared,
+            division: ran.division.clone(),
+            task,
+            work,
+            cost: receipt.cost.clone(),
+            threads: if elements < SMALL { 1 } else { card.host_threads() },
+        })
+    }
+}
+
+/// One bit for every operand that is in the block of a result.
+fn shared(inputs: &[Tensor], outputs: &[Tensor]) -> u64 {
+    let at = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
+    inputs.iter().enumerate().fold(0, |bits, (i, t)| bits | u64::from(at(t)) << i.min(63))
+}
+
+impl Settled {
+    fn is_for(
+        &self,
+        op: &Op,
+        card: &Card,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+        shared: Option<u64>,
+    ) -> bool {
+        let same = |kept: &[Laid], now: &[Tensor]| {
+            kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t, card))
+        };
+        self.op.address() == op.address()
+            && self.shared == shared
+            && same(&self.inputs, inputs)
+            && into.is_none_or(|outputs| same(&self.outputs, outputs))
+    }
+
+    fn run(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+    ) -> Result<Ran> {
+        let outputs: Vec<Tensor> = match into {
+            Some(outputs) => outputs.to_vec(),
+            None => {
+                let made = self.outputs.iter().map(|laid| Tensor::made(card, laid));
+                made.collect::<Result<_>>()?
+            }
+        };
+        self.compute(inputs, &outputs)?;
+        let receipt = card.enter(stream, &self.work, &self.cost);
+        Ok(Ran { outputs, division: self.division.clone(), receipts: vec![receipt] })
+    }
+
+    fn compute(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+        let reads: smallvec::SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
+        let writes: smallvec::SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
+        let guards = Guards::lock(&reads, &writes);
+        let memory = Pointers {
+            inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
+            outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
+        };
+        // SAFETY: the blocks are locked, and the task was made for tensors that lie like these.
+        unsafe { self.task.check(&memory)? };
+        // SAFETY: as above until the end of this function; results are blocks of their own, or share
+        // those of operands as they did when the operation was settled.
+        unsafe {
+            kernels::execute(self.task.as_ref(), self.division.cores(), &memory, self.threads);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a tensor of this card lies as another did. Layouts are equal by their fields alone, so what
+/// they are bound to is compared beside.
+fn same(kept: &Laid, now: &Tensor, card: &Card) -> bool {
+    now.card() == card && *kept == **now && kept.layout().host() == now.layout().host()
+}
+
+impl Recalled {
+    fn get(&self, key: u64) -> Option<Arc<Settled>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+
+    fn put(&self, key: u64, settled: Settled) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if map.len() >= MOST {
+            map.clear();
+        }
+        map.insert(key, Arc::new(settled));
+    }
+}

@@ -1,0 +1,100 @@
+//! Runs whose weights, inputs and outputs are tensors on the card.
+
+use super::Model;
+use crate::error::{Result, RunError};
+use zellige_compile::{BufferId, Origin, Program};
+use zellige_device::{Card, Kind, StreamId, Tensor, Time};
+use zellige_graph::Role;
+
+impl Model {
+    /// As [`Model::load`], with weights that are on the card already: one that lies as the program wants
+    /// it is used where it is, so it must not change while the model lives.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_resident(
+        program: Program,
+        card: &Card,
+        mut weight: impl FnMut(&str) -> Result<Tensor>,
+    ) -> Result<Model> {
+        Model::loaded(program, card, &mut |model, id| {
+            let tensor = weight(&model.program.buffer(id).name)?;
+            model.fit(id, &tensor)
+        })
+    }
+
+    /// One run on tensors of the card, entered into its accounts in a stream. An input that does not lie
+    /// as the program wants it is moved; none is changed. The outputs are tensors of their own.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn run_resident(
+        &mut self,
+        stream: StreamId,
+        mut input: impl FnMut(&str) -> Result<Tensor>,
+    ) -> Result<Vec<Tensor>> {
+        for id in self.program.inputs.clone() {
+            if self.program.buffer(id).origin == Origin::Input(Role::Input) {
+                let given = input(&self.program.buffer(id).name)?;
+                self.tensors[id.0] = Some(self.fit(id, &given)?.0);
+            }
+        }
+        let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
+        for i in 0..self.program.steps.len() {
+            if !self.program.steps[i].load {
+                self.step(i)?;
+                self.card.account(stream, &self.program.steps[i].work)?;
+                self.release(i, &kept);
+            }
+        }
+        let mut outputs: Vec<Tensor> = Vec::with_capacity(self.program.outputs.len());
+        for read in &self.program.outputs {
+            let found = self.tensor(read)?;
+            // What others hold too, or is a part of something larger, is not given away.
+            let mine = self.program.buffer(read.buffer).origin == Origin::Result
+                && !self.stays(read.buffer.0)
+                && !outputs.iter().any(|o| o.block() == found.block());
+            outputs.push(if mine && found.is_base() { found } else { apart(&found)? });
+        }
+        self.clear();
+        Ok(outputs)
+    }
+
+    /// A tensor as a buffer holds it, and how long it takes to move it there.
+    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Time)> {
+        let buffer = self.program.buffer(id);
+        let wanted = &buffer.laid;
+        if (tensor.size(), tensor.dtype()) != (wanted.size(), wanted.dtype())
+            || tensor.card() != &self.card
+        {
+            let tell = |dtype, size: &[i64]| format!("{dtype}{size:?}");
+            return Err(RunError::BadInput {
+                name: buffer.name.clone(),
+                found: format!(
+                    "{} on card {}",
+                    tell(tensor.dtype(), tensor.size()),
+                    tensor.card().index()
+                ),
+                expected: format!(
+                    "{} on card {}",
+                    tell(wanted.dtype(), wanted.size()),
+                    self.card.index()
+                ),
+            });
+        }
+        if tensor.is_base() && tensor.laid() == wanted {
+            return Ok((tensor.clone(), Time::ZERO));
+        }
+        let (made, moved) = tensor.to_layout(wanted.layout())?;
+        let work = moved.work(buffer.name.as_str(), Kind::Restickify, self.card.cores());
+        Ok((made, self.card.hardware().latency(&work).time))
+    }
+}
+
+/// A copy in memory of its own, in the default layout of its size.
+fn apart(tensor: &Tensor) -> Result<Tensor> {
+    let format = tensor.layout().device_dtype();
+    let layout = zellige_layout::StickLayout::default_in(tensor.size(), None, format)
+        .map_err(zellige_device::DeviceError::from)?;
+    Ok(tensor.to_layout(&layout)?.0)
+}

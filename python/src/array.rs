@@ -1,0 +1,151 @@
+//! Host memory of other libraries, seen without a copy.
+
+use crate::dlpack::{DlDevice, DlManaged, DlTensor, DlVersioned, ExchangeApi, READ_ONLY};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use smallvec::SmallVec;
+use std::ffi::CStr;
+use zellige_layout::Dtype;
+
+/// An array in host memory. It lives as long as its owner, which it keeps.
+pub(crate) struct Array<'py> {
+    /// The address of the element at the origin.
+    origin: *mut u8,
+    pub(crate) shape: SmallVec<[i64; 6]>,
+    pub(crate) stride: SmallVec<[i64; 6]>,
+    pub(crate) dtype: Dtype,
+    pub(crate) read_only: bool,
+    _owner: Bound<'py, PyAny>,
+}
+
+/// A capsule's pointer, where it has this name.
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut T> {
+    let capsule = capsule.cast::<PyCapsule>().ok()?;
+    capsule.pointer_checked(Some(name)).ok().map(|p| p.as_ptr().cast())
+}
+
+impl<'py> Array<'py> {
+    /// The memory of a numpy array, a PyTorch tensor on the CPU, or anything with `__dlpack__`.
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
+        let py = object.py();
+        if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
+            && let Some(api) = pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
+        {
+            // SAFETY: the capsule of that name holds the function table of a library that stays
+            // loaded, with the fields of version 1.
+            let look = unsafe { (*api).look };
+            let mut tensor = DlTensor::empty();
+            if let Some(look) = look {
+                // SAFETY: the object is a tensor of the type whose table this is.
+                if unsafe { look(object.as_ptr().cast(), &raw mut tensor) } != 0 {
+                    return Err(PyErr::fetch(py));
+                }
+                return Array::seen(object, &tensor, false, object.clone());
+            }
+        }
+        let method = object.getattr(intern!(py, "__dlpack__")).map_err(|_| {
+            let name = object.get_type().name().map_or_else(|_| "it".into(), |n| n.to_string());
+            PyTypeError::new_err(format!(
+                "{name} is no array: numpy arrays, PyTorch tensors and objects with __dlpack__ are"
+            ))
+        })?;
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "max_version"), (1, 0))?;
+        // Libraries from before versions take no such argument.
+        let capsule = match method.call((), Some(&options)) {
+            Err(e) if e.is_instance_of::<PyTypeError>(py) => method.call0()?,
+            other => other?,
+        };
+        if let Some(managed) = pointer::<DlVersioned>(&capsule, c"dltensor_versioned") {
+            // SAFETY: a capsule of that name holds such a structure; it lives as long as the capsule.
+            let managed = unsafe { &*managed };
+            let read_only = managed.flags & READ_ONLY != 0;
+            return Array::seen(object, &managed.tensor, read_only, capsule);
+        }
+        if let Some(managed) = pointer::<DlManaged>(&capsule, c"dltensor") {
+            // SAFETY: as above.
+            let managed = unsafe { &*managed };
+            return Array::seen(object, &managed.tensor, false, capsule);
+        }
+        Err(PyTypeError::new_err("its __dlpack__ gives no tensor"))
+    }
+
+    fn seen(
+        object: &Bound<'py, PyAny>,
+        tensor: &DlTensor,
+        read_only: bool,
+        owner: Bound<'py, PyAny>,
+    ) -> PyResult<Array<'py>> {
+        if tensor.device.kind != DlDevice::CPU {
+            let device = object.getattr("device").map(|d| d.to_string()).unwrap_or_default();
+            return Err(PyValueError::new_err(format!(
+                "the array is on {device}; arrays here are in host memory"
+            )));
+        }
+        let Some(dtype) = tensor.dtype.dtype() else {
+            return Err(PyTypeError::new_err(format!(
+                "elements of {} are not moved",
+                tensor.dtype.describe()
+            )));
+        };
+        let rank = usize::try_from(tensor.ndim).unwrap_or(0);
+        let list = |start: *const i64| -> SmallVec<[i64; 6]> {
+            // SAFETY: `shape` and `strides` have `ndim` entries.
+            (0..rank).map(|d| unsafe { *start.add(d) }).collect()
+        };
+        let shape = list(tensor.shape);
+        let stride = if tensor.strides.is_null() {
+            let mut stride: SmallVec<[i64; 6]> = SmallVec::from_elem(1, rank);
+            for d in (1..rank).rev() {
+                stride[d - 1] = stride[d] * shape[d];
+            }
+            stride
+        } else {
+            list(tensor.strides)
+        };
+        let offset = usize::try_from(tensor.byte_offset).unwrap_or(0);
+        let origin = tensor.data.cast::<u8>().wrapping_add(offset);
+        Ok(Array { origin, shape, stride, dtype, read_only, _owner: owner })
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn width(&self) -> usize {
+        usize::try_from(self.dtype.bits() / 8).unwrap_or(1)
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self) -> i64 {
+        self.shape.iter().product()
+    }
+
+    /// Whether its elements lie in row-major order without gaps.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut step = 1;
+        self.len() == 0
+            || self.shape.iter().zip(&self.stride).rev().all(|(n, s)| {
+                let fits = *n == 1 || *s == step;
+                step *= n;
+                fits
+            })
+    }
+
+    /// The lowest and the highest offset of an element from the origin; none where there are none.
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        if self.len() == 0 {
+            return None;
+        }
+        let ends = self.shape.iter().zip(&self.stride).map(|(n, s)| (n - 1) * s);
+        Some(ends.fold((0, 0), |(low, high), end| (low + end.min(0), high + end.max(0))))
+    }
+
+    /// Its memory from the first element to the last: the start, and the number of bytes.
+    pub(crate) fn memory(&self) -> (*mut u8, usize) {
+        let Some((low, high)) = self.range() else { return (self.origin, 0) };
+        let width = self.width();
+        let bytes = usize::try_from(high - low + 1).unwrap_or(0) * width;
+        let start = isize::try_from(low).unwrap_or(0) * isize::try_from(width).unwrap_or(1);
+        (self.origin.wrapping_offset(start), bytes)
+    }
+}

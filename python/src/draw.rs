@@ -1,0 +1,89 @@
+//! Layouts in words and in pictures, and the language-neutral door.
+
+use crate::layout::PyLayout;
+use crate::{convert, error};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zellige_ask::answer;
+use zellige_layout::Dtype;
+use zellige_notation::Parsed;
+use zellige_view::{Options, Scene, svg as render, terminal};
+
+fn scene(layout: &PyLayout, dtype: Option<Dtype>, title: &str, most: usize) -> PyResult<Scene> {
+    let sticks = matches!(layout.parsed, Parsed::Spyre(_));
+    let stored = match &layout.parsed {
+        Parsed::Spyre(stick) => stick.device_dtype().bits(),
+        _ => dtype.map(Dtype::bits),
+    };
+    let options = Options {
+        title: title.into(),
+        dtype_bits: stored.unwrap_or(16),
+        sticks,
+        max_cells: most,
+        ..Options::default()
+    };
+    Scene::new(&layout.layout, &layout.shape, &options).map_err(|e| error::layout(&e))
+}
+
+/// A standalone SVG of a layout.
+pub(crate) fn svg(
+    layout: &PyLayout,
+    dtype: Option<Dtype>,
+    title: &str,
+    most: usize,
+) -> PyResult<String> {
+    Ok(render::render(&scene(layout, dtype, title, most)?))
+}
+
+/// A layout drawn: as text for a terminal, and as an SVG.
+#[pyfunction]
+#[pyo3(signature = (layout, shape=None, dtype=None, title="", width=100, color=false, max_cells=4096))]
+pub(crate) fn draw(
+    layout: &Bound<'_, PyAny>,
+    shape: Option<Vec<i64>>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    title: &str,
+    width: usize,
+    color: bool,
+    max_cells: usize,
+) -> PyResult<(String, String)> {
+    let layout = PyLayout::from_any(layout, shape)?;
+    let dtype = dtype.map(convert::dtype).transpose()?;
+    let scene = scene(&layout, dtype, title, max_cells)?;
+    Ok((terminal::render(&scene, width, color), render::render(&scene)))
+}
+
+/// A layout in words: what it is, what it costs, what looks wrong.
+#[pyfunction]
+#[pyo3(signature = (layout, shape=None, dtype=None))]
+pub(crate) fn explain(
+    layout: &Bound<'_, PyAny>,
+    shape: Option<Vec<i64>>,
+    dtype: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let layout = PyLayout::from_any(layout, shape)?;
+    let dtype = dtype.map(convert::dtype).transpose()?;
+    zellige_ask::explain(&layout.parsed, &layout.layout, &layout.shape, dtype)
+        .map(|e| e.text)
+        .map_err(|fault| error::LayoutError::new_err(fault.message))
+}
+
+/// One request of `zellige ask`: a dictionary with `op` and its fields in, the answer out.
+#[pyfunction]
+pub(crate) fn ask<'py>(
+    py: Python<'py>,
+    request: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let request = convert::to_json(request.as_any())?;
+    let line = answer(&request.to_string());
+    let reply: serde_json::Value = serde_json::from_str(&line)
+        .map_err(|e| error::LayoutError::new_err(format!("the answer is not JSON: {e}")))?;
+    match (reply.get("ok"), reply.get("error")) {
+        (Some(ok), _) => convert::from_json(py, ok),
+        (_, Some(fault)) => {
+            let message = fault.get("message").and_then(|m| m.as_str()).unwrap_or("refused");
+            Err(error::LayoutError::new_err(message.to_owned()))
+        }
+        _ => Err(error::LayoutError::new_err("the answer is empty")),
+    }
+}

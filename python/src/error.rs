@@ -1,0 +1,63 @@
+//! Refusals of the crates as Python exceptions, message for message.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use zellige_device::DeviceError;
+use zellige_layout::Error;
+use zellige_movement::MoveError;
+use zellige_notation::Diagnostic;
+use zellige_notation::convert::Refusal;
+
+create_exception!(
+    zellige,
+    LayoutError,
+    PyValueError,
+    "A layout, or a request about one, that is refused."
+);
+create_exception!(zellige, DeviceFault, PyRuntimeError, "What the simulated device refuses.");
+
+/// A refusal of the algebra.
+pub(crate) fn layout(e: &Error) -> PyErr {
+    match e {
+        Error::UnknownDtype { .. } | Error::UnsupportedDtype { .. } => {
+            PyTypeError::new_err(e.to_string())
+        }
+        _ => LayoutError::new_err(e.to_string()),
+    }
+}
+
+/// A refusal of the device.
+pub(crate) fn device(e: &DeviceError) -> PyErr {
+    match e {
+        DeviceError::HostDtype { .. } | DeviceError::Unstored { .. } => {
+            PyTypeError::new_err(e.to_string())
+        }
+        DeviceError::Layout(inner) => layout(inner),
+        _ => DeviceFault::new_err(e.to_string()),
+    }
+}
+
+/// A text that cannot be read, with its place underlined.
+pub(crate) fn diagnostic(e: &Diagnostic, text: &str) -> PyErr {
+    LayoutError::new_err(e.render(text, false))
+}
+
+/// A conversion that has no answer.
+pub(crate) fn refusal(e: &Refusal) -> PyErr {
+    match e {
+        Refusal::Error(e) => layout(e),
+        Refusal::Unsupported(n) => {
+            LayoutError::new_err(format!("the notation `{}` is not supported yet", n.name()))
+        }
+        Refusal::NotExpressible(no) => LayoutError::new_err(match no.witness {
+            Some(at) => format!("not expressible: {} (element {at})", no.reason),
+            None => format!("not expressible: {}", no.reason),
+        }),
+    }
+}
+
+/// A move that is refused.
+pub(crate) fn moved(e: &MoveError) -> PyErr {
+    LayoutError::new_err(e.to_string())
+}

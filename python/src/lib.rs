@@ -1,0 +1,35 @@
+//! The native half of the Python package `zellige`.
+//!
+//! Thin: arguments come in as Python objects, are checked and handed to the crates; results go back.
+//! [`layout`], [`stick`], [`relayout`] and [`draw`] need numpy at most; [`torch`] is the device
+//! "spyre", and is only touched once PyTorch is there.
+
+mod array;
+mod convert;
+mod dlpack;
+mod draw;
+mod error;
+mod layout;
+mod relayout;
+mod stick;
+mod torch;
+
+use pyo3::prelude::*;
+
+/// Layouts, moves, and the simulated device, in Rust.
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("LayoutError", py.get_type::<error::LayoutError>())?;
+    m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
+    m.add_class::<layout::PyLayout>()?;
+    m.add_class::<stick::PyStickLayout>()?;
+    m.add_class::<stick::DataFormats>()?;
+    m.add_class::<stick::ElementArrangement>()?;
+    m.add_function(wrap_pyfunction!(relayout::relayout, m)?)?;
+    m.add_function(wrap_pyfunction!(draw::explain, m)?)?;
+    m.add_function(wrap_pyfunction!(draw::draw, m)?)?;
+    m.add_function(wrap_pyfunction!(draw::ask, m)?)?;
+    torch::register(m)
+}

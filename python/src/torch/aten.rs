@@ -1,0 +1,95 @@
+//! Which operator of ATen is which operation of the card.
+//!
+//! A row of `aten.txt` names an operator's overloads (the functional one, then in-place and out
+//! forms) and the operation with ATen's arguments in their order: a plain name is an operand, `name=`
+//! an attribute of that name, `name=other` one of another name, `name!` is not passed on, `name?` and
+//! `name~` are refused where they are set or unset, and operand 0 is converted to the dtype `name^`.
+//! An attribute in brackets is always passed.
+
+use std::sync::Arc;
+
+/// What an argument of ATen is to the operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Role {
+    Operand,
+    Attribute(String),
+    Ignored,
+    /// Refused where its truth is this.
+    Refused(bool),
+    /// The dtype of the first operand.
+    Dtype,
+}
+
+/// An argument.
+#[derive(Debug, Clone)]
+pub(super) struct Argument {
+    pub(super) name: String,
+    pub(super) role: Role,
+}
+
+/// Where results go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Into new tensors.
+    New,
+    /// Into the first argument.
+    InPlace,
+    /// Into the arguments that come after all others.
+    Out,
+}
+
+/// One row.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) overloads: Vec<(String, Form)>,
+    pub(super) op: String,
+    /// An attribute with its value that every call has.
+    pub(super) constant: Option<(String, String)>,
+    pub(super) arguments: Vec<Argument>,
+}
+
+/// The table.
+pub(super) fn rows() -> Vec<Arc<Row>> {
+    let lines = include_str!("aten.txt").lines().map(str::trim);
+    lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(|l| Arc::new(row(l))).collect()
+}
+
+fn row(line: &str) -> Row {
+    let (names, call) = line.split_once(" = ").expect("a row of the table has ` = `");
+    let (op, arguments) = call.split_once('(').expect("a row of the table has an argument list");
+    let arguments = arguments.trim_end_matches(')').split(',').map(str::trim);
+    let argument = |text: &str| {
+        let (name, role) = match text.split_once('=') {
+            Some((name, "")) => (name, Role::Attribute(name.into())),
+            Some((name, other)) => (name, Role::Attribute(other.into())),
+            None => match (text.trim_end_matches(['!', '?', '~', '^']), text.chars().last()) {
+                (name, Some('!')) => (name, Role::Ignored),
+                (name, Some('?')) => (name, Role::Refused(true)),
+                (name, Some('~')) => (name, Role::Refused(false)),
+                (name, Some('^')) => (name, Role::Dtype),
+                _ => (text, Role::Operand),
+            },
+        };
+        Argument { name: name.into(), role }
+    };
+    let form = |name: &str| {
+        let (base, overload) = name.split_once('.').unwrap_or((name, ""));
+        if base.ends_with('_') && !base.ends_with("__") {
+            Form::InPlace
+        } else if overload.contains("out") || overload.contains("values") {
+            Form::Out
+        } else {
+            Form::New
+        }
+    };
+    let (op, constant) = match op.trim().trim_end_matches(']').split_once('[') {
+        Some((op, pair)) => (op, pair.split_once('=')),
+        None => (op.trim(), None),
+    };
+    Row {
+        constant: constant.map(|(name, value)| (name.into(), value.into())),
+        overloads: names.split_whitespace().map(|n| (n.to_string(), form(n))).collect(),
+        op: op.into(),
+        arguments: arguments.filter(|a| !a.is_empty()).map(argument).collect(),
+    }
+}

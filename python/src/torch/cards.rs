@@ -1,0 +1,150 @@
+//! The cards of this process, as the environment asks for them.
+
+use crate::convert::from_json;
+use crate::error;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::json;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use zellige_device::{Card, CardBuilder, DeviceError, Hardware, Mode, Profile, sencores};
+
+/// Choices that all cards share, and the cards that were asked for so far.
+struct Cards {
+    builder: CardBuilder,
+    made: Vec<OnceLock<Card>>,
+    making: Mutex<()>,
+}
+
+static CARDS: OnceLock<Cards> = OnceLock::new();
+
+/// Most cards of a process.
+const MOST: usize = 16;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
+}
+
+fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
+    DeviceError::BadOperand {
+        op: format!("the variable {name}"),
+        operand: None,
+        reason: format!("`{value}` is not accepted; {accepted}"),
+    }
+}
+
+/// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_FLOAT16`,
+/// `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`.
+pub(super) fn configure() -> Result<(), DeviceError> {
+    if CARDS.get().is_some() {
+        return Ok(());
+    }
+    let mut builder = Card::builder();
+    if let Some(name) = variable("ZELLIGE_HARDWARE") {
+        builder = builder.hardware(Hardware::named(&name)?);
+    }
+    if let Some(text) = variable("SENCORES") {
+        builder = builder.cores(sencores(&text)?);
+    }
+    if let Some(mode) = variable("ZELLIGE_FLOAT16") {
+        builder = builder.mode(mode.parse::<Mode>()?);
+    }
+    if let Some(profile) = variable("ZELLIGE_PROFILE") {
+        builder = builder.profile(profile.parse::<Profile>()?);
+    }
+    if let Some(value) = variable("ZELLIGE_FP32") {
+        builder = match value.as_str() {
+            "keep" => builder.keep_fp32(true),
+            "downcast" => builder.keep_fp32(false),
+            _ => return Err(refuse("ZELLIGE_FP32", &value, "`keep` or `downcast`")),
+        };
+    }
+    let number = |name: &str, least: usize, most: usize| match variable(name) {
+        None => Ok(None),
+        Some(text) => match text.parse::<usize>() {
+            Ok(n) if (least..=most).contains(&n) => Ok(Some(n)),
+            _ => Err(refuse(name, &text, &format!("{least} to {most}"))),
+        },
+    };
+    if let Some(threads) = number("ZELLIGE_THREADS", 1, 1024)? {
+        builder = builder.host_threads(threads);
+    }
+    if let Some(events) = number("ZELLIGE_TRACE", 0, 1 << 24)? {
+        builder = builder.trace(events);
+    }
+    let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
+    let made = (0..count).map(|_| OnceLock::new()).collect();
+    let _ = CARDS.set(Cards { builder, made, making: Mutex::new(()) });
+    Ok(())
+}
+
+/// Card number `index`, made when it is first asked for.
+pub(super) fn card(index: usize) -> Result<&'static Card, DeviceError> {
+    let cards = CARDS.get().expect("the device is registered after `configure`");
+    let count = cards.made.len();
+    let slot = cards.made.get(index).ok_or(DeviceError::NoSuchCard { index, count })?;
+    if let Some(card) = slot.get() {
+        return Ok(card);
+    }
+    let _making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
+    if slot.get().is_none() {
+        let _ = slot.set(cards.builder.clone().index(index).build()?);
+    }
+    Ok(slot.get().expect("it was just made"))
+}
+
+fn py_card(index: usize) -> PyResult<&'static Card> {
+    card(index).map_err(|e| error::device(&e))
+}
+
+/// The number of cards.
+#[pyfunction]
+pub(super) fn device_count() -> usize {
+    CARDS.get().map_or(0, |c| c.made.len())
+}
+
+/// Whether float32 tensors stay as they are by default.
+#[pyfunction]
+pub(super) fn keeps_fp32() -> PyResult<bool> {
+    Ok(py_card(0)?.keeps_fp32())
+}
+
+/// Bytes in use on a card: allocated, peak, reserved, free and so on.
+#[pyfunction]
+pub(super) fn memory_stats<'py>(py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+    let stats = py_card(index)?.memory().stats();
+    let held = super::number::held(index);
+    let dict = PyDict::new(py);
+    dict.set_item("allocated", stats.allocated.saturating_sub(held))?;
+    dict.set_item("peak", stats.peak.saturating_sub(held))?;
+    dict.set_item("reserved", stats.reserved.saturating_sub(held))?;
+    dict.set_item("peak_reserved", stats.peak_reserved.saturating_sub(held))?;
+    dict.set_item("free", stats.free)?;
+    dict.set_item("capacity", stats.capacity)?;
+    dict.set_item("largest_hole", stats.largest_hole)?;
+    Ok(dict)
+}
+
+/// Forgets the peak of a card's memory.
+#[pyfunction]
+pub(super) fn reset_peak(index: usize) -> PyResult<()> {
+    py_card(index)?.memory().reset_peak();
+    Ok(())
+}
+
+/// A card in figures: its name, cores, formats, and what it did so far.
+#[pyfunction]
+pub(super) fn card_info<'py>(py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    let card = py_card(index)?;
+    let stats = card.stats();
+    let info = json!({
+        "name": card.hardware().name(),
+        "cores": card.cores(),
+        "mode": card.mode().to_string(),
+        "keep_fp32": card.keeps_fp32(),
+        "total_memory": stats.memory.capacity,
+        "operations": stats.operations,
+        "busy_us": stats.busy.nanoseconds() / 1000.0,
+        "end_us": stats.end.nanoseconds() / 1000.0,
+    });
+    from_json(py, &info)
+}

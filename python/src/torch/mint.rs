@@ -1,0 +1,166 @@
+//! New tensors of PyTorch over tensors of the card.
+
+use super::cards::card;
+use super::handle::{Dims, dtype_of};
+use super::store;
+use crate::dlpack::{DlDevice, DlDtype, DlTensor, DlVersioned, ExchangeApi};
+use crate::error::{self, DeviceFault};
+use crate::stick::PyStickLayout;
+use pyo3::prelude::*;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use zellige_device::{DeviceError, Tensor, default_layout};
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout};
+
+type ToObject = unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32;
+
+static TO_OBJECT: OnceLock<ToObject> = OnceLock::new();
+
+/// Finds PyTorch's function that makes a tensor over memory of others.
+pub(super) fn load(py: Python<'_>) -> PyResult<()> {
+    let class = py.import("torch")?.getattr("Tensor")?;
+    let missing =
+        || DeviceFault::new_err("this PyTorch has no DLPack exchange table; torch 2.15 has it");
+    let capsule = class.getattr("__dlpack_c_exchange_api__").map_err(|_| missing())?;
+    // SAFETY: the capsule is alive, and the table it holds lives as long as PyTorch.
+    let table = unsafe {
+        pyo3::ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr())
+    };
+    if table.is_null() {
+        return Err(PyErr::fetch(py));
+    }
+    // SAFETY: the table of that name has the fields of version 1.
+    let api = unsafe { &*table.cast::<ExchangeApi>() };
+    if api.major != 1 {
+        return Err(DeviceFault::new_err(format!(
+            "PyTorch speaks DLPack {}.{}; the device needs version 1",
+            api.major, api.minor
+        )));
+    }
+    let _ = TO_OBJECT.set(api.to_object.ok_or_else(missing)?);
+    Ok(())
+}
+
+/// What a tensor of PyTorch holds of ours.
+struct Context {
+    address: usize,
+    size: Dims,
+    stride: Dims,
+}
+
+unsafe extern "C" fn delete(managed: *mut DlVersioned) {
+    if managed.is_null() {
+        return;
+    }
+    // SAFETY: both were boxes of `mint`, and PyTorch calls this once.
+    let context = unsafe {
+        let managed = Box::from_raw(managed);
+        Box::from_raw(managed.context.cast::<Context>())
+    };
+    store::forget(context.address);
+}
+
+/// A PyTorch tensor with the sizes and strides of a tensor of the card. It may run without a GIL
+/// problem: the caller holds it.
+pub(super) fn mint<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+    let view = tensor.view();
+    let unstored = || error::device(&DeviceError::HostDtype { dtype: tensor.dtype() });
+    let dtype = DlDtype::of(tensor.dtype()).ok_or_else(unstored)?;
+    let address = store::keep(tensor).map_err(|e| error::device(&e))?;
+    let mut stride = Dims::from_slice(view.stride());
+    if view.numel() == 0 {
+        // PyTorch writes 1 where a product of sizes is 0.
+        let mut step = 1;
+        for (s, n) in stride.iter_mut().zip(view.size()).rev() {
+            *s = step;
+            step *= (*n).max(1);
+        }
+    }
+    let mut context = Box::new(Context { address, size: Dims::from_slice(view.size()), stride });
+    let (size, stride) = (context.size.as_mut_ptr(), context.stride.as_mut_ptr());
+    let index = i32::try_from(tensor.card().index()).unwrap_or(0);
+    let managed = Box::new(DlVersioned {
+        major: 1,
+        minor: 0,
+        context: Box::into_raw(context).cast(),
+        deleter: Some(delete),
+        flags: 0,
+        tensor: DlTensor {
+            data: address as *mut c_void,
+            device: DlDevice { kind: DlDevice::EXTENSION, index },
+            ndim: i32::try_from(view.rank()).unwrap_or(i32::MAX),
+            dtype,
+            shape: size,
+            strides: stride,
+            byte_offset: 0,
+        },
+    });
+    let to_object = TO_OBJECT.get().expect("the device is registered after `load`");
+    let (managed, mut object) = (Box::into_raw(managed), std::ptr::null_mut());
+    // SAFETY: the structure is complete and lives until PyTorch calls its deleter.
+    if unsafe { to_object(managed, &raw mut object) } != 0 {
+        // SAFETY: PyTorch did not take it.
+        unsafe { delete(managed) };
+        return Err(PyErr::fetch(py));
+    }
+    // SAFETY: a new reference.
+    Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
+}
+
+/// A tensor of zeros; `stride` are the host's, row-major ones unless said.
+#[pyfunction]
+#[pyo3(signature = (size, dtype, index, stride=None))]
+pub(super) fn empty<'py>(
+    py: Python<'py>,
+    size: Vec<i64>,
+    dtype: &Bound<'py, PyAny>,
+    index: usize,
+    stride: Option<Vec<i64>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype_of(dtype)?;
+    let tensor = zeros(index, &size, dtype, stride.as_deref()).map_err(|e| error::device(&e))?;
+    mint(py, &tensor)
+}
+
+pub(super) fn zeros(
+    index: usize,
+    size: &[i64],
+    dtype: Dtype,
+    stride: Option<&[i64]>,
+) -> Result<Tensor, DeviceError> {
+    let card = card(index)?;
+    let layout = default_layout(size, stride, dtype, card.keeps_fp32())?;
+    Tensor::zeros(card, dtype, &layout)
+}
+
+/// Refuses a layout whose format has not the kind of numbers that the dtype has.
+pub(super) fn holds(layout: &StickLayout, dtype: Dtype) -> Result<(), DeviceError> {
+    let own = dtype.device_format()?;
+    let float =
+        |format: DataFormat| zellige_movement::device_format_of(format).map(Format::is_float);
+    if float(own) == float(layout.device_dtype()) {
+        return Ok(());
+    }
+    Err(DeviceError::Unstored { format: layout.device_dtype(), dtype })
+}
+
+/// A tensor of zeros in a device layout of the caller's.
+#[pyfunction]
+#[pyo3(signature = (size, dtype, index, layout, stride=None))]
+pub(super) fn empty_with_layout<'py>(
+    py: Python<'py>,
+    size: Vec<i64>,
+    dtype: &Bound<'py, PyAny>,
+    index: usize,
+    layout: &Bound<'py, PyStickLayout>,
+    stride: Option<Vec<i64>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = dtype_of(dtype)?;
+    holds(&layout.get().0, dtype).map_err(|e| error::device(&e))?;
+    let made = card(index).and_then(|card| {
+        let bound = layout.get().0.with_host(&size, stride.as_deref())?;
+        Tensor::zeros(card, dtype, &bound)
+    });
+    mint(py, &made.map_err(|e| error::device(&e))?)
+}

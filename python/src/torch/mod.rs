@@ -1,0 +1,70 @@
+//! The device "spyre" of PyTorch: tensors whose memory the simulated card owns.
+//!
+//! A tensor of the device is a `torch.Tensor` over an address that nothing is mapped at
+//! ([`store`]); behind the address stands a tensor of a [`zellige_device::Card`]. Views are PyTorch's
+//! own: they share the address, and size, strides and offset say which part is meant. Kernels
+//! ([`kernel`]) come in by the dispatcher, as Python callables; libtorch itself is reached by its
+//! stable C functions ([`shim`]), found at run time.
+
+mod aten;
+mod cards;
+mod handle;
+mod kernel;
+mod mint;
+mod number;
+mod program;
+mod shim;
+mod store;
+mod stream;
+mod transfer;
+mod views;
+
+use crate::error;
+use pyo3::prelude::*;
+
+/// Finds the functions of libtorch and reads the environment. Called once, after `import torch`.
+#[pyfunction]
+fn init(py: Python<'_>, libtorch: &str, fallback: Py<PyAny>) -> PyResult<()> {
+    shim::load(libtorch).map_err(error::DeviceFault::new_err)?;
+    mint::load(py)?;
+    handle::load_dtypes(py)?;
+    kernel::set_fallback(fallback);
+    cards::configure().map_err(|e| error::device(&e))
+}
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<kernel::Kernel>()?;
+    m.add_class::<program::Program>()?;
+    m.add_class::<stream::StreamEvent>()?;
+    for function in [
+        wrap_pyfunction!(init, m)?,
+        wrap_pyfunction!(kernel::kernels, m)?,
+        wrap_pyfunction!(kernel::run, m)?,
+        wrap_pyfunction!(kernel::run_into, m)?,
+        wrap_pyfunction!(mint::empty, m)?,
+        wrap_pyfunction!(mint::empty_with_layout, m)?,
+        wrap_pyfunction!(transfer::copy, m)?,
+        wrap_pyfunction!(transfer::to_layout, m)?,
+        wrap_pyfunction!(transfer::fill, m)?,
+        wrap_pyfunction!(transfer::item, m)?,
+        wrap_pyfunction!(transfer::resized, m)?,
+        wrap_pyfunction!(store::tensor_layout, m)?,
+        wrap_pyfunction!(views::view, m)?,
+        wrap_pyfunction!(views::as_strided, m)?,
+        wrap_pyfunction!(views::unfold, m)?,
+        wrap_pyfunction!(cards::device_count, m)?,
+        wrap_pyfunction!(cards::memory_stats, m)?,
+        wrap_pyfunction!(cards::reset_peak, m)?,
+        wrap_pyfunction!(cards::card_info, m)?,
+        wrap_pyfunction!(cards::keeps_fp32, m)?,
+        wrap_pyfunction!(stream::set_stream, m)?,
+        wrap_pyfunction!(stream::current_stream, m)?,
+        wrap_pyfunction!(stream::synchronize, m)?,
+        wrap_pyfunction!(stream::record_event, m)?,
+        wrap_pyfunction!(stream::wait_event, m)?,
+        wrap_pyfunction!(stream::trace, m)?,
+    ] {
+        m.add_function(function)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Single numbers as operands.
+//!
+//! A number of Python meets tensors as PyTorch's rules say: it only decides the dtype of a result
+//! where it is of a higher category than every tensor. Numbers that were used before are kept on the
+//! card, up to a limit.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use zellige_device::{Card, DeviceError, Tensor};
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+
+/// A number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Number {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    pub(super) fn of(object: &Bound<'_, PyAny>) -> Option<Number> {
+        if let Ok(b) = object.cast::<PyBool>() {
+            return Some(Number::Bool(b.is_true()));
+        }
+        if object.is_instance_of::<PyInt>() {
+            return object.extract().ok().map(Number::Int);
+        }
+        object.cast::<PyFloat>().ok().map(|x| Number::Float(x.value()))
+    }
+
+    fn category(self) -> u8 {
+        match self {
+            Number::Bool(_) => 0,
+            Number::Int(_) => 1,
+            Number::Float(_) => 2,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "numbers round as operands do")]
+    fn value(self) -> f64 {
+        match self {
+            Number::Bool(b) => f64::from(u8::from(b)),
+            Number::Int(n) => n as f64,
+            Number::Float(x) => x,
+        }
+    }
+
+    /// The number that stands for this one in a format: DLFloat16 has no infinity, and its largest
+    /// number is the nearest that it has.
+    pub(super) fn within(self, format: Format) -> Number {
+        match self {
+            Number::Float(x) if format == Format::DL16 => {
+                Number::Float(if x.is_nan() { x } else { x.clamp(-LARGEST_DL16, LARGEST_DL16) })
+            }
+            other => other,
+        }
+    }
+
+    /// The number as an operand beside tensors. In a comparison it rounds as the tensor's elements
+    /// did, so that a number equals itself.
+    pub(super) fn beside(
+        self,
+        card: &Card,
+        tensors: &[Tensor],
+        compared: bool,
+    ) -> Result<Tensor, DeviceError> {
+        let wide = tensors.iter().filter(|t| !t.size().is_empty());
+        let wide: Vec<&Tensor> = wide.collect();
+        let all: Vec<&Tensor> =
+            if wide.is_empty() { tensors.iter().collect() } else { wide.clone() };
+        let lead = all.into_iter().max_by_key(|t| category(t.dtype()));
+        let number = lead.map_or(self, |t| self.within(t.format()));
+        let (dtype, format) = match lead {
+            Some(t) if category(t.dtype()) >= self.category() => match category(t.dtype()) {
+                // Beside tensors a float number keeps its fraction; alone it is one of them.
+                2 if wide.is_empty() || compared => (t.dtype(), t.layout().device_dtype()),
+                2 => (Dtype::Float32, DataFormat::IEEE_FP32),
+                _ => (t.dtype(), t.dtype().device_format()?),
+            },
+            _ => match self {
+                Number::Bool(_) => (Dtype::Bool, Dtype::Bool.device_format()?),
+                Number::Int(_) => (Dtype::Int64, DataFormat::IEEE_INT32),
+                Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
+            },
+        };
+        if let Number::Int(n) = self
+            && category(dtype) < 2
+            && i32::try_from(n).is_err()
+        {
+            return Err(DeviceError::BadOperand {
+                op: "a number".into(),
+                operand: None,
+                reason: format!("{n} does not fit in the 32 bits of the device's integers"),
+            });
+        }
+        number.kept(card, dtype, format)
+    }
+
+    fn kept(self, card: &Card, dtype: Dtype, format: DataFormat) -> Result<Tensor, DeviceError> {
+        let bits = match self {
+            Number::Float(x) => x.to_bits(),
+            Number::Int(n) => n.cast_unsigned(),
+            Number::Bool(b) => u64::from(b),
+        };
+        let key = (card.index(), dtype, format.value(), self.category(), bits);
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tensor) = kept.get(&key) {
+            return Ok(tensor.clone());
+        }
+        let layout = StickLayout::default_in(&[], None, format)?;
+        let tensor = Tensor::zeros(card, dtype, &layout)?;
+        let one = Strided::contiguous(&[])?;
+        match self {
+            Number::Int(n) => tensor.write_from(&n.to_le_bytes(), &one, Dtype::Int64)?,
+            other => tensor.write_from(&other.value().to_le_bytes(), &one, Dtype::Float64)?,
+        };
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert(key, tensor.clone());
+        Ok(tensor)
+    }
+}
+
+/// `2^32 * (1 + 510/512)`.
+const LARGEST_DL16: f64 = 8_573_157_376.0;
+
+type Key = (usize, Dtype, i64, u8, u64);
+
+/// Numbers that stay on their card.
+static KEPT: LazyLock<Mutex<HashMap<Key, Tensor>>> = LazyLock::new(Mutex::default);
+/// How many of them.
+const MOST: usize = 1024;
+
+/// Bytes that kept numbers take on a card.
+pub(super) fn held(card: usize) -> u64 {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.iter().filter(|(k, _)| k.0 == card).map(|(_, t)| t.block().bytes() as u64).sum()
+}
+
+/// 0 for bool, 1 for integers, 2 for floats.
+pub(super) fn category(dtype: Dtype) -> u8 {
+    match dtype {
+        Dtype::Bool => 0,
+        Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64 | Dtype::Uint8 => 1,
+        _ => 2,
+    }
+}

@@ -1,0 +1,98 @@
+//! Streams and events: the order of work in simulated time.
+
+use super::cards::card;
+use crate::error;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use zellige_device::{Card, Event, StreamId};
+
+thread_local! {
+    /// The stream that this thread submits to, by card.
+    static CURRENT: RefCell<HashMap<usize, u32>> = RefCell::default();
+}
+
+fn the(index: usize) -> PyResult<&'static Card> {
+    card(index).map_err(|e| error::device(&e))
+}
+
+/// The stream of this thread on a card.
+pub(super) fn current(index: usize) -> StreamId {
+    let number = CURRENT.with_borrow(|map| map.get(&index).copied().unwrap_or(0));
+    StreamId::new(number).unwrap_or(StreamId::DEFAULT)
+}
+
+/// The number of the stream of this thread on a card.
+#[pyfunction]
+pub(super) fn current_stream(index: usize) -> u32 {
+    current(index).number()
+}
+
+/// Work of this thread on a card goes to that stream from now on.
+#[pyfunction]
+pub(super) fn set_stream(index: usize, number: u32) -> PyResult<()> {
+    StreamId::new(number).map_err(|e| error::device(&e))?;
+    CURRENT.with_borrow_mut(|map| map.insert(index, number));
+    Ok(())
+}
+
+/// Waits for a stream of a card, or for all of them.
+#[pyfunction]
+#[pyo3(signature = (index, number=None))]
+pub(super) fn synchronize(py: Python<'_>, index: usize, number: Option<u32>) -> PyResult<()> {
+    let card = the(index)?;
+    let wait = || match number {
+        Some(n) => StreamId::new(n).and_then(|s| card.synchronize(s)),
+        None => card.synchronize_all(),
+    };
+    py.detach(wait).map_err(|e| error::device(&e))
+}
+
+/// A moment of a stream.
+#[pyclass(module = "zellige", frozen)]
+pub(super) struct StreamEvent(Event);
+
+#[pymethods]
+impl StreamEvent {
+    /// Whether everything before it is done.
+    fn query(&self) -> bool {
+        self.0.query()
+    }
+
+    /// Waits for everything before it.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.synchronize()).map_err(|e| error::device(&e))
+    }
+
+    /// Simulated milliseconds until a later event.
+    fn elapsed_time(&self, later: &StreamEvent) -> PyResult<f64> {
+        let time = self.0.elapsed(&later.0).map_err(|e| error::device(&e))?;
+        Ok(time.microseconds() / 1000.0)
+    }
+
+    /// Simulated microseconds since the card began.
+    #[getter]
+    fn time_us(&self) -> f64 {
+        self.0.time().microseconds()
+    }
+}
+
+/// The event that everything submitted to a stream so far is done.
+#[pyfunction]
+pub(super) fn record_event(index: usize, number: u32) -> PyResult<StreamEvent> {
+    let stream = StreamId::new(number).map_err(|e| error::device(&e))?;
+    Ok(StreamEvent(the(index)?.record(stream)))
+}
+
+/// Later work of a stream waits for an event.
+#[pyfunction]
+pub(super) fn wait_event(index: usize, number: u32, event: &StreamEvent) -> PyResult<()> {
+    let stream = StreamId::new(number).map_err(|e| error::device(&e))?;
+    the(index)?.wait(stream, &event.0).map_err(|e| error::device(&e))
+}
+
+/// What was recorded on a card, as a Chrome trace.
+#[pyfunction]
+pub(super) fn trace(index: usize) -> PyResult<String> {
+    Ok(the(index)?.timeline().to_chrome_trace())
+}

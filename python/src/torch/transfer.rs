@@ -1,0 +1,240 @@
+//! Elements between host and card, between cards, and on one card.
+
+use super::handle::{Seen, dtype_of, see};
+use super::number::Number;
+use super::{kernel, mint, store, stream};
+use crate::error::{self, DeviceFault};
+use crate::stick::PyStickLayout;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zellige_device::{DeviceError, Kind, Moved, Tensor};
+use zellige_float::Format;
+use zellige_layout::{Dtype, Strided};
+
+/// Bytes below which the GIL stays held: releasing it costs more.
+const SMALL: u64 = 1 << 14;
+
+fn accounted(tensor: &Tensor, moved: &Moved, name: &str, kind: Kind) -> Result<(), DeviceError> {
+    let card = tensor.card();
+    let work = moved.work(name, kind, card.cores());
+    card.account(stream::current(card.index()), &work)?;
+    Ok(())
+}
+
+/// The memory of a host tensor, from its first element to its last.
+fn host_memory(seen: &Seen, host: &Strided) -> (*mut u8, usize) {
+    let last = host.address_range().map_or(0, |r| r.max + 1);
+    let width = usize::try_from(seen.dtype.bits() / 8).unwrap_or(1);
+    (seen.address as *mut u8, usize::try_from(last).unwrap_or(0) * width)
+}
+
+/// The strides of a source seen in the size of a destination.
+fn expanded(seen: &Seen, size: &[i64]) -> PyResult<Strided> {
+    let own = Strided::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+    if own.size() == size {
+        return Ok(own);
+    }
+    own.expand(size).map_err(|_| {
+        DeviceFault::new_err(format!(
+            "a copy: a source of size {:?} does not broadcast to {size:?}",
+            seen.size.as_slice()
+        ))
+    })
+}
+
+static NARROWED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+/// Says once that elements lose bits on their way to the device.
+fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
+    let (which, kind) = match (tensor.dtype(), tensor.format()) {
+        (Dtype::Float32, Format::F32) => return Ok(()),
+        (Dtype::Float32, _) => (0, "float32"),
+        (Dtype::Int64, _) => (1, "int64"),
+        _ => return Ok(()),
+    };
+    if !NARROWED[which].swap(true, Ordering::Relaxed) {
+        kernel::warn(py, kind)?;
+    }
+    Ok(())
+}
+
+/// Copies the elements of `src` into `dst`, which has the same dtype: up, down, across or on a card.
+/// `src` broadcasts.
+#[pyfunction]
+pub(super) fn copy<'py>(
+    py: Python<'py>,
+    src: &Bound<'py, PyAny>,
+    dst: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let (from, to) = (see(src)?, see(dst)?);
+    if to.numel() == 0 {
+        expanded(&from, &to.size)?;
+        return Ok(());
+    }
+    if from.dtype != to.dtype {
+        return Err(DeviceFault::new_err(format!(
+            "a copy from {} to {}: convert first",
+            from.dtype, to.dtype
+        )));
+    }
+    let dtype = from.dtype;
+    let bytes = to.numel().unsigned_abs() * dtype.bits().unsigned_abs() / 8;
+    let run = |work: &(dyn Fn() -> Result<(), DeviceError> + Sync)| {
+        let done = if bytes < SMALL { work() } else { py.detach(work) };
+        done.map_err(|e| error::device(&e))
+    };
+    match (from.card, to.card) {
+        (None, Some(_)) => {
+            let tensor = store::tensor(&to).map_err(|e| error::device(&e))?;
+            warn_of_narrowing(py, &tensor)?;
+            let host = expanded(&from, &to.size)?;
+            let (start, len) = host_memory(&from, &host);
+            // SAFETY: the memory of a live host tensor, from its first element to its last.
+            let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
+            run(&|| {
+                let moved = tensor.write_from(memory, &host, dtype)?;
+                accounted(&tensor, &moved, "upload", Kind::Upload)
+            })
+        }
+        (Some(_), None) => {
+            let tensor = store::tensor(&from).map_err(|e| error::device(&e))?;
+            let tensor = broadcast(&tensor, &to.size)?;
+            let host = Strided::new(&to.size, &to.stride, 0).map_err(|e| error::layout(&e))?;
+            let (start, len) = host_memory(&to, &host);
+            let start = start as usize;
+            run(&|| {
+                // SAFETY: the memory of a live host tensor, which the caller may write.
+                let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, len) };
+                let moved = tensor.read_into(memory, &host, dtype)?;
+                accounted(&tensor, &moved, "download", Kind::Download)
+            })
+        }
+        (Some(a), Some(b)) => {
+            let source = store::tensor(&from).map_err(|e| error::device(&e))?;
+            let source = broadcast(&source, &to.size)?;
+            let target = store::tensor(&to).map_err(|e| error::device(&e))?;
+            run(&|| if a == b { on_card(&source, &target) } else { across(&source, &target) })
+        }
+        (None, None) => Err(DeviceFault::new_err("neither tensor of the copy is on the device")),
+    }
+}
+
+fn broadcast(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
+    if tensor.size() == size {
+        return Ok(tensor.clone());
+    }
+    tensor.viewed(|v| v.expand(size)).map_err(|e| error::device(&e))
+}
+
+fn on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
+    let moved = target.copy_from(source)?;
+    accounted(target, &moved, "copy", Kind::Copy)
+}
+
+/// Between cards elements go through the host, wide enough for every format of the device.
+fn across(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
+    let wide = match source.dtype() {
+        Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
+        other => other,
+    };
+    let (bytes, moved) = source.downloaded(wide)?;
+    accounted(source, &moved, "download", Kind::Download)?;
+    let host = Strided::contiguous(source.size())?;
+    let moved = target.write_from(&bytes, &host, wide)?;
+    accounted(target, &moved, "upload", Kind::Upload)
+}
+
+/// A tensor of the device in another layout.
+#[pyfunction]
+pub(super) fn to_layout<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    layout: &Bound<'py, PyStickLayout>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = store::of(object)?;
+    let wanted = &layout.get().0;
+    mint::holds(wanted, tensor.dtype()).map_err(|e| error::device(&e))?;
+    let work = || {
+        let bound = match wanted.host() {
+            Some(host) if host.size() == tensor.size() => wanted.clone(),
+            _ => wanted.with_host(tensor.size(), None)?,
+        };
+        let (made, moved) = tensor.to_layout(&bound)?;
+        accounted(&made, &moved, "restickify", Kind::Restickify)?;
+        Ok(made)
+    };
+    let made = py.detach(work).map_err(|e: DeviceError| error::device(&e))?;
+    mint::mint(py, &made)
+}
+
+/// Sets every element of a tensor or view.
+#[pyfunction]
+pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: f64) -> PyResult<()> {
+    let tensor = store::of(object)?;
+    if tensor.numel() == 0 {
+        return Ok(());
+    }
+    let value = match Number::Float(value).within(tensor.format()) {
+        Number::Float(x) => x,
+        _ => value,
+    };
+    let moved = tensor.fill(value).map_err(|e| error::device(&e))?;
+    accounted(&tensor, &moved, "fill", Kind::Copy).map_err(|e| error::device(&e))
+}
+
+/// The one element of a tensor, as a number.
+#[pyfunction]
+pub(super) fn item<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = store::of(object)?;
+    if tensor.numel() != 1 {
+        return Err(DeviceFault::new_err(format!(
+            "a Tensor with {} elements cannot be converted to Scalar",
+            tensor.numel()
+        )));
+    }
+    let float = super::number::category(tensor.dtype()) == 2;
+    // Half-width elements come as float32: the device holds more of them than float16 does.
+    let narrow = matches!(tensor.dtype(), Dtype::Float16);
+    let as_dtype = if !float {
+        Dtype::Int64
+    } else if narrow {
+        Dtype::Float16
+    } else {
+        Dtype::Float64
+    };
+    let (bytes, moved) = tensor.downloaded(as_dtype).map_err(|e| error::device(&e))?;
+    accounted(&tensor, &moved, "download", Kind::Download).map_err(|e| error::device(&e))?;
+    let whole: [u8; 8] = std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0));
+    Ok(match (tensor.dtype(), as_dtype) {
+        (Dtype::Bool, _) => pyo3::types::PyBool::new(py, whole != [0; 8]).to_owned().into_any(),
+        (_, Dtype::Int64) => i64::from_le_bytes(whole).into_pyobject(py)?.into_any(),
+        (_, Dtype::Float64) => f64::from_le_bytes(whole).into_pyobject(py)?.into_any(),
+        _ => {
+            let mut wide = [0u8; 8];
+            zellige_float::Converter::new(Format::F16, Format::F64)
+                .convert(&bytes, &mut wide, 1)
+                .map_err(|e| DeviceFault::new_err(e.to_string()))?;
+            f64::from_le_bytes(wide).into_pyobject(py)?.into_any()
+        }
+    })
+}
+
+/// A tensor of another size with the first elements of this one; the rest is zero.
+#[pyfunction]
+pub(super) fn resized<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+    size: Vec<i64>,
+    dtype: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (tensor, dtype) = (store::of(object)?, dtype_of(dtype)?);
+    let made = if tensor.numel() == 0 {
+        mint::zeros(tensor.card().index(), &size, dtype, None)
+    } else {
+        tensor.resized(&size)
+    };
+    mint::mint(py, &made.map_err(|e| error::device(&e))?)
+}

@@ -1,0 +1,207 @@
+"""`torch.compile` on tensors of the device."""
+
+import copy
+import os
+
+import models
+import pytest
+import torch
+import torch.nn.functional as F
+import zellige
+from zellige import SpyreTensorLayout
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+def near(want, got, limit=1e-2):
+    error = ((want.float() - got.cpu().float()).norm() / want.float().norm()).item()
+    assert error < limit, f"relative error {error}"
+
+
+def check(model, *inputs, programs=1, limit=1e-2, **options):
+    """A model compiled whole: one program, nothing beside it, and the answer of the CPU."""
+    want = model(*inputs)
+    device = copy.deepcopy(model).to("spyre") if isinstance(model, torch.nn.Module) else model
+    compiled = torch.compile(device, backend="spyre", **options)
+    for _ in range(2):
+        got = compiled(*[i.to("spyre") for i in inputs])
+        near(want, got, limit)
+    report = torch.spyre.last_report()
+    assert len(report.programs) == programs and not report.fallbacks and not report.refused, str(report)
+    return report
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x, lambda x: x.mean(-1), F.gelu, F.softplus, lambda x: x.softmax(-1), F.silu,
+        lambda x: (x - 1).relu().sum(0), lambda x: x.t() @ x, lambda x: torch.cat([x, x * 2], -1)[:, 5:90],
+        lambda x: x.view(-1, 7).max(-1)[0], lambda x: torch.where(x > 0, x, 0.1 * x), lambda x: x.clamp(-1, 1).exp(),
+        lambda x: x.split([20, 50], 1)[1].contiguous() + torch.ones(50, device=x.device),
+        lambda x: F.layer_norm(x, (70,)), lambda x: F.rms_norm(x, (70,)), lambda x: (x > 0).float(), lambda x: x.to(torch.float16),
+    ],
+)
+def test_functions(function):
+    torch.manual_seed(0)
+    check(function, torch.randn(14, 70))
+
+
+def test_models_are_one_program():
+    torch.manual_seed(0)
+    check(models.encoder(), torch.randn(2, 10, 64))
+    report = check(models.LlamaBlock().eval(), torch.randn(2, 12, 64), torch.arange(12))
+    kinds = {s["op"] for s in report.steps}
+    assert {"linear", "rms_norm", "scaled_dot_product_attention", "silu"} <= kinds, "kept whole"
+    check(models.ConvNet().eval(), torch.randn(2, 3, 16, 16))
+
+
+@pytest.mark.parametrize("kind", ["llama", "granite"])
+def test_models_of_transformers(kind):
+    model = models.hugging_face(kind)
+    ids = torch.tensor([[1, 5, 9, 77, 3, 12]])
+    want = model(ids).logits
+    device = copy.deepcopy(model).to("spyre")
+    compiled = torch.compile(device, backend="spyre")
+    near(want, compiled(ids.to("spyre")).logits, 2e-2)
+    report = torch.spyre.last_report()
+    assert report.programs and not report.refused, str(report)
+
+
+def test_minilm():
+    tokenizer, model = models.sentence_model()
+    want = models.embed(tokenizer, model, "cpu")
+    compiled = torch.compile(copy.deepcopy(model).to("spyre"), backend="spyre")
+    got = models.embed(tokenizer, compiled, "spyre").cpu()
+    assert F.cosine_similarity(want, got, dim=-1).min() > 0.999
+
+
+def test_the_default_backend_comes_here_for_tensors_of_the_device():
+    compiled = torch.compile(lambda x: x.sin() + 1)
+    x = torch.randn(4, 70)
+    near(x.sin() + 1, compiled(x.to("spyre")))
+    assert torch.spyre.last_report().programs
+
+
+def test_layouts_of_inputs_are_respected():
+    x = torch.randn(40, 70)
+    layout = SpyreTensorLayout([40, 70], torch.float16, [1, 0])
+    compiled = torch.compile(lambda x: x + 1, backend="spyre")
+    plain, other = x.half().to("spyre"), x.half().to("spyre", device_layout=layout)
+    near(x + 1, compiled(plain))
+    near(x + 1, compiled(other))
+    near(x + 1, compiled(other[:, :]))
+    report = torch.spyre.last_report()
+    assert len(report.programs) == 2, "one for each layout"
+    text = [b["layout"] for b in report.programs[1].report()["buffers"]]
+    assert str(layout) in text
+    near(x.t() + 1, compiled(plain.t()))
+
+
+def test_sizes_may_change():
+    compiled = torch.compile(lambda x, w: F.gelu(x @ w) + x.shape[0], backend="spyre", dynamic=True)
+    w = torch.randn(70, 9)
+    torch._dynamo.utils.counters.clear()
+    for n in (5, 6, 17, 5):
+        x = torch.randn(n, 70)
+        near(F.gelu(x @ w) + n, compiled(x.to("spyre"), w.to("spyre")))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1, "traced once"
+
+
+def test_a_cache_is_written_in_the_graph():
+    def step(cache, position, value):
+        cache.index_copy_(1, position, value)
+        return (cache * 2).sum(-1)
+
+    cache = torch.zeros(2, 8, 64)
+    device = cache.to("spyre")
+    compiled = torch.compile(step, backend="spyre")
+    for i in range(3):
+        value, at = torch.randn(2, 1, 64), torch.tensor([i])
+        near(step(cache, at, value), compiled(device, at.to("spyre"), value.to("spyre")))
+        near(cache, device)
+
+
+def test_what_the_compiler_does_not_take_runs_beside():
+    def function(x):
+        y = x * 2
+        z = y.nonzero()
+        return (y + 1)[: z.shape[0] * 0 + 2].sum() + torch.linalg.matrix_exp(y[:4, :4]).sum()
+
+    torch._dynamo.config.capture_dynamic_output_shape_ops = False
+    x = torch.rand(6, 70) / 10
+    compiled = torch.compile(function, backend="spyre")
+    near(function(x), compiled(x.to("spyre")))
+    reports = zellige.compile.reports()
+    beside = [key for r in reports for key in r.fallbacks]
+    assert any("matrix_exp" in op and __file__ in at for op, at in beside), beside
+
+
+def test_weights_that_change_are_loaded_again():
+    m = torch.nn.Linear(70, 9).to("spyre")
+    compiled = torch.compile(m, backend="spyre")
+    x = torch.randn(4, 70).to("spyre")
+    near(m(x).cpu(), compiled(x))
+    m.weight.mul_(3)
+    near(m(x).cpu(), compiled(x))
+    m.weight.data = torch.ones(9, 70).to("spyre")
+    near(m(x).cpu(), compiled(x))
+
+
+def test_gradients():
+    torch.manual_seed(0)
+    with torch.enable_grad():
+        m = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+        d = copy.deepcopy(m).to("spyre")
+        compiled = torch.compile(d, backend="spyre")
+        x = torch.randn(5, 16)
+        m(x).pow(2).mean().backward()
+        compiled(x.to("spyre")).pow(2).mean().backward()
+        for p, q in zip(m.parameters(), d.parameters()):
+            near(p.grad, q.grad, 3e-2)
+
+
+def test_reports():
+    report = check(models.encoder(), torch.randn(2, 10, 64))
+    assert report.latency_us > 0 and "us on the card" in str(report) and "<iframe" in report._repr_html_()
+    data = report.to_dict()
+    assert data["programs"][0]["steps"][0]["us"] >= 0 and zellige.report() is report
+    assert '"traceEvents"' in report.chrome_trace() or report.chrome_trace().startswith("[")
+    assert all(s["why"] for s in report.moves)
+    assert report.page().lstrip().lower().startswith("<!doctype html") and report.programs[0].data()["version"] == 1
+
+
+def test_operators_of_the_device_inside_a_graph():
+    w = torch.rand(70)
+    def function(x, w):
+        return torch.ops.spyre.gelu(torch.ops.spyre.rms_norm(x, [70], w, 1e-5)) + 1
+    x = torch.randn(4, 70)
+    compiled = torch.compile(function, backend="spyre")
+    near(F.gelu(F.rms_norm(x, (70,), w, 1e-5)) + 1, compiled(x.to("spyre"), w.to("spyre")))
+    assert not torch.spyre.last_report().fallbacks
+
+
+def test_a_model_of_eight_billion_weights_is_planned_without_them():
+    from transformers import AutoModelForCausalLM, GraniteConfig
+
+    layers = 40 if os.environ.get("ZELLIGE_LONG") else 1
+    # Granite-3.3-8B; its vocabulary of 49159 entries rounded down to whole sticks.
+    config = GraniteConfig(
+        vocab_size=49152, hidden_size=4096, intermediate_size=12800, num_hidden_layers=layers, num_attention_heads=32,
+        num_key_value_heads=8, max_position_embeddings=131072, rope_theta=1e7, use_cache=False,
+        attention_multiplier=0.0078125, embedding_multiplier=12.0, logits_scaling=16.0, residual_multiplier=0.22,
+    )
+    before = torch.spyre.memory_allocated()
+    report = zellige.compile.plan(
+        lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval(),
+        lambda: torch.zeros(1, 64, dtype=torch.int64),
+    )
+    assert torch.spyre.memory_allocated() == before
+    kinds = [s["op"] for s in report.steps]
+    assert kinds.count("scaled_dot_product_attention") == layers and kinds.count("linear") >= 7 * layers + 1
+    # Reading the weights once from memory is the least that it can take.
+    assert report.latency_us > 1000 * layers

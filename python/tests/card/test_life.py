@@ -1,0 +1,95 @@
+"""Threads, forks, signals, and memory over a long life."""
+
+import gc
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def test_threads_share_tensors():
+    x = torch.rand(64, 200).to("spyre")
+    want = (x * 2 + 1).softmax(-1).cpu()
+    wrong = []
+    def work():
+        for _ in range(30):
+            if not torch.equal((x * 2 + 1).softmax(-1).cpu(), want):
+                wrong.append(1)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
+def test_threads_write_their_own_rows():
+    x = torch.zeros(8, 300, device="spyre")
+    def work(i):
+        for _ in range(50):
+            x[i].add_(1)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert torch.equal(x.cpu(), torch.full((8, 300), 50.0))
+
+
+def test_forks_in_a_data_loader():
+    (torch.ones(3, device="spyre") + 1).cpu()
+    data = TensorDataset(torch.arange(32.0).reshape(16, 2))
+    seen = [batch.to("spyre").sum().item() for (batch,) in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="fork")]
+    assert sum(seen) == torch.arange(32.0).sum().item()
+
+
+def test_a_forked_process_uses_its_own_card():
+    x = torch.ones(5, device="spyre")
+    child = os.fork()
+    if child == 0:
+        ok = (x + 1).sum().item() == 10
+        x.add_(5)
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert x.sum().item() == 5
+
+
+def test_tensors_end_with_the_process():
+    code = "import torch; a = torch.rand(5).to('spyre'); b = [a * i for i in range(9)]; import sys; sys.keep = b"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_interrupts_end_long_work():
+    code = (
+        "import torch, os, signal, threading\n"
+        "x = torch.rand(256, 256).to('spyre')\n"
+        "threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    while True: x @ x\n"
+        "except KeyboardInterrupt: print('stopped', (x + 1).shape)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.startswith("stopped"), done.stderr
+
+
+def test_memory_is_stable_over_many_operations():
+    count = 100_000 if os.environ.get("ZELLIGE_LONG") else 10_000
+    x, y = torch.rand(8, 70).to("spyre"), torch.rand(8, 70).to("spyre")
+    def round(n):
+        for i in range(n // 5):
+            z = x * (i % 7) + y
+            z[i % 8].mul_(0.5)
+            z.t().contiguous()
+            z.sum(-1)
+        del z
+    round(count // 5)
+    gc.collect()
+    allocated, resident = torch.spyre.memory_allocated(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    round(count)
+    gc.collect()
+    assert torch.spyre.memory_allocated() == allocated
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident
+    assert grown < 20_000, f"{grown} KiB more resident memory"

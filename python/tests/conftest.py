@@ -1,0 +1,13 @@
+"""Settings that must be there before PyTorch is imported."""
+
+import os
+
+os.environ.setdefault("ZELLIGE_DEVICES", "2")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", "ignore::zellige.spyre.FallbackWarning")
+    config.addinivalue_line("filterwarnings", "ignore:float32 tensors are stored")
+    config.addinivalue_line("filterwarnings", "ignore:int64 tensors are stored")
+    config.addinivalue_line("markers", "long: minutes; runs with ZELLIGE_LONG=1")

@@ -1,0 +1,143 @@
+"""The layout API, which needs numpy alone."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+import zellige
+from zellige import DataFormats, Layout, LayoutError, SpyreTensorLayout
+
+
+def test_import_works_without_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import zellige, numpy as np\n"
+        "l = zellige.Layout('S[(2,3):(3,1)]')\n"
+        "print(zellige.relayout(np.arange(6), None, 'S[(2,3):(1,2)]'))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[0 3 1 4 2 5]"
+
+
+def test_parse_apply_and_print():
+    l = Layout("S[(8,64):(64,1)]")
+    assert l.shape == (8, 64) and l.size == 512 and l.axes == ["m"] and l.span() == 512
+    assert l.apply(1, 2) == l.apply([1, 2]) == l((1, 2)) == [{"m": 66}]
+    assert str(l) == "S[(8,64):(64,1)]"
+    assert l.to("torch") == "size=[8, 64] stride=[64, 1]"
+    assert eval(repr(l), {"Layout": Layout}) == l
+    assert pickle.loads(pickle.dumps(l)) == l
+
+
+def test_an_element_may_have_several_places():
+    l = Layout("S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid", shape=[8, 16])
+    assert l.apply(7, 15) == [{"laneid": 31, "m": 1, "warpid": 6}, {"laneid": 31, "m": 1, "warpid": 10}]
+
+
+def test_equality_is_of_functions():
+    a, b = Layout("S[(8,64):(64,1)]"), Layout("size=[8, 64] stride=[64, 1]")
+    assert a == b and not a != b
+    c = Layout("S[(8,64):(1,8)]")
+    assert a != c and a.difference(c) == {"index": 1, "left": [{"m": 1}], "right": [{"m": 8}]}
+    assert a.difference(b) is None
+    with pytest.raises(TypeError):
+        hash(a)
+
+
+def test_inverse_compose_and_slices():
+    l = Layout("S[(8,64):(1,8)]")
+    inverse = l.inverse()
+    for i in range(8):
+        for j in range(64):
+            (place,) = l.apply(i, j)
+            assert inverse.apply(place["m"]) == [{"m": i * 64 + j}]
+    assert inverse @ l == Layout("S[512:1]")
+    part = l[2:4, 8:16]
+    assert part.shape == (2, 8)
+    assert part.apply(1, 3) == l.apply(3, 11)
+
+
+def test_refusals_carry_a_reason():
+    with pytest.raises(LayoutError, match="3 extents but 2 strides"):
+        Layout("S[(8,4,2):(4,1)]")
+    with pytest.raises(LayoutError, match="notation"):
+        Layout("S[(8):(1)]", notation="klingon")
+    with pytest.raises(LayoutError):
+        Layout("S[(4,2):(0,1)]").inverse()
+    with pytest.raises(LayoutError):
+        Layout("S[(8,64):(64,1)]").apply(8, 0)
+    with pytest.raises(TypeError):
+        zellige.draw(42)
+    with pytest.raises(IndexError):
+        Layout("S[(8,64):(64,1)]")[::2]
+
+
+# From the device's documents and examples: size, dtype, dim_order -> device_size, stride_map.
+STICKS = [
+    ((1024, 256), None, [4, 1024, 64], [64, 256, 1]),
+    ((5, 100, 150), None, [100, 3, 5, 64], [150, 64, 15000, 1]),
+    ((5, 100, 150), [1, 0, 2], [5, 3, 100, 64], [15000, 64, 150, 1]),
+    ((50, 10, 200), None, [10, 4, 50, 64], [200, 64, 2000, 1]),
+    ((128, 256, 512), None, [256, 8, 128, 64], [512, 64, 131072, 1]),
+    ((512, 8, 256), None, [8, 4, 512, 64], [256, 64, 2048, 1]),
+    ((512, 1), None, [8, 64], [64, 1]),
+    ((512, 1), [0, 1], [1, 512, 64], [-1, 1, -1]),
+    ((4, 0), None, [0, 4, 64], None),
+    ((), None, [1, 64], [-1, -1]),
+]
+
+
+@pytest.mark.parametrize("size, order, device_size, stride_map", STICKS)
+def test_device_layouts(size, order, device_size, stride_map):
+    l = SpyreTensorLayout(size, "float16") if order is None else SpyreTensorLayout(size, "float16", order)
+    assert l.device_size == device_size
+    assert stride_map is None or l.stride_map == stride_map
+    assert l.device_dtype == DataFormats.SEN169_FP16 and l.elems_per_stick() == 64
+
+
+def test_device_layouts_print_compare_and_travel():
+    l = SpyreTensorLayout([5, 100, 150], "float16")
+    text = "SpyreTensorLayout(device_size=[100, 3, 5, 64], stride_map =[150, 64, 15000, 1], device_dtype=DataFormats.SEN169_FP16)"
+    assert str(l) == repr(l) == text
+    same = SpyreTensorLayout([100, 3, 5, 64], [150, 64, 15000, 1], DataFormats.SEN169_FP16)
+    assert l == same and hash(l) == hash(same) and {l, same} == {l}
+    assert pickle.loads(pickle.dumps(l)) == l and pickle.loads(pickle.dumps(l)).host_size == [5, 100, 150]
+    assert l != SpyreTensorLayout([5, 100, 150], "float32")
+    assert l.nbytes == 100 * 3 * 5 * 128
+    assert l.restickify(1).device_size[-1] == 64 and l.restickify(1).stride_map[-1] == 150
+    strided = SpyreTensorLayout([5, 100, 150], [15000, 150, 1], "float16", [0, 1, 2])
+    assert strided == l
+
+
+def test_formats():
+    for dtype, format, eps in [
+        ("float16", DataFormats.SEN169_FP16, 64), ("bfloat16", DataFormats.SEN169_FP16, 64),
+        ("float32", DataFormats.IEEE_FP32, 32), ("bool", DataFormats.SEN169_FP16, 64),
+        ("int8", DataFormats.SENINT8, 128), ("int32", DataFormats.IEEE_INT32, 32),
+        ("int64", DataFormats.IEEE_INT32, 32), ("float8_e4m3fn", DataFormats.SEN143_FP8, 128),
+    ]:
+        l = SpyreTensorLayout([3, 1000], dtype)
+        assert (l.device_dtype, l.elems_per_stick()) == (format, eps)
+    with pytest.raises(TypeError, match="float64.*float32"):
+        SpyreTensorLayout([3], "float64")
+    with pytest.raises(TypeError, match="takes"):
+        SpyreTensorLayout([3])
+
+
+def test_explain_draw_and_ask():
+    stick = SpyreTensorLayout([5, 100], "float16")
+    assert "sticks" in zellige.explain(stick) and "padding" in zellige.explain(stick)
+    drawing = zellige.draw(Layout("S[(8,8):(8,1)]"), dtype="float16", title="rows")
+    assert drawing._repr_svg_().startswith("<svg") and "rows" in drawing.svg and "63" in str(drawing)
+    assert Layout("S[(4,4):(4,1)]")._repr_svg_().startswith("<svg")
+    assert stick._repr_svg_().startswith("<svg")
+    facts = zellige.ask({"op": "facts", "layout": "S[(8,64):(64,1)]"})
+    assert facts["bijective"] is True
+    with pytest.raises(LayoutError):
+        zellige.ask({"op": "no such"})
+
+
+def test_save_drawing(tmp_path):
+    zellige.draw("S[(4,4):(4,1)]").save(tmp_path / "l.svg")
+    assert (tmp_path / "l.svg").read_text().startswith("<svg")

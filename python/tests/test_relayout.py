@@ -1,0 +1,110 @@
+"""Moves of host arrays: the same elements in other places, without a copy on the way."""
+
+import threading
+
+import numpy as np
+import pytest
+import zellige
+from zellige import Layout, LayoutError, SpyreTensorLayout, relayout
+
+DTYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+
+
+def array(shape, dtype="float32"):
+    return (np.arange(np.prod(shape)) % 100).reshape(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_moves(dtype):
+    a = array((6, 10), dtype)
+    assert np.array_equal(relayout(a, None, "S[(6,10):(1,6)]").reshape(10, 6), a.T)
+
+
+def test_own_strides_of_the_source_count():
+    a = array((8, 12))
+    for view in (a.T, a[::2], a[:, 3:9], a[::-1, ::-2], np.broadcast_to(a[:1], (8, 12)), a[2:2]):
+        assert np.array_equal(relayout(view), view)
+
+
+def test_own_strides_of_the_destination_count():
+    a = array((6, 10))
+    base = np.zeros((20, 12), "float32")
+    for out in (base[:6, :10], base[:12:2, 2:], base.T[1:7, 5:15], base[:6, 9::-1]):
+        base[:] = -1
+        assert relayout(a, out=out) is out
+        assert np.array_equal(out, a) and (base == -1).sum() == base.size - 60
+
+
+def test_dtypes_convert_into_out():
+    a = array((6, 10), "float32") / 8
+    for dtype in ("float16", "float64", "int32"):
+        out = np.empty((6, 10), dtype)
+        relayout(a, out=out)
+        assert np.array_equal(out, a.astype(dtype))
+
+
+def test_device_layouts_pad_and_return():
+    a = array((3, 100), "float16")
+    stick = SpyreTensorLayout([3, 100], "float16")
+    b = relayout(a, None, stick)
+    assert b.shape == (2, 3, 64)
+    assert np.array_equal(b[0], a[:, :64]) and np.array_equal(b[1, :, :36], a[:, 64:]) and not b[1, :, 36:].any()
+    assert np.isneginf(relayout(a, None, stick, fill="max")[1, :, 36:]).all()
+    assert (relayout(a, None, stick, fill=7)[1, :, 36:] == 7).all()
+    back = relayout(b, stick, Layout.strided([3, 100]))
+    assert back.shape == (3, 100) and np.array_equal(back, a)
+
+
+def test_swizzles():
+    l = Layout("Swizzle(3,3,3) o S[(8,64):(64,1)]")
+    a = array((8, 64), "int32")
+    b = relayout(a, None, l)
+    for i in range(8):
+        for j in range(0, 64, 7):
+            assert b[l.apply(i, j)[0]["m"]] == a[i, j]
+
+
+def test_large_moves_in_threads_release_the_lock():
+    a = np.arange(1 << 22, dtype=np.float32).reshape(2048, 2048)
+    want = np.ascontiguousarray(a.T)
+    results = [None] * 4
+    def work(i):
+        results[i] = relayout(a, None, "S[(2048,2048):(1,2048)]").reshape(2048, 2048)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert all(np.array_equal(r, want) for r in results)
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    a = torch.arange(60, dtype=torch.bfloat16).reshape(6, 10)
+    b = relayout(a, None, "S[(6,10):(1,6)]")
+    assert isinstance(b, torch.Tensor) and torch.equal(b.reshape(10, 6), a.T)
+    out = torch.empty(10, 6, dtype=torch.bfloat16).T
+    relayout(a, out=out)
+    assert torch.equal(out, a)
+    with pytest.raises(ValueError, match="host memory"):
+        relayout(a.to("spyre"))
+
+
+def test_refusals():
+    a = array((4, 6))
+    with pytest.raises(TypeError, match="no array"):
+        relayout([1, 2, 3])
+    with pytest.raises(ValueError, match="keeps the elements"):
+        relayout(a, None, "S[(4,5):(5,1)]")
+    with pytest.raises(LayoutError, match="holds 16 bytes, but the plan touches 96"):
+        relayout(a, None, "S[(4,6):(6,1)]", out=np.empty(4, "float32"))
+    with pytest.raises(ValueError, match="shares memory"):
+        relayout(a, None, "S[(4,6):(1,4)]", out=a)
+    with pytest.raises(ValueError, match="without gaps"):
+        relayout(a.T, "S[(6,4):(4,1)]", "S[(6,4):(1,6)]")
+    with pytest.raises(LayoutError):
+        relayout(a, None, "S[(4,6):(0,1)]")
+    frozen = np.empty((4, 6), "float32")
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        relayout(a, out=frozen)
+    assert np.array_equal(relayout(frozen), frozen), "reading it is fine"
+    assert np.array_equal(a, array((4, 6))), "nothing was changed"

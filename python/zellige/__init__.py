@@ -1,0 +1,48 @@
+"""Tensor layouts: where every element lives, and how to move it somewhere else.
+
+>>> import zellige
+>>> zellige.Layout("S[(8,64):(64,1)]").apply(1, 2)
+[{'m': 66}]
+
+Needs numpy alone. With PyTorch installed, ``import torch`` registers the simulated device "spyre"
+(see :mod:`zellige.spyre`); the environment variable ``ZELLIGE_AUTOLOAD=0`` keeps it from doing so.
+"""
+
+from ._drawing import Drawing, draw
+from ._native import (
+    DataFormats,
+    DeviceError,
+    ElementArrangement,
+    Layout,
+    LayoutError,
+    SpyreTensorLayout,
+    __version__,
+    ask,
+    explain,
+    relayout,
+)
+
+
+
+def report(compiled=None):
+    """What ``torch.compile`` did last; the report of its backend "spyre"."""
+    from .compile import last_report
+
+    return last_report()
+
+
+__all__ = [
+    "DataFormats",
+    "DeviceError",
+    "Drawing",
+    "ElementArrangement",
+    "Layout",
+    "LayoutError",
+    "SpyreTensorLayout",
+    "__version__",
+    "ask",
+    "draw",
+    "explain",
+    "relayout",
+    "report",
+]

@@ -1,0 +1,35 @@
+"""What ``import torch`` calls, by the entry point ``torch.backends``."""
+
+import glob
+import os
+import warnings
+
+
+def _has_other_accelerator(torch) -> bool:
+    """Whether PyTorch can use a GPU of this machine. Only looks at device files: asking a driver
+    takes long, and makes it unusable in forked processes."""
+    if torch.version.cuda and (glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/dxg")):
+        return True
+    return bool(getattr(torch.version, "hip", None)) and os.path.exists("/dev/kfd")
+
+
+def autoload() -> None:
+    """Registers the device "spyre", unless ``ZELLIGE_AUTOLOAD=0``.
+
+    PyTorch has one current accelerator: on a machine with a GPU that PyTorch can use, the GPU stays
+    it, and ``ZELLIGE_AUTOLOAD=1`` or ``zellige.spyre.register()`` asks for the device. An error
+    never reaches ``import torch``: it becomes a warning.
+    """
+    choice = os.environ.get("ZELLIGE_AUTOLOAD", "").strip()
+    if choice == "0":
+        return
+    try:
+        import torch
+
+        if choice != "1" and _has_other_accelerator(torch):
+            return
+        from .spyre._register import register
+
+        register()
+    except Exception as error:  # noqa: BLE001 - whatever it is, PyTorch itself must work
+        warnings.warn(f'the device "spyre" is not available: {error}', RuntimeWarning, stacklevel=2)

@@ -1,0 +1,409 @@
+"""From nodes of PyTorch's graphs to operations of the compiler's.
+
+:func:`supported` says which nodes have a form there; :func:`convert` writes the graph, for sizes that
+are known.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+
+import torch
+
+from .. import _native
+
+aten = torch.ops.aten
+_LARGEST_DL16 = 8573157376.0
+
+
+class Refused(Exception):
+    """A node without a form in the compiler's graphs."""
+
+
+@functools.cache
+def _table() -> dict:
+    return {"aten::" + name: kernel for name, kernel in _native.kernels() if kernel.functional}
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """Operators that need no decomposition."""
+    return frozenset(_table()) | frozenset(op.name() for op in _RULES if isinstance(op, torch._ops.OpOverload))
+
+
+class Writer:
+    """A graph in the making."""
+
+    def __init__(self, name: str, env: dict, shapes):
+        self.doc = {"name": name, "inputs": [], "ops": [], "outputs": []}
+        self.env = env
+        self.shape_of = shapes
+        self.node = None
+
+    def value(self, argument):
+        """A tensor's name, or a plain value."""
+        if isinstance(argument, torch.fx.Node):
+            if argument in self.env:
+                return self.env[argument]
+            value = argument.meta.get("val")
+            raise Refused(f"{argument} is {type(value).__name__}")
+        if isinstance(argument, (list, tuple)):
+            return [self.value(a) for a in argument]
+        if isinstance(argument, torch.dtype):
+            return str(argument).removeprefix("torch.")
+        return argument
+
+    def op(self, op, inputs, outputs=None, **attributes):
+        """Adds an operation; its result has the name of the node."""
+        outputs = [self.node.name] if outputs is None else outputs
+        entry = {"op": op, "inputs": [_number(i) for i in inputs], "outputs": outputs}
+        attributes = {k: _attribute(v) for k, v in attributes.items() if v is not None}
+        if attributes:
+            entry["attributes"] = attributes
+        at = _place(self.node)
+        if at:
+            entry["at"] = at
+        self.doc["ops"].append(entry)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _place(node):
+    from .report import place_of
+
+    place = place_of(node)
+    return None if place == "unknown" else place
+
+
+def _number(value):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, (int, float)) or (isinstance(value, float) and math.isnan(value)):
+        raise Refused(f"{value!r} is no operand")
+    return _within(value)
+
+
+def _within(value):
+    """16 bits of the device have no infinity: their largest number stands for it."""
+    if not isinstance(value, float):
+        return value
+    if not _native.keeps_fp32():
+        return max(-_LARGEST_DL16, min(_LARGEST_DL16, value))
+    if math.isinf(value):
+        raise Refused("an infinity as an operand")
+    return value
+
+
+def _attribute(value):
+    if isinstance(value, float):
+        value = _within(value)
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_attribute(v) for v in value]
+    raise Refused(f"{value!r} is no attribute")
+
+
+_RULES: dict = {}
+
+
+def _rule(*targets):
+    def register(function):
+        for target in targets:
+            _RULES[target] = function
+        return function
+
+    return register
+
+
+@_rule(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.flatten.using_ints)
+def _view(w, n, x, *_):
+    return w.op("reshape", [x], size=w.shape_of(n))
+
+
+@_rule(aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.lift_fresh_copy.default)
+def _alias(w, n, x):
+    return x
+
+
+@_rule(aten.permute.default)
+def _permute(w, n, x, dims):
+    return w.op("permute", [x], dims=dims)
+
+
+@_rule(aten.transpose.int)
+def _transpose(w, n, x, a, b):
+    return w.op("transpose", [x], dim0=a, dim1=b)
+
+
+@_rule(aten.t.default)
+def _t(w, n, x):
+    return w.op("t", [x]) if len(w.shape_of(n)) == 2 else x
+
+
+@_rule(aten.expand.default)
+def _expand(w, n, x, *_, **__):
+    return w.op("expand", [x], size=w.shape_of(n))
+
+
+@_rule(aten.slice.Tensor)
+def _slice(w, n, x, dim=0, start=None, end=None, step=1):
+    size = w.shape_of(n.args[0])[dim]
+    start = 0 if start is None else max(start + size if start < 0 else start, 0)
+    end = size if end is None else min(end + size if end < 0 else end, size)
+    return w.op("slice", [x], dim=dim, start=min(start, size), end=max(end, min(start, size)), step=step)
+
+
+@_rule(aten.select.int)
+def _select(w, n, x, dim, index):
+    return w.op("select", [x], dim=dim, index=index)
+
+
+@_rule(aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default)
+def _squeeze(w, n, x, *_):
+    return w.op("reshape", [x], size=w.shape_of(n))
+
+
+@_rule(aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int)
+def _split(w, n, x, parts=None, dim=0):
+    size = w.shape_of(n.args[0])
+    if n.target is aten.unbind.int:
+        dim = (parts or 0) % len(size)
+        return [w.op("select", [x], [f"{n.name}.{i}"], dim=dim, index=i) for i in range(size[dim])]
+    dim = dim % len(size)
+    parts = parts if isinstance(parts, list) else [parts] * math.ceil(size[dim] / parts)
+    out, start = [], 0
+    for i, part in enumerate(parts):
+        end = min(start + part, size[dim])
+        out.append(w.op("slice", [x], [f"{n.name}.{i}"], dim=dim, start=start, end=end, step=1))
+        start = end
+    return out
+
+
+@_rule(operator.getitem)
+def _getitem(w, n, x, index):
+    if not isinstance(x, list):
+        raise Refused("an element of what is no list")
+    if x[index] is None:
+        raise Refused("a result that the card does not have")
+    return x[index]
+
+
+@_rule(aten._to_copy.default, torch.ops.prims.convert_element_type.default)
+def _cast(w, n, x, dtype=None, **kwargs):
+    if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "spyre":
+        raise Refused("a copy to another device")
+    if dtype is None:
+        return w.op("clone", [x])
+    return w.op("cast", [x], dtype=dtype, wide=_native.keeps_fp32())
+
+
+@_rule(aten.clone.default)
+def _clone(w, n, x, **_):
+    return w.op("clone", [x])
+
+
+@_rule(aten.cat.default)
+def _cat(w, n, tensors, dim=0):
+    kept = [t for t, node in zip(tensors, n.args[0]) if w.shape_of(node) != [0]]
+    return kept[0] if len(kept) == 1 else w.op("cat", kept, dim=dim)
+
+
+@_rule(aten.rsub.Scalar, aten.rsub.Tensor)
+def _rsub(w, n, x, other, alpha=1):
+    return w.op("sub", [other, x], alpha=alpha)
+
+
+@_rule(aten.index.Tensor)
+def _index(w, n, x, indices):
+    if any(i is None for i in indices):
+        raise Refused("an index that leaves dimensions out")
+    return w.op("index", [x, *indices])
+
+
+@_rule(aten.native_layer_norm.default)
+def _layer_norm(w, n, x, shape, weight, bias, eps):
+    if weight is None and bias is not None:
+        raise Refused("a bias without a weight")
+    out = w.op("layer_norm", [v for v in (x, weight, bias) if v is not None], normalized_shape=shape, eps=eps)
+    return [out, None, None]
+
+
+@_rule(aten.convolution.default)
+def _convolution(w, n, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    rank = len(w.shape_of(n.args[0])) - 2
+    if transposed or rank not in (1, 2):
+        raise Refused("a transposed convolution, or one of more than two dimensions")
+    operands = [v for v in (x, weight, bias) if v is not None]
+    return w.op(f"conv{rank}d", operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+@_rule(aten.max_pool2d_with_indices.default)
+def _max_pool(w, n, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
+    attributes = dict(kernel_size=kernel, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    return [w.op("max_pool2d", [x], stride=stride or None, **attributes), None]
+
+
+@_rule(aten._native_batch_norm_legit_no_training.default)
+def _batch_norm(w, n, x, weight, bias, mean, var, momentum, eps):
+    if weight is None and bias is not None:
+        raise Refused("a bias without a weight")
+    out = w.op("batch_norm", [v for v in (x, mean, var, weight, bias) if v is not None], eps=eps)
+    return [out, None, None]
+
+
+def _made(kwargs, n):
+    dtype = n.meta["val"].dtype
+    return dict(dtype=str(dtype).removeprefix("torch."), wide=_native.keeps_fp32() and dtype == torch.float32)
+
+
+@_rule(aten.full.default, aten.full_like.default, aten.scalar_tensor.default)
+def _full(w, n, first, value=None, **kwargs):
+    value = first if n.target is aten.scalar_tensor.default else value
+    if not isinstance(value, (int, float, bool)):
+        raise Refused("a tensor as a fill value")
+    return w.op("full", [], size=w.shape_of(n), value=float(value), **_made(kwargs, n))
+
+
+@_rule(aten.zeros.default, aten.zeros_like.default)
+def _zeros(w, n, *_, **kwargs):
+    return w.op("zeros", [], size=w.shape_of(n), **_made(kwargs, n))
+
+
+@_rule(aten.ones.default, aten.ones_like.default)
+def _ones(w, n, *_, **kwargs):
+    return w.op("ones", [], size=w.shape_of(n), **_made(kwargs, n))
+
+
+@_rule(aten.arange.default, aten.arange.start, aten.arange.start_step)
+def _arange(w, n, *bounds, **kwargs):
+    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    return w.op("arange", [], start=float(start), end=float(end), step=float(step), **_made(kwargs, n))
+
+
+def _whole_rules():
+    ops = torch.ops.spyre
+
+    @_rule(ops.linear.default)
+    def _linear(w, n, x, weight, bias=None):
+        return w.op("linear", [v for v in (x, weight, bias) if v is not None])
+
+    @_rule(ops.matmul.default)
+    def _matmul(w, n, a, b):
+        return w.op("matmul", [a, b])
+
+    @_rule(ops.sdpa.default)
+    def _sdpa(w, n, q, k, v, mask=None, is_causal=False, scale=None, enable_gqa=False):
+        operands = [t for t in (q, k, v, mask) if t is not None]
+        return w.op("scaled_dot_product_attention", operands, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+
+    @_rule(ops.rms_norm.default)
+    def _rms_norm(w, n, x, shape, weight=None, eps=None):
+        eps = torch.finfo(n.meta["val"].dtype).eps if eps is None else eps
+        return w.op("rms_norm", [v for v in (x, weight) if v is not None], normalized_shape=shape, eps=eps)
+
+    @_rule(ops.layer_norm.default)
+    def _whole_layer_norm(w, n, x, shape, weight=None, bias=None, eps=1e-5):
+        return _layer_norm(w, n, x, shape, weight, bias, eps)[0]
+
+    @_rule(ops.gelu.default)
+    def _gelu(w, n, x, approximate="none"):
+        return w.op("gelu", [x], approximate=approximate)
+
+
+def _on_device(node) -> bool:
+    """Whether all tensors of a node are of the device, with dtypes that it stores."""
+    stored = (torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool)
+
+    def fine(value):
+        if isinstance(value, torch.Tensor):
+            return value.device.type == "spyre" and value.dtype in stored
+        if isinstance(value, (list, tuple)):
+            return all(fine(v) for v in value)
+        return True
+
+    values = [node.meta.get("val")] + [a.meta.get("val") for a in node.all_input_nodes]
+    return all(fine(v) for v in values)
+
+
+def supported(node) -> bool:
+    """Whether a node has a form in the compiler's graphs."""
+    if node.op != "call_function" or not _on_device(node):
+        return False
+    if node.target is operator.getitem:
+        source = node.args[0]
+        if not isinstance(source.meta.get("val"), (list, tuple)) or not supported(source):
+            return False
+        lone = (aten.native_layer_norm.default, aten.max_pool2d_with_indices.default, aten._native_batch_norm_legit_no_training.default)
+        return node.args[1] == 0 or source.target not in lone
+    if not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple)):
+        return False
+    # Results that nobody can have as a value: all of them must be looked at one by one.
+    if isinstance(node.meta.get("val"), (list, tuple)):
+        if any(u.target is not operator.getitem or not _getitem_fits(node, u) for u in node.users):
+            return False
+    value = node.meta["val"]
+    if isinstance(value, torch.Tensor) and any(s == 0 for s in value.shape if isinstance(s, int)):
+        return False
+    shapes = lambda n: [s if isinstance(s, int) else 2 for s in n.meta["val"].shape]
+    env = {a: _probe(a) for a in node.all_input_nodes}
+    try:
+        emit(Writer("probe", env, shapes), node)
+        return True
+    except Refused:
+        return False
+    except (TypeError, ValueError, KeyError, IndexError):
+        return False
+
+
+def _getitem_fits(node, user) -> bool:
+    lone = (aten.native_layer_norm.default, aten.max_pool2d_with_indices.default, aten._native_batch_norm_legit_no_training.default)
+    return node.target not in lone or user.args[1] == 0
+
+
+def _probe(node):
+    value = node.meta.get("val")
+    if isinstance(value, (list, tuple)):
+        return [f"{node.name}.{i}" for i in range(len(value))]
+    if isinstance(value, torch.Tensor):
+        return node.name
+    return 2 if value is None else value if isinstance(value, (int, float, bool)) else 2
+
+
+def emit(w: Writer, node) -> None:
+    """Adds a node to the graph."""
+    if not _RULES or torch.ops.spyre.linear.default not in _RULES:
+        _whole_rules()
+    w.node = node
+    args, kwargs = w.value(list(node.args)), {k: w.value(v) for k, v in node.kwargs.items()}
+    rule = _RULES.get(node.target)
+    if rule is not None:
+        w.env[node] = rule(w, node, *args, **kwargs)
+        return
+    if not isinstance(node.target, torch._ops.OpOverload):
+        raise Refused(f"{node.target} is no operator")
+    kernel = _table().get(node.target.name())
+    if kernel is None:
+        raise Refused(f"{node.target} has no operation")
+    operands, attributes = [], dict(kernel.constants)
+    for i, (name, role) in enumerate(zip(kernel.arguments, kernel.roles)):
+        value = args[i] if i < len(args) else kwargs.get(name)
+        kind, _, rest = role.partition(" ")
+        if value is None or kind == "ignored":
+            continue
+        if kind == "operand":
+            operands.extend(value if isinstance(value, list) else [value])
+        elif kind == "attribute":
+            if rest != "dim" or value != []:
+                attributes[rest] = value
+        elif kind == "refused":
+            if bool(value) == (rest == "true"):
+                raise Refused(f"`{name}` of {node.target}")
+        else:
+            operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps_fp32())
+    value = node.meta["val"]
+    outputs = [f"{node.name}.{i}" for i in range(len(value))] if isinstance(value, (list, tuple)) else None
+    w.env[node] = w.op(kernel.op, operands, outputs, **attributes)

@@ -1,0 +1,163 @@
+"""A part of a graph that runs on the card as one program."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import sympy
+import torch
+
+from .. import _native
+from .graph import Refused, Writer, emit
+from .report import place_of
+
+
+class Segment(torch.nn.Module):
+    """Compiles when it is called: once for every tuple of sizes and layouts."""
+
+    def __init__(self, module: torch.fx.GraphModule, report):
+        super().__init__()
+        self._module = [module]
+        self._report = report
+        self._programs: dict = {}
+        self._places = [n for n in module.graph.nodes if n.op == "placeholder"]
+
+    @torch._disable_dynamo
+    def forward(self, *args):
+        key = tuple(_key(a) for a in args)
+        entry = self._programs.get(key)
+        if entry is None:
+            entry = self._programs[key] = self._compile(args)
+        if entry.program is None:
+            return self._module[0](*args)
+        return entry.run(args)
+
+    def _compile(self, args):
+        start = time.perf_counter()
+        try:
+            entry = _Entry(self._module[0], self._places, args)
+            self._report.programs.append(entry.program)
+        except (Refused, _native.DeviceError) as error:
+            # What the compiler refuses still runs, operator by operator, and the report says why.
+            self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
+            for node in self._module[0].graph.nodes:
+                if node.op == "call_function":
+                    self._report.eager(str(node.target), place_of(node))
+            entry = _Entry.eager()
+        self._report.milliseconds += (time.perf_counter() - start) * 1e3
+        return entry
+
+
+def _key(value):
+    if isinstance(value, torch.Tensor):
+        whole = value.storage_offset() == 0 and value.is_contiguous()
+        layout = _native.tensor_layout(value) if whole else None
+        return (value.dtype, tuple(value.shape), layout, value.device.index, isinstance(value, torch.nn.Parameter))
+    return value
+
+
+def _pin(tensor):
+    """The layout of a tensor, where it is another than the default one."""
+    if tensor.storage_offset() != 0 or not tensor.is_contiguous() or not tensor.numel():
+        return None
+    layout = _native.tensor_layout(tensor)
+    if layout.host_size != list(tensor.shape):
+        return None
+    default = _native.SpyreTensorLayout.in_format(list(tensor.shape), layout.device_dtype)
+    narrow = tensor.dtype == torch.float32 and not _native.keeps_fp32()
+    usual = _native.SpyreTensorLayout.in_format(
+        list(tensor.shape), _native.DataFormats.SEN169_FP16 if narrow else _native.SpyreTensorLayout([1], tensor.dtype).device_dtype
+    )
+    return None if layout == default == usual else str(layout)
+
+
+class _Sizes:
+    """Sizes that are symbols in the graph, by the tensors that came."""
+
+    def __init__(self, places, args):
+        self.values = {}
+        compound = []
+        for node, arg in zip(places, args):
+            value = node.meta.get("val")
+            if isinstance(arg, torch.Tensor) and isinstance(value, torch.Tensor):
+                pairs = zip(value.shape, arg.shape)
+            else:
+                pairs = [(value, arg)]
+            for size, n in pairs:
+                if isinstance(size, torch.SymInt):
+                    expression = size.node.expr
+                    if expression.is_Symbol:
+                        self.values[expression] = sympy.Integer(n)
+                    else:
+                        compound.append((expression, n))
+        for expression, n in compound:
+            left = expression.free_symbols - self.values.keys()
+            if len(left) == 1:
+                (symbol,) = left
+                found = sympy.solve(expression.xreplace(self.values) - n, symbol)
+                if len(found) == 1:
+                    self.values[symbol] = found[0]
+
+    def known(self, size) -> int:
+        """A size as a number."""
+        if isinstance(size, int):
+            return size
+        value = size.node.expr.xreplace(self.values)
+        if not value.is_Integer:
+            raise Refused(f"the size {size.node.expr} is not known")
+        return int(value)
+
+
+class _Entry:
+    """A program with the names of its inputs."""
+
+    program = None
+
+    @staticmethod
+    def eager():
+        return _Entry.__new__(_Entry)
+
+    def __init__(self, module, places, args):
+        known = _Sizes(places, args).known
+        env = {}
+        writer = Writer("torch", env, lambda node: [known(s) for s in node.meta["val"].shape])
+        self.weights, self.inputs = [], []
+        device = None
+        for i, (node, arg) in enumerate(zip(places, args)):
+            if not isinstance(arg, torch.Tensor):
+                env[node] = arg
+                continue
+            device = arg.device.index if device is None else device
+            weight = isinstance(arg, torch.nn.Parameter)
+            (self.weights if weight else self.inputs).append((node.name, i))
+            entry = {"name": node.name, "dtype": str(arg.dtype).removeprefix("torch."), "size": list(arg.shape)}
+            if weight:
+                entry["role"] = "weight"
+            else:
+                pin = _pin(arg)
+                if pin:
+                    entry["pin"] = {"layout": pin}
+            writer.doc["inputs"].append(entry)
+            env[node] = node.name
+        self.shape = None
+        for node in module.graph.nodes:
+            if node.op == "call_function":
+                emit(writer, node)
+            elif node.op == "output":
+                found = node.args[0]
+                self.single = isinstance(found, torch.fx.Node)
+                flat = [found] if self.single else list(found)
+                writer.doc["outputs"] = [env[o] for o in flat]
+        self.json = json.dumps(writer.doc)
+        self.program = _native.Program(self.json, device or 0)
+        self.loaded = None
+
+    def run(self, args):
+        weights = {name: args[i] for name, i in self.weights}
+        now = tuple((t.data_ptr(), t._version) for t in weights.values())
+        if now != self.loaded:
+            self.program.load(weights)
+            self.loaded = now
+        out = self.program.run({name: args[i] for name, i in self.inputs})
+        return out[0] if self.single else out

@@ -1,0 +1,23 @@
+"""The device "spyre" of PyTorch: a simulated card.
+
+``import torch`` registers it (:func:`zellige._autoload.autoload`); then ``x.to("spyre")`` puts a
+tensor on the card, operators run on the card's kernels, and ``torch.spyre`` is the device module.
+What the card has no kernel for runs on the CPU, visibly: see :func:`fallbacks`.
+"""
+
+import torch  # noqa: F401 - registers the device on its way
+
+from ._register import is_registered, register
+from .fallback import FallbackWarning, fallbacks, reset_fallbacks
+from .layouts import new_empty_with_layout, restickify, to_with_layout
+
+__all__ = [
+    "FallbackWarning",
+    "fallbacks",
+    "is_registered",
+    "new_empty_with_layout",
+    "register",
+    "reset_fallbacks",
+    "restickify",
+    "to_with_layout",
+]

@@ -1,0 +1,46 @@
+"""Registration of the device, apart from the package so that PyTorch can ask for it while the package
+itself is being imported."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+_lock = threading.RLock()
+_registered = False
+
+
+def is_registered() -> bool:
+    """Whether the device exists in this process."""
+    return _registered
+
+
+def register() -> None:
+    """Registers the device; more than once does nothing."""
+    global _registered
+    with _lock:
+        if _registered:
+            return
+        import torch
+        from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+        from .. import _native
+        from ..compile import default
+        from . import ccl, device, fallback, kernels, ops, patches, whole
+
+        name = torch._C._get_privateuse1_backend_name()
+        if name not in ("privateuseone", "spyre"):
+            raise RuntimeError(f'another backend already took PyTorch\'s extension device: "{name}"')
+        library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+        _native.init(library, fallback.by_name)
+        _setup_privateuseone_for_python_backend("spyre", backend_module=device)
+        kernels.install()
+        whole.install()
+        fallback.install()
+        patches.install()
+        ops.install()
+        default.install()
+        ccl.install()
+        # Its fast path would arrive as one operator that no device but CUDA knows.
+        torch.backends.mha.set_fastpath_enabled(False)
+        _registered = True

@@ -1,0 +1,176 @@
+"""``torch.spyre``: the device module."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import torch
+
+from .. import _native
+from . import memory, random
+from .fallback import FallbackWarning, fallbacks, reset_fallbacks
+from .layouts import new_empty_with_layout, restickify, to_with_layout
+from .memory import (
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_peak_memory_stats,
+)
+from .random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
+
+_current = threading.local()
+_downcast_warning = os.environ.get("TORCH_SPYRE_DOWNCAST_WARN", "1").lower() not in ("0", "false", "off")
+
+
+def index_of(device=None) -> int:
+    """The number of a card: of a device, a number, or the current one."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        index = device
+    else:
+        device = torch.device(device)
+        if device.type != "spyre":
+            raise ValueError(f"Expected a spyre device, but got: {device}")
+        index = current_device() if device.index is None else device.index
+    if not 0 <= index < device_count():
+        raise RuntimeError(f"Device index {index} out of range [0, {device_count()})")
+    return index
+
+
+def is_available() -> bool:
+    """Whether there is a card; the simulated one always is there."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether the device is ready; a simulated one always is."""
+    return True
+
+
+def init() -> None:
+    """Does nothing: cards start when they are first used."""
+
+
+def _lazy_init() -> None:
+    pass
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+def _is_compiled() -> bool:
+    return True
+
+
+def device_count() -> int:
+    """The number of cards: ``ZELLIGE_DEVICES``, 2 unless said."""
+    return _native.device_count()
+
+
+def current_device() -> int:
+    """The number of the card that ``"spyre"`` means in this thread."""
+    return getattr(_current, "index", 0)
+
+
+def set_device(device) -> None:
+    """Makes ``"spyre"`` mean this card, in this thread."""
+    _current.index = index_of(device)
+
+
+class device:
+    """``with torch.spyre.device(1): ...``"""
+
+    def __init__(self, device):
+        self.index = index_of(device)
+
+    def __enter__(self):
+        self.before = current_device()
+        set_device(self.index)
+        return self
+
+    def __exit__(self, *_):
+        set_device(self.before)
+
+
+def _exchange_device(index: int) -> int:
+    before = current_device()
+    if index >= 0:
+        set_device(index)
+    return before
+
+
+def _maybe_exchange_device(index: int) -> int:
+    return _exchange_device(index)
+
+
+def synchronize(device=None) -> None:
+    """Waits for all streams of a card; raises what went wrong in them."""
+    _native.synchronize(index_of(device))
+
+
+def get_device_name(device=None) -> str:
+    """What the card is."""
+    info = _native.card_info(index_of(device))
+    return f"simulated Spyre card ({info['name']}, {info['cores']} cores)"
+
+
+def get_device_capability(device=None):
+    """There are no generations of the simulated card."""
+    return None
+
+
+def get_device_properties(device=None) -> dict:
+    """The card in figures, and what it did so far in simulated time."""
+    return _native.card_info(index_of(device))
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The dtypes of ``torch.autocast("spyre")``."""
+    return [torch.float16, torch.bfloat16]
+
+
+def get_downcast_warning() -> bool:
+    """Whether the first float32 or int64 tensor on its way to the device warns."""
+    return _downcast_warning
+
+
+def set_downcast_warning(enabled: bool) -> None:
+    """Turns that warning on or off."""
+    global _downcast_warning
+    _downcast_warning = bool(enabled)
+
+
+def last_report():
+    """What ``torch.compile`` did last: programs, moves, latency, what ran eagerly, graph breaks."""
+    from ..compile import last_report
+
+    return last_report()
+
+
+def chrome_trace(device=None) -> str:
+    """What the card did, as a Chrome trace in simulated time. Needs ``ZELLIGE_TRACE=<events>`` in the
+    environment before the device is registered."""
+    return _native.trace(index_of(device))
+
+
+def export_chrome_trace(path, device=None) -> None:
+    """Writes :func:`chrome_trace` to a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(chrome_trace(device))
+

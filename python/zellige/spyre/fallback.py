@@ -1,0 +1,211 @@
+"""Operators that the card has no kernel for: they run on the CPU, and are counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import threading
+import warnings
+
+import torch
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+
+
+class FallbackWarning(UserWarning):
+    """An operator ran on the CPU; said once for each."""
+
+
+@dataclasses.dataclass
+class Fallback:
+    """How often an operator ran on the CPU, and for whom."""
+
+    op: str
+    count: int = 0
+    bytes: int = 0
+    reason: str = "the device has no kernel for it"
+    places: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+_records: dict[str, Fallback] = {}
+_lock = threading.Lock()
+
+
+def fallbacks() -> dict[str, Fallback]:
+    """What ran on the CPU so far, by operator: counts, bytes moved, reasons and places."""
+    with _lock:
+        return dict(sorted(_records.items(), key=lambda item: -item[1].count))
+
+
+def reset_fallbacks() -> None:
+    """Forgets what ran on the CPU; each operator warns once again."""
+    with _lock:
+        _records.clear()
+
+
+def _place() -> str:
+    """File and line of the caller outside PyTorch and this package."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_HERE, _TORCH)) and not name.startswith("<"):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "unknown"
+
+
+def record(op: str, nbytes: int, reason: str | None = None) -> None:
+    """Counts a fallback of ``op``, and warns at its first."""
+    place = _place()
+    with _lock:
+        entry = _records.get(op)
+        first = entry is None
+        if first:
+            entry = _records[op] = Fallback(op)
+        entry.count += 1
+        entry.bytes += nbytes
+        if reason:
+            entry.reason = reason
+        if place in entry.places or len(entry.places) < 100:
+            entry.places[place] = entry.places.get(place, 0) + 1
+    if first:
+        why = f": {reason}" if reason else ""
+        warnings.warn(f"{op} is falling back to cpu{why} ({place})", FallbackWarning, stacklevel=4)
+
+
+def _is_spyre(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "spyre"
+
+
+# Operators that take an index in host memory beside tensors of the device.
+_HOST_INDICES = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+
+
+class _Call:
+    """One operator on the CPU: arguments down, results up."""
+
+    def __init__(self, op):
+        self.op = op
+        self.device = None
+        self.nbytes = 0
+        self.memo: dict[int, torch.Tensor] = {}
+        self.host = False
+
+    def down(self, value):
+        if isinstance(value, torch.Tensor):
+            if value.device.type != "spyre":
+                self.host = self.host or value.dim() > 0
+                return value
+            self.device = self.device or value.device
+            copy = self.memo.get(id(value))
+            if copy is None:
+                copy = self.memo[id(value)] = value.detach().cpu()
+                self.nbytes += value.numel() * value.element_size()
+            return copy
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.down(v) for v in value)
+        if isinstance(value, torch.device) and value.type == "spyre":
+            self.device = self.device or value
+            return torch.device("cpu")
+        return value
+
+    def up(self, value, back):
+        if isinstance(value, torch.Tensor):
+            known = back.get(id(value))
+            if known is not None:
+                return known
+            self.nbytes += value.numel() * value.element_size()
+            return value.to(self.device) if value.device.type == "cpu" else value
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.up(v, back) for v in value)
+        return value
+
+    def run(self, args, kwargs, reason=None):
+        schema = self.op._schema
+        for result in schema.returns:
+            if result.alias_info is not None and not result.alias_info.is_write:
+                raise NotImplementedError(
+                    f"{self.op} makes a view, and the device has none of that kind: copy the tensor "
+                    "to the CPU first"
+                )
+        low_args = [self.down(a) for a in args]
+        low_kwargs = {k: self.down(v) for k, v in kwargs.items()}
+        if self.device is None:
+            self.device = torch.device("spyre", torch.spyre.current_device())
+        if self.host and self.memo and schema.name not in _HOST_INDICES:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{self.device} and cpu!"
+            )
+        out = self.op(*low_args, **low_kwargs)
+        written = []
+        for i, argument in enumerate(schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            if i < len(args):
+                written.append((args[i], low_args[i]))
+            elif argument.name in kwargs:
+                written.append((kwargs[argument.name], low_kwargs[argument.name]))
+        back = {}
+        for high, low in written:
+            pairs = zip(high, low) if isinstance(high, (list, tuple)) else [(high, low)]
+            for h, l in pairs:
+                if not _is_spyre(h):
+                    continue
+                if h.shape != l.shape:
+                    h.resize_(l.shape)
+                h.copy_(l)
+                back[id(l)] = h
+        result = self.up(out, back)
+        record(schema.name + ("." + schema.overload_name if schema.overload_name else ""), self.nbytes, reason)
+        return result
+
+
+@torch._disable_dynamo
+def boxed(op, *args, **kwargs):
+    """The dispatcher's kernel for operators that have none."""
+    return _Call(op).run(args, kwargs)
+
+
+class _ByName:
+    """What a kernel calls with operands that it refuses."""
+
+    @torch._disable_dynamo
+    def __call__(self, name, reason, args, kwargs):
+        base, _, overload = name.partition(".")
+        op = getattr(getattr(torch.ops.aten, base), overload or "default")
+        try:
+            return _Call(op).run(args, kwargs or {}, reason)
+        except Exception as error:
+            # What the CPU refuses too is the user's mistake; our message names the operand.
+            kind = type(error)
+            kind = kind if kind in (IndexError, ValueError, TypeError, NotImplementedError) else RuntimeError
+            raise kind(f"{reason} (the CPU says: {str(error).splitlines()[0] if str(error) else kind.__name__})") from error
+
+    @staticmethod
+    def warn(kind: str) -> None:
+        """Elements lose bits on their way to the device."""
+        from . import device
+
+        if not device.get_downcast_warning():
+            return
+        text = {
+            "float32": "float32 tensors are stored in 16 bits (SEN169_FP16) on the device; "
+            "ZELLIGE_FP32=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
+            "int64": "int64 tensors are stored in 32 bits on the device: values outside of them change",
+        }[kind]
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+by_name = _ByName()
+_libraries: list[torch.library.Library] = []
+
+
+def install() -> None:
+    """Registers the boxed fallback, and lets autocast pass."""
+    library = torch.library.Library("_", "IMPL")
+    library.fallback(boxed, "PrivateUse1")
+    library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    _libraries.append(library)

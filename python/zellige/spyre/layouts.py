@@ -1,0 +1,56 @@
+"""Tensors in device layouts of the user's choice."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _native
+
+
+def _index(device: torch.device) -> int:
+    return torch.spyre.current_device() if device.index is None else device.index
+
+
+def empty_with_layout(size, layout, *, dtype=None, device=None, stride=None, requires_grad=False):
+    """A tensor of zeros whose elements lie as ``layout`` says."""
+    device = torch.device("spyre" if device is None else device)
+    if device.type != "spyre":
+        raise RuntimeError(f"a device layout needs the device spyre, not {device}")
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    stride = None if stride is None else list(stride)
+    made = _native.empty_with_layout(list(size), dtype, _index(device), layout, stride)
+    return made.requires_grad_(requires_grad) if requires_grad else made
+
+
+def to_with_layout(tensor: torch.Tensor, layout, device=None, dtype=None) -> torch.Tensor:
+    """The tensor on the device, lying as ``layout`` says. From another layout of the device it is
+    moved there."""
+    if dtype is not None and dtype != tensor.dtype:
+        tensor = tensor.to(dtype)
+    if tensor.device.type == "spyre" and (device is None or torch.device(device) in (tensor.device, torch.device("spyre"))):
+        if _native.tensor_layout(tensor) == layout and not _is_view(tensor):
+            return tensor
+        return _native.to_layout(tensor.detach(), layout)
+    stride = tensor.stride() if _dense(tensor) else None
+    made = empty_with_layout(tensor.size(), layout, dtype=tensor.dtype, device=device, stride=stride)
+    made.copy_(tensor.detach())
+    return made
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    return torch.ops.aten.is_non_overlapping_and_dense(tensor)
+
+
+def _is_view(tensor: torch.Tensor) -> bool:
+    return tensor._is_view()
+
+
+def new_empty_with_layout(tensor, size, layout, *, dtype=None, device=None):
+    """A tensor of zeros beside ``tensor``: of its dtype, on its card, lying as ``layout`` says."""
+    device = tensor.device if device is None and tensor.device.type == "spyre" else device
+    return empty_with_layout(size, layout, dtype=dtype or tensor.dtype, device=device)
+
+
+def restickify(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """The same elements with the sticks along another dimension."""
+    return torch.ops.spyre.restickify(tensor, dim)

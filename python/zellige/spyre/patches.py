@@ -1,0 +1,195 @@
+"""What PyTorch's own functions have to know of the device.
+
+Layout arguments (`device_layout=`), and the few places where PyTorch would read a storage as bytes:
+printing, pickling, copying deeply, loading.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from .. import _native
+from .layouts import empty_with_layout, to_with_layout
+
+
+def _device_tensor_layout(self):
+    """How the tensor's storage lies on the device; None for a tensor elsewhere."""
+    if self.device.type != "spyre" or isinstance(self, torch._subclasses.FakeTensor):
+        return None
+    return _native.tensor_layout(self)
+
+
+def _with_layout(original, make):
+    """A function that takes `device_layout` too."""
+
+    @functools.wraps(original)
+    def function(*args, device_layout=None, **kwargs):
+        if device_layout is None:
+            return original(*args, **kwargs)
+        return make(*args, device_layout=device_layout, **kwargs)
+
+    return function
+
+
+def _size(args):
+    return list(args[0]) if len(args) == 1 and not isinstance(args[0], int) else list(args)
+
+
+def _to(self, *args, device_layout, non_blocking=False, copy=False, memory_format=None, **kwargs):
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    for arg in args:
+        if isinstance(arg, torch.dtype):
+            dtype = arg
+        elif isinstance(arg, torch.Tensor):
+            device, dtype = arg.device, arg.dtype
+        elif isinstance(arg, (str, torch.device, int)) and not isinstance(arg, bool):
+            device = torch.device(arg)
+    if device is not None and torch.device(device).type != "spyre":
+        raise RuntimeError(f"a device layout needs the device spyre, not {device}")
+    return to_with_layout(self, device_layout, device, dtype)
+
+
+def _empty(*size, device_layout, dtype=None, device="spyre", requires_grad=False, **_):
+    return empty_with_layout(_size(size), device_layout, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _empty_strided(size, stride, *, device_layout, dtype=None, device="spyre", requires_grad=False, **_):
+    return empty_with_layout(size, device_layout, dtype=dtype, device=device, stride=stride, requires_grad=requires_grad)
+
+
+def _new_empty(self, *size, device_layout, dtype=None, device=None, requires_grad=False, **_):
+    device = device or (self.device if self.device.type == "spyre" else "spyre")
+    return empty_with_layout(_size(size), device_layout, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+def _new_empty_strided(self, size, stride, *, device_layout, dtype=None, device=None, requires_grad=False, **_):
+    device = device or (self.device if self.device.type == "spyre" else "spyre")
+    return empty_with_layout(size, device_layout, dtype=dtype or self.dtype, device=device, stride=stride, requires_grad=requires_grad)
+
+
+def _patch_layouts() -> None:
+    Tensor = torch.Tensor
+    # PyTorch keeps a set of factories; it must be made before one of them is replaced.
+    from torch.utils._device import _device_constructors
+
+    _device_constructors()
+    Tensor.device_tensor_layout = _device_tensor_layout
+    Tensor.to = _with_layout(Tensor.to, _to)
+    Tensor.new_empty = _with_layout(Tensor.new_empty, _new_empty)
+    Tensor.new_empty_strided = _with_layout(Tensor.new_empty_strided, _new_empty_strided)
+    Tensor.to_with_layout = to_with_layout
+    torch.empty = _with_layout(torch.empty, _empty)
+    torch.empty_strided = _with_layout(torch.empty_strided, _empty_strided)
+    _device_constructors().update((torch.empty, torch.empty_strided))
+
+
+def _rebuild(values, layout, device, requires_grad):
+    tensor = to_with_layout(values, layout, device) if layout is not None else values.to(device)
+    return tensor.requires_grad_(requires_grad)
+
+
+def _patch_storages() -> None:
+    Tensor = torch.Tensor
+    reduce, deepcopy, text, load = Tensor._reduce_ex_internal, Tensor.__deepcopy__, Tensor.__repr__, torch.load
+
+    def _reduce_ex_internal(self, proto):
+        if self.device.type != "spyre" or type(self) not in (Tensor, torch.nn.Parameter):
+            return reduce(self, proto)
+        args = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, args
+
+    def __deepcopy__(self, memo):
+        if self.device.type != "spyre" or type(self) is not Tensor or not self.is_leaf:
+            return deepcopy(self, memo)
+        if id(self) not in memo:
+            memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self, *, tensor_contents=None):
+        plain = type(self) in (Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        if tensor_contents is None and plain and self.device.type == "spyre":
+            tensor_contents = torch._tensor_str._tensor_str(self.detach().cpu(), len("tensor("))
+        return text(self, tensor_contents=tensor_contents)
+
+    @functools.wraps(load)
+    def load_(f, map_location=None, *args, **kwargs):
+        if isinstance(map_location, (str, torch.device)) and torch.device(map_location).type == "spyre":
+            from torch.utils._pytree import tree_map_only
+
+            loaded = load(f, "cpu", *args, **kwargs)
+            return tree_map_only(Tensor, lambda t: t.to(map_location), loaded)
+        return load(f, map_location, *args, **kwargs)
+
+    Tensor._reduce_ex_internal = _reduce_ex_internal
+    Tensor.__deepcopy__ = __deepcopy__
+    Tensor.__repr__ = __repr__
+    torch.load = load_
+
+
+def _patch_storage_class() -> None:
+    new = torch.UntypedStorage.__new__
+
+    def __new__(cls, *args, device=None, **kwargs):
+        # PyTorch would ask an allocator that only C++ can register, and crash.
+        if device is not None and torch.device(device).type == "spyre":
+            raise NotImplementedError(
+                "storages of the device come with a tensor: make one with torch.empty(..., device='spyre')"
+            )
+        return new(cls, *args, **({} if device is None else {"device": device}), **kwargs)
+
+    torch.UntypedStorage.__new__ = staticmethod(__new__)
+
+
+def _patch_accelerator() -> None:
+    synchronize = torch.accelerator.synchronize
+
+    @functools.wraps(synchronize)
+    def synchronize_(device=None, /):
+        accelerator = torch.accelerator.current_accelerator()
+        if accelerator is not None and accelerator.type == "spyre":
+            return torch.spyre.synchronize(device)
+        return synchronize(device)
+
+    torch.accelerator.synchronize = synchronize_
+    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "reset_peak_memory_stats", "memory_stats"):
+        original = getattr(torch.accelerator, name, None)
+        if original is None:
+            continue
+
+        def patched(device_index=None, /, _original=original, _name=name):
+            accelerator = torch.accelerator.current_accelerator()
+            if accelerator is not None and accelerator.type == "spyre":
+                return getattr(torch.spyre, _name)(device_index)
+            return _original(device_index)
+
+        setattr(torch.accelerator, name, functools.wraps(original)(patched))
+
+
+def _patch_linear() -> None:
+    apply = torch.nn.Linear._apply
+
+    def _apply(self, fn, recurse=True):
+        before = self.weight
+        module = apply(self, fn, recurse)
+        weight = self.weight
+        moved = before.device.type not in ("spyre", "meta") and weight.device.type == "spyre"
+        if moved and type(weight) is torch.nn.Parameter and weight.dim() == 2 and min(weight.shape) > 1:
+            # A product reads the weight with its sticks along the outputs: they lie so from the start,
+            # and not moved at every call.
+            layout = _native.tensor_layout(weight)
+            if layout is not None and layout.host_size == list(weight.shape):
+                weight.data = _native.to_layout(weight.detach(), layout.restickify(0))
+        return module
+
+    torch.nn.Linear._apply = _apply
+
+
+def install() -> None:
+    """Applies all of them."""
+    _patch_linear()
+    _patch_layouts()
+    _patch_storages()
+    _patch_storage_class()
+    _patch_accelerator()

@@ -1,0 +1,113 @@
+"""Operators that PyTorch would take apart, and the card runs whole.
+
+They are composites of other operators. Without gradients one kernel does them; where a gradient is
+asked for, or somebody looks at single operators, PyTorch's own parts run instead.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _native
+from .kernels import _layer_norm, _run
+
+_libraries: list[torch.library.Library] = []
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def _wanted(*tensors) -> str | None:
+    """How a call goes on: `now` on a kernel, `traced` as one operator of a graph in the making, or None
+    in parts."""
+    grad = torch.is_grad_enabled()
+    plain = True
+    for t in tensors:
+        if t is None:
+            continue
+        if t.device.type != "spyre" or (grad and t.requires_grad):
+            return None
+        plain = plain and type(t) in _PLAIN
+    if plain and not torch._C._len_torch_dispatch_stack():
+        return "now"
+    from torch._subclasses import FakeTensor
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    known = (*_PLAIN, FakeTensor, FunctionalTensor)
+    return "traced" if all(t is None or type(t) in known for t in tensors) else None
+
+
+def _linear(input, weight, bias=None):
+    how = _wanted(input, weight, bias)
+    if how == "now":
+        return _native.run("linear", [input, weight, bias])
+    if how and weight.dim() == 2:
+        return torch.ops.spyre.linear(input, weight, bias)
+    return torch.ops.aten.linear.default.decompose(input, weight, bias)
+
+
+def _matmul(self, other):
+    how = _wanted(self, other)
+    if how == "now":
+        return _native.run("matmul", [self, other])
+    if how:
+        return torch.ops.spyre.matmul(self, other)
+    return torch.ops.aten.matmul.default.decompose(self, other)
+
+
+def _norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    how = _wanted(input, weight, bias)
+    if how == "now":
+        return _layer_norm(input, list(normalized_shape), weight, bias, eps)
+    if how:
+        return torch.ops.spyre.layer_norm(input, normalized_shape, weight, bias, eps)
+    return torch.ops.aten.layer_norm.default.decompose(input, normalized_shape, weight, bias, eps, cudnn_enable)
+
+
+def _rms_norm(input, normalized_shape, weight=None, eps=None):
+    how = _wanted(input, weight)
+    if how == "now":
+        eps = torch.finfo(input.dtype).eps if eps is None else eps
+        return _run("rms_norm", [input, weight], normalized_shape=list(normalized_shape), eps=eps)
+    if how:
+        return torch.ops.spyre.rms_norm(input, normalized_shape, weight, eps)
+    return torch.ops.aten.rms_norm.default.decompose(input, normalized_shape, weight, eps)
+
+
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    how = _wanted(query, key, value, attn_mask)
+    if dropout_p or query.dim() < 2 or (attn_mask is not None and is_causal):
+        how = None
+    if how == "now":
+        attributes = dict(is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        return _run("scaled_dot_product_attention", [query, key, value, attn_mask], **attributes)
+    if how:
+        return torch.ops.spyre.sdpa(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    return torch.ops.aten.scaled_dot_product_attention.default.decompose(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+def _max_pool2d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    if _wanted(self) != "now" or self.dim() not in (3, 4):
+        return torch.ops.aten.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    attributes = dict(kernel_size=kernel_size, stride=list(stride) or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    return _run("max_pool2d", [self], **attributes)
+
+
+_WHOLE = {
+    "linear": _linear,
+    "matmul": _matmul,
+    "layer_norm": _norm,
+    "rms_norm": _rms_norm,
+    "scaled_dot_product_attention": _attention,
+    "max_pool2d": _max_pool2d,
+}
+
+
+def install() -> None:
+    """Registers the kernels, before gradients and without."""
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    for name, function in _WHOLE.items():
+        function = torch._disable_dynamo(function)
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            library.m.impl("aten::" + name, key, function, False)
