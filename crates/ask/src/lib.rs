@@ -22,6 +22,7 @@ mod fields;
 mod json;
 mod ops;
 mod request;
+mod steps;
 
 pub use explain::{Explanation, explain};
 pub use fault::Fault;
@@ -59,6 +60,12 @@ fn write(out: &mut Vec<u8>, value: &Value) {
 /// The move that a request `move` describes; `op` may be left out.
 pub fn move_request(line: &str) -> Result<MoveRequest, Fault> {
     ops::move_request(&request(line)?)
+}
+
+/// The bytes of a window of a drawing, one per cell: the fields of the request `cells`; see
+/// [`zellige_view::atlas::Atlas::paint`].
+pub fn paint(line: &str) -> Result<Vec<u8>, Fault> {
+    ops::paint(&request(line)?)
 }
 
 /// The `id` of a request and what came of it.

@@ -13,6 +13,7 @@ mod compile;
 mod device;
 mod dma;
 mod eager;
+mod explore;
 mod graph;
 mod interrupt;
 mod ktir;
@@ -44,6 +45,7 @@ Examples:
   zellige check 'S[(8,64):(64,1)]' --dtype float16
   zellige map two-warps 7,15                    one element to all its places
   zellige presets                               every layout with a name
+  zellige explore                               all of it on a web page
   zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
   zellige run examples/llama-block.graph        a graph, compiled and run
   zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
@@ -82,6 +84,8 @@ enum Command {
     Ktir(ktir::Args),
     /// Measure moves beside plain copies, and beside other libraries
     Bench(bench::Args),
+    /// Serve the explorer, a web page that shows layouts, operators and moves
+    Explore(explore::Args),
     /// Answer JSON requests, one per line, from standard input
     Ask(ask::Args),
 }
@@ -118,6 +122,7 @@ fn main() -> ExitCode {
         }
         Command::Ktir(args) => ktir::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Ask(args) => ask::run(args),
     };
     match outcome {

@@ -198,6 +198,34 @@ fn ask_answers_before_the_next_question_arrives() {
     assert!(child.wait().expect("it ends").success());
 }
 
+/// The page that is served is the page that was named, byte for byte.
+#[test]
+fn explore_serves_the_page() {
+    use std::io::{BufRead, BufReader, Read};
+    let folder = Folder::new("explore");
+    let file = folder.file("page.html");
+    std::fs::write(&file, "<!doctype html><title>é</title>").expect("writes");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .args(["explore", "--port", "0", "--page", &file])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("piped");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    let address = line.strip_prefix("http://").and_then(|l| l.split('/').next());
+    let mut stream = std::net::TcpStream::connect(address.expect("an address")).expect("listens");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sends");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("answers");
+    child.kill().expect("stops");
+    child.wait().expect("ends");
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
+    assert!(reply.ends_with("\r\n\r\n<!doctype html><title>é</title>"), "{reply}");
+    let missing = zellige(&["explore", "--page", "no/such/page.html"]);
+    assert_eq!(missing.status.code(), Some(3), "{}", text(&missing.stderr));
+}
+
 #[test]
 fn a_closed_pipe_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))

@@ -3,6 +3,7 @@
 use crate::label;
 use crate::model::Swatch;
 use crate::options::{BANK_BITS, LINE_BITS, Options};
+use crate::ticks::Ticks;
 use std::collections::BTreeSet;
 use zellige_layout::{Axis, AxisKind, Error, Layout, Result, Scope};
 
@@ -48,10 +49,7 @@ impl ColorBy {
                     _ => {}
                 }
             }
-            let mut known: Vec<_> = axes.iter().map(Axis::name).collect();
-            if axes.is_empty() || axes.contains(&Axis::M) {
-                known.extend(["line", "bank", "stick"]);
-            }
+            let known = ColorBy::choices(layout);
             let name = name.chars().take(64).collect();
             return Err(Error::UnknownAxis { name, known: known.join(", ") });
         }
@@ -96,6 +94,37 @@ impl ColorBy {
         i64::try_from(key).unwrap_or(value)
     }
 
+    /// The names that [`ColorBy::choose`] takes for a layout.
+    pub(crate) fn choices(layout: &Layout) -> Vec<String> {
+        let axes = layout.tile().axes();
+        let mut known: Vec<_> = axes.iter().map(|a| a.name().to_string()).collect();
+        if axes.is_empty() || axes.contains(&Axis::M) {
+            known.extend(["line", "bank", "stick"].map(String::from));
+        }
+        known
+    }
+
+    /// Every owner of a layout that has elements.
+    pub(crate) fn owners(&self, layout: &Layout) -> Result<Ticks> {
+        let axis = self.slot.and_then(|s| layout.tile().axes().get(s)).copied();
+        let Some(axis) = axis else { return Ok(Ticks::Range { min: 0, max: 0 }) };
+        match self.rule {
+            Rule::Axis { .. } => Ticks::of(layout, axis),
+            Rule::Line | Rule::Stick => Ticks::mapped(layout, axis, |v| self.of_address(v)),
+            Rule::Bank => Ok(Ticks::Range { min: 0, max: LINE_BITS / BANK_BITS - 1 }),
+        }
+    }
+
+    /// The name of an owner.
+    pub(crate) fn name_of(&self, key: i64) -> String {
+        match &self.rule {
+            Rule::Axis { code, .. } => format!("{code}{key}"),
+            Rule::Line => format!("line {key}"),
+            Rule::Stick => format!("stick {key}"),
+            Rule::Bank => format!("bank {key}"),
+        }
+    }
+
     /// What a colour stands for.
     pub(crate) fn describe(&self) -> String {
         match &self.rule {
@@ -110,13 +139,7 @@ impl ColorBy {
     pub(crate) fn palette(&self, keys: &BTreeSet<i64>) -> Vec<Swatch> {
         let swatch = |(rank, key): (usize, &i64)| {
             let (fill, ink) = colors(rank, keys.len());
-            let label = match &self.rule {
-                Rule::Axis { code, .. } => format!("{code}{key}"),
-                Rule::Line => format!("line {key}"),
-                Rule::Stick => format!("stick {key}"),
-                Rule::Bank => format!("bank {key}"),
-            };
-            Swatch { key: *key, label, fill: hex(fill), ink: hex(ink) }
+            Swatch { key: *key, label: self.name_of(*key), fill: hex(fill), ink: hex(ink) }
         };
         keys.iter().enumerate().map(swatch).collect()
     }
@@ -127,6 +150,36 @@ pub(crate) fn swatches(count: usize) -> Vec<String> {
     (0..count).map(|rank| hex(colors(rank, count).0)).collect()
 }
 
+/// The page that colours are meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Theme {
+    Light,
+    Dark,
+}
+
+/// The fill and the text colour of the `rank`-th of `count` owners, as `#rrggbb`.
+pub(crate) fn tone(rank: usize, count: usize, theme: Theme) -> (String, String) {
+    let (fill, ink) = match theme {
+        Theme::Light => colors(rank, count),
+        Theme::Dark => dark_colors(rank, count),
+    };
+    (hex(fill), hex(ink))
+}
+
+/// The same hues for a dark page: deep fills, light text.
+fn dark_colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
+    let levels = [0.48, 0.41, 0.52, 0.445];
+    let level = if count <= 6 { 0.48 } else { levels[rank % levels.len()] };
+    let hue = hue(rank, count);
+    (oklch(level, 0.1, hue), oklch(0.97, 0.02, hue))
+}
+
+fn hue(rank: usize, count: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a hue needs no more than 52 bits")]
+    let turn = rank as f64 / count.max(1) as f64;
+    250.0 + 360.0 * turn
+}
+
 /// The fill and the text colour of the `rank`-th of `count` owners.
 ///
 /// Hues go once around the circle, so that neighbours in order look related and the order can be
@@ -135,8 +188,7 @@ pub(crate) fn swatches(count: usize) -> Vec<String> {
 fn colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
     let levels = [0.86, 0.76, 0.92, 0.81];
     let level = if count <= 6 { 0.85 } else { levels[rank % levels.len()] };
-    #[allow(clippy::cast_precision_loss, reason = "a hue needs no more than 52 bits")]
-    let hue = 250.0 + 360.0 * rank as f64 / count.max(1) as f64;
+    let hue = hue(rank, count);
     let fill = oklch(level, if level > 0.9 { 0.06 } else { 0.105 }, hue);
     (fill, oklch(0.24, 0.03, hue))
 }
@@ -205,6 +257,9 @@ mod tests {
                 let (fill, ink) = colors(rank, count);
                 let contrast = (luminance(fill) + 0.05) / (luminance(ink) + 0.05);
                 assert!(contrast > 7.0, "{rank} of {count}: {contrast}");
+                let (fill, ink) = dark_colors(rank, count);
+                let contrast = (luminance(ink) + 0.05) / (luminance(fill) + 0.05);
+                assert!(contrast > 4.5, "dark, {rank} of {count}: {contrast}");
             }
         }
     }

@@ -20,7 +20,9 @@
 //! # Ok::<(), zellige_layout::Error>(())
 //! ```
 //!
-//! A [`Chart`] is bars over a time axis, drawn by [`svg::chart`]; a [`page`] shows a compiled program.
+//! An [`atlas::Atlas`] is the same drawing without a limit, made window by window for a page that
+//! scrolls. A [`Chart`] is bars over a time axis, drawn by [`svg::chart`]; a [`page`] shows a compiled
+//! program.
 //!
 //! # Rules
 //! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
@@ -30,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atlas;
 mod chart;
 mod clip;
 mod color;

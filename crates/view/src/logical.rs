@@ -7,7 +7,7 @@ use crate::scene::Stage;
 use zellige_layout::{Result, unflatten};
 
 /// Columns of a one-dimensional tensor that is folded into a grid.
-const FOLD: i64 = 32;
+pub(crate) const FOLD: i64 = 32;
 
 /// One panel per index of the leading dimensions, and what they leave out.
 pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
@@ -73,7 +73,7 @@ pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
     Ok(panels)
 }
 
-fn cell(stage: &Stage<'_>, flat: i64, row: i64, col: i64) -> Result<Cell> {
+pub(crate) fn cell(stage: &Stage<'_>, flat: i64, row: i64, col: i64) -> Result<Cell> {
     let places = stage.places(flat)?;
     Ok(Cell {
         row: usize::try_from(row).unwrap_or(0),
@@ -88,7 +88,7 @@ fn cell(stage: &Stage<'_>, flat: i64, row: i64, col: i64) -> Result<Cell> {
 }
 
 /// `[1, 0, :, :]`; nothing for a single grid.
-fn slab_caption(leading: &[i64]) -> String {
+pub(crate) fn slab_caption(leading: &[i64]) -> String {
     if leading.is_empty() {
         return String::new();
     }

@@ -61,10 +61,19 @@ pub(crate) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(layout: &'a Layout, shape: &'a [i64], options: &'a Options) -> Result<Stage<'a>> {
+    pub(crate) fn new(
+        layout: &'a Layout,
+        shape: &'a [i64],
+        options: &'a Options,
+    ) -> Result<Stage<'a>> {
         let color = ColorBy::choose(layout, options)?;
         let listed = list_few(layout)?;
         Ok(Stage { layout, shape, options, color, listed, keys: RefCell::default() })
+    }
+
+    /// The layout with only the copies that are listed.
+    pub(crate) fn listed(&self) -> &Layout {
+        &self.listed
     }
 
     /// The axes of a place, in order.

@@ -64,6 +64,40 @@ impl Ticks {
         }
     }
 
+    /// The `i`-th of them, from 0.
+    pub(crate) fn get(&self, i: i64) -> Option<i64> {
+        match self {
+            Ticks::Range { min, max } => min.checked_add(i).filter(|v| i >= 0 && v <= max),
+            Ticks::Used { values, .. } => {
+                usize::try_from(i).ok().and_then(|i| values.get(i)).copied()
+            }
+        }
+    }
+
+    /// Which of them a value is.
+    pub(crate) fn position(&self, value: i64) -> Option<i64> {
+        match self {
+            Ticks::Range { min, max } => {
+                (*min..=*max).contains(&value).then(|| value.checked_sub(*min)).flatten()
+            }
+            Ticks::Used { values, .. } => {
+                values.binary_search(&value).ok().and_then(|i| i64::try_from(i).ok())
+            }
+        }
+    }
+
+    /// A number that tells values apart in order: their position, or the distance to the first where
+    /// the list is not complete.
+    pub(crate) fn rank(&self, value: i64) -> i128 {
+        match (self.position(value), self) {
+            (Some(i), _) => i.into(),
+            (None, Ticks::Range { min, .. }) => i128::from(value) - i128::from(*min),
+            (None, Ticks::Used { values, .. }) => {
+                i128::from(value) - i128::from(values.first().copied().unwrap_or(0))
+            }
+        }
+    }
+
     /// What is left out when `shown` of them are drawn.
     pub(crate) fn clip(&self, what: &str, shown: usize) -> Option<String> {
         match self {

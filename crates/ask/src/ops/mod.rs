@@ -3,12 +3,15 @@
 mod algebra;
 mod analysis;
 mod compile;
+mod copies;
+mod draw;
 mod moves;
 mod program;
 mod proof;
 mod spyre;
 mod view;
 
+pub(crate) use draw::paint;
 pub use moves::MoveRequest;
 pub(crate) use moves::request as move_request;
 
@@ -63,6 +66,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "left_inverse", "layout", "layout, axes, shape", proof::left_inverse;
     "complement", "layout, cosize", "layout", proof::complement;
     "equal", "a, b, shape?", "equal, witness", proof::equal;
+    "differences", "a, b, shape?, count?", "equal, differences: coordinate and both answers of the first ones, complete", proof::differences;
     "refine", "layouts, shape", "extents, layouts", proof::refine;
     "lookup", "layout, shape?, place", "coords, or padding, or outside", proof::lookup;
     "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, contiguous, replicas, scope", proof::facts;
@@ -79,6 +83,13 @@ pub const OPERATIONS: &[Operation] = operations! {
     "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::view;
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, direction?", "nests with host and device named, dci", moves::dma;
     "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::plan;
+    "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::copies;
+    "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, shape, axes, tones, sheets: the drawings and their extents", draw::sheets;
+    "cells", "layout, shape?, dtype?, color_by?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::cells;
+    "inspect", "layout, shape?, dtype?, color_by?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::inspect;
+    "lanes", "layout, shape?, dtype?, color_by?, sticks?, access, vector?", "lanes, elements, touched: lane, coordinate and spots of each", draw::lanes;
+    "draw", "layout, shape?, dtype?, color_by?, sticks?, title?, max_cells?", "svg, notes", draw::scene;
+    "swizzle", "layout, shape?, dtype?, mode", "layout", draw::swizzle;
     "spyre_layout", "size, stride?, dtype, dim_order?", "device_size, stride_map, device_dtype, bytes, text", spyre::layout;
     "spyre_dim_map", "size, stride?, device_size, stride_map or dim_map", "the other one", spyre::dim_map;
     "spyre_dtype", "device_size, stride_map, dtype, to_dtype, stick_extent?", "device_size, stride_map, device_dtype, bytes, text", spyre::dtype;

@@ -89,7 +89,7 @@ pub struct MoveRequest {
     pub padding: Padding,
 }
 
-fn read(r: &Request) -> Result<MoveRequest, Fault> {
+pub(super) fn read(r: &Request) -> Result<MoveRequest, Fault> {
     let shape = r.ints("shape")?;
     let src = r.lower("src", &r.parsed("src")?, Some(&shape))?;
     let dst = r.lower("dst", &r.parsed("dst")?, Some(&shape))?;

@@ -5,7 +5,9 @@ use crate::Fault;
 use crate::json::{per_axis, points};
 use crate::request::{Request, int};
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Difference, Held, Inverse, Layout, common_refinement, unflatten};
+use zellige_layout::{
+    Axis, Difference, Held, Inverse, Layout, Point, common_refinement, unflatten,
+};
 
 pub(super) fn compose(r: &Request) -> Answer {
     let (a, b) = (r.operand("a")?, r.operand("b")?);
@@ -57,6 +59,37 @@ pub(super) fn equal(r: &Request) -> Answer {
             },
         }),
     })
+}
+
+/// Elements compared one by one after the first difference.
+const COMPARED: i64 = 1 << 20;
+
+pub(super) fn differences(r: &Request) -> Answer {
+    let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
+    let given = r.opt_ints("shape")?;
+    let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
+    let (a, b) = (r.lower("a", &pa, own.as_deref())?, r.lower("b", &pb, own.as_deref())?);
+    let shape = own.unwrap_or_else(|| a.default_shape());
+    a.admit(&shape)?;
+    b.admit(&shape)?;
+    let most = usize::try_from(r.opt_int("count")?.unwrap_or(256).clamp(1, 4096)).unwrap_or(1);
+    let Some(Difference::At { index: first, .. }) = a.difference(&b)? else {
+        return Ok(json!({"equal": true, "differences": [], "complete": true}));
+    };
+    // The proof finds the first; those after it are found by looking.
+    let end = a.size().min(first.saturating_add(COMPARED));
+    let mut found = Vec::new();
+    let mut index = first;
+    while index < end && found.len() < most {
+        let (left, right) = (a.places(index)?.points(), b.places(index)?.points());
+        let same = left.iter().map(Point::normal).eq(right.iter().map(Point::normal));
+        if !same {
+            let coord = unflatten(&shape, index);
+            found.push(json!({"coord": coord, "a": points(&left), "b": points(&right)}));
+        }
+        index += 1;
+    }
+    Ok(json!({"equal": false, "differences": found, "complete": index == a.size()}))
 }
 
 pub(super) fn refine(r: &Request) -> Answer {

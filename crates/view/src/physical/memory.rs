@@ -4,17 +4,16 @@ use super::{Tenants, View, limit};
 use crate::clip;
 use crate::label;
 use crate::model::{Cell, CellKind, Panel};
-use crate::options::{BANK_BITS, LINE_BITS};
+use crate::options::{BANK_BITS, LINE_BITS, Options};
 use crate::query;
 use crate::scene::Stage;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, Result, unflatten};
+use zellige_layout::{Axis, Layout, Result, unflatten};
 
 /// The memory view of a layout on `m` alone.
 pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
-    let bits = stage.options.dtype_bits;
-    let grid = if stage.options.sticks { Grid::sticks(bits) } else { Grid::banks(bits) };
+    let grid = Grid::of(stage.options);
     let mut view = View::default();
     if stage.options.sticks {
         view.title = "Host memory and device sticks".into();
@@ -29,16 +28,22 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
 }
 
 /// How bits of memory fall into rows and columns.
-struct Grid {
+pub(crate) struct Grid {
     bits: i64,
     /// Bits in one column.
     unit: i64,
-    group: usize,
-    row_name: &'static str,
-    col_name: &'static str,
+    pub(crate) group: usize,
+    pub(crate) row_name: &'static str,
+    pub(crate) col_name: &'static str,
 }
 
 impl Grid {
+    /// Sticks, or banks.
+    pub(crate) fn of(options: &Options) -> Grid {
+        let bits = options.dtype_bits;
+        if options.sticks { Grid::sticks(bits) } else { Grid::banks(bits) }
+    }
+
     /// Columns are parts of a bank word, as fine as an element needs.
     fn banks(bits: i64) -> Grid {
         let unit = gcd(bits, BANK_BITS);
@@ -58,7 +63,7 @@ impl Grid {
     }
 
     /// The line that holds the last bit of an address.
-    fn last_line_of(&self, address: i64) -> i64 {
+    pub(crate) fn last_line_of(&self, address: i64) -> i64 {
         let bit = i128::from(address) * i128::from(self.bits) + i128::from(self.bits) - 1;
         i64::try_from(bit.div_euclid(LINE_BITS.into())).unwrap_or(address)
     }
@@ -71,7 +76,7 @@ impl Grid {
         address(first)..=address(last)
     }
 
-    fn panel(&self, lines: &[i64]) -> Panel {
+    pub(crate) fn panel(&self, lines: &[i64]) -> Panel {
         let groups = usize::try_from(LINE_BITS / self.unit).unwrap_or(1) / self.group;
         Panel {
             row_title: self.row_name.into(),
@@ -83,17 +88,39 @@ impl Grid {
         }
     }
 
-    /// Puts a cell at an address: one piece per drawn line that it touches.
-    fn place(&self, cell: &Cell, address: i64, lines: &[i64], panel: &mut Panel) {
+    /// Columns that one element covers.
+    pub(crate) fn span(&self) -> i64 {
+        self.bits / self.unit
+    }
+
+    /// The address that covers a column of a line.
+    pub(crate) fn address_at(&self, line: i64, col: i64) -> i64 {
+        let bit =
+            i128::from(line) * i128::from(LINE_BITS) + i128::from(col) * i128::from(self.unit);
+        i64::try_from(bit.div_euclid(self.bits.into())).unwrap_or(line)
+    }
+
+    /// The pieces of an address: line, first column and columns of each.
+    pub(crate) fn pieces(&self, address: i64) -> Vec<(i64, i64, i64)> {
         let (bits, unit) = (i128::from(self.bits), i128::from(self.unit));
         let start = i128::from(address) * bits;
-        for line in self.line_of(address)..=self.last_line_of(address) {
+        let columns = |bits: i128| i64::try_from(bits / unit).unwrap_or(0);
+        (self.line_of(address)..=self.last_line_of(address))
+            .map(|line| {
+                let base = i128::from(line) * i128::from(LINE_BITS);
+                let (from, to) =
+                    (start.max(base), (start + bits).min(base + i128::from(LINE_BITS)));
+                (line, columns(from - base), columns(to - from))
+            })
+            .collect()
+    }
+
+    /// Puts a cell at an address: one piece per drawn line that it touches.
+    fn place(&self, cell: &Cell, address: i64, lines: &[i64], panel: &mut Panel) {
+        for (line, col, span) in self.pieces(address) {
             let Ok(row) = lines.binary_search(&line) else { continue };
-            let base = i128::from(line) * i128::from(LINE_BITS);
-            let (from, to) = (start.max(base), (start + bits).min(base + i128::from(LINE_BITS)));
-            let columns = |bits: i128| usize::try_from(bits / unit).unwrap_or(0);
-            let (col, span) = (columns(from - base), columns(to - from));
-            panel.cells.push(Cell { row, col, span, ..cell.clone() });
+            let int = |v: i64| usize::try_from(v).unwrap_or(0);
+            panel.cells.push(Cell { row, col: int(col), span: int(span), ..cell.clone() });
         }
     }
 
@@ -104,15 +131,21 @@ impl Grid {
     }
 }
 
+/// The lines that are drawn of a layout on `m` alone.
+pub(crate) fn lines(layout: &Layout, grid: &Grid) -> Result<Ticks> {
+    Ok(match Ticks::mapped(layout, Axis::M, |a| grid.line_of(a))? {
+        // A range ends with the line of the last bit, not of the last address.
+        Ticks::Range { min, .. } => {
+            Ticks::Range { min, max: grid.last_line_of(layout.bounds(Axis::M)?.max) }
+        }
+        used @ Ticks::Used { .. } => used,
+    })
+}
+
 /// The memory that the layout fills.
 fn device(stage: &Stage<'_>, grid: &Grid) -> Result<(Panel, Option<String>)> {
     let bounds = stage.layout.bounds(Axis::M)?;
-    let ticks = Ticks::mapped(stage.layout, Axis::M, |a| grid.line_of(a))?;
-    // A range ends with the line of the last bit, not of the last address.
-    let ticks = match ticks {
-        Ticks::Range { min, .. } => Ticks::Range { min, max: grid.last_line_of(bounds.max) },
-        used @ Ticks::Used { .. } => used,
-    };
+    let ticks = lines(stage.layout, grid)?;
     let lines = ticks.take(grid.budget(stage));
     let addresses: BTreeSet<i64> = lines
         .iter()

@@ -4,12 +4,17 @@ mod memory;
 mod roles;
 mod table;
 
+pub(crate) use memory::{Grid as MemoryGrid, lines as memory_lines};
+pub(crate) use roles::Roles;
+pub(crate) use table::mesh_columns;
+
 use crate::label;
 use crate::model::{Cell, CellKind, Panel};
+use crate::options::Options;
 use crate::query::Found;
 use crate::scene::Stage;
 use std::collections::BTreeMap;
-use zellige_layout::{Axis, Error, Extent, Result, flatten, unflatten};
+use zellige_layout::{Axis, Error, Extent, Layout, Result, flatten, unflatten};
 
 /// A drawing of places.
 #[derive(Debug, Default)]
@@ -22,26 +27,32 @@ pub(crate) struct View {
 /// The view that suits the axes of the layout.
 pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
     let memory_only = stage.axes().iter().all(|a| *a == Axis::M);
-    if stage.options.sticks && !memory_only {
-        let others: Vec<_> =
-            stage.axes().iter().filter(|a| **a != Axis::M).map(|a| format!("`{a}`")).collect();
-        let (op, axis) = ("drawing sticks", Axis::M.name().to_string());
-        return Err(Error::NotOneAxis { op, axis, found: others.join(", ") });
-    }
+    check_sticks(stage.layout, stage.options)?;
     if stage.layout.size() == 0 {
         return Ok(View::default());
     }
     if memory_only { memory::view(stage) } else { table::view(stage) }
 }
 
+/// Refuses sticks of a layout that is not on `m` alone.
+pub(crate) fn check_sticks(layout: &Layout, options: &Options) -> Result<()> {
+    let others: Vec<_> =
+        layout.tile().axes().iter().filter(|a| **a != Axis::M).map(|a| format!("`{a}`")).collect();
+    if others.is_empty() || !options.sticks {
+        return Ok(());
+    }
+    let (op, axis) = ("drawing sticks", Axis::M.name().to_string());
+    Err(Error::NotOneAxis { op, axis, found: others.join(", ") })
+}
+
 /// Who lives at each place of a box, by the position of the place in the wanted lists.
-struct Tenants {
+pub(crate) struct Tenants {
     by_place: BTreeMap<Vec<usize>, Vec<i64>>,
     complete: bool,
 }
 
 impl Tenants {
-    fn new(found: Found) -> Tenants {
+    pub(crate) fn new(found: Found) -> Tenants {
         let mut by_place: BTreeMap<Vec<usize>, Vec<i64>> = BTreeMap::new();
         for hit in found.hits {
             by_place.entry(hit.at).or_default().push(hit.index);
@@ -55,7 +66,7 @@ impl Tenants {
     }
 
     /// The cell of a place.
-    fn cell(&self, stage: &Stage<'_>, at: &[usize], place: Vec<i64>) -> Cell {
+    pub(crate) fn cell(&self, stage: &Stage<'_>, at: &[usize], place: Vec<i64>) -> Cell {
         let tenants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
         let elements: Vec<_> =
             tenants.iter().filter_map(|index| coordinate(stage, *index)).collect();
@@ -70,7 +81,16 @@ impl Tenants {
         Cell { row: 0, col: 0, span: 1, kind, label, colors, elements, places }
     }
 
-    fn note(&self) -> Option<String> {
+    /// What a place holds.
+    pub(crate) fn kind(&self, stage: &Stage<'_>, at: &[usize]) -> CellKind {
+        match self.by_place.get(at).map(Vec::as_slice) {
+            None | Some([]) => CellKind::Unused,
+            Some(list) if list.iter().any(|i| coordinate(stage, *i).is_some()) => CellKind::Element,
+            Some(_) => CellKind::Padding,
+        }
+    }
+
+    pub(crate) fn note(&self) -> Option<String> {
         (!self.complete).then(|| {
             "More elements share the places drawn here than are listed; the count in a cell is a \
              lower bound."

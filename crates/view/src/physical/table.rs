@@ -8,7 +8,7 @@ use crate::model::Panel;
 use crate::query;
 use crate::scene::Stage;
 use crate::ticks::Ticks;
-use zellige_layout::{Axis, Result, unflatten};
+use zellige_layout::{Axis, Layout, Result, unflatten};
 
 /// The table that suits the axes.
 pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
@@ -61,7 +61,7 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
             .flatten()
             .map(|(slot, shown)| ticks[slot].clip(name(slot), shown)),
     );
-    let mesh = mesh_columns(stage, &roles, panel_count);
+    let mesh = mesh_columns(stage.layout, &roles, panel_count);
     let mut view = View { title: roles.title.clone(), ..View::default() };
     for index in 0..panel_count {
         let digits = unflatten(&extents, i64::try_from(index).unwrap_or(0));
@@ -124,17 +124,17 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
 
 /// Where a device stands in its mesh, for a single device axis made of exactly two iters: rows
 /// follow the first, columns the second, as the dimensions of the tensor do.
-fn mesh_columns(
-    stage: &Stage<'_>,
+pub(crate) fn mesh_columns(
+    layout: &Layout,
     roles: &Roles,
     panels: usize,
 ) -> Option<impl Fn(i64) -> (usize, usize) + use<>> {
     let [slot] = roles.panels[..] else { return None };
-    let axis: Axis = stage.axes()[slot];
+    let axis: Axis = layout.tile().axes()[slot];
     if axis.kind().name() != "device" {
         return None;
     }
-    let tile = stage.layout.tile();
+    let tile = layout.tile();
     let iters: Vec<_> = tile
         .shard()
         .iter()

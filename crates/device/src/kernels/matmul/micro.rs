@@ -166,6 +166,7 @@ impl Cell for f32 {
         crate::math::canonical(self)
     }
 
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<f32>) {
         match isa {
             Isa::Portable => pick_portable(rows),
@@ -201,6 +202,7 @@ impl Cell for i32 {
         if format == Format::U32 { self & 0xff } else { self }
     }
 
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<i32>) {
         match isa {
             Isa::Portable => pick_portable(rows),

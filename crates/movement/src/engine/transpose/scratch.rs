@@ -58,6 +58,7 @@ impl Scratch {
 
     /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "squares are of AVX"))]
     pub(super) fn squares(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>()
     }

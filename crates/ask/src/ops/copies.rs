@@ -1,0 +1,69 @@
+//! The copies of a move, in the order in which its plan makes them.
+
+use super::Answer;
+use super::moves::read;
+use crate::Fault;
+use crate::request::Request;
+use serde_json::{Value, json};
+use zellige_layout::{Axis, Layout};
+use zellige_movement::Plan;
+use zellige_view::Options;
+use zellige_view::atlas::{Atlas, Spot};
+
+/// Copies that one answer lists at most.
+const MOST: i64 = 1 << 14;
+
+pub(super) fn copies(r: &Request) -> Answer {
+    let request = read(r)?;
+    let first = r.opt_int("first")?.unwrap_or(0).max(0);
+    let count = r.opt_int("count")?.unwrap_or(MOST).clamp(0, MOST);
+    let plan = Plan::between(&request.src, &request.dst, &request.shape, request.padding.fill())?;
+    let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, Fault> {
+        let sticks = r.parsed(field)?.notation() == zellige_notation::Notation::Spyre;
+        let bits = match field {
+            "dst" => request.to_dtype.unwrap_or(request.dtype).bits(),
+            _ => request.dtype.bits(),
+        };
+        let options = Options { dtype_bits: bits, sticks, ..Options::default() };
+        Ok(Atlas::new(layout, &request.shape, &options)?)
+    };
+    let (from, to) = (atlas("src", &request.src)?, atlas("dst", &request.dst)?);
+    let spots = |atlas: &Atlas, layout: &Layout, address: i64| -> Vec<Spot> {
+        // Plans move memory; without an axis everything is at the one place there is.
+        let place = [address];
+        atlas.spots_of_place(if layout.tile().axes() == [Axis::M] { &place } else { &[] })
+    };
+    let mut list: Vec<Value> = Vec::new();
+    let mut seen = 0i64;
+    'nests: for (n, nest) in plan.nests().iter().enumerate() {
+        let ranges: Vec<i64> = nest.loops.iter().map(|l| l.range).collect();
+        let inner: i64 = ranges.iter().product();
+        for (a, b) in &nest.starts {
+            if seen + inner <= first {
+                seen += inner;
+                continue;
+            }
+            for step in (first - seen).max(0)..inner {
+                if i64::try_from(list.len()).unwrap_or(i64::MAX) >= count {
+                    break 'nests;
+                }
+                let digits = zellige_layout::unflatten(&ranges, step);
+                let (mut src, mut dst) = (*a, *b);
+                for (digit, l) in digits.iter().zip(&nest.loops) {
+                    src += digit * l.src;
+                    dst += digit * l.dst;
+                }
+                list.push(json!({
+                    "nest": n,
+                    "src": src,
+                    "dst": dst,
+                    "from": spots(&from, &request.src, src),
+                    "to": spots(&to, &request.dst, dst),
+                }));
+            }
+            seen += inner;
+        }
+    }
+    let total: i64 = plan.nests().iter().map(zellige_movement::Nest::elements).sum();
+    Ok(json!({"total": total, "first": first, "copies": list}))
+}

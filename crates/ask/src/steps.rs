@@ -1,0 +1,72 @@
+//! The forward map of one element, step by step, with its numbers.
+
+use crate::Fault;
+use crate::json::points;
+use serde_json::{Value, json};
+use zellige_layout::{Axis, Layout, flatten, unflatten};
+
+/// The four steps for an element: flatten, split, add up (and swizzle), replicate.
+///
+/// **Law**: `base` is a place of the element, and `places` are all of them.
+pub(crate) fn steps(layout: &Layout, shape: &[i64], flat: i64) -> Result<Value, Fault> {
+    let places = layout.places(flat)?.points();
+    let tile = layout.tile();
+    let coord = unflatten(shape, flat);
+    let mut padded = Value::Null;
+    let mut index = flat;
+    if let Some(window) = layout.window() {
+        let valid = unflatten(&window.shape(), flat);
+        let inside: Vec<i64> = valid.iter().zip(window.dims()).map(|(c, d)| c + d.begin).collect();
+        index = flatten(&window.padded_shape(), &inside)?;
+        padded = json!({"shape": window.padded_shape(), "coord": inside, "index": index});
+    }
+    let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
+    let digits = unflatten(&extents, index);
+    let split: Vec<Value> = tile
+        .shard()
+        .iter()
+        .zip(&digits)
+        .map(|(it, digit)| {
+            json!({"digit": digit, "extent": it.extent, "stride": it.stride, "axis": it.axis.name()})
+        })
+        .collect();
+    let sums: Vec<Value> = tile
+        .axes()
+        .iter()
+        .map(|axis| {
+            let terms: Vec<[i64; 2]> = tile
+                .shard()
+                .iter()
+                .zip(&digits)
+                .filter(|(it, _)| it.axis == *axis)
+                .map(|(it, digit)| [*digit, it.stride])
+                .collect();
+            let offset = tile.offset_on(*axis);
+            let sum = terms.iter().map(|[d, s]| d * s).sum::<i64>() + offset;
+            let swizzle = layout.swizzle().filter(|_| *axis == Axis::M);
+            json!({
+                "axis": axis.name(),
+                "terms": terms,
+                "offset": offset,
+                "sum": sum,
+                "swizzle": swizzle.map(|s| format!("{s:?}")),
+                "value": swizzle.map_or(sum, |s| s.apply(sum)),
+            })
+        })
+        .collect();
+    let replicas: Vec<Value> = tile
+        .replica()
+        .iter()
+        .map(|it| json!({"extent": it.extent, "stride": it.stride, "axis": it.axis.name()}))
+        .collect();
+    Ok(json!({
+        "shape": shape,
+        "coord": coord,
+        "index": flat,
+        "padded": padded,
+        "split": split,
+        "sums": sums,
+        "replicas": replicas,
+        "places": points(&places),
+    }))
+}

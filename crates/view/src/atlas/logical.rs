@@ -1,0 +1,93 @@
+//! The tensor: a grid of its last two dimensions for every index of those before.
+
+use super::{Cells, Sheet, Side, Spot, Window};
+use crate::logical::{FOLD, cell, slab_caption};
+use crate::scene::Stage;
+use zellige_layout::{Result, unflatten};
+
+/// How a shape falls into boxes, rows and columns.
+pub(super) struct Logical {
+    lead: Vec<i64>,
+    boxes: i64,
+    rows: i64,
+    cols: i64,
+    /// Elements in all, for the last row of a folded line.
+    total: i64,
+    rank: usize,
+}
+
+impl Logical {
+    /// Of an admitted shape, whose product fits.
+    pub(super) fn new(shape: &[i64]) -> Logical {
+        let (lead, rows, cols) = match shape {
+            [] => (&[][..], 1, 1),
+            [n] => (&[][..], n / FOLD + i64::from(n % FOLD != 0), (*n).min(FOLD)),
+            [lead @ .., rows, cols] => (lead, *rows, *cols),
+        };
+        // Extents beside a 0 may multiply past any number.
+        let empty = shape.contains(&0);
+        let total = if empty { 0 } else { shape.iter().product() };
+        let boxes = if empty { 0 } else { lead.iter().product() };
+        Logical { lead: lead.to_vec(), boxes, rows, cols, total, rank: shape.len() }
+    }
+
+    /// Boxes, rows, columns.
+    pub(super) fn size(&self) -> (i64, i64, i64) {
+        (self.boxes, self.rows, self.cols)
+    }
+
+    pub(super) fn sheet(&self, shape: &[i64]) -> Sheet {
+        let dims: Vec<_> = shape.iter().map(i64::to_string).collect();
+        let name = |dim: usize| format!("dim {dim}");
+        Sheet {
+            side: Side::Logical,
+            title: format!("Tensor ({})", dims.join(" × ")),
+            row_title: if self.rank < 2 { String::new() } else { name(self.rank - 2) },
+            col_title: if self.rank == 0 { String::new() } else { name(self.rank - 1) },
+            rows: self.rows,
+            cols: self.cols,
+            col_group: 1,
+            span: 1,
+            sliders: self.lead.iter().enumerate().map(|(i, e)| (name(i), *e)).collect(),
+            boxes: self.boxes,
+            mesh: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The element at a spot, unless it lies past the end of a folded line.
+    pub(super) fn at(&self, index: i64, row: i64, col: i64) -> Option<i64> {
+        let flat = (index * self.rows + row) * self.cols + col;
+        (flat < self.total).then_some(flat)
+    }
+
+    pub(super) fn spot(&self, flat: i64) -> Spot {
+        let (cols, rows) = (self.cols.max(1), self.rows.max(1));
+        Spot { index: flat / cols / rows, row: flat / cols % rows, col: flat % cols, span: 1 }
+    }
+
+    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Result<Cells> {
+        let mut cells = Vec::new();
+        for row in window.rows.clone() {
+            for col in window.cols.clone() {
+                if let Some(flat) = self.at(window.index, row, col) {
+                    cells.push(cell(stage, flat, row, col)?);
+                }
+            }
+        }
+        let row_label = |row: i64| match self.rank {
+            0 => String::new(),
+            1 if self.rows > 1 => format!("{}+", row * self.cols),
+            1 => String::new(),
+            _ => row.to_string(),
+        };
+        let col_label = |col: i64| if self.rank == 0 { String::new() } else { col.to_string() };
+        Ok(Cells {
+            caption: slab_caption(&unflatten(&self.lead, window.index)),
+            row_labels: window.rows.clone().map(row_label).collect(),
+            col_labels: window.cols.clone().map(col_label).collect(),
+            cells,
+            note: None,
+        })
+    }
+}

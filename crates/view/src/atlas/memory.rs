@@ -1,0 +1,217 @@
+//! Linear memory: lines x banks, or sticks, and the memory of the host.
+
+use super::{Cells, Sheet, Side, Spot, Window, crowded, limit};
+use crate::label;
+use crate::model::{Cell, CellKind};
+use crate::options::Options;
+use crate::physical::{MemoryGrid, Tenants, memory_lines};
+use crate::query;
+use crate::scene::Stage;
+use crate::ticks::Ticks;
+use std::collections::BTreeSet;
+use zellige_layout::{Axis, Bounds, Layout, Result, unflatten};
+
+/// The memory that a layout on `m` alone fills.
+pub(super) struct Memory {
+    grid: MemoryGrid,
+    lines: Ticks,
+    bounds: Bounds,
+    sticks: bool,
+    cols: i64,
+}
+
+impl Memory {
+    pub(super) fn new(layout: &Layout, options: &Options) -> Result<Memory> {
+        let grid = MemoryGrid::of(options);
+        let bounds = layout.bounds(Axis::M)?;
+        let lines = memory_lines(layout, &grid)?;
+        let cols = columns_used(&grid, &lines, bounds.max);
+        Ok(Memory { grid, lines, bounds, sticks: options.sticks, cols })
+    }
+
+    /// Boxes, rows, columns.
+    pub(super) fn size(&self) -> (i64, i64, i64) {
+        (1, i64::try_from(self.lines.total()).unwrap_or(i64::MAX), self.cols)
+    }
+
+    pub(super) fn sheet(&self) -> Sheet {
+        let title = if self.sticks {
+            "Device memory: sticks of 128 bytes"
+        } else {
+            "Memory: lines of 128 bytes × 32 banks"
+        };
+        let mut notes = Vec::new();
+        if let Ticks::Used { values, complete } = &self.lines {
+            let more = if *complete { "" } else { "more than " };
+            let count = values.len();
+            notes.push(format!("{more}{count} used lines, the empty ones between left out."));
+        }
+        Sheet {
+            side: Side::Physical,
+            title: title.into(),
+            row_title: self.grid.row_name.into(),
+            col_title: self.grid.col_name.into(),
+            rows: self.size().1,
+            cols: self.cols,
+            col_group: i64::try_from(self.grid.group).unwrap_or(1),
+            span: self.grid.span(),
+            sliders: Vec::new(),
+            boxes: 1,
+            mesh: None,
+            notes,
+        }
+    }
+
+    /// The address whose first bits are in a column, or that covers it.
+    pub(super) fn at(&self, row: i64, col: i64) -> Option<i64> {
+        let address = self.grid.address_at(self.lines.get(row)?, col);
+        (self.bounds.min..=self.bounds.max).contains(&address).then_some(address)
+    }
+
+    pub(super) fn spots(&self, address: i64) -> Vec<Spot> {
+        self.grid
+            .pieces(address)
+            .into_iter()
+            .filter_map(|(line, col, span)| {
+                Some(Spot { index: 0, row: self.lines.position(line)?, col, span })
+            })
+            .collect()
+    }
+
+    /// The addresses that a window touches, ascending.
+    pub(super) fn addresses(&self, window: &Window) -> Vec<i64> {
+        let mut all = BTreeSet::new();
+        for line in window.rows.clone().filter_map(|r| self.lines.get(r)) {
+            let first = self.grid.address_at(line, window.cols.start);
+            let last = self.grid.address_at(line, window.cols.end - 1);
+            all.extend(first.max(self.bounds.min)..=last.min(self.bounds.max));
+        }
+        all.into_iter().collect()
+    }
+
+    /// Who lives at those addresses.
+    pub(super) fn tenants(&self, stage: &Stage<'_>, window: &Window, addresses: &[i64]) -> Tenants {
+        let wanted = if stage.axes().is_empty() { Vec::new() } else { vec![addresses.to_vec()] };
+        Tenants::new(query::inhabitants(stage.layout, &wanted, limit(window)))
+    }
+
+    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Cells {
+        let addresses = if window.cols.is_empty() { Vec::new() } else { self.addresses(window) };
+        let tenants = self.tenants(stage, window, &addresses);
+        let mut cells = Vec::new();
+        for (i, address) in addresses.iter().enumerate() {
+            let (at, place) =
+                if stage.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
+            let cell = tenants.cell(stage, &at, place);
+            put(&cell, self.spots(*address), window, &mut cells);
+        }
+        let (row_labels, col_labels) = labels(&self.grid, &self.lines, window);
+        Cells { caption: String::new(), row_labels, col_labels, cells, note: crowded(&tenants) }
+    }
+}
+
+/// The row-major memory of the host.
+pub(super) struct Host {
+    grid: MemoryGrid,
+    lines: Ticks,
+    size: i64,
+    cols: i64,
+}
+
+impl Host {
+    /// Of a tensor with elements.
+    pub(super) fn new(size: i64, options: &Options) -> Host {
+        let grid = MemoryGrid::of(options);
+        let lines = Ticks::Range { min: 0, max: grid.last_line_of(size - 1) };
+        let cols = columns_used(&grid, &lines, size - 1);
+        Host { grid, lines, size, cols }
+    }
+
+    /// Boxes, rows, columns.
+    pub(super) fn size(&self) -> (i64, i64, i64) {
+        (1, i64::try_from(self.lines.total()).unwrap_or(i64::MAX), self.cols)
+    }
+
+    pub(super) fn sheet(&self) -> Sheet {
+        Sheet {
+            side: Side::Host,
+            title: "Host memory: row-major, lines of 128 bytes".into(),
+            row_title: "line".into(),
+            col_title: self.grid.col_name.into(),
+            rows: self.size().1,
+            cols: self.cols,
+            col_group: i64::try_from(self.grid.group).unwrap_or(1),
+            span: self.grid.span(),
+            sliders: Vec::new(),
+            boxes: 1,
+            mesh: None,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn at(&self, row: i64, col: i64) -> Option<i64> {
+        let flat = self.grid.address_at(row, col);
+        (0..self.size).contains(&flat).then_some(flat)
+    }
+
+    pub(super) fn spots(&self, flat: i64) -> Vec<Spot> {
+        let pieces = self.grid.pieces(flat).into_iter();
+        pieces.map(|(row, col, span)| Spot { index: 0, row, col, span }).collect()
+    }
+
+    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Result<Cells> {
+        let mut cells = Vec::new();
+        for row in window.rows.clone().filter(|_| !window.cols.is_empty()) {
+            let first = self.grid.address_at(row, window.cols.start);
+            let last = self.grid.address_at(row, window.cols.end - 1).min(self.size - 1);
+            for flat in first..=last {
+                let places = stage.places(flat)?;
+                let element = unflatten(stage.shape, flat);
+                let cell = Cell {
+                    row: 0,
+                    col: 0,
+                    span: 1,
+                    kind: CellKind::Element,
+                    label: label::coordinate(&element),
+                    colors: Vec::new(),
+                    elements: vec![element],
+                    places,
+                };
+                let spots = self.spots(flat).into_iter().filter(|s| s.row == row).collect();
+                put(&cell, spots, window, &mut cells);
+            }
+        }
+        let (row_labels, col_labels) = labels(&self.grid, &self.lines, window);
+        Ok(Cells { caption: String::new(), row_labels, col_labels, cells, note: None })
+    }
+}
+
+/// One cell per piece that a window shows.
+fn put(cell: &Cell, spots: Vec<Spot>, window: &Window, cells: &mut Vec<Cell>) {
+    for spot in spots {
+        let seen = spot.col < window.cols.end && spot.col + spot.span > window.cols.start;
+        if window.rows.contains(&spot.row) && seen {
+            let int = |v: i64| usize::try_from(v).unwrap_or(0);
+            let (row, col, span) = (int(spot.row), int(spot.col), int(spot.span));
+            cells.push(Cell { row, col, span, ..cell.clone() });
+        }
+    }
+}
+
+fn labels(grid: &MemoryGrid, lines: &Ticks, window: &Window) -> (Vec<String>, Vec<String>) {
+    let rows = window.rows.clone().map(|r| lines.get(r).map_or(String::new(), |l| l.to_string()));
+    let group = i64::try_from(grid.group).unwrap_or(1).max(1);
+    let cols = window.cols.clone().filter(|c| c % group == 0).map(|c| (c / group).to_string());
+    (rows.collect(), cols.collect())
+}
+
+/// Columns up to the last that is used, when the memory is shorter than a line.
+fn columns_used(grid: &MemoryGrid, lines: &Ticks, last: i64) -> i64 {
+    let all = i64::try_from(grid.panel(&[]).cols()).unwrap_or(1);
+    if lines.total() > 1 {
+        return all;
+    }
+    let end = grid.pieces(last).iter().map(|(_, col, span)| col + span).max().unwrap_or(all);
+    let group = i64::try_from(grid.group).unwrap_or(1).max(1);
+    ((end + group - 1) / group * group).min(all)
+}

@@ -1,0 +1,371 @@
+//! The whole drawing of a layout, made where somebody looks.
+//!
+//! A [`Scene`](crate::Scene) is clipped to what a page of paper holds. An [`Atlas`] is not: its
+//! sheets have as many rows and columns as the layout needs, and a window of cells costs what the
+//! window holds, whatever the size of the tensor.
+
+mod logical;
+mod memory;
+mod paint;
+mod palette;
+mod table;
+
+pub use paint::{NOTHING, PADDING, UNUSED};
+pub use palette::Tone;
+
+use crate::color::ColorBy;
+use crate::label;
+use crate::model::{Cell, CellKind};
+use crate::options::Options;
+use crate::physical::Tenants;
+use crate::scene::Stage;
+use memory::{Host, Memory};
+use palette::Palette;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use table::Table;
+use zellige_layout::{Axis, Error, Layout, Result};
+
+/// Most cells of one window.
+pub const MAX_WINDOW: i64 = 1 << 16;
+
+/// Which drawing of an atlas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The tensor: grids of its last two dimensions, one box per slab.
+    Logical,
+    /// The places: memory lines, sticks, or a table of owners, one box per owner.
+    Physical,
+    /// The row-major memory of the host, beside sticks.
+    Host,
+}
+
+impl Side {
+    /// The side of that name.
+    pub fn from_name(name: &str) -> Option<Side> {
+        match name {
+            "logical" => Some(Side::Logical),
+            "physical" => Some(Side::Physical),
+            "host" => Some(Side::Host),
+            _ => None,
+        }
+    }
+}
+
+/// One drawing: equal grids of cells, side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sheet {
+    /// Which one it is.
+    pub side: Side,
+    /// Its heading.
+    pub title: String,
+    /// What the rows count; may be empty.
+    pub row_title: String,
+    /// What the columns count; may be empty.
+    pub col_title: String,
+    /// Rows of each box.
+    pub rows: i64,
+    /// Columns of each box.
+    pub cols: i64,
+    /// Columns under one label.
+    pub col_group: i64,
+    /// Columns that one element covers, where all cover as many.
+    pub span: i64,
+    /// What tells one box from the next, slowest first: name and extent.
+    pub sliders: Vec<(String, i64)>,
+    /// How many boxes there are.
+    pub boxes: i64,
+    /// Where the boxes stand, as (row, column), when that has a meaning: a mesh.
+    pub mesh: Option<Vec<(i64, i64)>>,
+    /// What is not shown.
+    pub notes: Vec<String>,
+}
+
+/// A rectangle of cells in one box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Which box.
+    pub index: i64,
+    /// Its rows.
+    pub rows: Range<i64>,
+    /// Its columns.
+    pub cols: Range<i64>,
+}
+
+/// The cells of a window, with their labels at the edge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cells {
+    /// What the box shows; may be empty.
+    pub caption: String,
+    /// One label per row of the window.
+    pub row_labels: Vec<String>,
+    /// One label per group of columns that begins in the window.
+    pub col_labels: Vec<String>,
+    /// The cells; rows and columns count in the box.
+    pub cells: Vec<Cell>,
+    /// Set when more elements share the places than are listed.
+    pub note: Option<String>,
+}
+
+/// Where something is drawn: a piece of a row of a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Spot {
+    /// Which box.
+    #[serde(rename = "box")]
+    pub index: i64,
+    /// Its row.
+    pub row: i64,
+    /// Its first column.
+    pub col: i64,
+    /// How many columns it covers.
+    pub span: i64,
+}
+
+/// What a spot of a sheet stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The flat index of an element.
+    Element(i64),
+    /// A place, in the order of the axes of the layout.
+    Place(Vec<i64>),
+    /// Nothing: past the end of a row that is not full.
+    Nothing,
+}
+
+/// The drawings of one layout on one shape.
+///
+/// **Law**: a cell of a window says what [`Layout::places`] and [`Layout::lookup`] say, and
+/// [`Atlas::spots`] of an element are exactly the cells that name it.
+pub struct Atlas {
+    layout: Layout,
+    shape: Vec<i64>,
+    options: Options,
+    color: ColorBy,
+    palette: Palette,
+    logical: logical::Logical,
+    places: Option<Places>,
+    host: Option<Host>,
+}
+
+enum Places {
+    Memory(Memory),
+    Table(Table),
+}
+
+impl Atlas {
+    /// The drawings of a layout.
+    ///
+    /// Errors: those of [`Scene::new`](crate::Scene::new).
+    pub fn new(layout: &Layout, shape: &[i64], options: &Options) -> Result<Atlas> {
+        options.check()?;
+        layout.admit(shape)?;
+        crate::physical::check_sticks(layout, options)?;
+        let color = ColorBy::choose(layout, options)?;
+        let palette = Palette::new(&color, layout)?;
+        let memory_only = layout.tile().axes().iter().all(|a| *a == Axis::M);
+        let mut atlas = Atlas {
+            logical: logical::Logical::new(shape),
+            layout: layout.clone(),
+            shape: shape.to_vec(),
+            options: options.clone(),
+            color,
+            palette,
+            places: None,
+            host: None,
+        };
+        if layout.size() > 0 {
+            atlas.places = Some(if memory_only {
+                Places::Memory(Memory::new(layout, options)?)
+            } else {
+                Places::Table(Table::new(layout, shape)?)
+            });
+            atlas.host = options.sticks.then(|| Host::new(layout.size(), options));
+        }
+        Ok(atlas)
+    }
+
+    /// What a colour stands for.
+    pub fn color_by(&self) -> String {
+        self.color.describe()
+    }
+
+    /// The names that `color_by` takes for this layout.
+    pub fn color_choices(&self) -> Vec<String> {
+        ColorBy::choices(&self.layout)
+    }
+
+    /// The colours, by the numbers that cells and [`Atlas::paint`] use.
+    pub fn tones(&self) -> &[Tone] {
+        self.palette.tones()
+    }
+
+    /// Whether colours repeat, because there are more owners than colours.
+    pub fn tones_repeat(&self) -> bool {
+        self.palette.repeats()
+    }
+
+    /// What the letters of labels stand for.
+    pub fn label_key(&self) -> String {
+        label::key(self.layout.tile().axes())
+    }
+
+    /// Its drawings: the tensor, the places, and the memory of the host beside sticks.
+    pub fn sheets(&self) -> Vec<Sheet> {
+        let mut sheets = vec![self.logical.sheet(&self.shape)];
+        match &self.places {
+            Some(Places::Memory(memory)) => sheets.push(memory.sheet()),
+            Some(Places::Table(table)) => sheets.push(table.sheet(&self.layout)),
+            None => {}
+        }
+        sheets.extend(self.host.as_ref().map(Host::sheet));
+        sheets
+    }
+
+    /// The cells of a window; rows and columns past the end of the sheet are left out.
+    pub fn cells(&self, side: Side, window: &Window) -> Result<Cells> {
+        let window = self.inside(side, window)?;
+        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+        let mut found = match (side, &self.places, &self.host) {
+            (Side::Logical, _, _) => self.logical.cells(&stage, &window)?,
+            (Side::Physical, Some(Places::Memory(memory)), _) => memory.cells(&stage, &window),
+            (Side::Physical, Some(Places::Table(table)), _) => table.cells(&stage, &window),
+            (Side::Host, _, Some(host)) => host.cells(&stage, &window)?,
+            _ => return Err(no_sheet()),
+        };
+        for cell in &mut found.cells {
+            cell.colors.clear();
+            if cell.kind == CellKind::Element {
+                cell.colors.extend(cell.places.iter().map(|p| self.tone(p)));
+                cell.colors.sort_unstable();
+                cell.colors.dedup();
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the element of a flat index is drawn.
+    pub fn spots(&self, side: Side, flat: i64) -> Result<Vec<Spot>> {
+        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+        let mut spots = match (side, &self.host) {
+            (Side::Logical, _) => {
+                self.layout.places(flat)?;
+                vec![self.logical.spot(flat)]
+            }
+            (Side::Physical, _) => {
+                stage.places(flat)?.iter().flat_map(|p| self.spots_of_place(p)).collect()
+            }
+            (Side::Host, Some(host)) => {
+                self.layout.places(flat)?;
+                host.spots(flat)
+            }
+            (Side::Host, None) => return Err(no_sheet()),
+        };
+        spots.sort_unstable();
+        spots.dedup();
+        Ok(spots)
+    }
+
+    /// Where a place (in the order of the axes of the layout) is drawn; nowhere if no sheet shows it.
+    pub fn spots_of_place(&self, place: &[i64]) -> Vec<Spot> {
+        match &self.places {
+            Some(Places::Memory(memory)) => {
+                memory.spots(place.first().copied().unwrap_or_default())
+            }
+            Some(Places::Table(table)) => table.spot(place).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// What is drawn at a spot.
+    pub fn at(&self, side: Side, index: i64, row: i64, col: i64) -> Result<Found> {
+        let window =
+            Window { index, rows: row..row.saturating_add(1), cols: col..col.saturating_add(1) };
+        let window = self.inside(side, &window)?;
+        if window.rows.is_empty() || window.cols.is_empty() {
+            return Ok(Found::Nothing);
+        }
+        Ok(match (side, &self.places, &self.host) {
+            (Side::Logical, _, _) => {
+                self.logical.at(index, row, col).map_or(Found::Nothing, Found::Element)
+            }
+            (Side::Physical, Some(Places::Memory(memory)), _) => {
+                let place = |a: i64| {
+                    if self.layout.tile().axes().is_empty() { Vec::new() } else { vec![a] }
+                };
+                memory.at(row, col).map_or(Found::Nothing, |a| Found::Place(place(a)))
+            }
+            (Side::Physical, Some(Places::Table(table)), _) => {
+                table.at(index, row, col).map_or(Found::Nothing, Found::Place)
+            }
+            (Side::Host, _, Some(host)) => host.at(row, col).map_or(Found::Nothing, Found::Element),
+            _ => return Err(no_sheet()),
+        })
+    }
+
+    fn tone(&self, place: &[i64]) -> usize {
+        self.palette.rank(self.color.key(place))
+    }
+
+    /// A window cut to its sheet; refuses boxes that there are none of, and too many cells.
+    fn inside(&self, side: Side, window: &Window) -> Result<Window> {
+        let size = match (side, &self.places, &self.host) {
+            (Side::Logical, _, _) => Some(self.logical.size()),
+            (Side::Physical, Some(Places::Memory(memory)), _) => Some(memory.size()),
+            (Side::Physical, Some(Places::Table(table)), _) => Some(table.size()),
+            (Side::Host, _, Some(host)) => Some(host.size()),
+            _ => None,
+        };
+        let (boxes, rows, cols) = size.ok_or_else(no_sheet)?;
+        if !(0..boxes).contains(&window.index) {
+            return Err(Error::BadParameter {
+                what: "the box",
+                value: window.index,
+                accepted: format!("this sheet has {boxes}"),
+            });
+        }
+        let cut = |r: &Range<i64>, end: i64| r.start.clamp(0, end)..r.end.clamp(0, end);
+        let cut = Window {
+            index: window.index,
+            rows: cut(&window.rows, rows),
+            cols: cut(&window.cols, cols),
+        };
+        let cells = area(&cut)?;
+        if cells == 0 {
+            // A window without columns has no rows to go through either.
+            return Ok(Window { index: cut.index, rows: 0..0, cols: 0..0 });
+        }
+        Ok(cut)
+    }
+}
+
+/// The cells of a window, refused past [`MAX_WINDOW`].
+fn area(window: &Window) -> Result<i64> {
+    let length = |r: &Range<i64>| (i128::from(r.end) - i128::from(r.start)).max(0);
+    let cells = length(&window.rows) * length(&window.cols);
+    let limit = MAX_WINDOW.cast_unsigned();
+    i64::try_from(cells)
+        .ok()
+        .filter(|c| *c <= MAX_WINDOW)
+        .ok_or(Error::TooLarge { what: "drawing a window of so many cells", limit })
+}
+
+fn no_sheet() -> Error {
+    Error::BadParameter {
+        what: "the side",
+        value: 0,
+        accepted: "this layout has no such drawing".into(),
+    }
+}
+
+/// The sentence for a window whose places are more crowded than is listed.
+fn crowded(tenants: &Tenants) -> Option<String> {
+    tenants.note()
+}
+
+/// Room for a few tenants in every cell of a window.
+fn limit(window: &Window) -> usize {
+    let rows = usize::try_from(window.rows.end - window.rows.start).unwrap_or(0);
+    let cols = usize::try_from(window.cols.end - window.cols.start).unwrap_or(0);
+    rows.saturating_mul(cols).saturating_mul(4).max(64)
+}

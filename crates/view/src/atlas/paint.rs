@@ -1,0 +1,97 @@
+//! Cells as single bytes, for drawings too small for text.
+
+use super::{Atlas, Places, Side, Window, area};
+use crate::physical::Tenants;
+use crate::scene::Stage;
+use zellige_layout::Result;
+
+/// The byte of a cell that nothing is drawn in.
+pub const NOTHING: u8 = 255;
+/// The byte of a place inside the span that nothing maps to.
+pub const UNUSED: u8 = 254;
+/// The byte of padding.
+pub const PADDING: u8 = 253;
+
+impl Atlas {
+    /// One byte per cell of a window, row by row: the number of its colour (of its first copy), or
+    /// [`PADDING`], [`UNUSED`], [`NOTHING`]. The window is not cut: cells past the end are
+    /// [`NOTHING`].
+    ///
+    /// **Law**: the byte of a cell is what [`Atlas::cells`] says of it.
+    pub fn paint(&self, side: Side, window: &Window) -> Result<Vec<u8>> {
+        let inside = self.inside(side, window)?;
+        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+        let mut bytes = vec![NOTHING; usize::try_from(area(window)?).unwrap_or(0)];
+        let mut put = |row: i64, col: i64, byte: u8| {
+            let at = (row - window.rows.start) * (window.cols.end - window.cols.start)
+                + (col - window.cols.start);
+            if let Some(b) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
+                *b = byte;
+            }
+        };
+        match (side, &self.places, &self.host) {
+            (Side::Physical, Some(Places::Memory(memory)), _) => {
+                let addresses =
+                    if inside.cols.is_empty() { Vec::new() } else { memory.addresses(&inside) };
+                let tenants = memory.tenants(&stage, &inside, &addresses);
+                let scalar = stage.axes().is_empty();
+                for (i, address) in addresses.iter().enumerate() {
+                    let at = if scalar { vec![] } else { vec![i] };
+                    let byte = self.byte(&stage, &tenants, &at, &[*address]);
+                    for spot in memory.spots(*address) {
+                        let cols = spot.col.max(inside.cols.start)
+                            ..(spot.col + spot.span).min(inside.cols.end);
+                        if inside.rows.contains(&spot.row) {
+                            cols.for_each(|col| put(spot.row, col, byte));
+                        }
+                    }
+                }
+            }
+            (Side::Physical, Some(Places::Table(table)), _) => {
+                let (wanted, tenants) = table.tenants(&stage, &inside);
+                for row in inside.rows.clone() {
+                    for col in inside.cols.clone() {
+                        let place = table.at(inside.index, row, col);
+                        let at = place.as_ref().and_then(|p| super::table::position(&wanted, p));
+                        if let (Some(place), Some(at)) = (place, at) {
+                            put(row, col, self.byte(&stage, &tenants, &at, &place));
+                        }
+                    }
+                }
+            }
+            _ => {
+                for row in inside.rows.clone() {
+                    for col in inside.cols.clone() {
+                        let flat = match (side, &self.host) {
+                            (Side::Host, Some(host)) => host.at(row, col),
+                            _ => self.logical.at(inside.index, row, col),
+                        };
+                        if let Some(flat) = flat {
+                            put(row, col, self.first_tone(&stage, flat)?);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn byte(&self, stage: &Stage<'_>, tenants: &Tenants, at: &[usize], place: &[i64]) -> u8 {
+        match tenants.kind(stage, at) {
+            crate::CellKind::Element => tone_byte(self.tone(place)),
+            crate::CellKind::Padding => PADDING,
+            crate::CellKind::Unused => UNUSED,
+        }
+    }
+
+    /// The smallest colour among the copies of an element.
+    fn first_tone(&self, stage: &Stage<'_>, flat: i64) -> Result<u8> {
+        let places = stage.listed().places(flat)?;
+        let tones = places.rows().map(|row| self.tone(row));
+        Ok(tone_byte(tones.min().unwrap_or(0)))
+    }
+}
+
+fn tone_byte(tone: usize) -> u8 {
+    u8::try_from(tone).unwrap_or(0)
+}

@@ -1,0 +1,67 @@
+//! Colours that do not depend on what is in view.
+
+use crate::color::{ColorBy, Theme, tone};
+use crate::ticks::Ticks;
+use serde::Serialize;
+use zellige_layout::{Layout, Result};
+
+/// Colours before they repeat.
+const PERIOD: usize = 32;
+
+/// A colour and what it stands for, on a light and on a dark page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tone {
+    /// The first owner of this colour, such as `T3` or `line 2`.
+    pub label: String,
+    /// The fill on a light page, as `#rrggbb`.
+    pub fill: String,
+    /// The colour of text on it.
+    pub ink: String,
+    /// The fill on a dark page.
+    pub dark_fill: String,
+    /// The colour of text on it.
+    pub dark_ink: String,
+}
+
+/// The colours of all owners of a layout.
+pub(super) struct Palette {
+    owners: Option<Ticks>,
+    tones: Vec<Tone>,
+    repeats: bool,
+}
+
+impl Palette {
+    pub(super) fn new(color: &ColorBy, layout: &Layout) -> Result<Palette> {
+        if layout.size() == 0 {
+            return Ok(Palette { owners: None, tones: Vec::new(), repeats: false });
+        }
+        let owners = color.owners(layout)?;
+        let total = owners.total();
+        let count = usize::try_from(total).unwrap_or(usize::MAX).clamp(1, PERIOD);
+        let tones = owners
+            .take(count)
+            .into_iter()
+            .enumerate()
+            .map(|(rank, key)| {
+                let (fill, ink) = tone(rank, count, Theme::Light);
+                let (dark_fill, dark_ink) = tone(rank, count, Theme::Dark);
+                Tone { label: color.name_of(key), fill, ink, dark_fill, dark_ink }
+            })
+            .collect();
+        Ok(Palette { owners: Some(owners), tones, repeats: total > count as i128 })
+    }
+
+    pub(super) fn tones(&self) -> &[Tone] {
+        &self.tones
+    }
+
+    pub(super) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// The number of an owner's colour.
+    pub(super) fn rank(&self, key: i64) -> usize {
+        let rank = self.owners.as_ref().map_or(0, |o| o.rank(key));
+        usize::try_from(rank.rem_euclid(self.tones.len().max(1) as i128)).unwrap_or(0)
+    }
+}

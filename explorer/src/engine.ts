@@ -1,0 +1,136 @@
+/// The Rust engine: requests of `zellige ask`, answered inside the page.
+
+import init, { ask as answer, paint as paintBytes } from "../generated/zellige_explorer.js";
+
+export interface Fault {
+  kind: string;
+  message: string;
+  witness: { field?: string; span?: [number, number]; rendered?: string; [key: string]: unknown } | null;
+}
+
+/// A refused request.
+export class Refused extends Error {
+  readonly fault: Fault;
+  constructor(fault: Fault) {
+    super(fault.message);
+    this.fault = fault;
+  }
+}
+
+export type Side = "logical" | "physical" | "host";
+export type Place = Record<string, number>;
+
+export interface Sheet {
+  side: Side;
+  title: string;
+  row_title: string;
+  col_title: string;
+  rows: number;
+  cols: number;
+  col_group: number;
+  span: number;
+  sliders: [name: string, extent: number][];
+  boxes: number;
+  mesh: [number, number][] | null;
+  notes: string[];
+}
+
+export interface Tone { label: string; fill: string; ink: string; dark_fill: string; dark_ink: string }
+
+export interface Sheets {
+  layout: string;
+  notation: string;
+  shape: number[];
+  size: number;
+  bits: number;
+  sticks: boolean;
+  swizzled: boolean;
+  axes: { name: string; kind: string }[];
+  color_by: string;
+  color_choices: string[];
+  tones: Tone[];
+  tones_repeat: boolean;
+  label_key: string;
+  sheets: Sheet[];
+}
+
+export interface Cell {
+  row: number;
+  col: number;
+  span: number;
+  kind: "element" | "padding" | "unused";
+  label: string;
+  colors: number[];
+  elements: number[][];
+  places: number[][];
+}
+
+export interface Cells { caption: string; row_labels: string[]; col_labels: string[]; cells: Cell[]; note: string | null }
+
+export interface Spot { box: number; row: number; col: number; span: number }
+
+export interface Steps {
+  shape: number[];
+  coord: number[];
+  index: number;
+  padded: { shape: number[]; coord: number[]; index: number } | null;
+  split: { digit: number; extent: number; stride: number; axis: string }[];
+  sums: { axis: string; terms: [number, number][]; offset: number; sum: number; swizzle: string | null; value: number }[];
+  replicas: { extent: number; stride: number; axis: string }[];
+  places: Place[];
+}
+
+export interface Described { coord: number[]; index: number; steps: Steps; spots: Partial<Record<Side, Spot[]>> }
+export interface Inspected { state: "element" | "padding" | "unused" | "nothing"; place: Place | null; elements: Described[]; count: number }
+
+export interface Phase { lanes: number[]; banks: number[]; words: { bank: number; words: number[] }[]; ways: number }
+export interface Conflicts { ways: number; conflict_free: boolean; phases: Phase[] }
+export interface Preset { name: string; title: string; shape: number[]; dtype: string; layout: string }
+export interface Lint { id: string; severity: string; message: string }
+
+/// What a drawing is of: the fields that `sheets`, `cells` and `inspect` share.
+export interface Subject {
+  layout: string;
+  shape?: number[];
+  dtype?: string;
+  color_by?: string;
+  sticks?: boolean;
+}
+
+/// Whether a layout is memory with banks: on `m` alone, and no sticks of the device.
+export const hasBanks = (info: Sheets): boolean => info.size > 0 && !info.sticks && info.axes.every((a) => a.name === "m");
+
+/// Starts the engine that travels inside the page.
+export async function start(): Promise<void> {
+  const text = document.getElementById("engine")?.textContent;
+  if (!text) throw new Error("the page was built without its engine");
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  await init({ module_or_path: await new Response(stream).arrayBuffer() });
+}
+
+/// The answer to a request; throws [`Refused`].
+export function ask<T>(op: string, fields: object): T {
+  const reply = JSON.parse(answer(JSON.stringify({ op, ...fields }))) as { ok?: T; error?: Fault };
+  if (reply.error) throw new Refused(reply.error);
+  return reply.ok as T;
+}
+
+/// The answer, or nothing where the engine refuses.
+export function tryAsk<T>(op: string, fields: object): T | null {
+  try {
+    return ask<T>(op, fields);
+  } catch (e) {
+    if (e instanceof Refused) return null;
+    throw e;
+  }
+}
+
+/// One byte per cell of a window; see PADDING and its neighbours.
+export function paint(subject: Subject, side: Side, box: number, rows: [number, number], cols: [number, number]): Uint8Array {
+  return paintBytes(JSON.stringify({ ...subject, side, box, rows, cols }));
+}
+
+export const NOTHING = 255;
+export const UNUSED = 254;
+export const PADDING = 253;

@@ -1,0 +1,346 @@
+/// One layout: its text, the tensor and its places side by side, and what follows from it.
+
+import { analysis, accessRequest } from "./analysis";
+import { add, fill, h, plural, say, select } from "./dom";
+import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { LayoutField } from "./field";
+import { formula, sentence } from "./formula";
+import { Grid, type Mark } from "./grid/grid";
+import type { Hit } from "./grid/geometry";
+import { Links } from "./links";
+import { numbers, type State, type Store } from "./state";
+
+const DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int32", "int16", "int8", "uint8", "bool"];
+const SIDES: Side[] = ["logical", "physical", "host"];
+
+interface Touched { touched: { lane: number; coord: number[]; spots: Partial<Record<Side, Spot[]>> }[] }
+
+/// The preset that a state shows: of two with the same text, the one with the dtype.
+export function presetOf(presets: Preset[], state: State): Preset | undefined {
+  const same = presets.filter((p) => p.layout === state.layout);
+  return same.find((p) => p.dtype === state.dtype) ?? same[0];
+}
+
+export class LayoutView {
+  readonly element: HTMLElement;
+  private readonly field: LayoutField;
+  private readonly title = h("h1");
+  private readonly facts = h("p", { class: "summary" });
+  private readonly controls = h("div", { class: "controls" });
+  private readonly sliders = h("div", { class: "sliders" });
+  private readonly legend = h("div", { class: "legend" });
+  private readonly notes = h("div", { class: "notes" });
+  private readonly formula = h("section", { class: "formula", "aria-label": "Forward map" });
+  private readonly cards = h("div", { class: "cards" });
+  private readonly pair = h("div", { class: "pair" });
+  private readonly links = new Links();
+  private readonly grids: Record<Side, Grid>;
+  private info: Sheets | null = null;
+  private subject: Subject = { layout: "" };
+  private hovered: Inspected | null = null;
+  private picked: Inspected | null = null;
+  private lanes: Mark[] = [];
+  private drawing = false;
+  private shown = "";
+  private analysed = "";
+  /// Milliseconds that the last answer to a hover took, for tests.
+  lastHover = 0;
+
+  constructor(private readonly store: Store, private readonly presets: Preset[]) {
+    const events = {
+      hover: (side: Side, hit: Hit | null) => this.hover(side, hit),
+      pick: (side: Side, hit: Hit) => this.pick(side, hit),
+      drag: (side: Side, hit: Hit, first: boolean) => this.drag(side, hit, first),
+      drawn: () => this.connect(),
+    };
+    this.grids = {
+      logical: new Grid("Tensor", events, 580),
+      physical: new Grid("Places", events, 580),
+      host: new Grid("Host memory", events, 260),
+    };
+    this.field = new LayoutField("Layout", "", (layout) => this.store.set({ layout, shape: "", pick: "", slab: "", color: "" }));
+    this.grids.logical.element.querySelector(".grid-head")!.after(this.sliders);
+    add(this.pair, this.grids.logical.element, this.grids.physical.element, this.grids.host.element, this.links.element);
+    this.element = h("div", { class: "view" },
+      h("section", { class: "editor" },
+        h("div", { class: "headline" }, this.title, this.facts),
+        this.field.element, this.controls),
+      this.pair, this.legend, this.notes, this.formula, this.cards);
+    addEventListener("scroll", () => this.connect(), { passive: true });
+    addEventListener("resize", () => this.connect());
+  }
+
+  get sheets(): Sheets | null {
+    return this.info;
+  }
+
+  get current(): Subject {
+    return this.subject;
+  }
+
+  pictures(): [string, HTMLCanvasElement][] {
+    return SIDES.filter((s) => !this.grids[s].element.hidden).map((s) => [s, this.grids[s].picture]);
+  }
+
+  grid(side: Side): Grid {
+    return this.grids[side];
+  }
+
+  themed(): void {
+    for (const side of SIDES) this.grids[side].themed();
+  }
+
+  /// Shows a state. What the engine refuses is said under the text; the last drawing stays.
+  update(state: State): void {
+    this.field.set(state.layout);
+    const preset = presetOf(this.presets, state);
+    const shape = state.shape.trim() === "" ? preset?.shape : numbers(state.shape);
+    if (shape === null) {
+      this.refuse({ kind: "bad_request", message: `the shape \`${state.shape}\` is no list of integers; write 8x64`, witness: null });
+      return;
+    }
+    const subject: Subject = {
+      layout: state.layout, dtype: state.dtype,
+      ...(shape ? { shape } : {}), ...(state.color ? { color_by: state.color } : {}),
+    };
+    const key = JSON.stringify(subject);
+    let info: Sheets;
+    try {
+      info = this.shown === key && this.info ? this.info : ask<Sheets>("sheets", subject);
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      this.refuse(e.fault);
+      return;
+    }
+    this.field.fault(null);
+    this.element.classList.remove("stale", "empty");
+    const fresh = this.shown !== key;
+    this.subject = subject;
+    this.info = info;
+    this.shown = key;
+    this.title.textContent = preset ? preset.title : "A layout of your own";
+    this.drawControls(state, info);
+    const only = this.drawSliders(state, info);
+    this.arrange(state, info);
+    if (fresh) {
+      this.hovered = null;
+      for (const side of SIDES) this.grids[side].show(subject, info, side, side === "logical" ? only : null);
+    } else {
+      this.grids.logical.setOnly(only);
+    }
+    this.drawLegend(info);
+    this.inspectPick(state);
+    this.analyse(state, info);
+    this.showFormula();
+    this.mark();
+  }
+
+  /// Costs and facts, again only where something that they depend on changed.
+  private analyse(state: State, info: Sheets): void {
+    const key = JSON.stringify([this.shown, state.access, state.vector, this.drawing]);
+    if (key === this.analysed) return;
+    this.analysed = key;
+    this.access(state);
+    analysis(this.cards, { ...this.subject, shape: info.shape }, info, state, this.drawing, {
+      change: (a) => {
+        this.drawing = this.drawing && a.access.startsWith("lanes");
+        this.grids.logical.dragging = this.drawing;
+        this.store.set(a);
+      },
+      open: (layout) => this.store.set({ layout, shape: info.shape.join("x"), color: state.color }),
+      drawing: (on) => {
+        this.drawing = on;
+        this.grids.logical.dragging = on;
+        this.store.set(on ? { access: "lanes" } : { access: "column 0" });
+      },
+    });
+    this.summarize(info, state);
+  }
+
+  private refuse(fault: Fault): void {
+    this.field.fault(fault);
+    this.element.classList.add("stale");
+    this.element.classList.toggle("empty", this.info === null);
+    this.links.clear();
+    this.title.textContent = "This text is no layout yet";
+  }
+
+  private summarize(info: Sheets, state: State): void {
+    const parts = [`${info.shape.join(" × ") || "scalar"}`, plural(info.size, "element"), state.dtype, info.notation === "tirx" ? "" : `${info.notation} notation`];
+    fill(this.facts, parts.filter(Boolean).join(" · "));
+    const access = hasBanks(info) ? accessRequest(state.access) : null;
+    const result = access && tryAsk<Conflicts>("conflicts", { ...this.subject, shape: info.shape, access, vector: state.vector });
+    if (!result) return;
+    const name = state.access.startsWith("lanes") ? "drawn access" : state.access;
+    add(this.facts, h("span", { class: `chip ${result.conflict_free ? "good" : "bad"}` },
+      `${name}: ${result.conflict_free ? "no" : `${result.ways}-way`} bank conflict`));
+  }
+
+  private drawControls(state: State, info: Sheets): void {
+    // The field that is being typed in stays as it is.
+    if (this.controls.contains(document.activeElement) && document.activeElement instanceof HTMLInputElement) return;
+    const shape = h("input", {
+      value: state.shape || info.shape.join("x"), size: 10, "aria-label": "Shape", spellcheck: "false",
+      onchange: () => this.store.set({ shape: shape.value, pick: "", slab: "" }),
+    });
+    const modes = ["as written", "none", "32B", "64B", "128B"] as const;
+    const mode = modes.slice(1).find((m) => tryAsk<{ layout: string }>("swizzle",
+      { layout: state.layout, shape: info.shape, dtype: state.dtype, mode: m })?.layout === info.layout) ?? "as written";
+    const dtypes = DTYPES.includes(state.dtype) ? DTYPES : [...DTYPES, state.dtype];
+    fill(this.controls,
+      h("label", { class: "field" }, h("span", {}, "shape"), shape),
+      select("dtype", dtypes.map((d) => [d, d] as const), state.dtype, (dtype) => this.store.set({ dtype })),
+      hasBanks(info) ? select("swizzle", modes.map((m) => [m, m] as const), mode, (m) => {
+        if (m === "as written") return;
+        const found = tryAsk<{ layout: string }>("swizzle", { layout: state.layout, shape: info.shape, dtype: state.dtype, mode: m });
+        if (found) this.store.set({ layout: found.layout, shape: info.shape.join("x") });
+      }) : null,
+      select("colour by", [["", `automatic (${info.color_by})`], ...info.color_choices.map((c) => [c, c] as const)], state.color, (color) => this.store.set({ color })),
+      select("arrange", [["auto", "automatic"], ["side", "side by side"], ["stack", "stacked"]], state.arrange, (arrange) => this.store.set({ arrange })));
+  }
+
+  /// One slider per dimension before the last two; answers which slab is shown.
+  private drawSliders(state: State, info: Sheets): number {
+    const sheet = info.sheets.find((s) => s.side === "logical")!;
+    const wanted = numbers(state.slab) ?? [];
+    const slab = sheet.sliders.map(([, extent], i) => Math.max(0, Math.min(extent - 1, wanted[i] ?? 0)));
+    const index = sheet.sliders.reduce((n, [, extent], i) => n * extent + slab[i]!, 0);
+    if (this.sliders.contains(document.activeElement) && this.sliders.childElementCount === slab.length) {
+      this.sliders.querySelectorAll("output").forEach((o, i) => (o.textContent = String(slab[i])));
+      return index;
+    }
+    fill(this.sliders, ...sheet.sliders.map(([name, extent], i) => {
+      const input = h("input", {
+        type: "range", min: 0, max: extent - 1, value: slab[i], "aria-label": `${name}, 0 to ${extent - 1}`,
+        oninput: () => {
+          const next = [...(numbers(this.store.get().slab) ?? [])];
+          while (next.length < sheet.sliders.length) next.push(0);
+          next[i] = Number(input.value);
+          this.store.set({ slab: next.join(",") });
+        },
+      });
+      return h("label", { class: "slider" }, h("span", {}, name), input, h("output", {}, String(slab[i])));
+    }));
+    return index;
+  }
+
+  private arrange(state: State, info: Sheets): void {
+    const wide = info.sheets.filter((s) => s.side !== "host").some((s) => s.cols * s.col_group > 2.6 * s.rows && s.cols > 24);
+    const stack = state.arrange === "stack" || (state.arrange !== "side" && wide);
+    this.pair.classList.toggle("stack", stack);
+    // Stacked drawings share the height of a screen.
+    for (const side of SIDES) this.grids[side].setMost(side === "host" ? 260 : stack ? 320 : 580);
+  }
+
+  private drawLegend(info: Sheets): void {
+    const tones = info.tones.map((t) => {
+      const box = h("span", { class: "swatch" }, t.label);
+      box.style.setProperty("--fill", t.fill);
+      box.style.setProperty("--fg", t.ink);
+      box.style.setProperty("--dark-fill", t.dark_fill);
+      box.style.setProperty("--dark-fg", t.dark_ink);
+      return box;
+    });
+    fill(this.legend, h("span", { class: "legend-title" }, `colour: ${info.color_by}`), ...tones,
+      info.tones_repeat ? h("span", { class: "dim" }, "and again from the start") : null);
+    const padded = info.sheets.some((s) => s.side === "physical") && info.sticks;
+    if (padded) this.legend.append(h("span", { class: "swatch hatched" }, "padding"));
+    if (info.label_key) this.legend.append(h("span", { class: "dim" }, info.label_key));
+    const notes = info.sheets.flatMap((s) => s.notes);
+    fill(this.notes, ...notes.map((n) => h("p", { class: "hint" }, n)));
+  }
+
+  private inspectPick(state: State): void {
+    const coord = state.pick === "" ? null : numbers(state.pick);
+    this.picked = coord ? tryAsk<Inspected>("inspect", { ...this.subject, coord }) : null;
+  }
+
+  private hover(side: Side, hit: Hit | null): void {
+    const before = performance.now();
+    this.hovered = hit
+      ? tryAsk<Inspected>("inspect", { ...this.subject, side, box: hit.box, row: hit.row, col: hit.col })
+      : null;
+    this.showFormula();
+    this.mark();
+    this.lastHover = performance.now() - before;
+    if (this.hovered && document.activeElement?.classList.contains("scroller")) say(sentence(this.hovered));
+  }
+
+  private pick(side: Side, hit: Hit): void {
+    const found = tryAsk<Inspected>("inspect", { ...this.subject, side, box: hit.box, row: hit.row, col: hit.col });
+    const element = found?.elements[0];
+    if (!element) {
+      this.store.set({ pick: "" });
+      if (found) say(sentence(found));
+      return;
+    }
+    const pick = element.coord.join(",");
+    const again = this.store.get().pick === pick;
+    // A picked place brings its element into view, slab included.
+    const lead = element.coord.slice(0, -2);
+    this.store.set({ pick: again ? "" : pick, ...(side !== "logical" && lead.length ? { slab: lead.join(",") } : {}) });
+    say(again ? "Nothing is picked." : sentence(found!));
+    if (!again) {
+      for (const other of SIDES) {
+        const spot = element.spots[other]?.[0];
+        if (other !== side && spot) this.grids[other].reveal(spot);
+      }
+    }
+  }
+
+  private drag(side: Side, hit: Hit, first: boolean): void {
+    if (side !== "logical") return;
+    const found = tryAsk<Inspected>("inspect", { ...this.subject, side, box: hit.box, row: hit.row, col: hit.col });
+    const coord = found?.elements[0]?.coord;
+    if (!coord) return;
+    const text = coord.join(",");
+    const words = first ? ["lanes"] : this.store.get().access.split(/\s+/);
+    if (words[0] !== "lanes" || words.includes(text) || words.length > 256) return;
+    this.store.set({ access: [...words, text].join(" ") });
+  }
+
+  /// The cells that the access touches, with their lanes.
+  private access(state: State): void {
+    this.lanes = [];
+    const info = this.info!;
+    const access = hasBanks(info) ? accessRequest(state.access) : null;
+    if (!access) return;
+    const found = tryAsk<Touched>("lanes", { ...this.subject, shape: info.shape, access, vector: state.vector });
+    for (const t of found?.touched ?? []) {
+      for (const side of SIDES) {
+        for (const spot of t.spots[side] ?? []) this.lanes.push({ side, spot, style: "lane", text: String(t.lane) });
+      }
+    }
+  }
+
+  private showFormula(): void {
+    formula(this.formula, this.hovered?.elements.length ? this.hovered : this.hovered ?? this.picked);
+  }
+
+  private mark(): void {
+    const marks: Mark[] = [...this.lanes];
+    const put = (found: Inspected | null, style: Mark["style"]) => {
+      for (const element of found?.elements.slice(0, 64) ?? []) {
+        for (const side of SIDES) for (const spot of element.spots[side] ?? []) marks.push({ side, spot, style });
+      }
+    };
+    put(this.picked, "pick");
+    put(this.hovered, "hover");
+    for (const side of SIDES) this.grids[side].mark(marks);
+    this.connect();
+  }
+
+  /// Curves from the element to its places.
+  private connect(): void {
+    const found = this.hovered?.elements.length ? this.hovered : this.picked;
+    const element = found?.elements[0];
+    const from = element?.spots.logical?.[0];
+    const start = from && this.grids.logical.onScreen(from);
+    if (!element || !start || this.element.classList.contains("stale")) {
+      this.links.clear();
+      return;
+    }
+    const ends = (element.spots.physical ?? []).map((s) => this.grids.physical.onScreen(s)).filter((r) => r !== null);
+    this.links.draw(this.pair, ends.map((end) => [start, end]));
+  }
+}

@@ -1,0 +1,119 @@
+/// The page: header, presets, and one view at a time.
+
+import { fill, h, say } from "./dom";
+import { start, type Preset } from "./engine";
+import { exportPng, exportSvg } from "./export";
+import { Gallery } from "./gallery";
+import { LayoutView, presetOf } from "./layout-view";
+import { ModelView } from "./model/view";
+import { MoveView } from "./move-view";
+import { OperatorsView } from "./operators";
+import { Store, type State, type Tab } from "./state";
+import { startTheme, toggleTheme } from "./theme";
+
+const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["move", "Move"], ["model", "Model"]];
+
+interface View { element: HTMLElement; update(state: State): void; themed(): void }
+
+async function main(): Promise<void> {
+  startTheme(() => themed());
+  const store = new Store();
+  const main = document.getElementById("main")!;
+  await start();
+  const gallery = new Gallery(document.getElementById("gallery")!, (p: Preset) => store.set({
+    tab: store.get().tab === "operators" ? "operators" : "layout", operands: {}, layout: p.layout, shape: "", dtype: p.dtype, pick: example(p.shape), slab: "", color: "",
+  }));
+  const layout = new LayoutView(store, gallery.presets);
+  const views: Partial<Record<Tab, View>> = { layout };
+  const make: Record<Tab, () => View> = {
+    layout: () => layout,
+    operators: () => new OperatorsView(store),
+    move: () => new MoveView(store),
+    model: () => new ModelView(store),
+  };
+  const view = (tab: Tab): View => (views[tab] ??= make[tab]());
+  const tabs = document.getElementById("tabs")!;
+  fill(tabs, ...TABS.map(([tab, name]) => h("button", { type: "button", "data-tab": tab, onclick: () => store.set({ tab }) }, name)));
+  let shown: View | null = null;
+
+  const update = (state: State) => {
+    const next = view(state.tab);
+    if (next !== shown) fill(main, next.element);
+    shown = next;
+    document.body.dataset.tab = state.tab;
+    for (const button of tabs.children) button.setAttribute("aria-current", String((button as HTMLElement).dataset.tab === state.tab));
+    next.update(state);
+    gallery.current(state.tab === "layout" || state.tab === "operators" ? presetOf(gallery.presets, state) : undefined);
+    document.title = state.tab === "layout" ? `${state.layout} · Zellige` : "Zellige explorer";
+  };
+  function themed(): void {
+    gallery.themed();
+    for (const v of Object.values(views)) v.themed();
+  }
+
+  const tool = (text: string, label: string, act: () => void, extra = "") =>
+    h("button", { type: "button", class: `quiet ${extra}`, title: label, "aria-label": label, onclick: act }, text);
+  const help = h("dialog", { class: "help", "aria-label": "Help" }, ...helpText(), h("form", { method: "dialog" }, h("button", { class: "primary" }, "Close")));
+  document.body.append(help);
+  fill(document.getElementById("tools")!,
+    tool("Link", "Copy a link to this view", () => void copyLink(store.link())),
+    tool("SVG", "Save the drawing as SVG", () => exportSvg(layout), "wide-only"),
+    tool("PNG", "Save the drawing as PNG", () => void exportPng(layout), "wide-only"),
+    tool("◐", "Light or dark", () => {
+      toggleTheme();
+      themed();
+    }),
+    tool("?", "Help and keys", () => help.showModal()));
+  addEventListener("keydown", (e) => {
+    const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLTextAreaElement || e.target instanceof HTMLSelectElement;
+    if (e.key === "?" && !typing) help.showModal();
+    if (e.key === "/" && !typing) {
+      e.preventDefault();
+      document.querySelector<HTMLTextAreaElement>("main textarea")?.focus();
+    }
+  });
+  store.listen(update);
+  update(store.get());
+  document.body.dataset.ready = "true";
+  // What the tests ask the page.
+  Object.assign(window, { explorer: { store, layout } });
+}
+
+async function copyLink(link: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(link);
+    say("The link is copied.");
+    toast("Link copied");
+  } catch {
+    toast("Copy the address of the page: it holds everything");
+  }
+}
+
+/// An element to begin with, somewhere inside the first slab.
+function example(shape: number[]): string {
+  return shape.map((e, i) => (i < shape.length - 2 ? 0 : Math.floor(e * 0.6))).join(",");
+}
+
+/// A word at the bottom of the page, for a moment.
+function toast(text: string): void {
+  const box = h("div", { class: "toast", role: "status" }, text);
+  document.body.append(box);
+  setTimeout(() => box.remove(), 2200);
+}
+
+function helpText(): HTMLElement[] {
+  const key = (keys: string, text: string) => h("tr", {}, h("th", { scope: "row" }, keys), h("td", {}, text));
+  return [
+    h("h2", {}, "What you see"),
+    h("p", {}, "A layout says where every element of a tensor lives: in memory, in registers of threads, on devices. On one side is the tensor, on the other the places. Point at a cell to see the other end; click to keep it. Colours are owners."),
+    h("p", {}, "Everything is computed on this page by the Zellige engine. Nothing is sent anywhere; the address holds the whole view."),
+    h("table", {}, key("arrows", "move in a drawing; with Shift 8 at a time"), key("Enter", "keep the cell"), key("+ − 0", "zoom in, out, fit"),
+      key("/", "edit the layout"), key("?", "this help")),
+  ];
+}
+
+main().catch((e: unknown) => {
+  const text = e instanceof Error ? e.message : String(e);
+  fill(document.getElementById("main")!, h("p", { class: "error" }, `The explorer could not start: ${text}`));
+  console.error(e);
+});

@@ -1,0 +1,186 @@
+/// A compiled model: what was chosen, where it runs, what it costs.
+
+import { bytes, fill, h, plural, select } from "../dom";
+import { ask, Refused } from "../engine";
+import type { State, Store } from "../state";
+import { occupancy, roofline, timeline } from "./charts";
+import { graph, WINDOW } from "./graph";
+import { openTensor, readReport, time, type Report, type Step } from "./report";
+
+// Whole models are for the program: a page carries examples that are read in a moment.
+const EXAMPLES = import.meta.glob(["../../../examples/*.graph", "!../../../examples/granite-8b-*.graph"], { query: "?raw", import: "default", eager: true }) as Record<string, string>;
+const examples = Object.entries(EXAMPLES).map(([path, text]) => [path.replace(/.*\/|\.graph$/g, ""), text] as const);
+
+export class ModelView {
+  readonly element: HTMLElement;
+  private readonly source = h("textarea", { id: "graph-text", class: "graph-text", spellcheck: "false", rows: 9 });
+  private readonly error = h("pre", { class: "error", role: "alert" });
+  private readonly controls = h("div", { class: "controls" });
+  private readonly out = h("div", { class: "view" });
+  private report: Report | null = null;
+  private opened: Report | null = null;
+  private compiled = "";
+  private typing = 0;
+
+  constructor(private readonly store: Store) {
+    this.source.addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = window.setTimeout(() => {
+        this.opened = null;
+        this.store.set({ model: this.source.value, modelStep: 0 });
+      }, 400);
+    });
+    const open = h("input", {
+      type: "file", accept: ".json,application/json", "aria-label": "Open a report",
+      onchange: () => void this.open(open.files?.[0]),
+    });
+    this.element = h("div", { class: "view" },
+      h("section", { class: "editor" },
+        h("div", { class: "headline" }, h("h1", {}, "Compiled model"),
+          h("p", { class: "summary" }, "A graph goes in; layouts, moves, the work of 32 cores and a timeline come out.")),
+        this.controls, h("label", { class: "visually-hidden", for: "graph-text" }, "Graph"), this.source, this.error,
+        h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json"), open)),
+      this.out);
+  }
+
+  themed(): void {
+    // Everything here is coloured by the style sheet.
+  }
+
+  update(state: State): void {
+    const text = examples.find(([name]) => name === state.model)?.[1] ?? state.model;
+    if (document.activeElement !== this.source) this.source.value = text;
+    fill(this.controls,
+      select("example", [["", "your own"], ...examples.map(([name]) => [name, name] as const)], examples.some(([n]) => n === state.model) ? state.model : "", (model) => {
+        this.opened = null;
+        if (model) this.store.set({ model, modelStep: 0 });
+      }),
+      select("policy", [["best", "best"], ["baseline", "baseline"]], state.policy, (policy) => this.store.set({ policy })));
+    this.compile(text, state.policy);
+    this.draw(state);
+  }
+
+  private compile(text: string, policy: string): void {
+    if (this.opened) {
+      this.report = this.opened;
+      return;
+    }
+    const key = `${policy}\n${text}`;
+    if (key === this.compiled) return;
+    this.compiled = key;
+    this.error.hidden = true;
+    try {
+      this.report = ask<Report>("compile", { graph: text, options: { policy, compare: policy === "best" } });
+      this.out.classList.remove("stale");
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      this.report = null;
+      this.fail(e.fault.witness?.rendered ?? e.fault.message);
+    }
+  }
+
+  private fail(message: string): void {
+    this.error.hidden = false;
+    this.error.textContent = message;
+    this.out.classList.add("stale");
+  }
+
+  private async open(file: File | undefined): Promise<void> {
+    if (!file) return;
+    try {
+      this.opened = readReport(await file.text());
+      this.error.hidden = true;
+      this.out.classList.remove("stale");
+      this.store.set({ modelStep: 0 });
+    } catch (e) {
+      this.fail(`${file.name}: ${e instanceof Error ? e.message : String(e)}`);
+    }
+  }
+
+  private draw(state: State): void {
+    const report = this.report;
+    if (!report) {
+      fill(this.out);
+      return;
+    }
+    const selected = Math.max(0, Math.min(report.steps.length - 1, state.modelStep));
+    const pick = (modelStep: number) => this.store.set({ modelStep });
+    const first = Math.floor(selected / WINDOW) * WINDOW;
+    const card = (title: string, ...body: (Node | string | null)[]) => h("section", { class: "card", "data-card": title }, h("h3", {}, title), ...body);
+    const pages = report.steps.length > WINDOW
+      ? h("p", { class: "hint" }, `steps ${first} to ${Math.min(report.steps.length, first + WINDOW) - 1} of ${report.steps.length}; pick a step in the timeline to see others`)
+      : null;
+    fill(this.out, this.totals(report),
+      card("Program", legend(), pages, graph(report, first, selected, { step: pick, tensor: (t) => this.store.set(openTensor(t)) })),
+      h("div", { class: "cards two" }, this.step(report, selected), card("Roofline", roofline(report, selected, pick))),
+      card("Timeline: cores and time", timeline(report, selected, pick)),
+      card("Scratchpad of a core over time", occupancy("Scratchpad", report.lx, report.summary.latency_us)),
+      card("Pool in device memory over time", occupancy("Pool", report.pool, report.summary.latency_us)),
+      h("div", { class: "cards two" }, this.moves(report, pick), this.notes(report)));
+  }
+
+  private totals(report: Report): HTMLElement {
+    const { summary: s, comparison: c } = report;
+    const item = (value: string, name: string) => h("div", { class: "total" }, h("b", {}, value), h("span", {}, name));
+    return h("section", { class: "card" }, h("div", { class: "totals" },
+      item(time(s.latency_us), `a run of ${report.graph}`),
+      item(plural(s.ops, "operation"), `${plural(s.moves, "move")} inserted, ${s.load_moves} at loading`),
+      item(bytes(s.bytes), `of traffic, ${(100 * s.padding).toFixed(1)}% padding`),
+      item(`${(100 * s.utilisation).toFixed(0)}%`, `of ${report.machine.cores} cores busy`),
+      item(bytes(s.lx_saved_bytes), "saved by scratchpads"),
+      c ? item(`${c.speedup.toFixed(2)}×`, `faster than ${c.policy}`) : null),
+      h("p", { class: "hint" }, report.certificate?.text ?? ""));
+  }
+
+  /// One step: its loops over the cores, and what bounds it.
+  private step(report: Report, index: number): HTMLElement {
+    const step = report.steps[index];
+    if (!step) return h("section", { class: "card" }, "no steps");
+    const list = h("dl", { class: "facts" });
+    const put = (name: string, value: string) => list.append(h("dt", {}, name), h("dd", {}, value));
+    put("takes", `${time(step.us)}, ${step.bottleneck}`);
+    put("reads and writes", `${bytes(step.bytes_in)}, ${bytes(step.bytes_out)}`);
+    if (step.lx_saved_bytes) put("scratchpads save", bytes(step.lx_saved_bytes));
+    put("split", step.dims.map((d) => `${d.name} ${d.size}${d.split > 1 ? ` / ${d.split}` : ""}`).join(", ") || "not divided");
+    put("decided by", step.decided_by);
+    return h("section", { class: "card", "data-card": "Step" }, h("h3", {}, `${step.kind === "move" ? "move" : step.op} → ${step.name}`), list,
+      step.reason ? h("p", { class: "hint" }, step.reason) : null, cores(report, step));
+  }
+
+  private moves(report: Report, pick: (step: number) => void): HTMLElement {
+    const rows = report.moves.slice(0, 40).map((m) => h("li", {}, h("button", { type: "button", class: "layout-link", onclick: () => pick(m.step) }, `${m.tensor}: ${m.from.layout.order} → ${m.to.layout.order}`),
+      h("div", { class: "hint" }, `${time(m.us)}${m.load ? " at loading" : ""}, ${bytes(m.bytes)}: ${m.reason}`)));
+    return h("section", { class: "card", "data-card": "Moves" }, h("h3", {}, plural(report.moves.length, "inserted move")),
+      rows.length ? h("ul", { class: "lints" }, ...rows) : h("p", { class: "hint" }, "No tensor has to change its layout."));
+  }
+
+  private notes(report: Report): HTMLElement {
+    const items = [
+      ...report.fallbacks.map((f) => [`${f.op} runs on the host, ${time(f.us)}`, f.remedy] as const),
+      ...report.casts.map((c) => [`${c.tensor} is stored as ${c.stored}: ${c.loss}`, c.remedy] as const),
+      ...report.notes.map((n) => [n.text, n.remedy] as const)];
+    return h("section", { class: "card", "data-card": "Notes" }, h("h3", {}, "Notes"),
+      items.length ? h("ul", { class: "lints" }, ...items.slice(0, 40).map(([text, remedy]) => h("li", {}, text, remedy ? h("div", { class: "hint" }, remedy) : null)))
+        : h("p", { class: "hint" }, "Nothing else is worth knowing."));
+  }
+}
+
+/// The cores, each with how long it is busy.
+function cores(report: Report, step: Step): HTMLElement {
+  const busy = step.busy.flatMap((b) => Array.from({ length: b.cores }, () => b.us));
+  const most = Math.max(...busy, 0.000001);
+  const boxes = Array.from({ length: report.machine.cores }, (_, core) => {
+    const us = busy[core - step.first_core];
+    const works = us !== undefined && core >= step.first_core && core < step.first_core + step.cores;
+    const box = h("span", { class: works ? "core works" : "core", title: works ? `core ${core}: busy for ${time(us)}` : `core ${core}: idle` }, String(core));
+    if (works) box.style.setProperty("--share", `${Math.round((100 * us) / most)}%`);
+    return box;
+  });
+  return h("div", { class: "cores", role: "img", "aria-label": `${step.cores} of ${report.machine.cores} cores work` }, ...boxes);
+}
+
+function legend(): HTMLElement {
+  const item = (kind: string, text: string) => h("span", { class: `key ${kind}` }, text);
+  return h("div", { class: "keys" }, item("matmul", "matrix product"), item("op", "other operation"), item("move", "inserted move"), item("host", "on the host"),
+    h("span", { class: "dim" }, "text on edges is the layout, slowest dimension first; click one to open it"));
+}

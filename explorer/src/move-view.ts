@@ -1,0 +1,238 @@
+/// A move between two layouts: its loops, and its copies in order.
+
+import { bytes, fill, h, plural, select } from "./dom";
+import { ask, Refused, tryAsk, type Sheets, type Spot, type Subject } from "./engine";
+import { LayoutField } from "./field";
+import { Grid, type Mark } from "./grid/grid";
+import { Links } from "./links";
+import { numbers, type State, type Store } from "./state";
+
+interface Nest { ranges: number[]; src_strides: number[]; dst_strides: number[]; src_offset: number; dst_offset: number }
+interface Planned {
+  nests: Nest[]; fills: number; bytes_read: number; bytes_written: number;
+  runs: { elements: number; count: number }[]; cost: { lines: number; runs: number }; text: string;
+}
+interface Copy { nest: number; src: number; dst: number; from: Spot[]; to: Spot[] }
+interface Copies { total: number; first: number; copies: Copy[] }
+
+const EXAMPLES: [name: string, change: Partial<State>][] = [
+  ["Host to sticks", { from: "size=[5, 100] stride=[100, 1]", to: "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])", moveShape: "5x100", moveDtype: "float16", fill: "zero" }],
+  ["Transpose", { from: "S[(16,32):(32,1)]", to: "S[(16,32):(1,16)]", moveShape: "16x32", moveDtype: "float16", fill: "leave" }],
+  ["Swizzle", { from: "S[(8,64):(64,1)]", to: "Swizzle(3,3,3) o S[(8,64):(64,1)]", moveShape: "8x64", moveDtype: "float16", fill: "leave" }],
+  ["Tiles of 8 × 8", { from: "S[(16,32):(32,1)]", to: "S[(2,8,4,8):(256,8,64,1)]", moveShape: "16x32", moveDtype: "float16", fill: "leave" }],
+  ["Pad rows", { from: "S[(12,20):(20,1)]", to: "S[(12,32):(32,1)] valid[12,20/32]", moveShape: "12x20", moveDtype: "float32", fill: "zero" }],
+];
+const WINDOW = 4096;
+
+export class MoveView {
+  readonly element: HTMLElement;
+  private readonly from: LayoutField;
+  private readonly to: LayoutField;
+  private readonly controls = h("div", { class: "controls" });
+  private readonly examples = h("div", { class: "segmented wrap", role: "group", "aria-label": "Examples" });
+  private readonly facts = h("div", { class: "cards" });
+  private readonly pair = h("div", { class: "pair stack" });
+  private readonly links = new Links();
+  private readonly source: Grid;
+  private readonly destination: Grid;
+  private readonly slider = h("input", { type: "range", min: 0, value: 0, "aria-label": "Copies made" });
+  private readonly count = h("output", { class: "mono" });
+  private readonly play = h("button", { type: "button", class: "primary" }, "Play");
+  private readonly speed = { value: 4 };
+  private copies: Copies | null = null;
+  private request: object = {};
+  private drawn = "";
+  private timer = 0;
+
+  constructor(private readonly store: Store) {
+    const events = { hover: () => undefined, pick: () => undefined, drawn: () => this.connect() };
+    this.source = new Grid("Source", events, 300);
+    this.destination = new Grid("Destination", events, 300);
+    this.from = new LayoutField("Source", "", (from) => store.set({ from, step: 0 }));
+    this.to = new LayoutField("Destination", "", (to) => store.set({ to, step: 0 }));
+    this.play.addEventListener("click", () => (this.timer ? this.stop() : this.run()));
+    this.slider.addEventListener("input", () => {
+      this.stop();
+      this.store.set({ step: Number(this.slider.value) });
+    });
+    this.pair.append(this.source.element, this.destination.element, this.links.element);
+    this.element = h("div", { class: "view" },
+      h("section", { class: "editor" },
+        h("div", { class: "headline" }, h("h1", {}, "Move"), h("p", { class: "summary" }, "Every movement is a pair of layouts; the engine turns it into loops.")),
+        this.examples, this.from.element, this.to.element, this.controls),
+      h("div", { class: "player" }, this.play, this.slider, this.count,
+        select("speed", [["1", "slow"], ["4", "normal"], ["16", "fast"]], "4", (v) => (this.speed.value = Number(v)))),
+      this.pair, this.facts);
+    addEventListener("scroll", () => this.connect(), { passive: true });
+  }
+
+  themed(): void {
+    this.source.themed();
+    this.destination.themed();
+  }
+
+  update(state: State): void {
+    this.from.set(state.from);
+    this.to.set(state.to);
+    fill(this.examples, ...EXAMPLES.map(([name, change]) => h("button", {
+      type: "button", "aria-pressed": String(Object.entries(change).every(([k, v]) => state[k as keyof State] === v)),
+      onclick: () => {
+        this.stop();
+        this.store.set({ ...change, step: 0 });
+      },
+    }, name)));
+    const shape = numbers(state.moveShape);
+    if (!this.controls.contains(document.activeElement)) this.drawControls(state);
+    const key = JSON.stringify([state.from, state.to, state.moveShape, state.moveDtype, state.fill]);
+    if (key !== this.drawn) {
+      this.drawn = key;
+      this.plan(state, shape);
+    }
+    this.show(state.step);
+  }
+
+  private drawControls(state: State): void {
+    const shape = h("input", { value: state.moveShape, size: 10, onchange: () => this.store.set({ moveShape: shape.value, step: 0 }) });
+    const dtypes = ["float32", "float16", "bfloat16", "int64", "int32", "int8"];
+    fill(this.controls,
+      h("label", { class: "field" }, h("span", {}, "shape"), shape),
+      select("dtype", dtypes.map((d) => [d, d] as const), state.moveDtype, (moveDtype) => this.store.set({ moveDtype, step: 0 })),
+      select("padding", ["leave", "zero", "max", "min"].map((f) => [f, f] as const), state.fill, (f) => this.store.set({ fill: f })));
+  }
+
+  private plan(state: State, shape: number[] | null): void {
+    this.copies = null;
+    this.from.fault(null);
+    this.to.fault(null);
+    this.element.classList.add("stale");
+    if (!shape) {
+      this.from.fault({ kind: "bad_request", message: `the shape \`${state.moveShape}\` is no list of integers; write 8x64`, witness: null });
+      return;
+    }
+    this.request = { src: state.from, dst: state.to, shape, dtype: state.moveDtype, fill: state.fill };
+    let planned: Planned;
+    try {
+      planned = ask<Planned>("move", this.request);
+      this.copies = ask<Copies>("copies", { ...this.request, first: 0, count: WINDOW });
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      const atTo = e.fault.witness?.field === "dst" || e.fault.message.startsWith("`dst`");
+      (atTo ? this.to : this.from).fault(e.fault);
+      return;
+    }
+    this.element.classList.remove("stale");
+    for (const [grid, layout] of [[this.source, state.from], [this.destination, state.to]] as const) {
+      const subject: Subject = { layout, shape, dtype: state.moveDtype };
+      const info = tryAsk<Sheets>("sheets", subject);
+      if (info) grid.show(subject, info, "physical", null);
+    }
+    this.slider.max = String(this.copies.total);
+    this.drawFacts(planned, state, shape);
+  }
+
+  private drawFacts(planned: Planned, state: State, shape: number[]): void {
+    const card = (title: string, ...body: (Node | null)[]) => h("section", { class: "card" }, h("h3", {}, title), ...body);
+    const list = h("dl", { class: "facts" });
+    const put = (name: string, value: string) => list.append(h("dt", {}, name), h("dd", {}, value));
+    put("elements", this.copies!.total.toLocaleString("en"));
+    put("read", bytes(planned.bytes_read));
+    put("written", bytes(planned.bytes_written));
+    put("loop nests", planned.nests.length.toLocaleString("en"));
+    put("nests that fill padding", String(planned.fills));
+    put("cache lines touched", planned.cost.lines.toLocaleString("en"));
+    const longest = Math.max(1, ...planned.runs.map((r) => r.count));
+    const runs = h("ul", { class: "runs" }, ...planned.runs.slice(0, 8).map((r) => {
+      const bar = h("span", { class: "run-bar" });
+      bar.style.width = `${Math.max(2, (100 * r.count) / longest)}%`;
+      return h("li", {}, h("span", {}, plural(r.elements, "element")), h("span", { class: "run-track" }, bar), h("span", {}, `${r.count.toLocaleString("en")}×`));
+    }));
+    const nests = h("table", { class: "nests" },
+      h("thead", {}, h("tr", {}, ...["ranges", "source strides", "destination strides", "starts"].map((t) => h("th", { scope: "col" }, t)))),
+      h("tbody", {}, ...planned.nests.slice(0, 12).map((n) => h("tr", {},
+        h("td", {}, n.ranges.join(" × ")), h("td", {}, n.src_strides.join(", ")), h("td", {}, n.dst_strides.join(", ")), h("td", {}, `${n.src_offset} → ${n.dst_offset}`)))));
+    const more = planned.nests.length > 12 ? h("p", { class: "hint" }, `and ${planned.nests.length - 12} more`) : null;
+    const cards: Node[] = [card("Cost", list), card("Runs that are adjacent on both sides", runs), card("Loop nests", h("div", { class: "scroll-x" }, nests), more)];
+    const dci = this.descriptor(state, shape);
+    if (dci) cards.push(card("Transfer descriptor (DCI)", h("pre", { class: "dci" }, dci)));
+    fill(this.facts, ...cards);
+  }
+
+  /// The descriptor of a transfer to the device, where the destination is one.
+  private descriptor(state: State, shape: number[]): string | null {
+    const text = /device_size=\[([\d, ]+)\], stride_map =?\s?\[([-\d, ]+)\]/;
+    const [device, host, direction] = text.test(state.to) ? [state.to, state.from, "h2d"] : [state.from, state.to, "d2h"];
+    const match = text.exec(device);
+    const strides = tryAsk<{ text?: string }>("convert", { layout: host, shape, to: "torch" })?.text;
+    const stride = strides && /stride=\[([-\d, ]*)\]/.exec(strides)?.[1];
+    if (!match || stride === undefined) return null;
+    const list = (t: string) => t.split(",").map(Number);
+    const found = tryAsk<{ dci: unknown }>("dma", {
+      size: shape, stride: list(stride ?? ""), dtype: state.moveDtype, device_size: list(match[1]!), stride_map: list(match[2]!), direction,
+    });
+    return found ? JSON.stringify(found.dci, null, 1).replace(/\[\s+([-\d,\s"]+?)\s+\]/g, (_, inner: string) => `[${inner.replace(/\s+/g, " ")}]`) : null;
+  }
+
+  /// The state after some copies.
+  private show(step: number): void {
+    const copies = this.copies;
+    if (!copies) {
+      this.source.mark([]);
+      this.destination.mark([]);
+      this.links.clear();
+      return;
+    }
+    const done = Math.max(0, Math.min(step, copies.total));
+    this.slider.value = String(done);
+    this.count.textContent = `${done.toLocaleString("en")} of ${copies.total.toLocaleString("en")}`;
+    const first = Math.max(0, done - WINDOW / 2);
+    if (first < copies.first || done > copies.first + copies.copies.length) {
+      const next = tryAsk<Copies>("copies", { ...this.request, first, count: WINDOW });
+      if (next) this.copies = next;
+    }
+    const now = this.copies!;
+    const marks = (end: "from" | "to"): Mark[] => {
+      const list: Mark[] = [];
+      now.copies.slice(0, Math.max(0, done - now.first)).forEach((c, i, all) => {
+        const last = i === all.length - 1;
+        for (const spot of c[end]) list.push({ side: "physical", spot, style: last ? "now" : "done" });
+      });
+      return list;
+    };
+    this.source.mark(marks("from"));
+    this.destination.mark(marks("to"));
+    const last = now.copies[done - now.first - 1];
+    if (last) {
+      if (last.from[0]) this.source.reveal(last.from[0]);
+      if (last.to[0]) this.destination.reveal(last.to[0]);
+    }
+    this.connect();
+  }
+
+  private connect(): void {
+    const copies = this.copies;
+    const last = copies?.copies[this.store.get().step - copies.first - 1];
+    const from = last?.from[0] && this.source.onScreen(last.from[0]);
+    const to = last?.to[0] && this.destination.onScreen(last.to[0]);
+    if (from && to) this.links.draw(this.pair, [[from, to]]);
+    else this.links.clear();
+  }
+
+  private run(): void {
+    const total = this.copies?.total ?? 0;
+    if (this.store.get().step >= total) this.store.set({ step: 0 });
+    this.play.textContent = "Pause";
+    const tick = () => {
+      const step = Math.min(total, this.store.get().step + Math.max(1, Math.round((this.speed.value * Math.max(total, 120)) / 960)));
+      this.store.set({ step });
+      if (step >= total || !this.element.isConnected) this.stop();
+      else this.timer = requestAnimationFrame(tick);
+    };
+    this.timer = requestAnimationFrame(tick);
+  }
+
+  private stop(): void {
+    cancelAnimationFrame(this.timer);
+    this.timer = 0;
+    this.play.textContent = "Play";
+  }
+}

@@ -1,0 +1,215 @@
+/// The operators of the algebra, and two layouts compared.
+
+import { fill, h, plural, select } from "./dom";
+import { ask, Refused, tryAsk, type Place, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { LayoutField } from "./field";
+import { placeText, tuple } from "./formula";
+import { Grid, type Mark } from "./grid/grid";
+import { numbers, type State, type Store } from "./state";
+
+interface Operand { name: string; label: string; kind: "layout" | "numbers" | "number" | "region" | "choice"; start: (s: Sheets) => string; choices?: string[] }
+interface Operator { name: string; title: string; law: string; subject: string; operands: Operand[]; shaped?: boolean }
+
+const layoutOf = (text: string) => () => text;
+const own = (s: Sheets) => s.shape.join("x");
+const OPERATORS: Operator[] = [
+  { name: "compose", title: "Compose", law: "R(i) = A(B(i))", subject: "a", operands: [{ name: "b", label: "B", kind: "layout", start: (s) => `S[${Math.max(1, Math.floor(s.size / 2))}:2]` }] },
+  { name: "inverse", title: "Inverse", law: "R(A(i)) = i", subject: "layout", operands: [], shaped: true },
+  { name: "complement", title: "Complement", law: "A and R together reach every place below the size once", subject: "layout", operands: [{ name: "cosize", label: "size", kind: "number", start: (s) => String(s.size * 4) }] },
+  { name: "tile", title: "Tile", law: "each cell of the outer layout becomes a copy of A", subject: "inner", operands: [
+    { name: "outer", label: "outer", kind: "layout", start: layoutOf("S[(2,2):(2,1)]") },
+    { name: "outer_shape", label: "outer shape", kind: "numbers", start: (s) => s.shape.map((_, i) => (i < 2 ? 2 : 1)).join("x") },
+    { name: "inner_shape", label: "shape of A", kind: "numbers", start: own }] },
+  { name: "slice", title: "Slice", law: "R(i) = A(i + begin)", subject: "layout", shaped: true, operands: [
+    { name: "region", label: "region", kind: "region", start: (s) => s.shape.map((e) => `0:${Math.max(1, Math.floor(e / 2))}`).join(", ") }] },
+  { name: "group", title: "Group", law: "the same function, its iters split at a shape", subject: "layout", operands: [{ name: "shape", label: "shape", kind: "numbers", start: own }] },
+  { name: "canonicalize", title: "Canonicalize", law: "the same function, shortest form", subject: "layout", shaped: true, operands: [
+    { name: "target", label: "thread axes", kind: "choice", start: layoutOf(""), choices: ["", "cuda"] }] },
+  { name: "permute_dims", title: "Permute", law: "iters in another order", subject: "layout", operands: [{ name: "perm", label: "order", kind: "numbers", start: (s) => s.shape.map((_, i, a) => a.length - 1 - i).join(",") }] },
+  { name: "storage", title: "Storage", law: "what one owner holds", subject: "layout", operands: [] },
+  { name: "direct_sum", title: "Direct sum", law: "R(i, j) = L(i) + A(j)", subject: "right", operands: [
+    { name: "left", label: "left", kind: "layout", start: (s) => `S[(2,2):(${4 * s.size},${2 * s.size})]` },
+    { name: "left_shape", label: "left shape", kind: "numbers", start: (s) => s.shape.map((_, i) => (i < 2 ? 2 : 1)).join("x") },
+    { name: "right_shape", label: "shape of A", kind: "numbers", start: own }] },
+];
+
+/// `0:4, 8:16` as pairs.
+function region(text: string): number[][] | null {
+  const pairs = text.split(",").map((p) => p.split(":").map((n) => (n.trim() === "" ? NaN : Number(n))));
+  return pairs.every((p) => p.length === 2 && p.every(Number.isSafeInteger)) ? pairs : null;
+}
+
+interface Result { layout: string | null; reason?: string; general?: string; shape?: number[] }
+interface Differences { equal: boolean; complete: boolean; differences: { coord: number[]; a: Place[]; b: Place[] }[] }
+
+export class OperatorsView {
+  readonly element: HTMLElement;
+  private readonly field: LayoutField;
+  private readonly other: LayoutField;
+  private readonly chooser = h("div", { class: "segmented wrap", role: "group", "aria-label": "Operator" });
+  private readonly operands = h("div", { class: "operands" });
+  private readonly result = h("div", { class: "result", role: "status" });
+  private readonly verdict = h("div", { class: "compare-verdict", role: "status" });
+  private readonly grids = h("div", { class: "pair" });
+  private readonly compareGrids = h("div", { class: "pair" });
+  private readonly before: Grid;
+  private readonly after: Grid;
+  private readonly left: Grid;
+  private readonly right: Grid;
+  private drawn = "";
+
+  constructor(private readonly store: Store) {
+    const quiet = { hover: () => undefined, pick: () => undefined };
+    this.before = new Grid("Layout A", quiet, 300);
+    this.after = new Grid("Result", quiet, 300);
+    this.left = new Grid("A", quiet, 320);
+    this.right = new Grid("B", quiet, 320);
+    this.field = new LayoutField("Layout A", "", (layout) => store.set({ layout, shape: "", operands: {} }));
+    this.other = new LayoutField("Layout B", "", (other) => store.set({ other }));
+    this.grids.append(this.before.element, this.after.element);
+    this.compareGrids.append(this.left.element, this.right.element);
+    this.element = h("div", { class: "view" },
+      h("section", { class: "editor" }, h("div", { class: "headline" }, h("h1", {}, "Operators"),
+        h("p", { class: "summary" }, "Every answer is exact, or refused with the index that proves it.")),
+      this.field.element, this.chooser, this.operands),
+      this.result, this.grids,
+      h("section", { class: "editor compare" }, h("div", { class: "headline" }, h("h1", {}, "Compare"),
+        h("p", { class: "summary" }, "A with another layout, in any notation.")), this.other.element),
+      this.verdict, this.compareGrids);
+  }
+
+  themed(): void {
+    for (const grid of [this.before, this.after, this.left, this.right]) grid.themed();
+  }
+
+  update(state: State): void {
+    this.field.set(state.layout);
+    this.other.set(state.other);
+    const shape = numbers(state.shape);
+    const subject: Subject = { layout: state.layout, dtype: state.dtype, ...(shape?.length ? { shape } : {}) };
+    let info: Sheets;
+    try {
+      info = ask<Sheets>("sheets", subject);
+      this.field.fault(null);
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      this.field.fault(e.fault);
+      fill(this.result);
+      return;
+    }
+    const operator = OPERATORS.find((o) => o.name === state.operator) ?? OPERATORS[0]!;
+    fill(this.chooser, ...OPERATORS.map((o) => h("button", {
+      type: "button", "aria-pressed": String(o === operator), "data-operator": o.name,
+      onclick: () => this.store.set({ operator: o.name, operands: {} }),
+    }, o.title)));
+    this.drawOperands(operator, state, info);
+    this.apply(operator, state, info, subject);
+    this.compare(state, info, subject);
+  }
+
+  private drawOperands(operator: Operator, state: State, info: Sheets): void {
+    if (this.operands.contains(document.activeElement) && this.operands.dataset.operator === operator.name) return;
+    this.operands.dataset.operator = operator.name;
+    const set = (name: string, value: string) => this.store.set({ operands: { ...this.store.get().operands, [name]: value } });
+    fill(this.operands, h("p", { class: "law" }, operator.law), ...operator.operands.map((o) => {
+      const value = state.operands[o.name] ?? o.start(info);
+      if (o.kind === "choice") return select(o.label, o.choices!.map((c) => [c, c || "as they are"] as const), value, (v) => set(o.name, v));
+      const input = h("input", {
+        value, "data-operand": o.name, spellcheck: "false", class: o.kind === "layout" ? "mono wide" : "mono",
+        oninput: () => set(o.name, input.value),
+      });
+      return h("label", { class: `field ${o.kind === "layout" ? "grow" : ""}` }, h("span", {}, o.label), input);
+    }));
+  }
+
+  private apply(operator: Operator, state: State, info: Sheets, subject: Subject): void {
+    const request: Record<string, unknown> = { [operator.subject]: state.layout };
+    if (operator.shaped) request.shape = info.shape;
+    for (const o of operator.operands) {
+      const text = state.operands[o.name] ?? o.start(info);
+      const value = o.kind === "layout" ? text
+        : o.kind === "number" ? Number(text)
+        : o.kind === "region" ? region(text)
+        : o.kind === "choice" ? text || null
+        : numbers(text);
+      if (value === null && o.kind !== "choice") {
+        this.refuse(`${o.label}: \`${text}\` is not understood`);
+        return;
+      }
+      if (value !== null) request[o.name] = value;
+    }
+    let found: Result;
+    try {
+      found = ask<Result>(operator.name, request);
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      this.refuse(e.fault.message, e.fault.witness?.rendered);
+      return;
+    }
+    const text = found.layout ?? found.general ?? null;
+    if (text === null) {
+      this.refuse(found.reason ?? "there is no such layout");
+      return;
+    }
+    const open = (layout: string) => this.store.set({ tab: "layout", layout, shape: found.shape?.join("x") ?? "", pick: "", slab: "", color: "" });
+    fill(this.result, h("div", { class: "answer" },
+      h("code", { "data-result": "" }, text),
+      h("button", { type: "button", class: "primary", onclick: () => open(text) }, "Open"),
+      h("button", { type: "button", class: "quiet", onclick: () => this.store.set({ other: text }) }, "Compare with A")),
+      found.layout === null ? h("p", { class: "hint" }, `No iters express it: ${found.reason}. This general form is exact.`) : null);
+    this.grids.hidden = false;
+    const key = JSON.stringify([subject, text]);
+    if (key === this.drawn) return;
+    this.drawn = key;
+    this.before.show(subject, info, "logical", 0);
+    const target: Subject = { layout: text, ...(subject.dtype ? { dtype: subject.dtype } : {}), ...(found.shape ? { shape: found.shape } : {}) };
+    const after = tryAsk<Sheets>("sheets", target);
+    this.after.element.hidden = !after;
+    if (after) this.after.show(target, after, "logical", 0);
+  }
+
+  private refuse(message: string, rendered?: string): void {
+    fill(this.result, h("p", { class: "error" }, message), rendered ? h("pre", {}, rendered) : null);
+    this.grids.hidden = true;
+    this.drawn = "";
+  }
+
+  private compare(state: State, info: Sheets, subject: Subject): void {
+    this.compareGrids.hidden = true;
+    fill(this.verdict);
+    this.other.fault(null);
+    if (state.other.trim() === "") return;
+    const target: Subject = { layout: state.other, dtype: state.dtype, shape: info.shape };
+    let found: Differences;
+    let other: Sheets;
+    try {
+      other = ask<Sheets>("sheets", target);
+      found = ask<Differences>("differences", { a: state.layout, b: state.other, shape: info.shape, count: 512 });
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      this.other.fault(e.fault);
+      return;
+    }
+    const first = found.differences[0];
+    const list = (places: Place[]) => places.slice(0, 4).map(placeText).join("; ");
+    fill(this.verdict, found.equal
+      ? h("p", { class: "verdict good" }, h("strong", {}, "Equal"), ": the same places for every element, proved")
+      : h("p", { class: "verdict bad" }, h("strong", {}, "Different"),
+        ` from ${tuple(first!.coord)}: A puts it at ${list(first!.a)}, B at ${list(first!.b)}. `,
+        `${plural(found.differences.length, "difference")}${found.complete ? "" : " or more"}, outlined below.`));
+    this.compareGrids.hidden = false;
+    this.left.show({ ...subject, shape: info.shape }, info, "logical", 0);
+    this.right.show(target, other, "logical", 0);
+    const marks: Mark[] = found.differences.flatMap((d) => spotsOf(info, d.coord).map((spot) => ({ side: "logical" as Side, spot, style: "differs" as const })));
+    this.left.mark(marks);
+    this.right.mark(marks);
+  }
+}
+
+/// Where an element of the first slab is drawn in the tensor.
+function spotsOf(info: Sheets, coord: number[]): Spot[] {
+  const sheet = info.sheets.find((s) => s.side === "logical")!;
+  if (coord.slice(0, -2).some((c) => c !== 0)) return [];
+  if (coord.length === 1) return [{ box: 0, row: Math.floor(coord[0]! / sheet.cols), col: coord[0]! % sheet.cols, span: 1 }];
+  return [{ box: 0, row: coord.at(-2) ?? 0, col: coord.at(-1) ?? 0, span: 1 }];
+}

@@ -1,0 +1,161 @@
+/// Everything that a link carries.
+
+export type Tab = "layout" | "operators" | "move" | "model";
+
+export interface State {
+  tab: Tab;
+  layout: string;
+  /// As written, `8x64`; empty for the layout's own.
+  shape: string;
+  dtype: string;
+  /// An axis, `line`, `bank` or `stick`; empty for the engine's choice.
+  color: string;
+  /// `column 0`, `row 0`, `ldmatrix 0 0`, or `lanes 0,0 1,0 ..`.
+  access: string;
+  vector: number;
+  /// The element that is pinned, `3,5`; empty for none.
+  pick: string;
+  /// The slab of the tensor, one index per leading dimension.
+  slab: string;
+  /// `auto`, `side` or `stack`.
+  arrange: string;
+  operator: string;
+  /// The fields of the operator, by name.
+  operands: Record<string, string>;
+  other: string;
+  from: string;
+  to: string;
+  moveShape: string;
+  moveDtype: string;
+  fill: string;
+  step: number;
+  /// The name of an example, or the text of a graph.
+  model: string;
+  modelStep: number;
+  policy: string;
+}
+
+export const DEFAULT: State = {
+  tab: "layout",
+  layout: "Swizzle(3,3,3) o S[(8,64):(64,1)]",
+  shape: "",
+  dtype: "float16",
+  color: "",
+  access: "column 0",
+  vector: 1,
+  pick: "5,19",
+  slab: "",
+  arrange: "auto",
+  operator: "compose",
+  operands: {},
+  other: "",
+  from: "size=[5, 100] stride=[100, 1]",
+  to: "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])",
+  moveShape: "5x100",
+  moveDtype: "float16",
+  fill: "zero",
+  step: 0,
+  model: "attention",
+  modelStep: 0,
+  policy: "best",
+};
+
+const KEYS: Partial<Record<keyof State, string>> = {
+  tab: "v", layout: "l", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", slab: "b",
+  arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", model: "m", modelStep: "n", policy: "y",
+};
+
+/// The part of a link after `#`: what differs from the start page.
+export function encode(state: State): string {
+  const query = new URLSearchParams();
+  for (const [name, key] of Object.entries(KEYS) as [keyof State, string][]) {
+    if (state[name] !== DEFAULT[name]) query.set(key, String(state[name]));
+  }
+  for (const [name, value] of Object.entries(state.operands)) if (value) query.set(`x.${name}`, value);
+  return query.toString();
+}
+
+/// The state of a link; unknown keys are left out.
+export function decode(hash: string): State {
+  const query = new URLSearchParams(hash.replace(/^#/, ""));
+  const state: State = { ...DEFAULT, operands: {} };
+  const write = state as unknown as Record<string, unknown>;
+  for (const [name, key] of Object.entries(KEYS) as [keyof State, string][]) {
+    const value = query.get(key);
+    if (value === null) continue;
+    if (typeof DEFAULT[name] === "number") {
+      const number = Number(value);
+      if (Number.isSafeInteger(number)) write[name] = number;
+    } else {
+      write[name] = value;
+    }
+  }
+  if (!["layout", "operators", "move", "model"].includes(state.tab)) state.tab = "layout";
+  for (const [key, value] of query) if (key.startsWith("x.")) state.operands[key.slice(2)] = value;
+  return state;
+}
+
+type Listener = (state: State) => void;
+
+/// The one state of the page, kept in its address.
+export class Store {
+  private state: State;
+  private readonly listeners: Listener[] = [];
+  private writer = 0;
+
+  constructor() {
+    this.state = decode(location.hash);
+    addEventListener("hashchange", () => {
+      if (location.hash.replace(/^#/, "") === encode(this.state)) return;
+      this.state = decode(location.hash);
+      this.tell();
+    });
+  }
+
+  get(): State {
+    return this.state;
+  }
+
+  /// Changes the state; `quiet` leaves the views alone, which made the change themselves.
+  set(change: Partial<State>, quiet = false): void {
+    const before = this.state;
+    this.state = { ...before, ...change };
+    // Another view or preset is a place to go back to; a letter or a step is not.
+    const far = (change.tab !== undefined && change.tab !== before.tab) || (change.layout !== undefined && change.dtype !== undefined);
+    if (far) this.write("pushState");
+    else this.writer ||= window.setTimeout(() => this.write("replaceState"), 250);
+    if (!quiet) this.tell();
+  }
+
+  /// Puts the state into the address. Browsers refuse to do that many times a second.
+  private write(how: "pushState" | "replaceState"): void {
+    clearTimeout(this.writer);
+    this.writer = 0;
+    const hash = encode(this.state);
+    if (hash !== location.hash.replace(/^#/, "")) {
+      history[how](null, "", hash ? `#${hash}` : location.pathname + location.search);
+    }
+  }
+
+  /// The address of this view, at once.
+  link(): string {
+    this.write("replaceState");
+    return location.href;
+  }
+
+  listen(listener: Listener): void {
+    this.listeners.push(listener);
+  }
+
+  private tell(): void {
+    for (const listener of this.listeners) listener(this.state);
+  }
+}
+
+/// `8x64`, `8,64`, `(8, 64)` as numbers; null where it is something else.
+export function numbers(text: string): number[] | null {
+  const inner = text.trim().replace(/^[([]/, "").replace(/[)\]]$/, "").trim();
+  if (inner === "") return [];
+  const parts = inner.split(/[x×,\s]+/).map((p) => (/^-?\d+$/.test(p) ? Number(p) : NaN));
+  return parts.every((n) => Number.isSafeInteger(n)) ? parts : null;
+}

@@ -1,0 +1,53 @@
+/// Light and dark, as the machine says or as the reader chose.
+
+export interface Palette {
+  dark: boolean;
+  surface: string;
+  ink: string;
+  faint: string;
+  accent: string;
+  bad: string;
+  padding: string;
+  unused: string;
+  hatch: string;
+  done: string;
+}
+
+/// The colours of the style sheet that a canvas needs.
+export function palette(): Palette {
+  const style = getComputedStyle(document.documentElement);
+  const get = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    dark: isDark(), surface: get("surface"), ink: get("ink"), faint: get("faint"), accent: get("accent"),
+    bad: get("bad"), padding: get("padding"), unused: get("unused"), hatch: get("hatch"), done: get("done"),
+  };
+}
+
+const media = matchMedia("(prefers-color-scheme: dark)");
+const KEY = "zellige-theme";
+
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : media.matches;
+}
+
+/// Applies what was chosen before; calls back when the machine changes its mind.
+export function startTheme(changed: () => void): void {
+  try {
+    const chosen = localStorage.getItem(KEY);
+    if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
+  } catch {
+    // A page from a disk may have no storage; the machine's choice stands.
+  }
+  media.addEventListener("change", changed);
+}
+
+export function toggleTheme(): void {
+  const next = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem(KEY, next);
+  } catch {
+    // As above.
+  }
+}
