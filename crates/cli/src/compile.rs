@@ -54,10 +54,15 @@ pub(crate) struct Args {
     #[arg(long)]
     no_cache: bool,
     /// Say why a tensor lies as it does, and what other layouts would cost
-    #[arg(long, value_name = "TENSOR")]
+    #[arg(long, value_name = "TENSOR", conflicts_with_all = ["compare", "report", "trace", "emit"])]
     explain: Option<String>,
     /// Print what a pass made: read, decompose, fold, propagate, choose, divide, place, schedule
-    #[arg(long, value_name = "PASS", value_parser = passes::NAMES)]
+    #[arg(
+        long,
+        value_name = "PASS",
+        value_parser = passes::NAMES,
+        conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit"]
+    )]
     pass: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use crate::choose::{Assignment, demanded, loaded};
 use crate::error::Result;
 use crate::options::Options;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
-use crate::propagate::{Key, laid};
+use crate::propagate::{Key, alike, laid};
 use std::collections::HashMap;
 use zellige_device::{Division, Kind, Laid, Op, Time, Work};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
@@ -126,8 +126,9 @@ impl Pass<'_> {
         let whole = |v: &Strided| {
             Strided::contiguous(&self.graph.get(base).size).is_ok_and(|plain| plain == *v)
         };
+        let same = |layout| *layout == mine || (reader.is_none() && alike(layout, &mine));
         let Some(key) =
-            key.filter(|k| k.layout != mine || k.view.as_ref().is_some_and(|v| !whole(v)))
+            key.filter(|k| !same(&k.layout) || k.view.as_ref().is_some_and(|v| !whole(v)))
         else {
             let laid = laid(self.options, dtype, &as_is(mine), view)?;
             return Ok(Read { buffer: own, laid });

@@ -30,6 +30,19 @@ pub struct Key {
     pub layout: StickLayout,
 }
 
+/// Whether two layouts of one tensor have every element in the same place: they differ at most in device
+/// dimensions of extent 1.
+pub(crate) fn alike(a: &StickLayout, b: &StickLayout) -> bool {
+    let steps = |l: &StickLayout| -> Vec<(i64, i64)> {
+        let all = l.device_size().iter().zip(l.stride_map());
+        let last = l.device_rank() - 1;
+        let kept = all.enumerate().filter(|(d, (n, _))| *d == last || **n != 1);
+        kept.map(|(_, (n, s))| (*n, *s)).collect()
+    };
+    let same = a.device_dtype() == b.device_dtype() && a.arrangement() == b.arrangement();
+    a == b || (same && steps(a) == steps(b))
+}
+
 /// One way to run an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alternative {

@@ -91,12 +91,15 @@ impl Costs<'_> {
     fn total(&self, values: &[usize]) -> u64 {
         let mut copies: Vec<(TensorId, Key)> = Vec::new();
         let mut total = 0;
-        let mut need = |base: TensorId, key: &Key| {
+        let mut need = |base: TensorId, key: &Key, caller: bool| {
             let own = self.lies(values, base);
             let size = &self.graph.get(base).size;
             let plain = Strided::contiguous(size).unwrap();
             let whole = key.view.as_ref().is_none_or(|v| *v == plain);
-            if (whole && key.layout == *own) || copies.iter().any(|(b, k)| *b == base && k == key) {
+            let places = |l: &StickLayout| l.lower().unwrap();
+            let same = key.layout == *own
+                || (caller && places(&key.layout).difference(&places(own)).unwrap().is_none());
+            if (whole && same) || copies.iter().any(|(b, k)| *b == base && k == key) {
                 return 0;
             }
             copies.push((base, key.clone()));
@@ -107,7 +110,7 @@ impl Costs<'_> {
             total += chosen.cycles;
             for (operand, key) in node.inputs.iter().zip(&chosen.operands) {
                 if let Some(key) = key {
-                    total += need(self.graph.base(*operand).0, key);
+                    total += need(self.graph.base(*operand).0, key, false);
                 }
             }
         }
@@ -115,7 +118,7 @@ impl Costs<'_> {
             for output in self.graph.outputs() {
                 let t = self.graph.get(*output);
                 let layout = StickLayout::default(&t.size, t.dtype).unwrap();
-                total += need(*output, &Key { view: None, layout });
+                total += need(*output, &Key { view: None, layout }, true);
             }
         }
         total

@@ -8,7 +8,7 @@ use super::problem::{FORBIDDEN, Problem, plus};
 use super::solve;
 use crate::error::Result;
 use crate::options::{Options, Outputs, Weights};
-use crate::propagate::{Alternative, Candidates, Key, laid};
+use crate::propagate::{Alternative, Candidates, Key, alike, laid};
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::{Kind, Laid};
@@ -276,8 +276,13 @@ impl Read<'_> {
 
     /// Whether a key is the tensor itself in this layout. A copy in row-major order of the whole
     /// tensor is the tensor.
-    fn is_own(&self, key: &Key, layout: &StickLayout) -> bool {
-        key.layout == *layout && self.whole(key.view.as_ref())
+    fn is_own(&self, reader: &Reader, key: &Key, layout: &StickLayout) -> bool {
+        // The caller only looks at places; the layouts of results follow those of operands exactly.
+        let same = match reader {
+            Reader::Caller(_) => alike(&key.layout, layout),
+            Reader::Operand(..) => key.layout == *layout,
+        };
+        same && self.whole(key.view.as_ref())
     }
 
     fn whole(&self, view: Option<&Strided>) -> bool {
@@ -326,7 +331,7 @@ impl Read<'_> {
                 for reader in &self.readers {
                     let value = if let Reader::Operand(n, _) = reader { at(*n) } else { 0 };
                     let Some(key) = self.wants(reader, candidates, value) else { continue };
-                    if !self.is_own(key, own) && !made.contains(&key) {
+                    if !self.is_own(reader, key, own) && !made.contains(&key) {
                         total = plus(total, cost(own, key));
                         made.push(key);
                     }
@@ -381,7 +386,7 @@ impl Read<'_> {
                         let made = problem.variable(2);
                         let mut price = |v: &[usize]| match v[1] {
                             0 => 0,
-                            _ if self.is_own(key, &layouts[v[0]]) => 0,
+                            _ if key.layout == layouts[v[0]] && self.whole(key.view.as_ref()) => 0,
                             _ => cost(&layouts[v[0]], key),
                         };
                         problem.cost(&[lies, made], &mut price)?;
@@ -390,7 +395,8 @@ impl Read<'_> {
                     }
                 };
                 problem.cost(&[wants, lies, made], |v| {
-                    let missing = v[0] == at && v[2] == 0 && !self.is_own(key, &layouts[v[1]]);
+                    let missing =
+                        v[0] == at && v[2] == 0 && !self.is_own(reader, key, &layouts[v[1]]);
                     if missing { FORBIDDEN } else { 0 }
                 })?;
             }

@@ -9,7 +9,7 @@ use super::assign::{Assignment, demanded};
 use super::problem::plus;
 use crate::error::Result;
 use crate::options::Options;
-use crate::propagate::{Alternative, Candidates, Key};
+use crate::propagate::{Alternative, Candidates, Key, alike};
 use zellige_graph::{Graph, TensorId};
 use zellige_layout::{StickLayout, Strided};
 
@@ -40,7 +40,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
                     if let Some(key) = key
                         && let Some(own) = own
                     {
-                        cost = plus(cost, price(graph, base, own, key));
+                        cost = plus(cost, price(graph, base, own, key, false));
                     }
                 }
                 grown.push((cost, p, value));
@@ -64,7 +64,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
             if let Some(key) = demanded(graph, options, *output)?
                 && let Some(own) = lies(graph, candidates, &partial.values, base)
             {
-                partial.cost = plus(partial.cost, price(graph, base, own, &key));
+                partial.cost = plus(partial.cost, price(graph, base, own, &key, true));
             }
         }
     }
@@ -103,11 +103,11 @@ fn lies<'c>(
 }
 
 /// Elements that are restickified, padding included, for a reader that wants this key.
-fn price(graph: &Graph, base: TensorId, own: &StickLayout, key: &Key) -> u64 {
+fn price(graph: &Graph, base: TensorId, own: &StickLayout, key: &Key, caller: bool) -> u64 {
     let size = &graph.get(base).size;
     let plain = || Strided::contiguous(size).ok();
     let whole = key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v));
-    if whole && key.layout == *own {
+    if whole && (key.layout == *own || (caller && alike(&key.layout, own))) {
         return 0;
     }
     own.positions().unsigned_abs()
