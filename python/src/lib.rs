@@ -4,6 +4,13 @@
 //! [`layout`], [`stick`], [`relayout`] and [`draw`] need numpy at most; [`torch`] is the device
 //! "spyre", and is only touched once PyTorch is there.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::type_complexity,
+    clippy::upper_case_acronyms,
+    reason = "signatures and names are those that Python sees"
+)]
+
 mod array;
 mod convert;
 mod dlpack;

@@ -8,7 +8,7 @@ use crate::propagate::{Key, alike, laid};
 use std::collections::HashMap;
 use zellige_device::{Division, Kind, Laid, Op, Time, Work};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::{StickLayout, Strided};
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
 ///
@@ -126,7 +126,8 @@ impl Pass<'_> {
         let whole = |v: &Strided| {
             Strided::contiguous(&self.graph.get(base).size).is_ok_and(|plain| plain == *v)
         };
-        let same = |layout| *layout == mine || (reader.is_none() && alike(layout, &mine));
+        let same =
+            |layout: &StickLayout| *layout == mine || (reader.is_none() && alike(layout, &mine));
         let Some(key) =
             key.filter(|k| !same(&k.layout) || k.view.as_ref().is_some_and(|v| !whole(v)))
         else {

@@ -1,4 +1,5 @@
 //! Latencies: the published checks of the `ktir` model, and the `card` model by hand.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
 use zellige_device::account::{Bottleneck, CoreWork, Kind, RingMove, Traffic, Work};

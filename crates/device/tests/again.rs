@@ -8,8 +8,8 @@ fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {
     let n = size.iter().product::<i64>();
     let bytes: Vec<u8> =
         (0..n).flat_map(|i| (((i * 37 + seed * 11) % 19) as f32 - 9.0).to_le_bytes()).collect();
-    let host = Strided::contiguous(size).unwrap();
-    Tensor::upload(card, &bytes, &host, Dtype::Float32, None).unwrap().0
+    let host = Strided::contiguous(size).expect("a small size");
+    Tensor::upload(card, &bytes, &host, Dtype::Float32, None).expect("it fits").0
 }
 
 #[test]

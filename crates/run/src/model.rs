@@ -8,6 +8,9 @@ use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
 use zellige_device::{Card, DeviceError, Kind, Tensor, Time, Work};
 use zellige_graph::Role;
 
+/// Gives the tensor of a weight, and how long it took to get there.
+type Given<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
+
 /// A program loaded onto a card.
 #[derive(Debug)]
 pub struct Model {
@@ -51,11 +54,7 @@ impl Model {
 
     /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
     /// that took.
-    fn loaded(
-        program: Program,
-        card: &Card,
-        weight: &mut dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)>,
-    ) -> Result<Model> {
+    fn loaded(program: Program, card: &Card, weight: &mut Given<'_>) -> Result<Model> {
         let options = &program.options;
         let same = card.hardware().name() == options.hardware.name()
             && card.storage() == options.storage

@@ -25,8 +25,8 @@ fn host(size: &[i64]) -> Host {
 fn on_card(card: &Card, size: &[i64]) -> Tensor {
     let bytes: Vec<u8> =
         numbers(size.iter().product()).iter().flat_map(|x| x.to_le_bytes()).collect();
-    let strided = Strided::contiguous(size).unwrap();
-    Tensor::upload(card, &bytes, &strided, Dtype::Float32, None).unwrap().0
+    let strided = Strided::contiguous(size).expect("a small size");
+    Tensor::upload(card, &bytes, &strided, Dtype::Float32, None).expect("it fits").0
 }
 
 fn size(name: &str) -> &'static [i64] {

@@ -42,6 +42,9 @@ fn single(op: &str, inputs: &[(Vec<i64>, Dtype)], attributes: &Value) -> Graph {
     b.finish(&made).unwrap()
 }
 
+/// An operation, its operands and its attributes.
+type Case = (&'static str, Vec<(Vec<i64>, Dtype)>, Value);
+
 /// Every composite operation of the table with random sizes: what is taken apart gives the same, within
 /// some roundings to 10 bits of numbers around 1.
 #[test]
@@ -67,7 +70,7 @@ fn parts_compute_what_the_whole_does() {
         };
         let rows = a.min(40);
         let sdpa = "scaled_dot_product_attention";
-        let mut cases: Vec<(&str, Vec<(Vec<i64>, Dtype)>, Value)> = vec![
+        let mut cases: Vec<Case> = vec![
             ("linear", vec![(vec![2, a, k], f), (vec![b, k], f), (vec![b], f)], Value::Null),
             ("linear", vec![(vec![a, k], f), (vec![b, k], f)], Value::Null),
             (
