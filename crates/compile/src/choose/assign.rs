@@ -321,6 +321,8 @@ impl Read<'_> {
                 vars.push(*n);
             }
         }
+        // What has one value decides nothing, and a tensor may have hundreds of such readers.
+        vars.retain(|v| problem.domains()[*v] > 1);
         let size = vars.iter().fold(1usize, |s, v| s.saturating_mul(problem.domains()[*v]));
         if size <= DIRECT {
             return problem.cost(&vars, |values| {
