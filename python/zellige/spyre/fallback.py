@@ -45,20 +45,21 @@ def reset_fallbacks() -> None:
         _records.clear()
 
 
-def _place() -> str:
+def _place() -> tuple[str, int]:
     """File and line of the caller outside PyTorch and this package."""
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_HERE, _TORCH)) and not name.startswith("<"):
-            return f"{name}:{frame.f_lineno}"
+        if not name.startswith((_HERE, _TORCH)) and not name.startswith("<frozen"):
+            return name, frame.f_lineno
         frame = frame.f_back
-    return "unknown"
+    return "unknown", 0
 
 
 def record(op: str, nbytes: int, reason: str | None = None) -> None:
     """Counts a fallback of ``op``, and warns at its first."""
-    place = _place()
+    file, line = _place()
+    place = f"{file}:{line}"
     with _lock:
         entry = _records.get(op)
         first = entry is None
@@ -72,7 +73,7 @@ def record(op: str, nbytes: int, reason: str | None = None) -> None:
             entry.places[place] = entry.places.get(place, 0) + 1
     if first:
         why = f": {reason}" if reason else ""
-        warnings.warn(f"{op} is falling back to cpu{why} ({place})", FallbackWarning, stacklevel=4)
+        warnings.warn_explicit(f"{op} is falling back to cpu{why}", FallbackWarning, file, line)
 
 
 def _is_spyre(value) -> bool:
@@ -196,7 +197,7 @@ class _ByName:
             "ZELLIGE_FP32=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
             "int64": "int64 tensors are stored in 32 bits on the device: values outside of them change",
         }[kind]
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warnings.warn_explicit(text, UserWarning, *_place())
 
 
 by_name = _ByName()
