@@ -65,6 +65,8 @@ def test_tensors_end_with_the_process():
 def test_interrupts_end_long_work():
     code = (
         "import torch, os, signal, threading\n"
+        # A shell's background job ignores the signal, and so would its children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "x = torch.rand(256, 256).to('spyre')\n"
         "threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
