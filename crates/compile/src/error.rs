@@ -155,7 +155,7 @@ pub enum CompileError {
     },
     /// Device memory that does not hold all buffers.
     #[error(
-        "buffer `{buffer}` of {bytes} bytes does not fit into the pool of {limit} bytes beside \
+        "buffer `{buffer}` of {bytes} bytes does not fit into {limit} bytes of device memory beside \
          the buffers that live at the same time; the most bytes alive at once are {peak}"
     )]
     PoolFull {

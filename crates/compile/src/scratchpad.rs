@@ -1,10 +1,11 @@
 //! Residency: divisions and scratchpads of a program, and its pool of device memory.
 
 use crate::divide::together::{Keepable, Together, together};
-use crate::error::Result;
+use crate::error::{CompileError, Result};
 use crate::place::{self, Request};
 use crate::program::{BufferId, Place, Program};
 use crate::schedule;
+use zellige_device::Key;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
 const ALIGNMENT: u64 = 128;
@@ -136,6 +137,27 @@ fn scratchpads(program: &Program, plan: &Together) -> Result<Vec<Option<u64>>> {
     }
 }
 
+/// Weights, inputs and states have blocks of their own, none larger than a segment; the pool has one
+/// segment, and programs have one.
+fn given(program: &Program) -> Result<()> {
+    let hardware = &program.options.hardware;
+    let segment = hardware.count(Key::Segment);
+    let limit = segment.saturating_mul(hardware.count(Key::Segments).saturating_sub(2));
+    let mut total = 0u64;
+    for buffer in program.buffers.iter().filter(|b| b.place == Place::Own) {
+        total = total.saturating_add(buffer.bytes());
+        if buffer.bytes() > segment || total > limit {
+            return Err(CompileError::PoolFull {
+                buffer: buffer.name.clone(),
+                bytes: buffer.bytes(),
+                limit: if buffer.bytes() > segment { segment } else { limit },
+                peak: total,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The buffer whose memory another is in.
 fn root(program: &Program, id: BufferId) -> BufferId {
     match program.buffer(id).place {
@@ -164,6 +186,7 @@ fn pool(program: &mut Program) -> Result<()> {
             ids.push(BufferId(i));
         }
     }
+    given(program)?;
     let (_, plan) = place::pool(buffers, &program.options.hardware)?;
     for (id, address) in ids.into_iter().zip(plan.addresses) {
         program.buffers[id.0].place = Place::Pool(address.unwrap_or(0));

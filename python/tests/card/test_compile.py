@@ -189,9 +189,9 @@ def test_a_model_of_eight_billion_weights_is_planned_without_them():
     from transformers import AutoModelForCausalLM, GraniteConfig
 
     layers = 40 if os.environ.get("ZELLIGE_LONG") else 1
-    # Granite-3.3-8B; its vocabulary of 49159 entries rounded down to whole sticks.
+    # Granite-3.3-8B.
     config = GraniteConfig(
-        vocab_size=49152, hidden_size=4096, intermediate_size=12800, num_hidden_layers=layers, num_attention_heads=32,
+        vocab_size=49159, hidden_size=4096, intermediate_size=12800, num_hidden_layers=layers, num_attention_heads=32,
         num_key_value_heads=8, max_position_embeddings=131072, rope_theta=1e7, use_cache=False,
         attention_multiplier=0.0078125, embedding_multiplier=12.0, logits_scaling=16.0, residual_multiplier=0.22,
     )
@@ -205,3 +205,20 @@ def test_a_model_of_eight_billion_weights_is_planned_without_them():
     assert kinds.count("scaled_dot_product_attention") == layers and kinds.count("linear") >= 7 * layers + 1
     # Reading the weights once from memory is the least that it can take.
     assert report.latency_us > 1000 * layers
+
+
+def test_graph_breaks_are_named_with_place_and_remedy():
+    def f(x):
+        y = x + 1
+        print("here")
+        return y * 2
+
+    x = torch.rand(4, 64).to("spyre")
+    found = torch.compile(f, backend="spyre")(x)
+    assert torch.equal(found.cpu(), f(x).cpu())
+    breaks = [b for r in zellige.compile.reports() for b in r.breaks if "test_compile.py" in b.at]
+    assert breaks and "print" in breaks[-1].reason
+    line = int(breaks[-1].at.rsplit(":", 1)[1])
+    assert "print" in open(__file__).read().splitlines()[line - 1]
+    assert any("print" in remedy for remedy in breaks[-1].remedies)
+    assert "graph break at" in "\n".join(str(r) for r in zellige.compile.reports())

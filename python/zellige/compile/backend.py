@@ -8,6 +8,7 @@ import time
 
 import torch
 
+from .breaks import heard
 from .graph import supported
 from .report import Report, place_of, publish
 from .segment import Segment
@@ -29,7 +30,7 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     """What ``torch.compile(model, backend="spyre")`` calls."""
     from torch._dynamo.backends.common import aot_autograd
 
-    report = Report(breaks=_graph_breaks())
+    report = Report(breaks=heard())
     compiler = functools.partial(_compiled, report=report)
     build = aot_autograd(
         fw_compiler=compiler,
@@ -40,12 +41,6 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     )
     publish(report)
     return build(gm, example_inputs)
-
-
-def _graph_breaks() -> dict[str, int]:
-    from torch._dynamo.utils import counters
-
-    return dict(counters["graph_break"])
 
 
 def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):

@@ -6,6 +6,8 @@ import dataclasses
 import html
 import re
 
+from .breaks import GraphBreak
+
 _REPORTS: list[Report] = []
 
 
@@ -22,7 +24,7 @@ class Report:
     programs: list = dataclasses.field(default_factory=list)
     fallbacks: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
-    breaks: dict[str, int] = dataclasses.field(default_factory=dict)
+    breaks: list[GraphBreak] = dataclasses.field(default_factory=list)
     milliseconds: float = 0.0
 
     def eager(self, op: str, place: str) -> None:
@@ -51,7 +53,7 @@ class Report:
             "programs": [p.report() for p in self.programs],
             "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
             "refused": self.refused,
-            "graph_breaks": self.breaks,
+            "graph_breaks": [dataclasses.asdict(b) for b in self.breaks],
             "compile_ms": self.milliseconds,
         }
 
@@ -72,8 +74,7 @@ class Report:
             lines.append(f"  eager: {op} x{n} at {at}")
         for reason in self.refused.values():
             lines.append(f"  refused by the compiler, run eagerly: {reason}")
-        for reason, n in self.breaks.items():
-            lines.append(f"  graph break x{n}: {reason.splitlines()[0]}")
+        lines.extend(f"  {b}" for b in self.breaks)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -91,6 +92,7 @@ class Report:
         head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
         eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
+        eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in self.breaks)
         pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.programs[:4])
         return f"{head}{pages}<ul>{eager}</ul>"
 

@@ -25,7 +25,7 @@ def register() -> None:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
         from .. import _native
-        from ..compile import default
+        from ..compile import breaks, default
         from . import ccl, device, fallback, kernels, ops, patches, whole
 
         name = torch._C._get_privateuse1_backend_name()
@@ -40,6 +40,8 @@ def register() -> None:
         patches.install()
         ops.install()
         default.install()
+        # The first break comes before the backend is called.
+        breaks.listen()
         ccl.install()
         # Its fast path would arrive as one operator that no device but CUDA knows.
         torch.backends.mha.set_fastpath_enabled(False)

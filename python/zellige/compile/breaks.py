@@ -1,0 +1,70 @@
+"""Graph breaks: where PyTorch could not go on tracing, why, and what helps."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+
+_LOGGER = "torch._dynamo.symbolic_convert.__graph_breaks"
+# Breaks that nobody asks for are forgotten in the end.
+_MOST = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphBreak:
+    """One place where a graph ended early."""
+
+    at: str
+    reason: str
+    remedies: tuple[str, ...]
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedies[0]}" if self.remedies else ""
+        return f"graph break at {self.at}: {self.reason}{remedy}"
+
+
+class _Listener(logging.Filter):
+    """Takes breaks from the log in which PyTorch writes them, and lets through what the user asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard: list[GraphBreak] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        from torch._logging._internal import log_state
+
+        self.heard.append(read(record.getMessage()))
+        del self.heard[:-_MOST]
+        return log_state.is_artifact_enabled("graph_breaks")
+
+
+def read(message: str) -> GraphBreak:
+    """A break from PyTorch's words for it."""
+    at = re.search(r"in user code at (\S+)", message)
+    explained = re.search(r"Explanation: (.*)", message)
+    said = re.search(r"Reason: (.*)", message)
+    reason = explained or said
+    hints = [h for h in re.findall(r"Hint: (.*)", message) if "report an issue" not in h]
+    return GraphBreak(
+        at.group(1) if at else "unknown",
+        reason.group(1).strip() if reason else message.splitlines()[0],
+        tuple(h.strip() for h in hints),
+    )
+
+
+_LISTENER = _Listener()
+
+
+def listen() -> None:
+    """Begins to hear breaks."""
+    log = logging.getLogger(_LOGGER)
+    if _LISTENER not in log.filters:
+        log.setLevel(logging.DEBUG)
+        log.addFilter(_LISTENER)
+
+
+def heard() -> list[GraphBreak]:
+    """The breaks since the last call, oldest first."""
+    found, _LISTENER.heard = _LISTENER.heard, []
+    return found
