@@ -407,7 +407,10 @@ fn pool(program: &Program) -> Result<()> {
                 "it is past the end of the pool, or begins inside a stick",
             );
         }
-        used.push((i, bytes, life));
+        // What has no bytes is in nobody's way.
+        if !bytes.is_empty() {
+            used.push((i, bytes, life));
+        }
     }
     used.sort_by_key(|(_, bytes, _)| bytes.start);
     for (k, (i, bytes, life)) in used.iter().enumerate() {

@@ -21,10 +21,9 @@ fn tensors_and_models_over_the_memory_are_named() {
     );
     assert!(matches!(&one, CompileError::PoolFull { buffer, .. } if buffer == "w"), "{one}");
     // Seven of 16 GB each, where six segments are for them.
-    let inputs: String =
-        (0..7).map(|i| format!("w{i}: float16[65536, 114688] @weight, ")).collect();
+    let inputs: String = (0..7).map(|i| format!("w{i}: float16[8053063680] @weight, ")).collect();
     let sum: String = (0..7)
-        .map(|i| format!("a{i} = slice(w{i}, dim=0, start=0, end=1)\nb{i} = add(a{i}, {i})\n"))
+        .map(|i| format!("a{i} = slice(w{i}, dim=0, start=0, end=64)\nb{i} = add(a{i}, {i})\n"))
         .collect();
     let many = refused(&format!("graph g({inputs}) {{ {sum} return b0, b1, b2, b3, b4, b5, b6 }}"));
     assert!(matches!(&many, CompileError::PoolFull { buffer, .. } if buffer == "w6"), "{many}");
