@@ -3,7 +3,7 @@
 use zellige_compile::{CompileError, Options, compile};
 
 fn refused(text: &str) -> CompileError {
-    let graph = zellige_graph::text::parse(text).unwrap();
+    let graph = zellige_graph::text::parse(text).expect("a graph");
     compile(&graph, &Options::default()).expect_err("more than the card has")
 }
 
