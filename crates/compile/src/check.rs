@@ -1,7 +1,8 @@
 //! The independent check of a program.
 //!
-//! It shares no code with the passes that made the program: it follows the graph, asks the device what
-//! every step would do, and looks at every pair of buffers.
+//! It shares no code with the searches that made the program, only the meaning of pins and of what is
+//! asked of outputs: it follows the graph, asks the device what every step would do, and looks at every
+//! pair of buffers.
 //!
 //! A program is accepted when
 //! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
