@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Say why a tensor lies as it does, and what other layouts would cost
     #[arg(long, value_name = "TENSOR", conflicts_with_all = ["compare", "report", "trace", "emit"])]
     explain: Option<String>,
-    /// Print what a pass made: read, decompose, fold, propagate, choose, divide, place, schedule
+    /// Print what a pass made: read, decompose, fold, propagate, choose, pad, divide, place, schedule
     #[arg(
         long,
         value_name = "PASS",

@@ -91,6 +91,12 @@ fn compile_says_what_was_decided() {
             "{pass}"
         );
     }
+    f.write(
+        "odd.graph",
+        "graph g(x: float16[55, 67], y: float16[67, 128]) { a = matmul(x, y) return a }",
+    );
+    let padded = f.stdout(&["compile", "odd.graph", "--pass", "pad"]);
+    assert!(padded.contains("operand 1, dimension 0: 67 of 128, filled with 0"), "{padded}");
 }
 
 #[test]

@@ -3,15 +3,16 @@
 use crate::graph::Loaded;
 use anyhow::{Context, Result};
 use std::fmt::Write;
+use zellige_compile::pad::{Side, padding};
 use zellige_compile::propagate::propagate;
 use zellige_compile::report::{describe, report};
-use zellige_compile::{Options, decompose, fold};
+use zellige_compile::{Options, Program, decompose, fold};
 use zellige_device::Laid;
 use zellige_graph::{Graph, text};
 
 /// The passes in the order they run.
-pub(super) const NAMES: [&str; 8] =
-    ["read", "decompose", "fold", "propagate", "choose", "divide", "place", "schedule"];
+pub(super) const NAMES: [&str; 9] =
+    ["read", "decompose", "fold", "propagate", "choose", "pad", "divide", "place", "schedule"];
 
 pub(super) fn print(pass: &str, loaded: &Loaded, options: &Options) -> Result<String> {
     let decomposed = || -> Result<Graph> {
@@ -35,8 +36,37 @@ pub(super) fn print(pass: &str, loaded: &Loaded, options: &Options) -> Result<St
                 None => e,
             })?
         }
+        "pad" => padded(&loaded.compile(options)?),
         _ => lists(pass, &report(&loaded.compile(options)?)),
     })
+}
+
+/// The dimensions of every step that are longer in memory than in the tensor.
+fn padded(program: &Program) -> String {
+    let mut out = String::new();
+    for p in padding(program) {
+        let step = &program.steps[p.step.0];
+        let _ = writeln!(out, "{}: {} bytes of padding moved", step.name, p.bytes);
+        for e in &p.extents {
+            let side = match e.side {
+                Side::Operand(k) => format!("operand {k}"),
+                Side::Result(k) => format!("result {k}"),
+            };
+            let fill = match e.fill {
+                Some(value) => format!("filled with {value}"),
+                None => "holding anything".into(),
+            };
+            let _ = writeln!(
+                out,
+                "    {side}, dimension {}: {} of {}, {fill}",
+                e.dim, e.valid, e.padded
+            );
+        }
+    }
+    if out.is_empty() {
+        out.push_str("nothing is padded\n");
+    }
+    out
 }
 
 fn candidates(graph: &Graph, options: &Options) -> Result<String> {
