@@ -199,12 +199,4 @@ impl Program {
     pub fn load_latency(&self) -> Time {
         self.load_steps().map(|(_, s)| s.end()).max().unwrap_or(Time::ZERO)
     }
-
-    /// The steps that read or write a buffer.
-    pub fn users(&self, id: BufferId) -> impl Iterator<Item = StepId> {
-        self.steps.iter().enumerate().filter_map(move |(i, s)| {
-            let uses = s.writes.contains(&id) || s.reads.iter().any(|r| r.buffer == id);
-            uses.then_some(StepId(i))
-        })
-    }
 }
