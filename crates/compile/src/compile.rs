@@ -1,6 +1,7 @@
 //! The passes in the order they run.
 
 use crate::choose::{self, Assignment};
+use crate::decisions::Decisions;
 use crate::decompose::decompose;
 use crate::divide::Policy;
 use crate::error::Result;
@@ -18,6 +19,18 @@ use zellige_graph::Graph;
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
 /// the card's memory; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
+    passes(graph, options, None)
+}
+
+/// Compiles a graph with what was decided for it before, or for one of other sizes; see [`Decisions`].
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) -> Result<Program> {
+    passes(graph, options, Some(decisions))
+}
+
+fn passes(graph: &Graph, options: &Options, like: Option<&Decisions>) -> Result<Program> {
     options.checked()?;
     let graph = if options.decomposes() { decompose(graph)?.graph } else { graph.clone() };
     let graph = fold(&graph)?;
@@ -27,6 +40,6 @@ pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
         Policy::Best => choose::assign(&graph, options, &candidates)?,
     };
     let mut program = lower(graph, options, assignment)?;
-    settle(&mut program)?;
+    settle(&mut program, like)?;
     Ok(program)
 }

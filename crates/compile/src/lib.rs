@@ -37,6 +37,7 @@
 mod check;
 pub mod choose;
 mod compile;
+mod decisions;
 pub mod decompose;
 pub mod divide;
 pub mod emit;
@@ -54,7 +55,8 @@ mod schedule;
 mod scratchpad;
 
 pub use check::check;
-pub use compile::compile;
+pub use compile::{compile, compile_again};
+pub use decisions::Decisions;
 pub use decompose::decompose;
 pub use error::{CompileError, Result, Witness};
 pub use fold::fold;

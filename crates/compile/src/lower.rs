@@ -1,6 +1,7 @@
 //! From layouts to steps: every operation with its operands as it wants them, and the moves between.
 
 use crate::choose::{Assignment, demanded, loaded};
+use crate::decisions::Decisions;
 use crate::error::Result;
 use crate::options::Options;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
@@ -62,6 +63,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         outputs,
         states,
         divided_optimally: false,
+        decisions: Decisions::default(),
     })
 }
 

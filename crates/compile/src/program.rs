@@ -1,6 +1,7 @@
 //! A compiled program: what runs, in which order, on which memory.
 
 use crate::choose::Assignment;
+use crate::decisions::Decisions;
 use crate::options::Options;
 use zellige_device::{Division, Laid, Latency, Op, Span, Time, Work};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
@@ -172,6 +173,8 @@ pub struct Program {
     pub states: Vec<(BufferId, usize)>,
     /// Whether no other divisions and residents that were considered take less time.
     pub divided_optimally: bool,
+    /// What was searched for, to compile it or one like it again.
+    pub decisions: Decisions,
 }
 
 impl Program {

@@ -1,5 +1,6 @@
 //! Residency: divisions and scratchpads of a program, and its pool of device memory.
 
+use crate::decisions::Decisions;
 use crate::divide::together::{Keepable, Together, together};
 use crate::error::{CompileError, Result};
 use crate::place::{self, Request};
@@ -11,15 +12,17 @@ use zellige_device::Key;
 const ALIGNMENT: u64 = 128;
 
 /// Divides the steps, says which run at the same time, keeps results in scratchpads where they fit, and
-/// gives the rest its place in the pool.
+/// gives the rest its place in the pool. What was decided for a program like it is not searched again.
 ///
 /// # Errors
 /// A pool that does not hold what lives at the same time.
-pub(crate) fn settle(program: &mut Program) -> Result<()> {
-    let plan = together(program)?;
+pub(crate) fn settle(program: &mut Program, like: Option<&Decisions>) -> Result<()> {
+    let plan = together(program, like)?;
     program.divided_optimally = plan.optimal;
     let all = vec![true; program.buffers.len()];
     apply(program, &plan, &all);
+    let kept: Vec<BufferId> = plan.kept.iter().map(|k| k.buffer).collect();
+    program.decisions = Decisions::of(program, &kept, plan.optimal);
     let first: Vec<bool> = (0..program.steps.len()).map(|i| touches(&plan, i, &all)).collect();
     schedule::waves(program, &first);
     let places = scratchpads(program, &plan)?;

@@ -24,7 +24,7 @@ mod reference;
 use common::values;
 use reference::{Nd, evaluate};
 use std::collections::BTreeMap;
-use zellige_compile::{Options, Outputs, Program, check, compile, place};
+use zellige_compile::{Options, Outputs, Program, check, compile, compile_again, place};
 use zellige_device::{Card, Profile};
 use zellige_graph::{Def, Graph, SourceInput, SourceOutput, text};
 use zellige_layout::Dtype;
@@ -122,6 +122,12 @@ fn is_smooth(graph: &Graph) -> bool {
 /// What is wrong with a graph that is compiled this way; whether bits were compared.
 fn wrong(graph: &Graph, options: &Options, card: &Card) -> Result<bool, String> {
     let program = compile(graph, options).map_err(|e| format!("it does not compile: {e}"))?;
+    let again = compile_again(graph, options, &program.decisions)
+        .map_err(|e| format!("it does not compile again: {e}"))?;
+    let told = |p: &Program| format!("{:?} {:?}", p.buffers, p.steps);
+    if told(&program) != told(&again) {
+        return Err("the same decisions make another program".into());
+    }
     check(&program).map_err(|e| format!("the check refuses its plan: {e}"))?;
     let (exact, latency) = (!divides_sums(&program), program.latency());
     let left = program.graph.clone();

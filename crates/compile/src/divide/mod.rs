@@ -15,6 +15,7 @@
 //! | `work` | what each core does, for the hardware's latency |
 //! | `best` | the search for the lowest latency |
 //! | `core_map` | core numbers and slices |
+//! | `ways` | the divisions of a step that are considered |
 //! | `together` | all operations of a program at once, with what stays in scratchpads |
 //! | `check` | the independent check |
 //!
@@ -36,6 +37,7 @@ mod space;
 mod span;
 mod tensor;
 pub(crate) mod together;
+mod ways;
 mod work;
 
 pub use check::check;

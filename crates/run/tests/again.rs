@@ -1,0 +1,133 @@
+//! Programs compiled with decisions that were made before.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::input;
+use std::collections::BTreeMap;
+use zellige_compile::{Decisions, Options, Program, check, compile, compile_again};
+use zellige_device::Card;
+use zellige_graph::Graph;
+use zellige_run::{Model, eager};
+
+fn example(name: &str) -> Graph {
+    let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
+    zellige_graph::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A layer of `n` tokens; nothing has its sticks along them.
+const LAYER: &str = "graph layer[n in 1..200](
+    x: float16[n, 256], w1: float16[256] @weight, q: float16[256, 256] @weight,
+    k: float16[256, 256] @weight, v: float16[256, 256] @weight, up: float16[512, 256] @weight,
+    down: float16[256, 512] @weight,
+) {
+    a = rms_norm(x, w1, normalized_shape=[256], eps=1e-05)
+    ql = linear(a, q)
+    kl = linear(a, k)
+    vl = linear(a, v)
+    qh = reshape(ql, size=[n, 4, 64])
+    kh = reshape(kl, size=[n, 4, 64])
+    vh = reshape(vl, size=[n, 4, 64])
+    qt = transpose(qh, dim0=0, dim1=1)
+    kt = transpose(kh, dim0=0, dim1=1)
+    vt = transpose(vh, dim0=0, dim1=1)
+    s = scaled_dot_product_attention(qt, kt, vt, is_causal=true)
+    st = transpose(s, dim0=0, dim1=1)
+    o = reshape(st, size=[n, 256])
+    h = add(x, o)
+    u = linear(h, up)
+    g = gelu(u)
+    d = linear(g, down)
+    y = add(h, d)
+    return y
+}";
+
+fn layer(n: i64) -> Graph {
+    zellige_graph::text::bind(LAYER, &BTreeMap::from([("n".to_string(), n)])).unwrap()
+}
+
+/// All that a program is, as text.
+fn told(program: &Program) -> String {
+    format!("{:?} {:?} {}", program.buffers, program.steps, program.divided_optimally)
+}
+
+#[test]
+fn the_same_decisions_make_the_same_program() {
+    let graphs =
+        ["llama-block", "llama-block-decode", "swiglu", "softmax", "conv-net", "attention"];
+    for name in graphs {
+        let graph = example(name);
+        for options in [Options::default(), Options::baseline()] {
+            let first = compile(&graph, &options).unwrap();
+            let text = serde_json::to_string(&first.decisions).unwrap();
+            let decisions: Decisions = serde_json::from_str(&text).unwrap();
+            let again = compile_again(&graph, &options, &decisions).unwrap();
+            let (one, two) = (told(&first), told(&again));
+            let at = one.bytes().zip(two.bytes()).position(|(a, b)| a != b);
+            let place = at.map(|i| (&one[i.saturating_sub(60)..i + 60], &two[i..i + 60]));
+            assert!(one == two, "{name}: another program at {place:?}");
+            assert_eq!(again.decisions, first.decisions, "{name}");
+        }
+    }
+}
+
+#[test]
+fn other_sizes_follow_the_decisions_of_one() {
+    let options = Options::default();
+    let card = Card::builder().build().unwrap();
+    let template = compile(&layer(64), &options).unwrap();
+    for n in [1, 5, 63, 65, 128, 200] {
+        let graph = layer(n);
+        let program = compile_again(&graph, &options, &template.decisions).unwrap();
+        check(&program).unwrap();
+        let searched = compile(&graph, &options).unwrap();
+        let (mine, best) = (program.latency().microseconds(), searched.latency().microseconds());
+        assert!(mine <= 1.1 * best, "n = {n}: {mine} us, and {best} us after a search");
+        let mut model = Model::load(program, &card, |w| Ok(input(&graph, w))).unwrap();
+        let run = model.run(|i| Ok(input(&graph, i))).unwrap();
+        let expected = eager(&graph, &card, |i| Ok(input(&graph, i))).unwrap();
+        let (a, b) = (run.outputs[0].bytes(), expected[0].bytes());
+        let float = |b: &[u8]| -> Vec<f32> {
+            b.chunks(2).map(|c| half(u16::from_le_bytes([c[0], c[1]]))).collect()
+        };
+        let far = float(a).iter().zip(float(b)).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+        let size = float(b).iter().fold(1.0, |m: f32, x| m.max(x.abs()));
+        assert!(far <= size * 4e-3, "n = {n}: off by {far} of {size}");
+    }
+}
+
+/// The value of a finite float16.
+fn half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    assert!(exponent < 31, "{bits:#x} is not finite");
+    match exponent {
+        0 => sign * fraction * 2f32.powi(-24),
+        e => sign * (1.0 + fraction / 1024.0) * 2f32.powi(e - 15),
+    }
+}
+
+#[test]
+fn decisions_that_do_not_fit_are_made_anew() {
+    let (graph, options) = (example("llama-block"), Options::default());
+    let first = compile(&graph, &options).unwrap();
+    let other = compile(&example("swiglu"), &options).unwrap();
+    let text = serde_json::to_string(&first.decisions).unwrap();
+    // Splits that no loop has, and splits for more cores than there are.
+    let zeros = text.replace("\"splits\":[", "\"splits\":[0,");
+    let many = text.replace("\"splits\":[1", "\"splits\":[4000000000");
+    let none: Decisions =
+        serde_json::from_str(r#"{"steps":[],"kept":["x"],"optimal":true}"#).unwrap();
+    let mut list = vec![other.decisions, none];
+    list.extend([zeros, many].iter().map(|t| serde_json::from_str::<Decisions>(t).unwrap()));
+    // Decisions of fewer cores hold for more, and the other way round they are fitted.
+    let few = Options { cores: 3, ..Options::default() };
+    list.push(compile(&graph, &few).unwrap().decisions);
+    for decisions in &list {
+        for options in [&options, &few] {
+            let program = compile_again(&graph, options, decisions).unwrap();
+            check(&program).unwrap();
+        }
+    }
+}
