@@ -3,7 +3,7 @@
 mod passes;
 pub(crate) mod summary;
 
-use crate::cache::{self, Cache, Entry, Found};
+use crate::cache::{self, Entry, Reports};
 use crate::common::print;
 use crate::graph::GraphArgs;
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{Explanation, compared, explain, report};
 use zellige_compile::{Options, emit};
-use zellige_files::write_bytes;
+use zellige_files::{content_hash, write_bytes};
 use zellige_view::page;
 
 #[derive(clap::Args)]
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         || args.emit.is_some()
         || args.explain.is_some()
         || args.pass.is_some();
-    let cache = Cache::new(!args.no_cache && !needs_program);
+    let cache = Reports::new(!args.no_cache && !needs_program);
     let asked = format!("{options:?} {}", args.compare);
-    let key = cache::hash(&[&args.graph.content(), asked.as_bytes(), cache::build().as_bytes()]);
-    let found = cache.get(&key);
-    let broken = matches!(found, Found::Broken);
+    let build = cache::build();
+    let key = content_hash(&[&args.graph.content(), asked.as_bytes(), build.as_bytes()]);
+    let (found, broken) = cache.get(&key);
     let (entry, mut written, source) = match found {
-        Found::Entry(entry) => (entry, Vec::new(), "from the cache"),
-        Found::Missing | Found::Broken => match compile(args, &options)? {
+        Some(entry) => (entry, Vec::new(), "from the cache"),
+        None => match compile(args, &options)? {
             Some((entry, written)) => {
                 cache.put(&key, &entry);
                 (entry, written, "compiled")

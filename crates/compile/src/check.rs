@@ -19,7 +19,6 @@
 
 use crate::choose::demanded;
 use crate::error::{CompileError, Result, Witness};
-use crate::place::lx_limit;
 use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::ops::Range;
 use zellige_device::{Division, Key, Kind, Laid, Time};
@@ -300,7 +299,7 @@ fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
 
 fn scratchpads(program: &Program) -> Result<()> {
     let lives = lives(program);
-    let limit = lx_limit(&program.options.hardware);
+    let limit = program.options.lx_limit();
     let mut used: Vec<(usize, Range<u64>, Range<usize>)> = Vec::new();
     for (i, buffer) in program.buffers.iter().enumerate() {
         let Place::Lx(address) = buffer.place else { continue };

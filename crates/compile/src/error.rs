@@ -31,6 +31,12 @@ pub enum CompileError {
         /// How many there are.
         most: usize,
     },
+    /// A part of the scratchpads that is none.
+    #[error("{part} is no part of the scratchpads to leave free; accepted are 0 to 1")]
+    Reserved {
+        /// The part asked for.
+        part: String,
+    },
     /// A choice that has no answer.
     #[error("{reason}")]
     BadProblem {
@@ -223,6 +229,7 @@ impl CompileError {
         match self {
             CompileError::BadProblem { .. } => "bad_problem",
             CompileError::Cores { .. } => "bad_cores",
+            CompileError::Reserved { .. } => "bad_reserved",
             CompileError::BadDim { .. } => "bad_dim",
             CompileError::BadTensor { .. } => "bad_tensor",
             CompileError::SymbolicStick { .. } => "symbolic_stick",
@@ -267,6 +274,7 @@ impl CompileError {
             }
             CompileError::BadProblem { .. }
             | CompileError::Cores { .. }
+            | CompileError::Reserved { .. }
             | CompileError::Overflow { .. }
             | CompileError::Layout(_)
             | CompileError::Device(_)

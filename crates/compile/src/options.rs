@@ -47,6 +47,8 @@ pub struct Options {
     pub strict: bool,
     /// How scratchpads are planned; none leaves everything in device memory.
     pub scratchpads: Option<place::Policy>,
+    /// The part of every scratchpad that plans leave to the backend.
+    pub lx_reserved: f64,
     /// Whether independent operations may run at the same time on different cores.
     pub concurrent: bool,
 }
@@ -66,6 +68,7 @@ impl Default for Options {
             decompose: None,
             strict: false,
             scratchpads: Some(place::Policy::Exact),
+            lx_reserved: place::LX_RESERVED,
             concurrent: true,
         }
     }
@@ -89,12 +92,20 @@ impl Options {
         self.decompose.unwrap_or(self.coverage == Profile::Card)
     }
 
-    /// Refuses a number of cores that the hardware has not.
+    /// Bytes of a core's scratchpad that plans may use.
+    pub fn lx_limit(&self) -> u64 {
+        place::lx_limit(&self.hardware, self.lx_reserved)
+    }
+
+    /// Refuses a number of cores that the hardware has not, and parts that are none.
     pub(crate) fn checked(&self) -> Result<()> {
         let most = self.hardware.cores();
         if self.cores == 0 || self.cores > most {
             let cores = i64::try_from(self.cores).unwrap_or(i64::MAX);
             return Err(CompileError::Cores { cores, most });
+        }
+        if !(0.0..=1.0).contains(&self.lx_reserved) {
+            return Err(CompileError::Reserved { part: self.lx_reserved.to_string() });
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ fn apply(program: &mut Program, plan: &Together, kept: &[bool]) {
 fn scratchpads(program: &Program, plan: &Together) -> Result<Vec<Option<u64>>> {
     let mut places = vec![None; program.buffers.len()];
     let Some(policy) = program.options.scratchpads else { return Ok(places) };
-    let limit = place::lx_limit(&program.options.hardware);
+    let limit = program.options.lx_limit();
     let mut kept: Vec<&Keepable> = plan.kept.iter().collect();
     // What a step streams through the scratchpad is there while it runs, whatever else is.
     let peak = |step: usize| {

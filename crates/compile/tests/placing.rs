@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
-use zellige_compile::place::{Buffer, Plan, Policy, Request, check, lx_limit, plan, pool};
+use zellige_compile::place::{
+    Buffer, LX_RESERVED, Plan, Policy, Request, check, lx_limit, plan, pool,
+};
 use zellige_compile::{CompileError, Witness};
 use zellige_device::Hardware;
 
@@ -82,7 +84,10 @@ fn recorded_plans() {
 #[test]
 fn the_scratchpad_of_the_card() {
     let (meta, _) = vectors();
-    assert_eq!(lx_limit(&Hardware::card()), meta["real_limit_bytes"].as_u64().unwrap());
+    assert_eq!(
+        lx_limit(&Hardware::card(), LX_RESERVED),
+        meta["real_limit_bytes"].as_u64().unwrap()
+    );
 }
 
 #[test]

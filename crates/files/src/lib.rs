@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod container;
 mod dtype;
 mod error;
@@ -57,6 +58,7 @@ mod writer;
 mod zip;
 mod zip_writer;
 
+pub use cache::{Cache, Found, content_hash, stamp};
 pub use container::Container;
 pub use dtype::MAX_RANK;
 pub use error::{Error, Result};

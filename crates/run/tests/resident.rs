@@ -45,7 +45,7 @@ fn outputs_are_those_of_the_host_run() {
     let mut there = Model::load(program.clone(), &card, |name| Ok(host(size(name)))).unwrap();
     let want = there.run(|name| Ok(host(size(name)))).unwrap().outputs;
     let mut here =
-        Model::load_resident(program, &card, |name| Ok(on_card(&card, size(name)))).unwrap();
+        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
     let x = on_card(&card, size("x"));
     let before = x.download(Dtype::Float32).unwrap();
     let busy = card.stats().busy;
@@ -70,7 +70,7 @@ fn inputs_that_do_not_fit_are_refused() {
     let card = Card::builder().build().unwrap();
     let other = Card::builder().index(1).build().unwrap();
     let mut model =
-        Model::load_resident(program, &card, |name| Ok(on_card(&card, size(name)))).unwrap();
+        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
     for wrong in [on_card(&card, &[5, 71]), on_card(&other, &[5, 70])] {
         let error = model.run_resident(StreamId::DEFAULT, |_| Ok(wrong.clone())).unwrap_err();
         assert!(error.to_string().contains("input `x`"), "{error}");

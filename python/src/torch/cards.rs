@@ -20,11 +20,11 @@ static CARDS: OnceLock<Cards> = OnceLock::new();
 /// Most cards of a process.
 const MOST: usize = 16;
 
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
 }
 
-fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
+pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
     DeviceError::BadOperand {
         op: format!("the variable {name}"),
         operand: None,

@@ -35,6 +35,8 @@ fn init(py: Python<'_>, libtorch: &str, fallback: Py<PyAny>) -> PyResult<()> {
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<kernel::Kernel>()?;
     m.add_class::<program::Program>()?;
+    m.add_class::<program::Loaded>()?;
+    m.add_class::<program::Weights>()?;
     m.add_class::<stream::StreamEvent>()?;
     for function in [
         wrap_pyfunction!(init, m)?,

@@ -1,6 +1,6 @@
 //! Compiled programs.
 
-use super::cards::card;
+use super::cards::{card, refuse, variable};
 use super::{mint, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
@@ -10,18 +10,102 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use zellige_compile::report::report;
-use zellige_compile::{Action, Options, Outputs, Place, compile};
-use zellige_device::Tensor;
-use zellige_graph::Role;
+use zellige_compile::{Action, Decisions, Options, Outputs, Place, compile, compile_again};
+use zellige_device::{Card, DeviceError, Tensor};
+use zellige_files::{Cache, Found, content_hash, stamp};
+use zellige_graph::{Graph, Role};
+use zellige_layout::StickLayout;
 use zellige_run::{Model, RunError};
 use zellige_view::page;
 
-/// A graph, compiled for a card. Weights are loaded once; a run takes the other inputs in their order.
+/// A graph, compiled for a card: a plan that holds nothing on it.
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct Program {
     program: zellige_compile::Program,
     card: usize,
-    model: Mutex<Option<Model>>,
+    source: &'static str,
+}
+
+/// A program with its weights on the card. A run takes the other inputs.
+#[pyclass(module = "zellige", frozen)]
+pub(super) struct Loaded {
+    card: usize,
+    model: Mutex<Model>,
+}
+
+/// Weights in the layouts that programs want them in, for programs that share them.
+#[pyclass(module = "zellige", frozen)]
+#[derive(Default)]
+pub(super) struct Weights(Mutex<HashMap<(String, StickLayout), Tensor>>);
+
+#[pymethods]
+impl Weights {
+    #[new]
+    fn new() -> Weights {
+        Weights::default()
+    }
+
+    /// How many there are.
+    fn __len__(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// Decisions that are kept on disk.
+const KEPT: usize = 1024;
+
+/// What a compilation is asked for: by the card, and by the environment (`LX_PLANNING=0` leaves
+/// everything in memory, `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free).
+fn options(card: &Card) -> Result<Options, DeviceError> {
+    let mut options = Options {
+        coverage: card.profile(),
+        hardware: card.hardware().clone(),
+        cores: card.cores(),
+        storage: card.storage(),
+        outputs: Outputs::Default,
+        ..Options::default()
+    };
+    match variable("LX_PLANNING").as_deref() {
+        None | Some("1") => {}
+        Some("0") => options.scratchpads = None,
+        Some(other) => return Err(refuse("LX_PLANNING", other, "`0` or `1`")),
+    }
+    if let Some(text) = variable("DXP_LX_FRAC_AVAIL") {
+        let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
+        options.lx_reserved =
+            part.ok_or_else(|| refuse("DXP_LX_FRAC_AVAIL", &text, "a number from 0 to 1"))?;
+    }
+    Ok(options)
+}
+
+/// The file of this module: another build may decide otherwise.
+fn build(py: Python<'_>) -> PyResult<String> {
+    let file: std::path::PathBuf = py.import("zellige._native")?.getattr("__file__")?.extract()?;
+    Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), stamp(&file)))
+}
+
+/// A program for a graph, and where its decisions come from. Those of a program of other sizes come
+/// first, so that what a script sees does not depend on what others left on disk.
+fn compiled(
+    graph: &Graph,
+    options: &Options,
+    like: Option<&Decisions>,
+    key: &str,
+) -> zellige_compile::Result<(zellige_compile::Program, &'static str)> {
+    if let Some(like) = like {
+        return Ok((compile_again(graph, options, like)?, "other sizes"));
+    }
+    let cache = Cache::new("plan", KEPT);
+    if let Found::Entry(bytes) = cache.get(key)
+        && let Ok(decisions) = serde_json::from_slice::<Decisions>(&bytes)
+    {
+        return Ok((compile_again(graph, options, &decisions)?, "cache"));
+    }
+    let program = compile(graph, options)?;
+    if let Ok(bytes) = serde_json::to_vec(&program.decisions) {
+        cache.put(key, &bytes);
+    }
+    Ok((program, "search"))
 }
 
 fn run_error(e: &RunError) -> PyErr {
@@ -38,65 +122,61 @@ fn named(tensors: &HashMap<String, Tensor>, name: &str) -> Result<Tensor, RunErr
 
 #[pymethods]
 impl Program {
-    /// Compiles a graph, given as JSON, for a card.
+    /// Compiles a graph, given as JSON, for a card. Given a program of the same operations on other
+    /// sizes, it is divided as that one is, without a search.
     #[new]
-    fn new(py: Python<'_>, graph: &str, index: usize) -> PyResult<Program> {
+    #[pyo3(signature = (graph, index, like=None))]
+    fn new(py: Python<'_>, graph: &str, index: usize, like: Option<&Program>) -> PyResult<Program> {
         let card = card(index).map_err(|e| error::device(&e))?;
+        let options = options(card).map_err(|e| error::device(&e))?;
+        let asked = format!("{options:?}");
+        let key = content_hash(&[graph.as_bytes(), asked.as_bytes(), build(py)?.as_bytes()]);
         let graph = zellige_graph::json::parse(graph)
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
-        let options = Options {
-            coverage: card.profile(),
-            hardware: card.hardware().clone(),
-            cores: card.cores(),
-            storage: card.storage(),
-            outputs: Outputs::Default,
-            ..Options::default()
-        };
-        let program = py
-            .detach(|| compile(&graph, &options))
+        let like = like.map(|p| &p.program.decisions);
+        let (program, source) = py
+            .detach(|| compiled(&graph, &options, like, &key))
             .map_err(|e| DeviceFault::new_err(e.to_string()))?;
-        Ok(Program { program, card: index, model: Mutex::new(None) })
+        Ok(Program { program, card: index, source })
     }
 
-    /// Writes the weights in the layouts that the program wants.
-    fn load(&self, py: Python<'_>, weights: &Bound<'_, PyDict>) -> PyResult<()> {
+    /// Where the decisions come from: `search`, `cache` on disk, or a program of `other sizes`.
+    #[getter]
+    fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// Writes the weights in the layouts that the program wants, unless `shared` has them.
+    #[pyo3(signature = (weights, shared=None))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        weights: &Bound<'_, PyDict>,
+        shared: Option<&Weights>,
+    ) -> PyResult<Loaded> {
         let mut tensors = HashMap::new();
         for (name, object) in weights {
             tensors.insert(name.extract::<String>()?, store::of(&object)?);
         }
         let card = card(self.card).map_err(|e| error::device(&e))?;
         let program = self.program.clone();
-        let model = py
-            .detach(|| Model::load_resident(program, card, |name| named(&tensors, name)))
-            .map_err(|e| run_error(&e))?;
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
-        Ok(())
-    }
-
-    /// One run.
-    fn run<'py>(
-        &self,
-        py: Python<'py>,
-        inputs: &Bound<'py, PyDict>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let mut tensors = HashMap::new();
-        for (name, object) in inputs {
-            tensors.insert(name.extract::<String>()?, store::of(&object)?);
-        }
-        let stream = stream::current(self.card);
-        let made = py.detach(|| {
-            let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(model) = model.as_mut() else {
-                return Err(RunError::NoInput {
-                    name: "weights".into(),
-                    reason: "the program is not loaded".into(),
-                });
-            };
-            model.run_resident(stream, |name| named(&tensors, name))
+        let loaded = py.detach(|| {
+            let mut none = HashMap::new();
+            let mut guard = shared.map(|s| s.0.lock().unwrap_or_else(PoisonError::into_inner));
+            let known = guard.as_deref_mut().unwrap_or(&mut none);
+            let model = Model::load_resident(program, card, |name, laid| {
+                match known.get(&(name.to_string(), laid.layout().clone())) {
+                    Some(there) => Ok(there.clone()),
+                    None => named(&tensors, name),
+                }
+            })?;
+            for (name, tensor) in model.weights() {
+                known.insert((name.to_string(), tensor.layout().clone()), tensor.clone());
+            }
+            Ok(model)
         });
-        let made = made.map_err(|e| run_error(&e))?;
-        let objects = made.iter().map(|t| mint::mint(py, t)).collect::<PyResult<Vec<_>>>()?;
-        PyList::new(py, objects)
+        let model = loaded.map_err(|e| run_error(&e))?;
+        Ok(Loaded { card: self.card, model: Mutex::new(model) })
     }
 
     /// Microseconds of a run on the card.
@@ -125,6 +205,29 @@ impl Program {
     /// One run as a Chrome trace in simulated time.
     fn trace(&self) -> String {
         zellige_run::timeline(&self.program).to_chrome_trace()
+    }
+}
+
+#[pymethods]
+impl Loaded {
+    /// One run.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut tensors = HashMap::new();
+        for (name, object) in inputs {
+            tensors.insert(name.extract::<String>()?, store::of(&object)?);
+        }
+        let stream = stream::current(self.card);
+        let made = py.detach(|| {
+            let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+            model.run_resident(stream, |name| named(&tensors, name))
+        });
+        let made = made.map_err(|e| run_error(&e))?;
+        let objects = made.iter().map(|t| mint::mint(py, t)).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, objects)
     }
 }
 
@@ -178,6 +281,7 @@ impl Program {
             "latency_us": p.latency().microseconds(),
             "load_us": p.load_latency().microseconds(),
             "optimal": p.divided_optimally,
+            "decisions": self.source,
             "steps": steps.collect::<Vec<_>>(),
             "buffers": buffers.collect::<Vec<_>>(),
         })

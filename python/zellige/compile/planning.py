@@ -10,7 +10,7 @@ import torch
 from .. import _native
 from .backend import _decompositions
 from .graph import Refused, Writer, emit, supported
-from .report import Report, place_of, publish
+from .report import Part, Report, place_of, publish
 
 
 def plan(make_model, *make_inputs, name: str = "plan") -> Report:
@@ -28,7 +28,7 @@ def plan(make_model, *make_inputs, name: str = "plan") -> Report:
         model = make_model()
         graph, weights = _traced(model, [make() for make in make_inputs])
     program = _native.Program(json.dumps(_written(graph, weights, name, report)), 0)
-    report.programs.append(program)
+    report.parts.append(Part([program], program))
     report.milliseconds = (time.perf_counter() - start) * 1e3
     publish(report)
     return report

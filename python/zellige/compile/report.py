@@ -9,6 +9,8 @@ import re
 from .breaks import GraphBreak
 
 _REPORTS: list[Report] = []
+# Sizes of one part that a report remembers.
+_SIZES = 64
 
 
 def place_of(node) -> str:
@@ -18,10 +20,25 @@ def place_of(node) -> str:
 
 
 @dataclasses.dataclass
+class Part:
+    """A piece of a graph that is one program at a time: one for each tuple of sizes and layouts that
+    came. ``last`` is the one that ran last."""
+
+    programs: list = dataclasses.field(default_factory=list)
+    last: object = None
+
+    def add(self, program) -> None:
+        """A program of other sizes or layouts. Plans of sizes that came long ago are forgotten."""
+        self.programs.append(program)
+        del self.programs[:-_SIZES]
+        self.last = program
+
+
+@dataclasses.dataclass
 class Report:
     """One compilation: programs of the card, operators beside them, graph breaks."""
 
-    programs: list = dataclasses.field(default_factory=list)
+    parts: list[Part] = dataclasses.field(default_factory=list)
     fallbacks: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     breaks: list[GraphBreak] = dataclasses.field(default_factory=list)
@@ -32,19 +49,29 @@ class Report:
         self.fallbacks[op, place] = self.fallbacks.get((op, place), 0) + 1
 
     @property
+    def programs(self) -> list:
+        """All programs, of all parts and all sizes."""
+        return [p for part in self.parts for p in part.programs]
+
+    @property
+    def current(self) -> list:
+        """The program of each part that ran last."""
+        return [part.last for part in self.parts if part.last is not None]
+
+    @property
     def latency_us(self) -> float:
-        """Simulated microseconds of one run of all programs."""
-        return sum(p.latency_us for p in self.programs)
+        """Simulated microseconds of one run of all parts, with the sizes that came last."""
+        return sum(p.latency_us for p in self.current)
 
     @property
     def moves(self) -> list[dict]:
         """Steps that only move elements, with the reason."""
-        return [s for p in self.programs for s in p.report()["steps"] if s["is_move"] and not s["load"]]
+        return [s for s in self.steps if s["is_move"]]
 
     @property
     def steps(self) -> list[dict]:
         """All steps of every run."""
-        return [s for p in self.programs for s in p.report()["steps"] if not s["load"]]
+        return [s for p in self.current for s in p.report()["steps"] if not s["load"]]
 
     def to_dict(self) -> dict:
         """Everything, as plain data."""
@@ -62,10 +89,10 @@ class Report:
         return self.programs[index].trace()
 
     def __str__(self) -> str:
-        steps = self.steps
+        steps, moves = self.steps, sum(s["is_move"] for s in self.steps)
         lines = [
-            f"{len(self.programs)} programs, {len(steps)} steps of which {len(self.moves)} are moves, "
-            f"{self.latency_us:.1f} us on the card (computed), compiled in {self.milliseconds:.0f} ms"
+            f"{_count(len(self.current), 'program')}, {_count(len(steps), 'step')} of which {moves} are moves, "
+            f"{self.latency_us:.1f} us on the card (computed), compiled in {self.milliseconds:.0f} ms{self._sources()}"
         ]
         for step in sorted(steps, key=lambda s: -s["us"])[:12]:
             why = f"  {step['why']}" if step["why"] else ""
@@ -78,6 +105,13 @@ class Report:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _sources(self) -> str:
+        """What was not searched for."""
+        found = [p.source for p in self.programs]
+        told = {"cache": "with decisions of the cache", "other sizes": "as for other sizes"}
+        parts = [f"{found.count(source)} {words}" for source, words in told.items() if source in found]
+        return f" ({', '.join(parts)})" if parts else ""
 
     def page(self, index: int = 0) -> str:
         """The report of a program as a web page that needs nothing else."""
@@ -93,8 +127,12 @@ class Report:
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
         eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
         eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in self.breaks)
-        pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.programs[:4])
+        pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.current[:4])
         return f"{head}{pages}<ul>{eager}</ul>"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def publish(report: Report) -> None:

@@ -10,17 +10,26 @@ import torch
 
 from .. import _native
 from .graph import Refused, Writer, emit
-from .report import place_of
+from .report import Part, place_of
+
+
+# Tuples of sizes and layouts whose programs stay loaded.
+_LOADED = 64
 
 
 class Segment(torch.nn.Module):
-    """Compiles when it is called: once for every tuple of sizes and layouts."""
+    """Compiles when it is called: once for every tuple of sizes and layouts. Where sizes alone are
+    others, the decisions of the first program hold for all that follow, and so do its weights."""
 
     def __init__(self, module: torch.fx.GraphModule, report):
         super().__init__()
         self._module = [module]
         self._report = report
+        self._part = Part()
+        report.parts.append(self._part)
         self._programs: dict = {}
+        self._families: dict = {}
+        self._weights = (None, None)
         self._places = [n for n in module.graph.nodes if n.op == "placeholder"]
 
     @torch._disable_dynamo
@@ -29,15 +38,20 @@ class Segment(torch.nn.Module):
         entry = self._programs.get(key)
         if entry is None:
             entry = self._programs[key] = self._compile(args)
+            if len(self._programs) > _LOADED:
+                del self._programs[next(iter(self._programs))]
         if entry.program is None:
             return self._module[0](*args)
-        return entry.run(args)
+        self._part.last = entry.program
+        return entry.run(args, self._shared)
 
     def _compile(self, args):
         start = time.perf_counter()
+        family = tuple(_family(a) for a in args)
         try:
-            entry = _Entry(self._module[0], self._places, args)
-            self._report.programs.append(entry.program)
+            entry = _Entry(self._module[0], self._places, args, self._families.get(family))
+            self._families.setdefault(family, entry.program)
+            self._part.add(entry.program)
         except (Refused, _native.DeviceError) as error:
             # What the compiler refuses still runs, operator by operator, and the report says why.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
@@ -47,6 +61,20 @@ class Segment(torch.nn.Module):
             entry = _Entry.eager()
         self._report.milliseconds += (time.perf_counter() - start) * 1e3
         return entry
+
+    def _shared(self, stamp):
+        """The weights as programs want them, for as long as they do not change."""
+        if self._weights[0] != stamp:
+            self._weights = (stamp, _native.Weights())
+        return self._weights[1]
+
+
+def _family(value):
+    """What programs have in common that differ in sizes alone. A layout of the user's choice is of one
+    size."""
+    if isinstance(value, torch.Tensor):
+        return (value.dtype, value.dim(), _pin(value), value.device.index, isinstance(value, torch.nn.Parameter))
+    return type(value)
 
 
 def _key(value):
@@ -118,7 +146,7 @@ class _Entry:
     def eager():
         return _Entry.__new__(_Entry)
 
-    def __init__(self, module, places, args):
+    def __init__(self, module, places, args, like=None):
         known = _Sizes(places, args).known
         env = {}
         writer = Writer("torch", env, lambda node: [known(s) for s in node.meta["val"].shape])
@@ -140,7 +168,6 @@ class _Entry:
                     entry["pin"] = {"layout": pin}
             writer.doc["inputs"].append(entry)
             env[node] = node.name
-        self.shape = None
         for node in module.graph.nodes:
             if node.op == "call_function":
                 emit(writer, node)
@@ -149,15 +176,13 @@ class _Entry:
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
                 writer.doc["outputs"] = [env[o] for o in flat]
-        self.json = json.dumps(writer.doc)
-        self.program = _native.Program(self.json, device or 0)
-        self.loaded = None
+        self.program = _native.Program(json.dumps(writer.doc), device or 0, like)
+        self.loaded, self.stamp = None, None
 
-    def run(self, args):
+    def run(self, args, shared):
         weights = {name: args[i] for name, i in self.weights}
-        now = tuple((t.data_ptr(), t._version) for t in weights.values())
-        if now != self.loaded:
-            self.program.load(weights)
-            self.loaded = now
-        out = self.program.run({name: args[i] for name, i in self.inputs})
+        stamp = tuple((t.data_ptr(), t._version) for t in weights.values())
+        if self.loaded is None or stamp != self.stamp:
+            self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
+        out = self.loaded.run({name: args[i] for name, i in self.inputs})
         return out[0] if self.single else out

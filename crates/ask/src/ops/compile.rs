@@ -123,7 +123,7 @@ pub(super) fn lx_plan(r: &Request) -> Answer {
     let buffers = buffers.iter().map(buffer).collect::<Result<Vec<_>, _>>()?;
     let limit = match r.opt_int("limit")? {
         Some(n) => natural("limit", n)?,
-        None => place::lx_limit(&Hardware::card()),
+        None => place::lx_limit(&Hardware::card(), place::LX_RESERVED),
     };
     let alignment = natural("alignment", r.opt_int("alignment")?.unwrap_or(128))?;
     let accepted = "\"greedy\", \"first_fit\", \"best_fit\" or \"exact\"";

@@ -10,7 +10,7 @@
 use super::space::Space;
 use super::span::{Reach, reach, slice};
 use super::tensor::{Role, Tensor};
-use crate::place::lx_limit;
+use crate::place::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
 use zellige_device::account::{RingMove, Shared, Traffic};
 use zellige_device::{CoreWork, Hardware, Kind, Work};
@@ -33,7 +33,7 @@ struct Cut {
 pub fn work(space: &Space, hardware: &Hardware, splits: &[u64]) -> Work {
     let cuts: Vec<Cut> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
     let cores: u64 = splits.iter().product();
-    let room = lx_limit(hardware).saturating_sub(TILES).max(1);
+    let room = lx_limit(hardware, LX_RESERVED).saturating_sub(TILES).max(1);
     let sharings: SmallVec<[Sharing; 4]> =
         space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
     let mut done: Vec<(SmallVec<[usize; 8]>, Slices)> = Vec::new();

@@ -43,10 +43,14 @@ pub use request::{Buffer, Request};
 
 use zellige_device::{Hardware, Key};
 
-/// Bytes of a core's scratchpad that plans may use: all but the fifth that the backend keeps.
-pub fn lx_limit(hardware: &Hardware) -> u64 {
+/// The part of every scratchpad that the backend keeps, unless it is told otherwise.
+pub const LX_RESERVED: f64 = 0.2;
+
+/// Bytes of a core's scratchpad that plans may use: all but the part that the backend keeps, between 0
+/// and 1.
+pub fn lx_limit(hardware: &Hardware, reserved: f64) -> u64 {
     let size = hardware.count(Key::LxSize);
-    size - size.div_ceil(5)
+    size.saturating_sub((size as f64 * reserved).ceil() as u64)
 }
 
 /// How buffers are placed.

@@ -2,7 +2,6 @@
 
 use super::data::Occupancy;
 use super::us;
-use crate::place;
 use crate::program::{BufferId, Place, Program};
 use std::collections::BTreeMap;
 use zellige_device::Time;
@@ -24,8 +23,7 @@ impl Levels {
 /// Of one core's scratchpad: what stays there, an even share of its writer's cores, beside the largest
 /// tiles that the steps of a wave stream.
 pub(super) fn lx(program: &Program) -> Levels {
-    let limit =
-        program.options.scratchpads.map_or(0, |_| place::lx_limit(&program.options.hardware));
+    let limit = program.options.scratchpads.map_or(0, |_| program.options.lx_limit());
     let resident = |p| if let Place::Lx(at) = p { Some(at) } else { None };
     let mut changes = changes(program, resident, slice).0;
     let mut waves: BTreeMap<usize, (Time, Time, u64)> = BTreeMap::new();

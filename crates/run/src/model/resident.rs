@@ -3,24 +3,33 @@
 use super::Model;
 use crate::error::{Result, RunError};
 use zellige_compile::{BufferId, Origin, Program};
-use zellige_device::{Card, Kind, StreamId, Tensor, Time};
+use zellige_device::{Card, Kind, Laid, StreamId, Tensor, Time};
 use zellige_graph::Role;
 
 impl Model {
     /// As [`Model::load`], with weights that are on the card already: one that lies as the program wants
-    /// it is used where it is, so it must not change while the model lives.
+    /// it is used where it is, so it must not change while the model lives. `weight` is told how it will
+    /// lie.
     ///
     /// # Errors
     /// As [`Model::load`].
     pub fn load_resident(
         program: Program,
         card: &Card,
-        mut weight: impl FnMut(&str) -> Result<Tensor>,
+        mut weight: impl FnMut(&str, &Laid) -> Result<Tensor>,
     ) -> Result<Model> {
         Model::loaded(program, card, &mut |model, id| {
-            let tensor = weight(&model.program.buffer(id).name)?;
+            let buffer = model.program.buffer(id);
+            let tensor = weight(&buffer.name, &buffer.laid)?;
             model.fit(id, &tensor)
         })
+    }
+
+    /// The weights as the program reads them: models that want the same can share them.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        let all = self.program.buffers.iter().zip(&self.tensors);
+        let weights = all.filter(|(b, _)| b.origin == Origin::Input(Role::Weight));
+        weights.filter_map(|(b, t)| Some((b.name.as_str(), t.as_ref()?)))
     }
 
     /// One run on tensors of the card, entered into its accounts in a stream. An input that does not lie
