@@ -4,6 +4,7 @@ mod resident;
 
 use crate::error::{Result, RunError};
 use crate::host::Host;
+use std::sync::Arc;
 use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
 use zellige_device::{Card, DeviceError, Kind, Tensor, Time, Work};
 use zellige_graph::Role;
@@ -14,7 +15,7 @@ type Given<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
 /// A program loaded onto a card.
 #[derive(Debug)]
 pub struct Model {
-    program: Program,
+    program: Arc<Program>,
     card: Card,
     tensors: Vec<Option<Tensor>>,
     /// For every buffer, the last step that uses it.
@@ -42,11 +43,11 @@ impl Model {
     /// # Errors
     /// Weights that are not what the graph says, a card of other hardware or storage, no room.
     pub fn load(
-        program: Program,
+        program: impl Into<Arc<Program>>,
         card: &Card,
         mut weight: impl FnMut(&str) -> Result<Host>,
     ) -> Result<Model> {
-        Model::loaded(program, card, &mut |model, id| {
+        Model::loaded(program.into(), card, &mut |model, id| {
             let host = weight(&model.program.buffer(id).name)?;
             model.upload(id, &host)
         })
@@ -54,7 +55,7 @@ impl Model {
 
     /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
     /// that took.
-    fn loaded(program: Program, card: &Card, weight: &mut Given<'_>) -> Result<Model> {
+    fn loaded(program: Arc<Program>, card: &Card, weight: &mut Given<'_>) -> Result<Model> {
         let options = &program.options;
         let same = card.hardware().name() == options.hardware.name()
             && card.storage() == options.storage
@@ -235,7 +236,8 @@ impl Model {
     }
 
     fn step(&mut self, number: usize) -> Result<()> {
-        let step = self.program.steps[number].clone();
+        let program = Arc::clone(&self.program);
+        let step = &program.steps[number];
         let at = |source: DeviceError| RunError::Step { step: step.name.clone(), source };
         let inputs: Vec<Tensor> =
             step.reads.iter().map(|r| self.tensor(r)).collect::<Result<_>>()?;
@@ -268,7 +270,7 @@ impl Model {
                 step.full.clone()
             }
         };
-        check(&step, &done)?;
+        check(step, &done)?;
         for (id, tensor) in step.writes.iter().zip(outputs) {
             self.tensors[id.0] = Some(tensor);
         }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use zellige_compile::report::report;
 use zellige_compile::{Action, Decisions, Options, Outputs, Place, compile, compile_again};
 use zellige_device::{Card, DeviceError, Tensor};
@@ -21,7 +21,7 @@ use zellige_view::page;
 /// A graph, compiled for a card: a plan that holds nothing on it.
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct Program {
-    program: zellige_compile::Program,
+    program: Arc<zellige_compile::Program>,
     card: usize,
     source: &'static str,
 }
@@ -137,7 +137,7 @@ impl Program {
         let (program, source) = py
             .detach(|| compiled(&graph, &options, like, &key))
             .map_err(|e| DeviceFault::new_err(e.to_string()))?;
-        Ok(Program { program, card: index, source })
+        Ok(Program { program: Arc::new(program), card: index, source })
     }
 
     /// Where the decisions come from: `search`, `cache` on disk, or a program of `other sizes`.
@@ -159,7 +159,7 @@ impl Program {
             tensors.insert(name.extract::<String>()?, store::of(&object)?);
         }
         let card = card(self.card).map_err(|e| error::device(&e))?;
-        let program = self.program.clone();
+        let program = Arc::clone(&self.program);
         let loaded = py.detach(|| {
             let mut none = HashMap::new();
             let mut guard = shared.map(|s| s.0.lock().unwrap_or_else(PoisonError::into_inner));

@@ -7,7 +7,18 @@ segment is compiled for the sizes and layouts of the tensors that really come, o
 
 from .report import Report, last_report, reports
 
-__all__ = ["Report", "last_report", "plan", "reports", "spyre_backend"]
+__all__ = ["Report", "hint", "last_report", "plan", "reports", "spyre_backend"]
+
+
+def hint(split: dict):
+    """``with hint(split={"M": 8}): ...`` asks for slices of loops, in the graph that is traced inside.
+
+    A loop of a product is ``M``, ``N``, ``K`` or ``B``; those of other operators are ``c0``, ``c1``, ... by
+    the dimensions of the result. What cannot hold is left out, and the report says why.
+    """
+    from .hints import hint
+
+    return hint(split)
 
 
 def spyre_backend(gm, example_inputs, **options):

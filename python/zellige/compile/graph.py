@@ -13,6 +13,7 @@ import operator
 import torch
 
 from .. import _native
+from .hints import split_of
 
 aten = torch.ops.aten
 _LARGEST_DL16 = 8573157376.0
@@ -62,6 +63,9 @@ class Writer:
         attributes = {k: _attribute(v) for k, v in attributes.items() if v is not None}
         if attributes:
             entry["attributes"] = attributes
+        split = split_of(self.node, op, self.shape_of)
+        if split:
+            entry["split"] = split
         at = _place(self.node)
         if at:
             entry["at"] = at

@@ -42,6 +42,7 @@ class Report:
     fallbacks: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     breaks: list[GraphBreak] = dataclasses.field(default_factory=list)
+    hints: list[str] = dataclasses.field(default_factory=list)
     milliseconds: float = 0.0
 
     def eager(self, op: str, place: str) -> None:
@@ -80,6 +81,7 @@ class Report:
             "programs": [p.report() for p in self.programs],
             "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
             "refused": self.refused,
+            "refused_hints": self.hints,
             "graph_breaks": [dataclasses.asdict(b) for b in self.breaks],
             "compile_ms": self.milliseconds,
         }
@@ -101,6 +103,7 @@ class Report:
             lines.append(f"  eager: {op} x{n} at {at}")
         for reason in self.refused.values():
             lines.append(f"  refused by the compiler, run eagerly: {reason}")
+        lines.extend(f"  without its hints: {reason}" for reason in self.hints)
         lines.extend(f"  {b}" for b in self.breaks)
         return "\n".join(lines)
 

@@ -52,6 +52,8 @@ class Segment(torch.nn.Module):
             entry = _Entry(self._module[0], self._places, args, self._families.get(family))
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
+            if entry.refused_hints:
+                self._report.hints.append(entry.refused_hints)
         except (Refused, _native.DeviceError) as error:
             # What the compiler refuses still runs, operator by operator, and the report says why.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
@@ -137,6 +139,16 @@ class _Sizes:
         return int(value)
 
 
+def _program(doc, device, like):
+    """The program of a graph; and why without its hints, where those cannot hold."""
+    try:
+        return _native.Program(json.dumps(doc), device, like), None
+    except _native.DeviceError as error:
+        if not any([op.pop("split", None) for op in doc["ops"]]):
+            raise
+        return _native.Program(json.dumps(doc), device, like), str(error)
+
+
 class _Entry:
     """A program with the names of its inputs."""
 
@@ -176,7 +188,7 @@ class _Entry:
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
                 writer.doc["outputs"] = [env[o] for o in flat]
-        self.program = _native.Program(json.dumps(writer.doc), device or 0, like)
+        self.program, self.refused_hints = _program(writer.doc, device or 0, like)
         self.loaded, self.stamp = None, None
 
     def run(self, args, shared):

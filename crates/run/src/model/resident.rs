@@ -2,6 +2,7 @@
 
 use super::Model;
 use crate::error::{Result, RunError};
+use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
 use zellige_device::{Card, Kind, Laid, StreamId, Tensor, Time};
 use zellige_graph::Role;
@@ -14,11 +15,11 @@ impl Model {
     /// # Errors
     /// As [`Model::load`].
     pub fn load_resident(
-        program: Program,
+        program: impl Into<Arc<Program>>,
         card: &Card,
         mut weight: impl FnMut(&str, &Laid) -> Result<Tensor>,
     ) -> Result<Model> {
-        Model::loaded(program, card, &mut |model, id| {
+        Model::loaded(program.into(), card, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
             model.fit(id, &tensor)

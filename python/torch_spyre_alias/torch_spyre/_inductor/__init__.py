@@ -1,9 +1,3 @@
 """Names of the original's compiler."""
 
-import contextlib
-
-
-@contextlib.contextmanager
-def spyre_hint(**hints):
-    """Hints of the original's compiler. Zellige's decides by itself, so they change nothing."""
-    yield hints
+from .propagate_hints import spyre_hint  # noqa: F401
