@@ -33,7 +33,8 @@ pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
 }
 
 /// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_FLOAT16`,
-/// `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`.
+/// `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what compilations read is
+/// checked.
 pub(super) fn configure() -> Result<(), DeviceError> {
     if CARDS.get().is_some() {
         return Ok(());
@@ -71,6 +72,7 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     if let Some(events) = number("ZELLIGE_TRACE", 0, 1 << 24)? {
         builder = builder.trace(events);
     }
+    super::program::environment()?;
     let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
     let made = (0..count).map(|_| OnceLock::new()).collect();
     let _ = CARDS.set(Cards { builder, made, making: Mutex::new(()) });

@@ -54,17 +54,10 @@ impl Weights {
 /// Decisions that are kept on disk.
 const KEPT: usize = 1024;
 
-/// What a compilation is asked for: by the card, and by the environment (`LX_PLANNING=0` leaves
-/// everything in memory, `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free).
-fn options(card: &Card) -> Result<Options, DeviceError> {
-    let mut options = Options {
-        coverage: card.profile(),
-        hardware: card.hardware().clone(),
-        cores: card.cores(),
-        storage: card.storage(),
-        outputs: Outputs::Default,
-        ..Options::default()
-    };
+/// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
+/// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
+pub(super) fn environment() -> Result<Options, DeviceError> {
+    let mut options = Options { outputs: Outputs::Default, ..Options::default() };
     match variable("LX_PLANNING").as_deref() {
         None | Some("1") => {}
         Some("0") => options.scratchpads = None,
@@ -76,6 +69,17 @@ fn options(card: &Card) -> Result<Options, DeviceError> {
             part.ok_or_else(|| refuse("DXP_LX_FRAC_AVAIL", &text, "a number from 0 to 1"))?;
     }
     Ok(options)
+}
+
+/// What a compilation for a card is asked for.
+fn options(card: &Card) -> Result<Options, DeviceError> {
+    Ok(Options {
+        coverage: card.profile(),
+        hardware: card.hardware().clone(),
+        cores: card.cores(),
+        storage: card.storage(),
+        ..environment()?
+    })
 }
 
 /// The file of this module: another build may decide otherwise.

@@ -17,8 +17,15 @@ x = torch.rand(5, 100, 150, dtype=torch.float16)
 layout = SpyreTensorLayout((5, 100, 150), torch.float16, [1, 0, 2])
 y = x.to("spyre", device_layout=layout)
 assert get_spyre_tensor_layout(y) == layout
-with spyre_hint(splits={"M": 4}):
+from torch_spyre._inductor.propagate_named_dims import declare_tensor_dim, name_tensor_dims
+with spyre_hint(tiles={"M": 4}):
     z = load_model_to_spyre(torch.nn.Linear(150, 4).half())(y)
+declare_tensor_dim("rows", 128)
+def f(t):
+    with spyre_hint(work_div={"rows": 4}):
+        return torch.neg(t)
+torch.compile(f, backend="spyre")(name_tensor_dims(torch.rand(128, 64).half().to("spyre"), ["rows", "cols"]))
+assert torch.spyre.last_report().steps[0]["splits"] == [4, 1], torch.spyre.last_report()
 print(z.device, issubclass(FallbackWarning, UserWarning))
 """
 

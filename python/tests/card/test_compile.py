@@ -1,7 +1,10 @@
 """`torch.compile` on tensors of the device."""
 
 import copy
+import gc
 import os
+import subprocess
+import sys
 
 import models
 import pytest
@@ -110,6 +113,99 @@ def test_sizes_may_change():
         x = torch.randn(n, 70)
         near(F.gelu(x @ w) + n, compiled(x.to("spyre"), w.to("spyre")))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1, "traced once"
+    report = torch.spyre.last_report()
+    assert [p.source for p in report.programs][1:] == ["other sizes"] * 2, "and searched once"
+    assert len(report.current) == 1 and report.latency_us == report.programs[0].latency_us
+    assert "as for other sizes" in str(report)
+
+
+def test_weights_are_there_once_for_all_sizes():
+    torch.manual_seed(0)
+    model = models.LlamaBlock(128, 4, 2, 256).eval().to("spyre")
+    compiled = torch.compile(model, backend="spyre", dynamic=True)
+
+    def run(n):
+        compiled(torch.randn(1, n, 128).to("spyre"), torch.arange(n).to("spyre"))
+        gc.collect()
+        return torch.spyre.memory_allocated()
+
+    first = run(16)
+    held = [run(n) for n in (24, 40, 48, 56)]
+    # What a program holds besides: numbers, and tables of positions.
+    assert max(held) < first + 4 * 65536, (first, held)
+    with torch.no_grad():
+        model.up.weight.mul_(2)
+    x = torch.randn(1, 24, 128)
+    near(model(x.to("spyre"), torch.arange(24).to("spyre")).cpu(), compiled(x.to("spyre"), torch.arange(24).to("spyre")))
+    del compiled, model
+    torch._dynamo.reset()
+    gc.collect()
+    assert torch.spyre.memory_allocated() < first / 2, "reports hold nothing on the card"
+
+
+PROGRAM = """
+import torch
+f = torch.compile(lambda x, w: (x @ w).relu().softmax(-1), backend="spyre")
+x, w = torch.arange(640.0).view(10, 64).half().to("spyre") / 640, torch.ones(64, 128).half().to("spyre")
+y = f(x, w)
+p, = torch.spyre.last_report().programs
+print(p.source, p.latency_us, y.float().sum().item(), [s["splits"] for s in p.report()["steps"]])
+"""
+
+
+def test_decisions_are_kept_on_disk(tmp_path):
+    def run(**more):
+        env = {**os.environ, "ZELLIGE_CACHE": str(tmp_path / "cache"), **more}
+        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(maxsplit=1)
+
+    source, said = run()
+    assert source == "search"
+    assert run() == ["cache", said], "the same program without a search"
+    assert run(SENCORES="4")[0] == "search", "for other cores it is another one"
+    assert run(LX_PLANNING="0")[0] == "search"
+    assert run(ZELLIGE_CACHE="off") == ["search", said]
+    for entry in (tmp_path / "cache").iterdir():
+        entry.write_bytes(entry.read_bytes()[:-3])
+    assert run() == ["search", said], "a broken entry is made anew"
+    assert run() == ["cache", said]
+
+
+def test_scratchpads_by_the_environment():
+    def places(**more):
+        code = PROGRAM + "print([b['place'].split()[0] for b in p.report()['buffers']])"
+        env = {**os.environ, "ZELLIGE_CACHE": "off", **more}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+        return done.stdout.splitlines()[-1] if done.returncode == 0 else done.stderr
+
+    assert "scratchpad" in places()
+    assert "scratchpad" not in places(LX_PLANNING="0")
+    assert "scratchpad" not in places(DXP_LX_FRAC_AVAIL="1")
+    assert "`0` or `1`" in places(LX_PLANNING="yes")
+    assert "a number from 0 to 1" in places(DXP_LX_FRAC_AVAIL="2")
+
+
+def test_hints_divide_loops():
+    def function(x, w):
+        with zellige.compile.hint(split={"M": 2, "N": 4}):
+            y = x @ w
+        with zellige.compile.hint(split={"c0": 8}):
+            return y.exp()
+
+    x, w = torch.rand(64, 256) / 64, torch.rand(256, 512)
+    near(function(x, w), torch.compile(function, backend="spyre")(x.to("spyre"), w.to("spyre")))
+    report = torch.spyre.last_report()
+    splits = {s["op"]: s["splits"] for s in report.steps}
+    assert splits["matmul"][:2] == [2, 4] and splits["exp"][0] == 8 and not report.hints
+
+    def impossible(x):
+        with zellige.compile.hint(split={"c0": 3}):
+            return x.exp()
+
+    near(x.exp(), torch.compile(impossible, backend="spyre")(x.to("spyre")))
+    report = torch.spyre.last_report()
+    assert len(report.programs) == 1 and "not evenly divisible" in str(report)
 
 
 def test_a_cache_is_written_in_the_graph():

@@ -9,6 +9,7 @@ import sympy
 import torch
 
 from .. import _native
+from ..spyre import dynamic
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
 
@@ -75,7 +76,7 @@ def _family(value):
     """What programs have in common that differ in sizes alone. A layout of the user's choice is of one
     size."""
     if isinstance(value, torch.Tensor):
-        return (value.dtype, value.dim(), _pin(value), value.device.index, isinstance(value, torch.nn.Parameter))
+        return (value.dtype, value.dim(), _reserved(value), _pin(value), value.device.index, isinstance(value, torch.nn.Parameter))
     return type(value)
 
 
@@ -83,8 +84,14 @@ def _key(value):
     if isinstance(value, torch.Tensor):
         whole = value.storage_offset() == 0 and value.is_contiguous()
         layout = _native.tensor_layout(value) if whole else None
-        return (value.dtype, tuple(value.shape), layout, value.device.index, isinstance(value, torch.nn.Parameter))
+        return (value.dtype, tuple(value.shape), layout, _reserved(value), value.device.index, isinstance(value, torch.nn.Parameter))
     return value
+
+
+def _reserved(tensor):
+    """What a program reads instead of a tensor with reserved sizes."""
+    full = dynamic.whole(tensor)
+    return None if full is None else (tuple(full.shape), tuple(dynamic.dynamic_sizes(tensor)), _native.tensor_layout(full))
 
 
 def _pin(tensor):
@@ -100,6 +107,20 @@ def _pin(tensor):
         list(tensor.shape), _native.DataFormats.SEN169_FP16 if narrow else _native.SpyreTensorLayout([1], tensor.dtype).device_dtype
     )
     return None if layout == default == usual else str(layout)
+
+
+def _whole(tensor):
+    full = dynamic.whole(tensor)
+    return tensor if full is None else full
+
+
+def _shown(writer, node, tensor):
+    """The part that a tensor shows of what is reserved for it, which the program takes where it lies."""
+    writer.node = node
+    name = writer.env[node]
+    for d in dynamic.dynamic_sizes(tensor):
+        name = writer.op("slice", [name], [f"{node.name}.{d}"], dim=d, start=0, end=tensor.shape[d], step=1)
+    return name
 
 
 class _Sizes:
@@ -175,11 +196,17 @@ class _Entry:
             if weight:
                 entry["role"] = "weight"
             else:
-                pin = _pin(arg)
+                full = dynamic.whole(arg)
+                pin = _pin(arg if full is None else full)
                 if pin:
                     entry["pin"] = {"layout": pin}
+                if full is not None:
+                    entry.update(name=f"{node.name}.all", size=list(full.shape))
+                    self.inputs[-1] = (entry["name"], i)
             writer.doc["inputs"].append(entry)
-            env[node] = node.name
+            env[node] = entry["name"]
+            if entry["name"] != node.name:
+                env[node] = _shown(writer, node, arg)
         for node in module.graph.nodes:
             if node.op == "call_function":
                 emit(writer, node)
@@ -196,5 +223,5 @@ class _Entry:
         stamp = tuple((t.data_ptr(), t._version) for t in weights.values())
         if self.loaded is None or stamp != self.stamp:
             self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
-        out = self.loaded.run({name: args[i] for name, i in self.inputs})
+        out = self.loaded.run({name: _whole(args[i]) for name, i in self.inputs})
         return out[0] if self.single else out

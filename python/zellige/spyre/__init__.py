@@ -8,11 +8,13 @@ What the card has no kernel for runs on the CPU, visibly: see :func:`fallbacks`.
 import torch  # noqa: F401 - registers the device on its way
 
 from ._register import is_registered, register
+from .dynamic import dynamic_sizes
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
 
 __all__ = [
     "FallbackWarning",
+    "dynamic_sizes",
     "fallbacks",
     "is_registered",
     "new_empty_with_layout",

@@ -12,7 +12,7 @@ import math
 import torch
 
 from .. import _native
-from . import random
+from . import dynamic, random
 from .fallback import boxed
 
 _libraries: list[torch.library.Library] = []
@@ -124,6 +124,8 @@ _OWN["_local_scalar_dense"] = _native.item
 
 @_kernel("resize_")
 def _resize(self, size, *, memory_format=None):
+    if dynamic.resize(self, size, memory_format):
+        return self
     if list(self.shape) != list(size):
         # Another storage takes the place of this one: a stick layout cannot grow where it is.
         self.data = _native.resized(self.detach().contiguous(), size, self.dtype)

@@ -11,11 +11,18 @@ def _index(device: torch.device) -> int:
     return torch.spyre.current_device() if device.index is None else device.index
 
 
+def on_card(device, what: str) -> torch.device:
+    """The device that ``what`` is asked for; the default one where that is a card."""
+    usual = torch.get_default_device()
+    device = torch.device(device if device is not None else usual if usual.type == "spyre" else "spyre")
+    if device.type != "spyre":
+        raise RuntimeError(f"{what} needs the device spyre, not {device}")
+    return device
+
+
 def empty_with_layout(size, layout, *, dtype=None, device=None, stride=None, requires_grad=False):
     """A tensor of zeros whose elements lie as ``layout`` says."""
-    device = torch.device("spyre" if device is None else device)
-    if device.type != "spyre":
-        raise RuntimeError(f"a device layout needs the device spyre, not {device}")
+    device = on_card(device, "a device layout")
     dtype = torch.get_default_dtype() if dtype is None else dtype
     stride = None if stride is None else list(stride)
     made = _native.empty_with_layout(list(size), dtype, _index(device), layout, stride)

@@ -1,7 +1,7 @@
 """What PyTorch's own functions have to know of the device.
 
-Layout arguments (`device_layout=`), and the few places where PyTorch would read a storage as bytes:
-printing, pickling, copying deeply, loading.
+Arguments about layouts and reserved sizes (`device_layout=`, `max=`, `dynamic=`), and the few places
+where PyTorch would read a storage as bytes: printing, pickling, copying deeply, loading.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import torch
 
 from .. import _native
+from .dynamic import copied, empty_dynamic, reservation, to_dynamic
 from .layouts import empty_with_layout, to_with_layout
 
 
@@ -18,26 +19,37 @@ def _device_tensor_layout(self):
     """How the tensor's storage lies on the device; None for a tensor elsewhere."""
     if self.device.type != "spyre" or isinstance(self, torch._subclasses.FakeTensor):
         return None
-    return _native.tensor_layout(self)
+    # A tensor without elements has no address by which its storage is known.
+    reserved = reservation(self) if self.numel() == 0 else None
+    return _native.tensor_layout(self) if reserved is None else reserved.layout
 
 
-def _with_layout(original, make):
-    """A function that takes `device_layout` too."""
+def _extended(original, in_layout, in_sizes=None):
+    """A function that takes `device_layout` too; and `max` and `dynamic`, where there is one for them."""
 
     @functools.wraps(original)
     def function(*args, device_layout=None, **kwargs):
         if device_layout is None:
             return original(*args, **kwargs)
-        return make(*args, device_layout=device_layout, **kwargs)
+        return in_layout(*args, device_layout=device_layout, **kwargs)
 
-    return function
+    @functools.wraps(original)
+    def sized(*args, device_layout=None, max=None, dynamic=None, **kwargs):
+        if device_layout is None and max is None and dynamic is None:
+            return original(*args, **kwargs)
+        if max is None and dynamic is None:
+            return in_layout(*args, device_layout=device_layout, **kwargs)
+        return in_sizes(*args, device_layout=device_layout, max=max, dynamic=dynamic, **kwargs)
+
+    return function if in_sizes is None else sized
 
 
 def _size(args):
     return list(args[0]) if len(args) == 1 and not isinstance(args[0], int) else list(args)
 
 
-def _to(self, *args, device_layout, non_blocking=False, copy=False, memory_format=None, **kwargs):
+def _target(args, kwargs):
+    """The device and the dtype that arguments of `to` name."""
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for arg in args:
         if isinstance(arg, torch.dtype):
@@ -46,22 +58,42 @@ def _to(self, *args, device_layout, non_blocking=False, copy=False, memory_forma
             device, dtype = arg.device, arg.dtype
         elif isinstance(arg, (str, torch.device, int)) and not isinstance(arg, bool):
             device = torch.device(arg)
+    return device, dtype
+
+
+def _to(self, *args, device_layout, non_blocking=False, copy=False, memory_format=None, **kwargs):
+    device, dtype = _target(args, kwargs)
     if device is not None and torch.device(device).type != "spyre":
         raise RuntimeError(f"a device layout needs the device spyre, not {device}")
     return to_with_layout(self, device_layout, device, dtype)
 
 
-def _empty(*size, device_layout, dtype=None, device="spyre", requires_grad=False, **_):
+def _to_sizes(self, *args, max, dynamic, device_layout=None, non_blocking=False, copy=False, memory_format=None, **kwargs):
+    device, dtype = _target(args, kwargs)
+    return to_dynamic(self, max=max, dynamic=dynamic, layout=device_layout, device=device, dtype=dtype, copy=copy)
+
+
+def _empty(*size, device_layout, dtype=None, device=None, requires_grad=False, **_):
     return empty_with_layout(_size(size), device_layout, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def _empty_strided(size, stride, *, device_layout, dtype=None, device="spyre", requires_grad=False, **_):
+def _empty_sizes(*size, max, dynamic, device_layout=None, dtype=None, device=None, requires_grad=False, **_):
+    given = dict(max=max, dynamic=dynamic, layout=device_layout, requires_grad=requires_grad)
+    return empty_dynamic(_size(size), dtype=dtype, device=device, **given)
+
+
+def _empty_strided(size, stride, *, device_layout, dtype=None, device=None, requires_grad=False, **_):
     return empty_with_layout(size, device_layout, dtype=dtype, device=device, stride=stride, requires_grad=requires_grad)
 
 
 def _new_empty(self, *size, device_layout, dtype=None, device=None, requires_grad=False, **_):
     device = device or (self.device if self.device.type == "spyre" else "spyre")
     return empty_with_layout(_size(size), device_layout, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+def _new_empty_sizes(self, *size, dtype=None, device=None, **kwargs):
+    device = device or (self.device if self.device.type == "spyre" else "spyre")
+    return _empty_sizes(*size, dtype=dtype or self.dtype, device=device, **kwargs)
 
 
 def _new_empty_strided(self, size, stride, *, device_layout, dtype=None, device=None, requires_grad=False, **_):
@@ -76,12 +108,12 @@ def _patch_layouts() -> None:
 
     _device_constructors()
     Tensor.device_tensor_layout = _device_tensor_layout
-    Tensor.to = _with_layout(Tensor.to, _to)
-    Tensor.new_empty = _with_layout(Tensor.new_empty, _new_empty)
-    Tensor.new_empty_strided = _with_layout(Tensor.new_empty_strided, _new_empty_strided)
+    Tensor.to = _extended(Tensor.to, _to, _to_sizes)
+    Tensor.new_empty = _extended(Tensor.new_empty, _new_empty, _new_empty_sizes)
+    Tensor.new_empty_strided = _extended(Tensor.new_empty_strided, _new_empty_strided)
     Tensor.to_with_layout = to_with_layout
-    torch.empty = _with_layout(torch.empty, _empty)
-    torch.empty_strided = _with_layout(torch.empty_strided, _empty_strided)
+    torch.empty = _extended(torch.empty, _empty, _empty_sizes)
+    torch.empty_strided = _extended(torch.empty_strided, _empty_strided)
     _device_constructors().update((torch.empty, torch.empty_strided))
 
 
@@ -104,7 +136,9 @@ def _patch_storages() -> None:
         if self.device.type != "spyre" or type(self) is not Tensor or not self.is_leaf:
             return deepcopy(self, memo)
         if id(self) not in memo:
-            memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            made = copied(self)
+            made = self.detach().clone() if made is None else made
+            memo[id(self)] = made.requires_grad_(self.requires_grad)
         return memo[id(self)]
 
     def __repr__(self, *, tensor_contents=None):

@@ -4,7 +4,7 @@ use super::Model;
 use crate::error::{Result, RunError};
 use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
-use zellige_device::{Card, Kind, Laid, StreamId, Tensor, Time};
+use zellige_device::{Card, Kind, Laid, StreamId, Tensor, Time, Work};
 use zellige_graph::Role;
 
 impl Model {
@@ -22,7 +22,9 @@ impl Model {
         Model::loaded(program.into(), card, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
-            model.fit(id, &tensor)
+            let (fitted, work) = model.fit(id, &tensor)?;
+            let time = work.map_or(Time::ZERO, |w| model.card.hardware().latency(&w).time);
+            Ok((fitted, time))
         })
     }
 
@@ -46,7 +48,11 @@ impl Model {
         for id in self.program.inputs.clone() {
             if self.program.buffer(id).origin == Origin::Input(Role::Input) {
                 let given = input(&self.program.buffer(id).name)?;
-                self.tensors[id.0] = Some(self.fit(id, &given)?.0);
+                let (fitted, work) = self.fit(id, &given)?;
+                if let Some(work) = work {
+                    self.card.account(stream, &work)?;
+                }
+                self.tensors[id.0] = Some(fitted);
             }
         }
         let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
@@ -70,8 +76,8 @@ impl Model {
         Ok(outputs)
     }
 
-    /// A tensor as a buffer holds it, and how long it takes to move it there.
-    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Time)> {
+    /// A tensor as a buffer holds it, and the work of moving it there.
+    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Option<Work>)> {
         let buffer = self.program.buffer(id);
         let wanted = &buffer.laid;
         if (tensor.size(), tensor.dtype()) != (wanted.size(), wanted.dtype())
@@ -93,11 +99,11 @@ impl Model {
             });
         }
         if tensor.is_base() && tensor.laid() == wanted {
-            return Ok((tensor.clone(), Time::ZERO));
+            return Ok((tensor.clone(), None));
         }
         let (made, moved) = tensor.to_layout(wanted.layout())?;
         let work = moved.work(buffer.name.as_str(), Kind::Restickify, self.card.cores());
-        Ok((made, self.card.hardware().latency(&work).time))
+        Ok((made, Some(work)))
     }
 }
 
