@@ -17,6 +17,8 @@ type Given<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
 pub struct Model {
     program: Arc<Program>,
     card: Card,
+    /// Whether states are its own, or come with every run.
+    owns: bool,
     tensors: Vec<Option<Tensor>>,
     /// For every buffer, the last step that uses it.
     last: Vec<Option<usize>>,
@@ -47,15 +49,20 @@ impl Model {
         card: &Card,
         mut weight: impl FnMut(&str) -> Result<Host>,
     ) -> Result<Model> {
-        Model::loaded(program.into(), card, &mut |model, id| {
+        Model::loaded(program.into(), card, true, &mut |model, id| {
             let host = weight(&model.program.buffer(id).name)?;
             model.upload(id, &host)
         })
     }
 
     /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
-    /// that took.
-    fn loaded(program: Arc<Program>, card: &Card, weight: &mut Given<'_>) -> Result<Model> {
+    /// that took. States are the model's own, or come with every run.
+    fn loaded(
+        program: Arc<Program>,
+        card: &Card,
+        owns: bool,
+        weight: &mut Given<'_>,
+    ) -> Result<Model> {
         let options = &program.options;
         let same = card.hardware().name() == options.hardware.name()
             && card.storage() == options.storage
@@ -74,7 +81,8 @@ impl Model {
             used.for_each(|b| last[b.0] = Some(i));
         }
         let tensors = vec![None; program.buffers.len()];
-        let mut model = Model { program, card: card.clone(), tensors, last, load: Time::ZERO };
+        let load = Time::ZERO;
+        let mut model = Model { program, card: card.clone(), owns, tensors, last, load };
         for i in 0..model.program.buffers.len() {
             let buffer = &model.program.buffers[i];
             let made = match &buffer.origin {
@@ -88,7 +96,7 @@ impl Model {
                     model.load += time;
                     t
                 }
-                Origin::Input(Role::State) => {
+                Origin::Input(Role::State) if owns => {
                     Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?
                 }
                 _ => continue,
@@ -201,10 +209,11 @@ impl Model {
     /// Whether a buffer stays on the card from run to run.
     fn stays(&self, i: usize) -> bool {
         let buffer = &self.program.buffers[i];
-        let held = matches!(
-            buffer.origin,
-            Origin::Input(Role::Weight | Role::State) | Origin::Constant(_)
-        );
+        let held = match buffer.origin {
+            Origin::Input(Role::State) => self.owns,
+            Origin::Input(Role::Weight) | Origin::Constant(_) => true,
+            _ => false,
+        };
         held || buffer.loaded
     }
 

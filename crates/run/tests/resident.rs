@@ -50,7 +50,7 @@ fn outputs_are_those_of_the_host_run() {
     let before = x.download(Dtype::Float32).unwrap();
     let busy = card.stats().busy;
     for round in 0..2 {
-        let got = here.run_resident(StreamId::DEFAULT, |_| Ok(x.clone())).unwrap();
+        let got = here.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone())).unwrap();
         assert_eq!(got.len(), want.len());
         for (i, (g, w)) in got.iter().zip(&want).enumerate() {
             assert!(g.is_base() && g.block() != x.block(), "output {i} is a tensor of its own");
@@ -72,7 +72,46 @@ fn inputs_that_do_not_fit_are_refused() {
     let mut model =
         Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
     for wrong in [on_card(&card, &[5, 71]), on_card(&other, &[5, 70])] {
-        let error = model.run_resident(StreamId::DEFAULT, |_| Ok(wrong.clone())).unwrap_err();
+        let error = model.run_resident(StreamId::DEFAULT, &[], |_| Ok(wrong.clone())).unwrap_err();
         assert!(error.to_string().contains("input `x`"), "{error}");
     }
+}
+
+#[test]
+fn states_change_where_they_are() {
+    let text = "graph step(cache: float32[8, 70] @state, x: float32[2, 70]) {
+        next = slice_scatter(cache, x, dim=0, start=3, end=5, step=1)
+        s = sum(next, dim=[1])
+        return next, s
+    }";
+    let program = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
+    let card = Card::builder().build().unwrap();
+    let mut model =
+        Model::load_resident(program.clone(), &card, |_, _| panic!("there are no weights"))
+            .unwrap();
+    let (cache, x) = (on_card(&card, &[8, 70]), on_card(&card, &[2, 70]));
+    let used = card.memory().stats().allocated;
+    let given = |name: &str| Ok(if name == "x" { x.clone() } else { cache.clone() });
+    let states = [("cache".to_string(), 0)];
+    let got = model.run_resident(StreamId::DEFAULT, &states, given).unwrap();
+    assert_eq!(got.len(), 1, "a state is no output");
+    let row = |t: &Tensor, i: usize| {
+        let bytes = t.download(Dtype::Float32).unwrap();
+        bytes[i * 280..(i + 1) * 280].to_vec()
+    };
+    assert_eq!(row(&cache, 3), row(&x, 0));
+    assert_eq!(row(&cache, 4), row(&x, 1));
+    assert_eq!(row(&cache, 5), row(&on_card(&card, &[8, 70]), 5), "the rest is as it was");
+    drop(got);
+    assert_eq!(card.memory().stats().allocated, used, "a model keeps no states of others");
+    // A view of something larger lies otherwise: its next value is copied there.
+    let larger = on_card(&card, &[9, 70]);
+    let part = larger.viewed(|v| Ok(v.slice(0, Some(1), Some(9), 1)?)).unwrap();
+    let given = |name: &str| Ok(if name == "x" { x.clone() } else { part.clone() });
+    model.run_resident(StreamId::DEFAULT, &states, given).unwrap();
+    assert_eq!(row(&larger, 4), row(&x, 0));
+    assert_eq!(row(&larger, 6), row(&on_card(&card, &[9, 70]), 6));
+    let wrong = [("cache".to_string(), 7)];
+    let error = model.run_resident(StreamId::DEFAULT, &wrong, given).unwrap_err();
+    assert!(error.to_string().contains("output 7"), "{error}");
 }

@@ -214,11 +214,13 @@ impl Program {
 
 #[pymethods]
 impl Loaded {
-    /// One run.
+    /// One run: `states` names inputs that become an output, by number; the other outputs are given.
+    #[pyo3(signature = (inputs, states=Vec::new()))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         inputs: &Bound<'py, PyDict>,
+        states: Vec<(String, usize)>,
     ) -> PyResult<Bound<'py, PyList>> {
         let mut tensors = HashMap::new();
         for (name, object) in inputs {
@@ -227,7 +229,7 @@ impl Loaded {
         let stream = stream::current(self.card);
         let made = py.detach(|| {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-            model.run_resident(stream, |name| named(&tensors, name))
+            model.run_resident(stream, &states, |name| named(&tensors, name))
         });
         let made = made.map_err(|e| run_error(&e))?;
         let objects = made.iter().map(|t| mint::mint(py, t)).collect::<PyResult<Vec<_>>>()?;

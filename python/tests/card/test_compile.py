@@ -222,6 +222,69 @@ def test_a_cache_is_written_in_the_graph():
         near(cache, device)
 
 
+def select_row(cache, value):
+    cache[:, 3] = value[:, 0]
+    return cache.sum(-1)
+
+
+def slice_rows(cache, value):
+    cache[:, 3:5] = value
+    return cache.sum(-1)
+
+
+def put_rows(cache, value):
+    cache[:, torch.tensor([2, 5], device=cache.device)] = value
+    return cache @ value.transpose(1, 2)
+
+
+def arithmetic(cache, value):
+    cache.mul_(0.5).add_(value[:, :1])
+    return cache
+
+
+def swap(a, b):
+    kept = a.clone()
+    a.copy_(b)
+    b.copy_(kept)
+    return a + b
+
+
+def views(cache, value):
+    before = cache.sum(-1)
+    cache[:, 1:3].zero_()
+    return before, cache.transpose(0, 1)
+
+
+@pytest.mark.parametrize("function", [select_row, slice_rows, put_rows, arithmetic, swap, views])
+def test_changes_of_inputs_are_part_of_the_program(function):
+    torch.manual_seed(0)
+    cache, value = torch.randn(2, 8, 64), torch.randn(2, 8 if function is swap else 2, 64)
+    given = [cache.to("spyre"), value.to("spyre")]
+    places = [t.data_ptr() for t in given]
+    compiled = torch.compile(function, backend="spyre")
+    for _ in range(3):
+        want, got = function(cache, value), compiled(*given)
+        for w, g in zip(want if isinstance(want, tuple) else (want,), got if isinstance(got, tuple) else (got,)):
+            near(w, g)
+        near(cache, given[0])
+        near(value, given[1])
+    assert [t.data_ptr() for t in given] == places
+    report = torch.spyre.last_report()
+    assert len(report.programs) == 1 and not report.fallbacks, str(report)
+    if function not in (arithmetic, swap):
+        assert any(b["place"].startswith("over ") for b in report.programs[0].report()["buffers"]), "in place"
+
+
+def test_a_parameter_that_changes_is_read_anew():
+    layer = torch.nn.Linear(64, 64, bias=False).to("spyre")
+    x = torch.randn(4, 64).to("spyre")
+    step = torch.compile(lambda: layer.weight.mul_(2), backend="spyre")
+    run = torch.compile(lambda x: layer(x), backend="spyre")
+    for _ in range(3):
+        near(layer(x).cpu(), run(x))
+        step()
+
+
 def test_what_the_compiler_does_not_take_runs_beside():
     def function(x):
         y = x * 2

@@ -55,17 +55,42 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
         def is_node_supported(self, submodules, node):
             return supported(node)
 
-    for node in gm.graph.nodes:
-        if node.op == "call_function" and not supported(node) and not _is_size(node):
-            report.eager(str(node.target), place_of(node))
     partitioner = CapabilityBasedPartitioner(gm, Support(), allows_single_node_partition=True)
     fused = partitioner.partition_and_fuse()
-    for name, module in list(fused.named_children()):
-        if isinstance(module, torch.fx.GraphModule):
-            setattr(fused, name, Segment(module, report))
+    for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
+        states = _states(fused.graph, node)
+        setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))
+    for node in fused.graph.nodes:
+        if node.op == "call_function" and not _is_size(node):
+            report.eager(str(node.target), place_of(node))
     fused.recompile()
     report.milliseconds += (time.perf_counter() - start) * 1e3
     return make_boxed_func(fused.forward)
+
+
+def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
+    """Outputs of a segment that are only copied into an argument of it, which nobody else reads: they
+    become part of its program, and the copies vanish."""
+    found: dict[int, int] = {}
+    outputs = [u for u in segment.users if u.target is operator.getitem] or [segment]
+    for output in outputs:
+        into = list(output.users)
+        if len(into) != 1 or into[0].target is not torch.ops.aten.copy_.default or into[0].args[1] is not output:
+            continue
+        (copy,) = into
+        given, value = copy.args[0], copy.args[1].meta.get("val")
+        same = value is not None and given.meta["val"].shape == value.shape and given.meta["val"].dtype == value.dtype
+        if given.op != "placeholder" or not same or given not in segment.args:
+            continue
+        if set(given.users) - {segment, copy} - {graph.output_node()}:
+            continue
+        argument, number = segment.args.index(given), output.args[1] if output is not segment else 0
+        if argument in found.values() or segment.args.count(given) != 1:
+            continue
+        found[number] = argument
+        copy.replace_all_uses_with(given)
+        graph.erase_node(copy)
+    return found
 
 
 def _is_size(node) -> bool:

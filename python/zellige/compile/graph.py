@@ -221,6 +221,44 @@ def _rsub(w, n, x, other, alpha=1):
     return w.op("sub", [other, x], alpha=alpha)
 
 
+def _filling(w, n, source, like, dtype, size):
+    """A tensor, or a number, with the dtype and the size of what it is written into."""
+    if not isinstance(source, str):
+        raise Refused("a number in the place of a tensor")
+    if like.meta["val"].dtype != dtype:
+        source = w.op("cast", [source], [n.name + ".cast"], dtype=w.value(dtype), wide=_native.keeps_fp32())
+    if w.shape_of(like) != size:
+        source = w.op("expand", [source], [n.name + ".wide"], size=size)
+    return source
+
+
+@_rule(aten.copy.default)
+def _copy(w, n, x, source, *_):
+    source = _filling(w, n, source, n.args[1], n.meta["val"].dtype, w.shape_of(n))
+    return w.op("clone", [source])
+
+
+@_rule(aten.select_scatter.default)
+def _select_scatter(w, n, x, source, dim, index):
+    size = w.shape_of(n)
+    dim, index = dim % len(size), index % size[dim]
+    size[dim] = 1
+    part = w.op("reshape", [source], [n.name + ".part"], size=size)
+    return w.op("slice_scatter", [x, part], dim=dim, start=index, end=index + 1, step=1)
+
+
+@_rule(aten.index_put.default)
+def _index_put(w, n, x, indices, values, accumulate=False):
+    dims = [d for d, i in enumerate(indices) if i is not None]
+    (at,) = [n.args[1][d] for d in dims] if len(dims) == 1 else [None]
+    if at is None or accumulate or at.meta["val"].dtype == torch.bool or at.meta["val"].dim() != 1:
+        raise Refused("an index that is not one list of places along a dimension")
+    size = w.shape_of(n)
+    size[dims[0]] = w.shape_of(at)[0]
+    values = _filling(w, n, values, n.args[2], n.meta["val"].dtype, size)
+    return w.op("index_copy", [x, indices[dims[0]], values], dim=dims[0])
+
+
 @_rule(aten.index.Tensor)
 def _index(w, n, x, indices):
     if any(i is None for i in indices):

@@ -22,9 +22,11 @@ class Segment(torch.nn.Module):
     """Compiles when it is called: once for every tuple of sizes and layouts. Where sizes alone are
     others, the decisions of the first program hold for all that follow, and so do its weights."""
 
-    def __init__(self, module: torch.fx.GraphModule, report):
+    def __init__(self, module: torch.fx.GraphModule, report, states=None):
         super().__init__()
         self._module = [module]
+        # Outputs by number that are written into an argument.
+        self._states: dict[int, int] = states or {}
         self._report = report
         self._part = Part()
         report.parts.append(self._part)
@@ -42,7 +44,7 @@ class Segment(torch.nn.Module):
             if len(self._programs) > _LOADED:
                 del self._programs[next(iter(self._programs))]
         if entry.program is None:
-            return self._module[0](*args)
+            return self._eagerly(args)
         self._part.last = entry.program
         return entry.run(args, self._shared)
 
@@ -50,7 +52,7 @@ class Segment(torch.nn.Module):
         start = time.perf_counter()
         family = tuple(_family(a) for a in args)
         try:
-            entry = _Entry(self._module[0], self._places, args, self._families.get(family))
+            entry = _Entry(self._module[0], self._places, args, self._states, self._families.get(family))
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
             if entry.refused_hints:
@@ -64,6 +66,12 @@ class Segment(torch.nn.Module):
             entry = _Entry.eager()
         self._report.milliseconds += (time.perf_counter() - start) * 1e3
         return entry
+
+    def _eagerly(self, args):
+        made = self._module[0](*args)
+        for output, argument in self._states.items():
+            args[argument].copy_(made[output] if isinstance(made, (list, tuple)) else made)
+        return made
 
     def _shared(self, stamp):
         """The weights as programs want them, for as long as they do not change."""
@@ -112,6 +120,10 @@ def _pin(tensor):
 def _whole(tensor):
     full = dynamic.whole(tensor)
     return tensor if full is None else full
+
+
+# Inputs that are the whole of what is reserved for a tensor.
+_ALL = ".all"
 
 
 def _shown(writer, node, tensor):
@@ -179,7 +191,7 @@ class _Entry:
     def eager():
         return _Entry.__new__(_Entry)
 
-    def __init__(self, module, places, args, like=None):
+    def __init__(self, module, places, args, states, like=None):
         known = _Sizes(places, args).known
         env = {}
         writer = Writer("torch", env, lambda node: [known(s) for s in node.meta["val"].shape])
@@ -190,18 +202,21 @@ class _Entry:
                 env[node] = arg
                 continue
             device = arg.device.index if device is None else device
-            weight = isinstance(arg, torch.nn.Parameter)
+            changes = i in states.values()
+            weight = isinstance(arg, torch.nn.Parameter) and not changes
             (self.weights if weight else self.inputs).append((node.name, i))
             entry = {"name": node.name, "dtype": str(arg.dtype).removeprefix("torch."), "size": list(arg.shape)}
             if weight:
                 entry["role"] = "weight"
             else:
-                full = dynamic.whole(arg)
+                # What changes has to be of the size of its next value.
+                full = None if changes else dynamic.whole(arg)
+                entry["role"] = "state" if changes else "input"
                 pin = _pin(arg if full is None else full)
                 if pin:
                     entry["pin"] = {"layout": pin}
                 if full is not None:
-                    entry.update(name=f"{node.name}.all", size=list(full.shape))
+                    entry.update(name=node.name + _ALL, size=list(full.shape))
                     self.inputs[-1] = (entry["name"], i)
             writer.doc["inputs"].append(entry)
             env[node] = entry["name"]
@@ -215,6 +230,10 @@ class _Entry:
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
                 writer.doc["outputs"] = [env[o] for o in flat]
+        written = {argument: output for output, argument in states.items()}
+        self.states = [(name, written[i]) for name, i in self.inputs if i in written]
+        self.changed = sorted(written)
+        self.count, self.given = len(flat), [k for k in range(len(flat)) if k not in states]
         self.program, self.refused_hints = _program(writer.doc, device or 0, like)
         self.loaded, self.stamp = None, None
 
@@ -223,5 +242,14 @@ class _Entry:
         stamp = tuple((t.data_ptr(), t._version) for t in weights.values())
         if self.loaded is None or stamp != self.stamp:
             self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
-        out = self.loaded.run({name: _whole(args[i]) for name, i in self.inputs})
+        out = self.loaded.run({name: self._given(name, args[i]) for name, i in self.inputs}, self.states)
+        if self.states:
+            torch.autograd.graph.increment_version([args[i] for i in self.changed])
+            every = [None] * self.count
+            for k, made in zip(self.given, out):
+                every[k] = made
+            out = every
         return out[0] if self.single else out
+
+    def _given(self, name, tensor):
+        return _whole(tensor) if name.endswith(_ALL) else tensor

@@ -19,7 +19,7 @@ impl Model {
         card: &Card,
         mut weight: impl FnMut(&str, &Laid) -> Result<Tensor>,
     ) -> Result<Model> {
-        Model::loaded(program.into(), card, &mut |model, id| {
+        Model::loaded(program.into(), card, false, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
             let (fitted, work) = model.fit(id, &tensor)?;
@@ -36,18 +36,25 @@ impl Model {
     }
 
     /// One run on tensors of the card, entered into its accounts in a stream. An input that does not lie
-    /// as the program wants it is moved; none is changed. The outputs are tensors of their own.
+    /// as the program wants it is moved; none is changed but states: `states` names those that take the
+    /// value of an output, which is written in their place where the program can, or copied there. The
+    /// other outputs are tensors of their own, in order.
     ///
     /// # Errors
-    /// As [`Model::run`].
+    /// As [`Model::run`]; states of other sizes than their outputs.
     pub fn run_resident(
         &mut self,
         stream: StreamId,
+        states: &[(String, usize)],
         mut input: impl FnMut(&str) -> Result<Tensor>,
     ) -> Result<Vec<Tensor>> {
+        let mut changed: Vec<(Tensor, usize)> = Vec::with_capacity(states.len());
         for id in self.program.inputs.clone() {
-            if self.program.buffer(id).origin == Origin::Input(Role::Input) {
-                let given = input(&self.program.buffer(id).name)?;
+            let buffer = self.program.buffer(id);
+            if matches!(buffer.origin, Origin::Input(Role::Input | Role::State)) {
+                let given = input(&buffer.name)?;
+                let next = states.iter().find(|(name, _)| *name == buffer.name);
+                changed.extend(next.map(|(_, output)| (given.clone(), *output)));
                 let (fitted, work) = self.fit(id, &given)?;
                 if let Some(work) = work {
                     self.card.account(stream, &work)?;
@@ -64,16 +71,44 @@ impl Model {
             }
         }
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.program.outputs.len());
-        for read in &self.program.outputs {
+        for (k, read) in self.program.outputs.iter().enumerate() {
+            if changed.iter().any(|(_, output)| *output == k) {
+                continue;
+            }
             let found = self.tensor(read)?;
             // What others hold too, or is a part of something larger, is not given away.
             let mine = self.program.buffer(read.buffer).origin == Origin::Result
                 && !self.stays(read.buffer.0)
-                && !outputs.iter().any(|o| o.block() == found.block());
+                && !outputs
+                    .iter()
+                    .chain(changed.iter().map(|(t, _)| t))
+                    .any(|o| o.block() == found.block());
             outputs.push(if mine && found.is_base() { found } else { apart(&found)? });
+        }
+        for (state, output) in &changed {
+            self.become_next(stream, state, *output)?;
         }
         self.clear();
         Ok(outputs)
+    }
+
+    /// Gives a state the value of an output, unless the output was written there.
+    fn become_next(&self, stream: StreamId, state: &Tensor, output: usize) -> Result<()> {
+        let Some(read) = self.program.outputs.get(output) else {
+            let count = self.program.outputs.len();
+            let reason = format!("its next value is output {output}, and there are {count}");
+            return Err(RunError::NoInput { name: "a state".into(), reason });
+        };
+        let next = self.tensor(read)?;
+        if next.block() == state.block() && next.laid() == state.laid() {
+            return Ok(());
+        }
+        let name = &self.program.buffer(read.buffer).name;
+        let at = |source| RunError::Step { step: name.clone(), source };
+        let moved = state.copy_from(&next).map_err(at)?;
+        let work = moved.work(name.as_str(), Kind::Restickify, self.program.options.cores);
+        self.card.account(stream, &work)?;
+        Ok(())
     }
 
     /// A tensor as a buffer holds it, and the work of moving it there.
