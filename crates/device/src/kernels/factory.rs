@@ -178,7 +178,7 @@ impl<T: Number, F: Fn(u64, &mut [T]) + Send + Sync> Task for Making<T, F> {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let walk = &self.slices[core].0;
-        let most = (1024 / walk.lanes).max(1);
+        let most = walk.rows(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
         if self.constant {
             (self.row)(0, &mut numbers);

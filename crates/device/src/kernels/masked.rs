@@ -200,7 +200,7 @@ impl<T: Number> Task for Masking<T> {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let walk = &self.slices[core].0;
-        let most = (1024 / walk.lanes).max(1);
+        let most = walk.rows(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
         walk.run(most, |rows| {
             let numbers = &mut numbers[..rows.count * rows.lanes];

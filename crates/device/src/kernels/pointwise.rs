@@ -357,7 +357,7 @@ impl<T: Number> Task for Work<T> {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let walk = &self.slices[core].0;
-        let rows = (CHUNK / walk.lanes).max(1);
+        let rows = walk.rows(CHUNK);
         let wide = rows * walk.lanes;
         let mut scratch = vec![T::default(); wide * (self.loads.len() + 1)];
         let (result, operands) = scratch.split_at_mut(wide);

@@ -112,6 +112,12 @@ impl Walk {
         self.kinds[which]
     }
 
+    /// The most rows that come at once, where at most so many numbers should.
+    pub(crate) fn rows(&self, numbers: usize) -> usize {
+        let most = (numbers / self.lanes).max(1);
+        self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)
+    }
+
     /// Calls `f` with runs of at most `most` rows, in an order that depends on the walk alone.
     pub(crate) fn run(&self, most: usize, mut f: impl FnMut(Rows<'_>)) {
         for part in &self.parts {
