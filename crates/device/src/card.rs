@@ -48,9 +48,20 @@ struct Inner {
 struct Log {
     schedule: Schedule,
     timeline: Timeline,
+    recordings: Vec<Recording>,
     operations: u64,
     totals: Totals,
     busy: Time,
+}
+
+/// What a recording says of an operation besides its cost, by name.
+pub type Stamp = Vec<(&'static str, serde_json::Value)>;
+
+/// A timeline that begins and ends while the card works.
+struct Recording {
+    key: u64,
+    timeline: Timeline,
+    stamp: fn() -> Stamp,
 }
 
 /// What was submitted: where it lies in simulated time, and what it costs.
@@ -244,6 +255,25 @@ impl Card {
         self.log().timeline.clone()
     }
 
+    /// Begins a recording of at most `events` events, beside the timeline and other recordings.
+    /// Half of them are left to streams: cores are drawn while less than that was recorded, and
+    /// counted as dropped from then on. `stamp` is asked at every operation for what else to say of
+    /// it, such as the host's time.
+    /// A recording with the same key that was begun before is forgotten.
+    pub fn start_recording(&self, key: u64, events: usize, stamp: fn() -> Stamp) {
+        let timeline = Timeline::new(self.index(), events).with_cores_up_to(events.div_ceil(2));
+        let mut log = self.log();
+        log.recordings.retain(|r| r.key != key);
+        log.recordings.push(Recording { key, timeline, stamp });
+    }
+
+    /// Ends a recording and hands it out; nothing where none has this key.
+    pub fn stop_recording(&self, key: u64) -> Option<Timeline> {
+        let mut log = self.log();
+        let at = log.recordings.iter().position(|r| r.key == key)?;
+        Some(log.recordings.remove(at).timeline)
+    }
+
     fn check(&self, work: &Work) -> Result<()> {
         let (asked, most) = (work.cores.len(), self.0.cores);
         if asked > most {
@@ -264,14 +294,31 @@ impl Card {
         log.operations += 1;
         log.totals.add(&cost.totals);
         log.busy += cost.latency.time;
-        if log.timeline.is_recording() {
-            log.timeline.count("device memory", span.start, self.0.memory.stats().allocated);
-            self.draw(&mut log.timeline, stream, work, span, &cost);
+        if log.timeline.is_recording() || !log.recordings.is_empty() {
+            let allocated = self.0.memory.stats().allocated;
+            let draw = |timeline: &mut Timeline, stamp| {
+                timeline.count("device memory", span.start, allocated);
+                self.draw(timeline, stream, work, span, &cost, stamp);
+            };
+            if log.timeline.is_recording() {
+                draw(&mut log.timeline, Vec::new());
+            }
+            for recording in &mut log.recordings {
+                draw(&mut recording.timeline, (recording.stamp)());
+            }
         }
         Receipt { span, cost }
     }
 
-    fn draw(&self, out: &mut Timeline, stream: StreamId, work: &Work, span: Span, cost: &Cost) {
+    fn draw(
+        &self,
+        out: &mut Timeline,
+        stream: StreamId,
+        work: &Work,
+        span: Span,
+        cost: &Cost,
+        stamp: Stamp,
+    ) {
         let name: Arc<str> = work.name.as_str().into();
         let mut push = |track, duration, args| {
             let (name, start) = (name.clone(), span.start);
@@ -287,7 +334,8 @@ impl Card {
             ("flops", totals.flops.into()),
             ("cost", cost.to_string().into()),
         ];
-        let args = args.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let args = args.into_iter().chain(stamp);
+        let args = args.map(|(name, value)| (name.to_owned(), value)).collect();
         push(Track::Stream(stream.number()), cost.latency.time, args);
         if work.kind.is_transfer() {
             return push(Track::Transfer, cost.latency.time, Vec::new());
@@ -401,6 +449,7 @@ impl CardBuilder {
         let log = Log {
             schedule: Schedule::new(most),
             timeline: Timeline::new(self.index, self.trace),
+            recordings: Vec::new(),
             operations: 0,
             totals: Totals::default(),
             busy: Time::ZERO,

@@ -60,7 +60,7 @@ pub mod elementary {
 }
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
-pub use card::{Card, CardBuilder, CardStats, Cards, Receipt};
+pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};
 pub use charges::{Charge, Charges, Partial};
 pub use choice::LayoutChoice;
 pub use coverage::Coverage;

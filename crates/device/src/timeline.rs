@@ -76,13 +76,20 @@ pub struct Timeline {
     /// A name, a moment, a value from then on.
     counters: Vec<(&'static str, Time, u64)>,
     limit: usize,
+    /// Events from which on cores are left out.
+    cores: usize,
     dropped: u64,
 }
 
 impl Timeline {
     /// A timeline of card `card` that keeps at most `limit` events, and as many counter values.
     pub fn new(card: usize, limit: usize) -> Timeline {
-        Timeline { card, events: Vec::new(), counters: Vec::new(), limit, dropped: 0 }
+        Timeline { card, events: Vec::new(), counters: Vec::new(), limit, cores: limit, dropped: 0 }
+    }
+
+    /// The same, but an event of a core is dropped where so many events were kept already.
+    pub(crate) fn with_cores_up_to(self, cores: usize) -> Timeline {
+        Timeline { cores, ..self }
     }
 
     /// Whether it keeps anything at all.
@@ -92,7 +99,8 @@ impl Timeline {
 
     /// Adds an event.
     pub fn push(&mut self, event: Event) {
-        if self.events.len() < self.limit {
+        let limit = if matches!(event.track, Track::Core(_)) { self.cores } else { self.limit };
+        if self.events.len() < limit {
             self.events.push(event);
         } else if self.is_recording() {
             self.dropped += 1;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use zellige_device::account::Traffic;
 use zellige_device::timeline::{Track, chrome_trace};
 use zellige_device::{
-    Card, Cards, CoreWork, DeviceError, Hardware, Kind, Mode, StreamId, Time, Work,
+    Card, Cards, CoreWork, DeviceError, Hardware, Kind, Mode, StreamId, Time, Timeline, Work,
 };
 
 fn id(number: u32) -> StreamId {
@@ -106,6 +106,31 @@ fn the_timeline_shows_cores_streams_transfers_and_memory() {
     let both = chrome_trace(&[&timeline, &Card::builder().index(1).build().unwrap().timeline()]);
     assert!(both.contains("card 1: streams"));
     assert!(Card::new(0, Hardware::ktir()).unwrap().timeline().events().is_empty());
+}
+
+#[test]
+fn recordings_begin_and_end_while_the_card_works() {
+    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let add = |name: &str| card.run(id(0), &busy(name, 0..2, 10), || Ok(())).unwrap();
+    add("before");
+    card.start_recording(1, 100, Vec::new);
+    add("a");
+    card.start_recording(2, 6, || vec![("host", 7.into())]);
+    add("b");
+    let outer = card.stop_recording(1).unwrap();
+    add("c");
+    let inner = card.stop_recording(2).unwrap();
+    add("after");
+    let names = |t: &Timeline| -> Vec<String> {
+        let streams = t.events().iter().filter(|e| e.track == Track::Stream(0));
+        streams.map(|e| format!("{} {}", e.name, e.args.iter().any(|a| a.0 == "host"))).collect()
+    };
+    // An operation of two cores is three events.
+    assert_eq!((names(&outer), outer.dropped()), (vec!["a false".into(), "b false".into()], 0));
+    // Three of six are there when `c` comes, so its cores are left out.
+    assert_eq!((names(&inner), inner.dropped()), (vec!["b true".into(), "c true".into()], 2));
+    assert_eq!(inner.events().len(), 4);
+    assert_eq!((card.stop_recording(1), card.timeline().events().len()), (None, 0));
 }
 
 proptest! {

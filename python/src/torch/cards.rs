@@ -1,18 +1,20 @@
 //! The cards of this process, as the environment asks for them.
 
+use super::recording::stamp;
 use crate::convert::from_json;
 use crate::error;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zellige_device::{Card, CardBuilder, DeviceError, Hardware, Mode, Profile, sencores};
+use zellige_device::{Card, CardBuilder, DeviceError, Hardware, Mode, Profile, Timeline, sencores};
 
 /// Choices that all cards share, and the cards that were asked for so far.
 struct Cards {
     builder: CardBuilder,
     made: Vec<OnceLock<Card>>,
-    making: Mutex<()>,
+    /// Held while one is made: recordings under way, by key, with the events that they keep.
+    making: Mutex<Vec<(u64, usize)>>,
 }
 
 static CARDS: OnceLock<Cards> = OnceLock::new();
@@ -75,7 +77,7 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     super::program::environment()?;
     let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
     let made = (0..count).map(|_| OnceLock::new()).collect();
-    let _ = CARDS.set(Cards { builder, made, making: Mutex::new(()) });
+    let _ = CARDS.set(Cards { builder, made, making: Mutex::default() });
     Ok(())
 }
 
@@ -87,11 +89,34 @@ pub(super) fn card(index: usize) -> Result<&'static Card, DeviceError> {
     if let Some(card) = slot.get() {
         return Ok(card);
     }
-    let _making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
+    let making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.get().is_none() {
-        let _ = slot.set(cards.builder.clone().index(index).build()?);
+        let card = cards.builder.clone().index(index).build()?;
+        for (key, events) in making.iter() {
+            card.start_recording(*key, *events, stamp);
+        }
+        let _ = slot.set(card);
     }
     Ok(slot.get().expect("it was just made"))
+}
+
+/// Begins a recording on every card, also on those that are made later.
+pub(super) fn start_recording(key: u64, events: usize) {
+    let Some(cards) = CARDS.get() else { return };
+    let mut making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
+    making.push((key, events));
+    for card in cards.made.iter().filter_map(OnceLock::get) {
+        card.start_recording(key, events, stamp);
+    }
+}
+
+/// Ends a recording: what each card did, in the order of their numbers.
+pub(super) fn stop_recording(key: u64) -> Vec<(usize, Timeline)> {
+    let Some(cards) = CARDS.get() else { return Vec::new() };
+    let mut making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
+    making.retain(|(other, _)| *other != key);
+    let made = cards.made.iter().filter_map(OnceLock::get);
+    made.filter_map(|card| Some((card.index(), card.stop_recording(key)?))).collect()
 }
 
 fn py_card(index: usize) -> PyResult<&'static Card> {

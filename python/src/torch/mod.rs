@@ -13,6 +13,7 @@ mod kernel;
 mod mint;
 mod number;
 mod program;
+mod recording;
 mod shim;
 mod store;
 mod stream;
@@ -38,6 +39,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<program::Loaded>()?;
     m.add_class::<program::Weights>()?;
     m.add_class::<stream::StreamEvent>()?;
+    m.add_class::<recording::Recorded>()?;
     for function in [
         wrap_pyfunction!(init, m)?,
         wrap_pyfunction!(kernel::kernels, m)?,
@@ -59,6 +61,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(cards::reset_peak, m)?,
         wrap_pyfunction!(cards::card_info, m)?,
         wrap_pyfunction!(cards::keeps_fp32, m)?,
+        wrap_pyfunction!(recording::start_recording, m)?,
+        wrap_pyfunction!(recording::stop_recording, m)?,
         wrap_pyfunction!(stream::set_stream, m)?,
         wrap_pyfunction!(stream::current_stream, m)?,
         wrap_pyfunction!(stream::synchronize, m)?,

@@ -8,6 +8,8 @@ import time
 
 import torch
 
+from .. import _logs
+from . import recompiles
 from .breaks import heard
 from .graph import supported
 from .report import Report, place_of, publish
@@ -30,7 +32,8 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     """What ``torch.compile(model, backend="spyre")`` calls."""
     from torch._dynamo.backends.common import aot_autograd
 
-    report = Report(breaks=heard())
+    report = Report(breaks=heard(), recompiles=recompiles.heard())
+    _logs.asked(report)
     compiler = functools.partial(_compiled, report=report)
     build = aot_autograd(
         fw_compiler=compiler,
@@ -64,6 +67,7 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
         if node.op == "call_function" and not _is_size(node):
             report.eager(str(node.target), place_of(node))
     fused.recompile()
+    _logs.graph(len(gm.graph.nodes), sum(isinstance(m, Segment) for m in fused.children()))
     report.milliseconds += (time.perf_counter() - start) * 1e3
     return make_boxed_func(fused.forward)
 

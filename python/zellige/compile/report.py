@@ -6,7 +6,9 @@ import dataclasses
 import html
 import re
 
+from .. import _logs
 from .breaks import GraphBreak
+from .recompiles import Recompile
 
 _REPORTS: list[Report] = []
 # Sizes of one part that a report remembers.
@@ -36,17 +38,19 @@ class Part:
 
 @dataclasses.dataclass
 class Report:
-    """One compilation: programs of the card, operators beside them, graph breaks."""
+    """One compilation: programs of the card, operators beside them, graph breaks, why it was done again."""
 
     parts: list[Part] = dataclasses.field(default_factory=list)
     fallbacks: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     breaks: list[GraphBreak] = dataclasses.field(default_factory=list)
     hints: list[str] = dataclasses.field(default_factory=list)
+    recompiles: list[Recompile] = dataclasses.field(default_factory=list)
     milliseconds: float = 0.0
 
     def eager(self, op: str, place: str) -> None:
         """An operator that runs beside the programs."""
+        _logs.compile.warning("eager: %s at %s", op, place)
         self.fallbacks[op, place] = self.fallbacks.get((op, place), 0) + 1
 
     @property
@@ -83,6 +87,7 @@ class Report:
             "refused": self.refused,
             "refused_hints": self.hints,
             "graph_breaks": [dataclasses.asdict(b) for b in self.breaks],
+            "recompiles": [dataclasses.asdict(r) for r in self.recompiles],
             "compile_ms": self.milliseconds,
         }
 
@@ -104,7 +109,7 @@ class Report:
         for reason in self.refused.values():
             lines.append(f"  refused by the compiler, run eagerly: {reason}")
         lines.extend(f"  without its hints: {reason}" for reason in self.hints)
-        lines.extend(f"  {b}" for b in self.breaks)
+        lines.extend(f"  {found}" for found in (*self.breaks, *self.recompiles))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -129,7 +134,7 @@ class Report:
         head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
         eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
-        eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in self.breaks)
+        eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in (*self.breaks, *self.recompiles))
         pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.current[:4])
         return f"{head}{pages}<ul>{eager}</ul>"
 

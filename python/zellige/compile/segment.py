@@ -8,7 +8,7 @@ import time
 import sympy
 import torch
 
-from .. import _native
+from .. import _logs, _native
 from ..spyre import dynamic
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
@@ -57,7 +57,9 @@ class Segment(torch.nn.Module):
             self._part.add(entry.program)
             if entry.refused_hints:
                 self._report.hints.append(entry.refused_hints)
+            _logs.program(entry, args, (time.perf_counter() - start) * 1e3)
         except (Refused, _native.DeviceError) as error:
+            _logs.program(None, args, 0.0, why=str(error))
             # What the compiler refuses still runs, operator by operator, and the report says why.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
             for node in self._module[0].graph.nodes:

@@ -24,13 +24,14 @@ def register() -> None:
         import torch
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-        from .. import _native
+        from .. import _logs, _native
         from ..compile import breaks, default
-        from . import ccl, device, fallback, kernels, ops, patches, whole
+        from . import ccl, device, fallback, kernels, ops, patches, profiling, whole
 
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", "spyre"):
             raise RuntimeError(f'another backend already took PyTorch\'s extension device: "{name}"')
+        _logs.setup()
         library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
         _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
@@ -38,6 +39,7 @@ def register() -> None:
         whole.install()
         fallback.install()
         patches.install()
+        profiling.install()
         ops.install()
         default.install()
         # The first break comes before the backend is called.

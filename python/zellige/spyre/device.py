@@ -8,7 +8,7 @@ import threading
 import torch
 
 from .. import _native
-from . import memory, random
+from . import memory, profiling, random
 from .dynamic import dynamic_sizes
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
@@ -165,13 +165,23 @@ def last_report():
 
 
 def chrome_trace(device=None) -> str:
-    """What the card did, as a Chrome trace in simulated time. Needs ``ZELLIGE_TRACE=<events>`` in the
-    environment before the device is registered."""
-    return _native.trace(index_of(device))
+    """What the card did, as a Chrome trace in simulated time: during the last ``torch.profiler.profile``
+    that is over, or from the start on with ``ZELLIGE_TRACE=<events>`` in the environment."""
+    index = index_of(device)
+    if os.environ.get("ZELLIGE_TRACE", "").strip().strip("0"):
+        return _native.trace(index)
+    trace = profiling.recorded(index)
+    if trace is None:
+        raise RuntimeError(
+            f"nothing was recorded on spyre:{index}: use it in a `with torch.profiler.profile():` first, or set "
+            "ZELLIGE_TRACE=<events> before PyTorch is imported"
+        )
+    return trace
 
 
 def export_chrome_trace(path, device=None) -> None:
     """Writes :func:`chrome_trace` to a file."""
+    trace = chrome_trace(device)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(chrome_trace(device))
+        file.write(trace)
 

@@ -10,6 +10,8 @@ import warnings
 
 import torch
 
+from .. import _logs
+
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
@@ -71,6 +73,7 @@ def record(op: str, nbytes: int, reason: str | None = None) -> None:
             entry.reason = reason
         if place in entry.places or len(entry.places) < 100:
             entry.places[place] = entry.places.get(place, 0) + 1
+    _logs.fallback(op, place, nbytes, reason, first)
     if first:
         why = f": {reason}" if reason else ""
         warnings.warn_explicit(f"{op} is falling back to cpu{why}", FallbackWarning, file, line)
@@ -190,6 +193,7 @@ class _ByName:
         """Elements lose bits on their way to the device."""
         from . import device
 
+        _logs.spyre.info("downcast of %s at %s:%d", kind, *_place())
         if not device.get_downcast_warning():
             return
         text = {
