@@ -94,7 +94,8 @@ impl Op {
         let Some(wants) = self.kernel().suit(&crate::eager::laid(inputs), &forms) else {
             return Ok(None);
         };
-        if !same || !forms.iter().all(apart) || outputs.len() != 1 {
+        let alone = outputs.iter().zip(&forms).all(|(to, form)| fills_its_sticks(to, form));
+        if !same || !alone || !forms.iter().all(apart) || outputs.len() != 1 {
             return Ok(None);
         }
         let (operands, mut works) = gather(self, card, inputs, &wants, cores)?;
@@ -108,6 +109,17 @@ impl Op {
         let receipts = account(card, StreamId::DEFAULT, &works)?;
         Ok(Some(Ran { outputs: outputs.to_vec(), division, receipts }))
     }
+}
+
+/// Whether the lanes behind the elements of an output are padding: kernels write whole sticks, and in a
+/// view that ends inside one those lanes are elements of its base.
+fn fills_its_sticks(to: &Tensor, form: &Sticks) -> bool {
+    let Some(s) = form.stick else { return true };
+    if to.is_base() || form.size[s].is_multiple_of(form.eps) {
+        return true;
+    }
+    let whole = to.whole().sticks();
+    whole.is_ok_and(|base| base.stick.is_some_and(|d| base.size[d] == form.size[s]))
 }
 
 /// Whether every element has a place of its own, as far as strides show it: each step is longer than

@@ -67,6 +67,11 @@ impl Sticks {
             let reason = format!("device dimension {dim} would be stepped to {step}");
             return Err(irregular(0, reason));
         }
+        if layout.host() != Some(view)
+            && let Some((dim, index)) = layout.outside(&access)
+        {
+            return Err(irregular(0, format!("it reaches index {index} of dimension {dim}")));
+        }
         let parts = access.coordinates().iter().zip(&strides);
         sticks.offset = parts.map(|(e, s)| unsigned(e.constant) * unsigned(*s)).sum();
         for d in 0..view.rank() {

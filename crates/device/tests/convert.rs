@@ -161,6 +161,24 @@ fn in_place_and_into_views() {
     assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
     let want: Vec<f64> = (0..4900).map(|i| x[i] + x[i % 70 * 70 + i / 70]).collect();
     holds(&t, &want);
+    // Columns from the first one that end inside a stick: the lanes behind them are somebody else's.
+    for (from, to) in [(0, 2), (0, 66), (64, 70), (64, 130), (0, 128)] {
+        let t = counted(&card, &[6, 130]);
+        let x = read(&t);
+        let part = t.viewed(|v| v.slice(1, Some(from), Some(to), 1)).unwrap();
+        let own = |i: usize| (from..to).contains(&(i as i64 % 130));
+        for _ in 0..2 {
+            add.run_again(
+                &card,
+                zellige_device::StreamId::DEFAULT,
+                &[part.clone(), part.clone()],
+                Some(&[part.clone()]),
+            )
+            .unwrap();
+        }
+        let want: Vec<f64> = (0..780).map(|i| if own(i) { 4.0 * x[i] } else { x[i] }).collect();
+        holds(&t, &want);
+    }
     // Any layout, a slice that begins inside a stick, another dtype.
     for _ in 0..60 {
         let rank = 1 + rng.below(3);

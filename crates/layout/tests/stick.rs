@@ -749,6 +749,40 @@ proptest! {
     }
 }
 
+/// Windows of any strides, whose loops may together leave a dimension: no place is in the padding.
+#[test]
+fn views_never_end_in_the_padding() {
+    let (mut kept, mut refused) = (0, 0);
+    for size in [[3, 5], [2, 70], [70, 2]] {
+        let l = StickLayout::default(&size, Dtype::Float16).unwrap();
+        let (map, end) = (l.padding_map().unwrap(), size[0] * size[1]);
+        let steps =
+            [(1, 1), (1, 2), (size[1], 1), (size[1] - 1, 1), (64, 1), (2, 64), (1, size[1])];
+        for (a, b) in steps {
+            for (n, m) in [(2, 2), (2, 5), (4, 3), (2, 64), (3, 1), (64, 2)] {
+                for offset in [0, 1, 4] {
+                    if offset + (n - 1) * a + (m - 1) * b >= end {
+                        continue;
+                    }
+                    let view = Strided::new(&[n, m], &[a, b], offset).unwrap();
+                    let Ok(layout) = l.view_layout(&view) else {
+                        refused += 1;
+                        continue;
+                    };
+                    kept += 1;
+                    for i in 0..view.numel() {
+                        let p = layout.places(i).unwrap().points()[0].get(Axis::M);
+                        let at = view.address(&unflatten(view.size(), i)).unwrap();
+                        let host = map.host_coordinate(&unflatten(l.device_size(), p)).unwrap();
+                        assert_eq!(host, Some(unflatten(&size, at)), "{l} {view:?} at {i}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(kept > 50 && refused > 5, "{kept} kept, {refused} refused");
+}
+
 /// Numbers of every magnitude, small ones often.
 fn number() -> impl Strategy<Value = i64> {
     prop_oneof![-2i64..9, -2i64..9, (0u32..63).prop_map(|b| 1 << b), any::<i64>()]

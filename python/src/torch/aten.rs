@@ -3,7 +3,8 @@
 //! A row of `aten.txt` names an operator's overloads (the functional one, then in-place and out
 //! forms) and the operation with ATen's arguments in their order: a plain name is an operand, `name=`
 //! an attribute of that name, `name=other` one of another name, `name!` is not passed on, `name?` and
-//! `name~` are refused where they are set or unset, and operand 0 is converted to the dtype `name^`.
+//! `name~` are refused where they are set or unset, `name#` where it is another number than 1, and
+//! operand 0 is converted to the dtype `name^`, which the result has too.
 //! An attribute in brackets is always passed.
 
 use std::sync::Arc;
@@ -16,7 +17,9 @@ pub(super) enum Role {
     Ignored,
     /// Refused where its truth is this.
     Refused(bool),
-    /// The dtype of the first operand.
+    /// Refused where it is another number than 1.
+    One,
+    /// The dtype of the first operand, and of the result.
     Dtype,
 }
 
@@ -62,10 +65,11 @@ fn row(line: &str) -> Row {
         let (name, role) = match text.split_once('=') {
             Some((name, "")) => (name, Role::Attribute(name.into())),
             Some((name, other)) => (name, Role::Attribute(other.into())),
-            None => match (text.trim_end_matches(['!', '?', '~', '^']), text.chars().last()) {
+            None => match (text.trim_end_matches(['!', '?', '~', '#', '^']), text.chars().last()) {
                 (name, Some('!')) => (name, Role::Ignored),
                 (name, Some('?')) => (name, Role::Refused(true)),
                 (name, Some('~')) => (name, Role::Refused(false)),
+                (name, Some('#')) => (name, Role::One),
                 (name, Some('^')) => (name, Role::Dtype),
                 _ => (text, Role::Operand),
             },

@@ -297,6 +297,12 @@ impl Kernel {
                         return Err(refused(format!("{op} on the device has no `{name}`")));
                     }
                 }
+                Role::One => {
+                    if !given.eq(1)? {
+                        let (name, op) = (&argument.name, &self.row.op);
+                        return Err(refused(format!("{op} on the device has no `{name}`")));
+                    }
+                }
                 Role::Dtype => dtype = Some(dtype_of(&given)?),
                 // No dimension at all means all of them.
                 Role::Attribute(name) if name == "dim" && given.len().is_ok_and(|n| n == 0) => {}
@@ -323,7 +329,13 @@ impl Kernel {
         }
         match self.form {
             Form::New => {
-                let made = execute(py, card, &op, &inputs, None)?;
+                let mut made = execute(py, card, &op, &inputs, None)?;
+                // Sums of small integers are wide unless somebody says otherwise.
+                if let (Some(dtype), [one]) = (dtype, made.as_mut_slice())
+                    && one.dtype() != dtype
+                {
+                    *one = cast(py, card, one, dtype)?;
+                }
                 match made.as_slice() {
                     [one] => Ok(mint(py, one)?),
                     many => Ok(minted(py, many)?.into_any()),
@@ -417,8 +429,8 @@ impl Kernel {
         &self.row.op
     }
 
-    /// What each argument is to the operation: `operand`, `attribute NAME`, `ignored`, `dtype`, or
-    /// `refused` where it is set.
+    /// What each argument is to the operation: `operand`, `attribute NAME`, `ignored`, `dtype`,
+    /// `one` where it must be that number, or `refused` where it is set.
     #[getter]
     fn roles(&self) -> Vec<String> {
         let role = |role: &Role| match role {
@@ -427,6 +439,7 @@ impl Kernel {
             Role::Ignored => "ignored".into(),
             Role::Dtype => "dtype".into(),
             Role::Refused(truth) => format!("refused {truth}"),
+            Role::One => "one".into(),
         };
         self.row.arguments.iter().map(|a| role(&a.role)).collect()
     }

@@ -72,6 +72,30 @@ def test_more_than_the_card_has():
         torch.empty(1 << 20, 1 << 20, dtype=torch.float16, device="spyre")
 
 
+def test_the_host_does_not_try_what_the_card_has_no_room_for():
+    for f in (lambda: torch.arange(1 << 40, device="spyre"), lambda: torch.ones(3, device="spyre").expand(1 << 40, 3).exp()):
+        with pytest.raises(RuntimeError, match="one allocation can take") as caught:
+            f()
+        assert "CPU" not in str(caught.value)
+
+
+def test_dimensions_that_are_not_there():
+    x = torch.rand(3, 4)
+    for t in (x, x.to("spyre")):
+        with pytest.raises(IndexError, match="range of \\[-2, 1\\], but got 7"):
+            torch.ops.spyre.restickify(t, 7)
+    assert torch.spyre.restickify(torch.empty(0, 3, device="spyre"), 0).shape == (0, 3)
+    assert torch.spyre.restickify(torch.tensor(2.0).to("spyre"), 0).item() == 2
+
+
+def test_cards_do_not_mix():
+    a, b = torch.rand(3, 4).to("spyre:0"), torch.rand(3, 4).to("spyre:1")
+    at = torch.tensor([0, 1, 2], device="spyre:1")
+    for f in (lambda: a + b, lambda: a[at], lambda: torch.nn.functional.cross_entropy(a, at), lambda: torch.cdist(a, b)):
+        with pytest.raises(RuntimeError, match="same device"):
+            f()
+
+
 def test_what_only_host_memory_has():
     a = torch.rand(3).to("spyre")
     with pytest.raises(TypeError):

@@ -344,6 +344,72 @@ def test_operators_of_the_device_inside_a_graph():
     assert not torch.spyre.last_report().fallbacks
 
 
+LAYOUT = SpyreTensorLayout([40, 70], torch.float16, [1, 0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.ops.spyre.restickify(x * 2, 0), lambda x: torch.spyre.restickify(x * 2, -2), lambda x: torch.spyre.to_with_layout(x * 2, LAYOUT),
+        lambda x: (x * 2).to_with_layout(LAYOUT), lambda x: (x * 2).to("spyre", device_layout=LAYOUT),
+        lambda x: (x * 2).to("spyre", device_layout=SpyreTensorLayout([40, 70], torch.float16, [1, 0])),
+        lambda x: torch.ops.spyre.restickify(x.t().t(), 0),
+    ],
+)
+def test_layouts_of_tensors_inside_a_graph_are_pinned(function):
+    x = torch.randn(40, 70).half().to("spyre")
+    want = function(x)
+    assert want.device_tensor_layout() == LAYOUT, "eagerly"
+    compiled = torch.compile(function, backend="spyre", fullgraph=True)
+    got = compiled(x)
+    assert torch.equal(want.cpu(), got.cpu())
+    assert got.device_tensor_layout() == LAYOUT, "what a function returns lies as it says"
+    compiled = torch.compile(lambda x: function(x) + 1, backend="spyre", fullgraph=True)
+    assert torch.equal((want + 1).cpu(), compiled(x).cpu())
+    report = torch.spyre.last_report()
+    assert len(report.programs) == 1 and not report.fallbacks and not report.breaks, str(report)
+    layouts = [b["layout"] for b in report.programs[0].report()["buffers"]]
+    assert str(LAYOUT) in layouts, "the tensor between the two operations is pinned"
+
+
+def test_constants_inside_a_graph():
+    x = torch.randn(4, 70)
+    compiled = torch.compile(lambda x: x + torch.ops.spyre.constant(2.5, torch.float32, x.device), backend="spyre", fullgraph=True)
+    near(x + 2.5, compiled(x.to("spyre")))
+    report = torch.spyre.last_report()
+    assert len(report.programs) == 1 and not report.fallbacks, str(report)
+
+
+def _set(c, at, v):
+    c[:, :, at] = v
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _set, lambda c, at, v: c.index_copy_(2, at, v), lambda c, at, v: c[:, :, 3:4].copy_(v), lambda c, at, v: c.copy_(c + v),
+        lambda c, at, v: c[:, :, 2:5].mul_(3).add_(v), lambda c, at, v: c.transpose(0, 2).index_put_((at,), v.transpose(0, 2), accumulate=True),
+    ],
+)
+def test_a_cache_is_written_by_one_program(write):
+    def step(cache, at, value):
+        write(cache, at, value)
+        return (cache * 2).sum(-1), cache[:, :, at]
+
+    torch.manual_seed(0)
+    cache, at = torch.randn(1, 2, 8, 16), torch.tensor([3])
+    device = cache.to("spyre")
+    compiled = torch.compile(step, backend="spyre")
+    for _ in range(2):
+        value = torch.randn(1, 2, 1, 16)
+        for want, got in zip(step(cache, at, value), compiled(device, at.to("spyre"), value.to("spyre"))):
+            near(want, got)
+        near(cache, device)
+    report = torch.spyre.last_report()
+    # The last step writes the result back into the tensor that came.
+    assert len(report.programs) == 1 and all("copy_" in op for op, _ in report.fallbacks), str(report)
+
+
 def test_a_model_of_eight_billion_weights_is_planned_without_them():
     from transformers import AutoModelForCausalLM, GraniteConfig
 

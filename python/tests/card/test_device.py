@@ -367,3 +367,25 @@ def test_the_table_agrees_with_the_schemas_of_pytorch():
         given = kernel.arguments
         assert names[: len(given)] == given, f"{name}: {given}, and PyTorch has {names}"
         assert len(names) == len(given), f"{name}: {given}, and PyTorch has {names}"
+
+
+def test_shallow_copies_share_the_storage():
+    x = torch.zeros(3, 4, device="spyre")
+    copy.copy(x).add_(1)
+    assert x.sum().item() == 12
+    assert copy.copy(torch.zeros(2)).shape == (2,)
+
+
+def test_files_are_loaded_where_somebody_says():
+    file = io.BytesIO()
+    torch.save({"a": torch.ones(3).to("spyre"), "b": torch.ones(2)}, file)
+    file.seek(0)
+    assert torch.load(file, map_location=lambda storage, place: storage)["a"].device.type == "cpu"
+    weight = torch.nn.Linear(3, 2)
+    tied = torch.nn.Sequential(weight, weight)
+    file = io.BytesIO()
+    torch.save({"model": tied, "state": dict(tied.state_dict())}, file)
+    file.seek(0)
+    loaded = torch.load(file, map_location="spyre", weights_only=False)
+    assert loaded["model"][0].weight.device.type == "spyre" and loaded["model"][0].weight is loaded["model"][1].weight
+    assert loaded["state"]["0.weight"].device.type == "spyre"

@@ -45,6 +45,22 @@ def test_forks_in_a_data_loader():
     assert sum(seen) == torch.arange(32.0).sum().item()
 
 
+def test_a_data_loader_that_pins():
+    data = TensorDataset(torch.arange(32.0).reshape(16, 2))
+    seen = [batch.to("spyre", non_blocking=True).sum().item() for (batch,) in DataLoader(data, batch_size=4, pin_memory=True)]
+    assert sum(seen) == torch.arange(32.0).sum().item()
+
+
+def test_tensors_go_to_other_processes():
+    queue = torch.multiprocessing.get_context("fork").Queue()
+    x = torch.rand(3, 4).to("spyre")
+    queue.put(x)
+    queue.put(torch.nn.Parameter(x))
+    same, parameter = queue.get(timeout=60), queue.get(timeout=60)
+    assert torch.equal(same, x) and same.device == x.device
+    assert isinstance(parameter, torch.nn.Parameter) and torch.equal(parameter, x)
+
+
 def test_a_forked_process_uses_its_own_card():
     x = torch.ones(5, device="spyre")
     child = os.fork()

@@ -13,7 +13,7 @@ import operator
 import torch
 
 from .. import _native
-from .hints import split_of
+from .hints import VIEWS, split_of
 
 aten = torch.ops.aten
 _LARGEST_DL16 = 8573157376.0
@@ -56,8 +56,8 @@ class Writer:
             return str(argument).removeprefix("torch.")
         return argument
 
-    def op(self, op, inputs, outputs=None, **attributes):
-        """Adds an operation; its result has the name of the node."""
+    def op(self, op, inputs, outputs=None, pin=None, **attributes):
+        """Adds an operation; its result has the name of the node, and lies as `pin` says."""
         outputs = [self.node.name] if outputs is None else outputs
         entry = {"op": op, "inputs": [_number(i) for i in inputs], "outputs": outputs}
         attributes = {k: _attribute(v) for k, v in attributes.items() if v is not None}
@@ -66,11 +66,21 @@ class Writer:
         split = split_of(self.node, op, self.shape_of)
         if split:
             entry["split"] = split
+        if pin:
+            entry["pin"] = pin
         at = _place(self.node)
         if at:
             entry["at"] = at
         self.doc["ops"].append(entry)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def pinned(self, node, x, pin):
+        """The tensor `x` of a node, in a layout: a pin on it where nobody else reads it, or a copy."""
+        for entry in self.doc["ops"]:
+            if entry["outputs"] == [x] and entry["op"] not in VIEWS and "pin" not in entry and len(node.users) == 1:
+                entry["pin"] = pin
+                return x
+        return self.op("clone", [x], pin=pin)
 
 
 def _place(node):
@@ -103,6 +113,8 @@ def _within(value):
 
 def _attribute(value):
     if isinstance(value, float):
+        if math.isnan(value):
+            raise Refused("NaN as an attribute")
         value = _within(value)
     if isinstance(value, (str, bool, int, float)):
         return value
@@ -252,18 +264,53 @@ def _index_put(w, n, x, indices, values, accumulate=False):
     dims = [d for d, i in enumerate(indices) if i is not None]
     (at,) = [n.args[1][d] for d in dims] if len(dims) == 1 else [None]
     if at is None or accumulate or at.meta["val"].dtype == torch.bool or at.meta["val"].dim() != 1:
-        raise Refused("an index that is not one list of places along a dimension")
+        return _put_anywhere(w, n, x, indices, values, accumulate)
     size = w.shape_of(n)
     size[dims[0]] = w.shape_of(at)[0]
     values = _filling(w, n, values, n.args[2], n.meta["val"].dtype, size)
     return w.op("index_copy", [x, indices[dims[0]], values], dim=dims[0])
 
 
+def _fronted(w, n, x, indices):
+    """A tensor with its indexed dimensions first, the indices, the order that brings a result of the
+    index back, and the order that brought the tensor there."""
+    source, rank = n.args[0], len(w.shape_of(n.args[0]))
+    if any(i is not None and a.meta["val"].dtype in (torch.bool, torch.uint8) for i, a in zip(indices, n.args[1])):
+        raise Refused("truth values as an index")
+    used = [d for d, i in enumerate(indices) if i is not None]
+    if not used or source.meta["val"].dim() != rank:
+        raise Refused("an index of nothing")
+    order = used + [d for d in range(rank) if d not in used]
+    inner = max(a.meta["val"].dim() for a in n.args[1] if a is not None)
+    at = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
+    behind = list(range(inner, inner + at)) + list(range(inner)) + list(range(inner + at, inner + rank - len(used)))
+    front = x if order == list(range(rank)) else w.op("permute", [x], [n.name + ".front"], dims=order)
+    return front, [indices[d] for d in used], behind, order
+
+
 @_rule(aten.index.Tensor)
 def _index(w, n, x, indices):
-    if any(i is None for i in indices):
-        raise Refused("an index that leaves dimensions out")
-    return w.op("index", [x, *indices])
+    front, used, behind, _ = _fronted(w, n, x, indices)
+    if behind == sorted(behind):
+        return w.op("index", [front, *used])
+    return w.op("permute", [w.op("index", [front, *used], [n.name + ".found"])], dims=behind)
+
+
+def _put_anywhere(w, n, x, indices, values, accumulate):
+    """Writes by several indices, or by one of any rank."""
+    front, used, behind, order = _fronted(w, n, x, indices)
+    # The values are those of the indexed places, with the dimensions of the index where they began.
+    target, shapes = w.shape_of(n), [w.shape_of(a) for a in n.args[1] if a is not None]
+    inner, rest = list(torch.broadcast_shapes(*shapes)), [target[d] for d in order[len(used) :]]
+    at = behind.index(0)
+    whole = rest[:at] + inner + rest[at:]
+    values = _filling(w, n, values, n.args[2], n.meta["val"].dtype, whole)
+    if behind != sorted(behind):
+        values = w.op("permute", [values], [n.name + ".turned"], dims=[behind.index(d) for d in range(len(behind))])
+    if front is x:
+        return w.op("index_put", [front, *used, values], accumulate=accumulate)
+    done = w.op("index_put", [front, *used, values], [n.name + ".done"], accumulate=accumulate)
+    return w.op("permute", [done], dims=[order.index(d) for d in range(len(order))])
 
 
 @_rule(aten.native_layer_norm.default)
@@ -323,6 +370,10 @@ def _ones(w, n, *_, **kwargs):
 @_rule(aten.arange.default, aten.arange.start, aten.arange.start_step)
 def _arange(w, n, *bounds, **kwargs):
     start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if not n.meta["val"].dtype.is_floating_point:
+        # The number of elements comes from the bounds as they are, the elements from whole ones.
+        start, step = int(start), int(step)
+        end = start + step * w.shape_of(n)[0]
     return w.op("arange", [], start=float(start), end=float(end), step=float(step), **_made(kwargs, n))
 
 
@@ -350,6 +401,20 @@ def _whole_rules():
     @_rule(ops.layer_norm.default)
     def _whole_layer_norm(w, n, x, shape, weight=None, bias=None, eps=1e-5):
         return _layer_norm(w, n, x, shape, weight, bias, eps)[0]
+
+    @_rule(ops.restickify.default)
+    def _restickify(w, n, x, dim):
+        rank = len(w.shape_of(n))
+        return w.pinned(n.args[0], x, {"stick": dim % rank} if rank else None)
+
+    @_rule(ops.to_layout.default)
+    def _to_layout(w, n, x, device_size, stride_map, format):
+        layout = _native.SpyreTensorLayout(device_size, stride_map, getattr(_native.DataFormats, format))
+        return w.pinned(n.args[0], x, {"layout": str(layout)})
+
+    @_rule(ops.constant.default)
+    def _constant(w, n, value, dtype, device):
+        return w.op("full", [], size=[], value=float(value), **_made({}, n))
 
     @_rule(ops.gelu.default)
     def _gelu(w, n, x, approximate="none"):
@@ -430,7 +495,7 @@ def emit(w: Writer, node) -> None:
     kernel = _table().get(node.target.name())
     if kernel is None:
         raise Refused(f"{node.target} has no operation")
-    operands, attributes = [], dict(kernel.constants)
+    operands, attributes, wanted = [], dict(kernel.constants), None
     for i, (name, role) in enumerate(zip(kernel.arguments, kernel.roles)):
         value = args[i] if i < len(args) else kwargs.get(name)
         kind, _, rest = role.partition(" ")
@@ -444,8 +509,17 @@ def emit(w: Writer, node) -> None:
         elif kind == "refused":
             if bool(value) == (rest == "true"):
                 raise Refused(f"`{name}` of {node.target}")
+        elif kind == "one":
+            if value != 1:
+                raise Refused(f"`{name}` of {node.target}")
         else:
+            wanted = value
             operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps_fp32())
     value = node.meta["val"]
     outputs = [f"{node.name}.{i}" for i in range(len(value))] if isinstance(value, (list, tuple)) else None
+    if wanted is not None and "float" not in wanted:
+        # Sums of small integers are wide unless somebody says otherwise.
+        operands, attributes = [w.op(kernel.op, operands, [node.name + ".wide"], **attributes)], dict(dtype=wanted)
+        w.env[node] = w.op("cast", operands, outputs, **attributes)
+        return
     w.env[node] = w.op(kernel.op, operands, outputs, **attributes)

@@ -13,7 +13,8 @@ import torch
 
 _META = "zellige_split"
 _PRODUCTS = frozenset(("matmul", "linear", "mm", "bmm", "addmm", "baddbmm"))
-_VIEWS = frozenset(("reshape", "permute", "transpose", "t", "expand", "slice", "select"))
+# Operations that only look at a tensor otherwise.
+VIEWS = frozenset(("reshape", "permute", "transpose", "t", "expand", "slice", "select"))
 _declared: dict[str, int] = {}
 
 
@@ -35,7 +36,7 @@ def split_of(node, op: str, shape_of) -> dict[str, int]:
     """The slices that are asked for loops of an operation."""
     asked = (node.meta.get("custom") or {}).get(_META)
     value = node.meta.get("val")
-    if not asked or op in _VIEWS or not isinstance(value, torch.Tensor):
+    if not asked or op in VIEWS or not isinstance(value, torch.Tensor):
         return {}
     loops = _product(node, shape_of) if op in _PRODUCTS else {f"c{d}": n for d, n in enumerate(shape_of(node))}
     found = {}

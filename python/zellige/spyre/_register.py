@@ -26,7 +26,7 @@ def register() -> None:
 
         from .. import _logs, _native
         from ..compile import breaks, default
-        from . import ccl, device, fallback, kernels, ops, patches, profiling, whole
+        from . import autocast, ccl, device, fallback, kernels, ops, parts, patches, profiling, whole
 
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", "spyre"):
@@ -36,8 +36,10 @@ def register() -> None:
         _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
         kernels.install()
+        parts.install()
         whole.install()
         fallback.install()
+        autocast.install()
         patches.install()
         profiling.install()
         ops.install()

@@ -34,6 +34,8 @@ from .random import (
 from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 _current = threading.local()
+# PyTorch asks for it where it keeps the state of random numbers, as checkpoints of activations do.
+_initialized = True
 _downcast_warning = os.environ.get("TORCH_SPYRE_DOWNCAST_WARN", "1").lower() not in ("0", "false", "off")
 
 

@@ -103,6 +103,11 @@ class _Call:
                 self.host = self.host or value.dim() > 0
                 return value
             self.device = self.device or value.device
+            if value.device != self.device:
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least two devices, "
+                    f"{self.device} and {value.device}!"
+                )
             copy = self.memo.get(id(value))
             if copy is None:
                 copy = self.memo[id(value)] = value.detach().cpu()
@@ -178,6 +183,9 @@ class _ByName:
 
     @torch._disable_dynamo
     def __call__(self, name, reason, args, kwargs):
+        if reason.startswith("device memory"):
+            # The host would have to hold what the card cannot.
+            raise torch.OutOfMemoryError(reason)
         base, _, overload = name.partition(".")
         op = getattr(getattr(torch.ops.aten, base), overload or "default")
         try:

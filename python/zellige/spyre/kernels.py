@@ -13,7 +13,7 @@ import torch
 
 from .. import _native
 from . import dynamic, random
-from .fallback import boxed
+from .fallback import boxed, by_name
 
 _libraries: list[torch.library.Library] = []
 _OWN: dict[str, object] = {}
@@ -80,6 +80,9 @@ def _arange_out(start, end, step=1, *, out):
         out.resize_([count])
     if count == 0:
         return out
+    if not out.dtype.is_floating_point:
+        # The number of elements comes from the bounds as they are, the elements from whole ones.
+        start, step = int(start), int(step)
     attributes = dict(start=float(start), end=float(start + step * count), step=float(step))
     return _into("arange", [], out, **attributes, **_made_like(out))
 
@@ -90,6 +93,8 @@ def _linspace_out(start, end, steps, *, out):
         out.resize_([steps])
     if steps == 0:
         return out
+    if not out.dtype.is_floating_point:
+        start, end = int(start), int(end)
     attributes = dict(start=float(start), end=float(end), steps=steps)
     return _into("linspace", [], out, **attributes, **_made_like(out))
 
@@ -201,10 +206,22 @@ def _clone(self, *, memory_format=None):
     return out
 
 
+_BITS = {torch.uint8: 8, torch.int8: 8, torch.int16: 16, torch.int32: 32, torch.int64: 32}
+
+
+def _fill(tensor, value):
+    bits = _BITS.get(tensor.dtype)
+    if bits is not None and isinstance(value, int):
+        # Integers wrap, as they do on their way from the host.
+        low = 0 if tensor.dtype is torch.uint8 else -(1 << bits - 1)
+        value = (value - low) % (1 << bits) + low
+    _native.fill(tensor, float(value))
+    return tensor
+
+
 @_kernel("fill_.Scalar")
 def _fill_scalar(self, value):
-    _native.fill(self, float(value))
-    return self
+    return _fill(self, value)
 
 
 @_kernel("fill_.Tensor")
@@ -213,8 +230,7 @@ def _fill_tensor(self, value):
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
         )
-    _native.fill(self, float(value.item()))
-    return self
+    return _fill(self, value.item())
 
 
 @_kernel("zero_")
@@ -243,6 +259,7 @@ def _masked_fill_(self, mask, value):
 
 @_kernel("log_sigmoid_forward")
 def _log_sigmoid(self):
+    # The second result is for a gradient that does not ask for it.
     return _run("log_sigmoid", [self]), self.new_empty(0)
 
 
@@ -261,7 +278,7 @@ def _sort_stable(self, *, stable=None, dim=-1, descending=False):
 def _addmv(self, mat, vec, *, beta=1, alpha=1):
     product = _run("mv", [mat, vec])
     scaled = product if alpha == 1 else product * alpha
-    return scaled if beta == 0 else scaled + (self if beta == 1 else self * beta)
+    return (scaled if beta == 0 else scaled + (self if beta == 1 else self * beta)).to(self.dtype)
 
 
 @_kernel("elu")
@@ -372,7 +389,9 @@ def _cat(tensors, dim=0):
 
 @_kernel("index_fill_.int_Scalar")
 def _index_fill(self, dim, index, value):
-    dim = dim % max(self.dim(), 1)
+    if self.dim() == 0:
+        return self.fill_(value) if index.numel() else self
+    dim = dim % self.dim()
     return _index_put_(self, [None] * dim + [index], self.new_full((), value))
 
 
@@ -392,6 +411,12 @@ def _expanded(indices, self):
             out.extend(index.nonzero().unbind(1) if index.dim() else [index.nonzero().flatten()])
             continue
         out.append(index)
+    for index in out:
+        if index is not None and index.device.type == "spyre" and index.device != self.device:
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({self.device}), "
+                f"not on {index.device}"
+            )
     out = [i if i is None else i.to(self.device) for i in out]
     if len(out) > self.dim():
         raise IndexError(
@@ -613,12 +638,36 @@ def _convolution(input, weight, bias, stride, padding, dilation, transposed, out
     if transposed or rank not in (1, 2):
         return boxed(torch.ops.aten.convolution.default, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     attributes = dict(stride=list(stride), padding=list(padding), dilation=list(dilation), groups=groups)
-    return _run(f"conv{rank}d", [input, weight, bias], **attributes)
+    try:
+        return _run(f"conv{rank}d", [input, weight, bias], **attributes)
+    except _native.DeviceError as refusal:
+        args = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        return by_name("convolution", str(refusal), args, None)
 
 
 @_kernel("convolution_backward_overrideable")
 def _convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, output_mask):
     return boxed(torch.ops.aten.convolution_backward.default, grad, input, weight, [weight.shape[0]], stride, padding, dilation, transposed, output_padding, groups, output_mask)
+
+
+# Where a refusal of the card is the last word: memory, and what has no meaning on the CPU.
+_FINAL = {
+    "empty.memory_format", "empty_strided", "resize_", "set_", "set_.source_Tensor", "set_.source_Storage",
+    "set_.source_Storage_storage_offset", "_copy_from", "_copy_from_and_resize", "_to_copy", "clone",
+    "convolution_overrideable", "convolution_backward_overrideable",
+}
+
+
+def _refusable(name, function):
+    """A kernel that asks the CPU where the card refuses."""
+
+    def kernel(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except _native.DeviceError as refusal:
+            return by_name(name, str(refusal), args, kwargs)
+
+    return torch._disable_dynamo(kernel)
 
 
 def install() -> None:
@@ -630,4 +679,6 @@ def install() -> None:
         if name not in _OWN:
             library.m.impl("aten::" + name, "PrivateUse1", kernel, False)
     for name, function in _OWN.items():
+        if name not in _FINAL and not isinstance(function, type(_native.view)):
+            function = _refusable(name, function)
         library.m.impl("aten::" + name, "PrivateUse1", function, False)

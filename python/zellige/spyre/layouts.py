@@ -35,9 +35,16 @@ def to_with_layout(tensor: torch.Tensor, layout, device=None, dtype=None) -> tor
     if dtype is not None and dtype != tensor.dtype:
         tensor = tensor.to(dtype)
     if tensor.device.type == "spyre" and (device is None or torch.device(device) in (tensor.device, torch.device("spyre"))):
-        if _native.tensor_layout(tensor) == layout and not _is_view(tensor):
-            return tensor
-        return _native.to_layout(tensor.detach(), layout)
+        from .ops import in_layout
+
+        # A tensor of a graph in the making has no layout yet.
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling():
+            if not _is_view(tensor) and _native.tensor_layout(tensor) == layout:
+                return tensor
+        return in_layout(tensor, layout)
+    if tensor.requires_grad and torch.is_grad_enabled():
+        # Gradients come back the way the tensor went.
+        return to_with_layout(tensor.to("spyre" if device is None else device), layout)
     stride = tensor.stride() if _dense(tensor) else None
     made = empty_with_layout(tensor.size(), layout, dtype=tensor.dtype, device=device, stride=stride)
     made.copy_(tensor.detach())

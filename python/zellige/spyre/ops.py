@@ -11,6 +11,7 @@ _libraries: list[torch.library.Library] = []
 
 _SCHEMAS = {
     "restickify": "(Tensor input, int dim) -> Tensor",
+    "to_layout": "(Tensor input, int[] device_size, int[] stride_map, str format) -> Tensor",
     "constant": "(Scalar value, ScalarType dtype, Device device) -> Tensor",
     "rms_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     "layer_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
@@ -21,13 +22,32 @@ _SCHEMAS = {
 }
 
 
+def _checked(input, dim):
+    rank = max(input.dim(), 1)
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim % rank
+
+
 def _restickify(input, dim):
-    dim = dim % max(input.dim(), 1)
+    dim = _checked(input, dim)
+    if input.dim() == 0 or input.numel() == 0:
+        return input.clone()
     layout = _native.tensor_layout(input)
     if input._is_view() or layout.host_size != list(input.shape):
         # A view has no layout of its own: it gets the default one first.
         layout = _native.tensor_layout(input.clone(memory_format=torch.contiguous_format))
     return _native.to_layout(input, layout.restickify(dim))
+
+
+def _to_layout(input, device_size, stride_map, format):
+    return _native.to_layout(input, _native.SpyreTensorLayout(device_size, stride_map, getattr(_native.DataFormats, format)))
+
+
+def in_layout(tensor, layout):
+    """The tensor in a layout, as one operator: gradients pass through it, and a graph in the making keeps
+    it."""
+    return torch.ops.spyre.to_layout(tensor, layout.device_size, layout.stride_map, layout.device_dtype.name)
 
 
 def _constant(value, dtype, device):
@@ -62,6 +82,7 @@ def _sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable_gqa=
 
 _DEVICE = {
     "restickify": _restickify,
+    "to_layout": _to_layout,
     "rms_norm": _rms_norm,
     "layer_norm": _norm,
     "gelu": _gelu,
@@ -78,7 +99,8 @@ def _host_sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable
 
 # PyTorch's own operators of the same meaning: kernels of the CPU, and what gradients are made of.
 _HOST = {
-    "restickify": lambda input, dim: input * 1,
+    "restickify": lambda input, dim: (_checked(input, dim), input.clone())[1],
+    "to_layout": lambda input, device_size, stride_map, format: input.clone(),
     "rms_norm": _F.rms_norm,
     "layer_norm": _F.layer_norm,
     "gelu": lambda input, approximate="none": _F.gelu(input, approximate=approximate),
@@ -93,10 +115,24 @@ def _same(input, *args, **kwargs):
 
 
 _SHAPES = {
+    "restickify": lambda input, dim: (_checked(input, dim), _same(input))[1],
     "linear": lambda input, weight, bias=None: input.new_empty((*input.shape[:-1], *weight.shape[:-1])),
     "matmul": lambda input, other: torch.matmul(input, other).contiguous(),
     "sdpa": lambda query, key, value, *_, **__: query.new_empty((*query.shape[:-1], value.shape[-1])),
 }
+
+
+class _Moved(torch.autograd.Function):
+    """Elements that lie elsewhere: the gradient is the same."""
+
+    @staticmethod
+    def forward(ctx, op, input, *args):
+        with torch._C._AutoDispatchBelowAutograd():
+            return op(input, *args)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (None, grad) + (None,) * (len(ctx.needs_input_grad) - 2)
 
 
 def _differentiable(name: str):
@@ -107,6 +143,8 @@ def _differentiable(name: str):
     def autograd(*args, **kwargs):
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            if name in ("restickify", "to_layout"):
+                return _Moved.apply(op, *args, *kwargs.values())
             return parts(*args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():
             return op(*args, **kwargs)
@@ -114,8 +152,24 @@ def _differentiable(name: str):
     return autograd
 
 
+def _written(layout):
+    """A layout as Python writes it, with the names that this takes."""
+    text = f"SpyreTensorLayout({layout.device_size}, {layout.stride_map}, DataFormats.{layout.device_dtype.name})"
+    return text, {"SpyreTensorLayout": _native.SpyreTensorLayout, "DataFormats": _native.DataFormats}
+
+
+def _traceable_layouts() -> None:
+    """Layouts are constants of a graph in the making; without this, each would end it."""
+    from torch._library.opaque_object import MemberType, register_custom_class
+
+    fields = ("device_size", "stride_map", "device_dtype", "host_size", "restickify")
+    _native.SpyreTensorLayout.__fx_repr__ = _written
+    register_custom_class(_native.SpyreTensorLayout, typ="constant", members=dict.fromkeys(fields, MemberType.USE_REAL))
+
+
 def install() -> None:
     """Defines the operators and their kernels."""
+    _traceable_layouts()
     library = torch.library.Library("spyre", "DEF")
     _libraries.append(library)
     for name, schema in _SCHEMAS.items():

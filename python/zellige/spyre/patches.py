@@ -6,6 +6,7 @@ where PyTorch would read a storage as bytes: printing, pickling, copying deeply,
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import torch
@@ -112,6 +113,7 @@ def _patch_layouts() -> None:
     Tensor.new_empty = _extended(Tensor.new_empty, _new_empty, _new_empty_sizes)
     Tensor.new_empty_strided = _extended(Tensor.new_empty_strided, _new_empty_strided)
     Tensor.to_with_layout = to_with_layout
+    torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(Tensor.to)
     torch.empty = _extended(torch.empty, _empty, _empty_sizes)
     torch.empty_strided = _extended(torch.empty_strided, _empty_strided)
     _device_constructors().update((torch.empty, torch.empty_strided))
@@ -147,19 +149,74 @@ def _patch_storages() -> None:
             tensor_contents = torch._tensor_str._tensor_str(self.detach().cpu(), len("tensor("))
         return text(self, tensor_contents=tensor_contents)
 
+    def __copy__(self):
+        if self.device.type == "spyre" and type(self) is Tensor:
+            # The same storage: what a pickle has would be another one.
+            return self.detach().requires_grad_(self.requires_grad)
+        return copy._reconstruct(self, None, *self.__reduce_ex__(4))
+
     @functools.wraps(load)
     def load_(f, map_location=None, *args, **kwargs):
         if isinstance(map_location, (str, torch.device)) and torch.device(map_location).type == "spyre":
-            from torch.utils._pytree import tree_map_only
+            return _moved(load(f, "cpu", *args, **kwargs), map_location)
+        if not callable(map_location):
+            return load(f, map_location, *args, **kwargs)
+        at = f.tell() if hasattr(f, "tell") else None
+        try:
+            return load(f, map_location, *args, **kwargs)
+        except RuntimeError as error:
+            # PyTorch takes no function for tensors that are not stored as bytes of their device. The
+            # usual one leaves storages where they are, which is on the CPU.
+            place = map_location(torch.UntypedStorage(0), "spyre:0")
+            if "Callable map_location" not in str(error) or place is None or place.device.type != "cpu":
+                raise
+        if at is not None:
+            f.seek(at)
+        return load(f, "cpu", *args, **kwargs)
 
-            loaded = load(f, "cpu", *args, **kwargs)
-            return tree_map_only(Tensor, lambda t: t.to(map_location), loaded)
-        return load(f, map_location, *args, **kwargs)
+    from multiprocessing.reduction import ForkingPickler
 
+    from torch.multiprocessing import reductions
+
+    def send(original):
+        def reduced(tensor):
+            # Another process has a card of its own: the elements go there, not the storage.
+            if tensor.device.type != "spyre" or type(tensor) not in (Tensor, torch.nn.Parameter):
+                return original(tensor)
+            made = torch._utils._rebuild_device_tensor_from_cpu_tensor
+            args = (tensor.detach().cpu(), tensor.dtype, str(tensor.device), tensor.requires_grad)
+            return (made, args) if type(tensor) is Tensor else (torch.nn.Parameter, (tensor.detach(), tensor.requires_grad))
+
+        return reduced
+
+    ForkingPickler.register(Tensor, send(reductions.reduce_tensor))
+    ForkingPickler.register(torch.nn.Parameter, send(reductions.reduce_tensor))
     Tensor._reduce_ex_internal = _reduce_ex_internal
     Tensor.__deepcopy__ = __deepcopy__
+    Tensor.__copy__ = __copy__
     Tensor.__repr__ = __repr__
     torch.load = load_
+
+
+def _moved(value, device):
+    """What was loaded, with its tensors on a device; what was one tensor stays one."""
+    from torch.utils._pytree import tree_map
+
+    memo: dict[int, object] = {}
+
+    def move(v):
+        if isinstance(v, torch.nn.Module):
+            return v.to(device)
+        if not isinstance(v, torch.Tensor):
+            return v
+        if id(v) not in memo:
+            moved = v.detach().to(device)
+            moved = torch.nn.Parameter(moved, v.requires_grad) if isinstance(v, torch.nn.Parameter) else moved.requires_grad_(v.requires_grad)
+            # The original is kept so that no other one gets its number.
+            memo[id(v)] = moved, v
+        return memo[id(v)][0]
+
+    return tree_map(move, value)
 
 
 def _patch_storage_class() -> None:
@@ -208,6 +265,8 @@ def _patch_linear() -> None:
         before = self.weight
         module = apply(self, fn, recurse)
         weight = self.weight
+        if torch.nn.parameter.is_lazy(weight):
+            return module
         moved = before.device.type not in ("spyre", "meta") and weight.device.type == "spyre"
         if moved and type(weight) is torch.nn.Parameter and weight.dim() == 2 and min(weight.shape) > 1:
             # A product reads the weight with its sticks along the outputs: they lie so from the start,
@@ -220,8 +279,40 @@ def _patch_linear() -> None:
     torch.nn.Linear._apply = _apply
 
 
+def _patch_pinning() -> None:
+    pin, pinned = torch.Tensor.pin_memory, torch.Tensor.is_pinned
+
+    def ours(tensor) -> bool:
+        accelerator = torch.accelerator.current_accelerator()
+        return tensor.device.type == "cpu" and accelerator is not None and accelerator.type == "spyre"
+
+    @functools.wraps(pin)
+    def pin_memory(self, *args, **kwargs):
+        # The simulated card reads all of the host's memory alike.
+        return self if ours(self) else pin(self, *args, **kwargs)
+
+    @functools.wraps(pinned)
+    def is_pinned(self, *args, **kwargs):
+        return False if ours(self) else pinned(self, *args, **kwargs)
+
+    torch.Tensor.pin_memory, torch.Tensor.is_pinned = pin_memory, is_pinned
+
+
+def _patch_scaler() -> None:
+    scaler = torch.amp.GradScaler
+    begin = scaler._lazy_init_scale_growth_tracker
+
+    def _lazy_init_scale_growth_tracker(self, dev):
+        # The reciprocal of the scale is taken in float64.
+        begin(self, torch.device("cpu") if torch.device(dev).type == "spyre" else dev)
+
+    scaler._lazy_init_scale_growth_tracker = _lazy_init_scale_growth_tracker
+
+
 def install() -> None:
     """Applies all of them."""
+    _patch_pinning()
+    _patch_scaler()
     _patch_linear()
     _patch_layouts()
     _patch_storages()

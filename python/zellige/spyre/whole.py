@@ -7,6 +7,7 @@ asked for, or somebody looks at single operators, PyTorch's own parts run instea
 from __future__ import annotations
 
 import torch
+from torch.autograd import forward_ad
 
 from .. import _native
 from .kernels import _layer_norm, _run
@@ -18,6 +19,9 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def _wanted(*tensors) -> str | None:
     """How a call goes on: `now` on a kernel, `traced` as one operator of a graph in the making, or None
     in parts."""
+    # Tangents of forward mode are those of the parts.
+    if forward_ad._current_level >= 0:
+        return None
     grad = torch.is_grad_enabled()
     plain = True
     for t in tensors:
@@ -38,7 +42,13 @@ def _wanted(*tensors) -> str | None:
 def _linear(input, weight, bias=None):
     how = _wanted(input, weight, bias)
     if how == "now":
-        return _native.run("linear", [input, weight, bias])
+        try:
+            return _native.run("linear", [input, weight, bias])
+        except _native.DeviceError:
+            # A weight of one dimension is a vector that PyTorch knows how to multiply by.
+            if weight.dim() == 2:
+                raise
+            how = None
     if how and weight.dim() == 2:
         return torch.ops.spyre.linear(input, weight, bias)
     return torch.ops.aten.linear.default.decompose(input, weight, bias)
@@ -55,19 +65,19 @@ def _matmul(self, other):
 
 def _norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     how = _wanted(input, weight, bias)
-    if how == "now":
+    if how == "now" and eps >= 0:
         return _layer_norm(input, list(normalized_shape), weight, bias, eps)
-    if how:
+    if how == "traced":
         return torch.ops.spyre.layer_norm(input, normalized_shape, weight, bias, eps)
     return torch.ops.aten.layer_norm.default.decompose(input, normalized_shape, weight, bias, eps, cudnn_enable)
 
 
 def _rms_norm(input, normalized_shape, weight=None, eps=None):
     how = _wanted(input, weight)
-    if how == "now":
+    if how == "now" and (eps is None or eps >= 0):
         eps = torch.finfo(input.dtype).eps if eps is None else eps
         return _run("rms_norm", [input, weight], normalized_shape=list(normalized_shape), eps=eps)
-    if how:
+    if how == "traced":
         return torch.ops.spyre.rms_norm(input, normalized_shape, weight, eps)
     return torch.ops.aten.rms_norm.default.decompose(input, normalized_shape, weight, eps)
 

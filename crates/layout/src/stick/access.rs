@@ -193,6 +193,44 @@ impl StickLayout {
         self.device_access(&loops, view.offset())
     }
 
+    /// The first dimension of the host that an access leaves though every device coordinate is inside
+    /// its extent, with the largest index it takes there: several loops along one dimension, whose sum
+    /// the padding of a stick hides. The host carries into the next dimension then, and coordinates
+    /// do not.
+    ///
+    /// Law: where this and [`DeviceAccess::overrun`] are `None`, no coordinate is in the padding.
+    pub fn outside(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
+        let host = self.host()?;
+        host.dims().enumerate().find_map(|(dim, (extent, own))| {
+            if extent <= 1 || own <= 0 {
+                return None;
+            }
+            let end = i128::from(own) * i128::from(extent);
+            let inside = |j: usize| {
+                let stride = self.stride_map[j];
+                stride >= own && i128::from(stride) < end
+            };
+            let along = || (0..self.device_rank()).filter(|j| inside(*j));
+            let constants = along()
+                .map(|j| {
+                    i128::from(access.coordinates[j].constant) * i128::from(self.stride_map[j])
+                })
+                .sum::<i128>();
+            let reach = access.loops.iter().enumerate().map(|(var, l)| {
+                let terms = along().flat_map(|j| &access.coordinates[j].terms);
+                let (mut within, mut by) = (0, i64::MAX);
+                for t in terms.filter(|t| t.var == var) {
+                    within =
+                        within.max(t.modulus.map_or(l.range - 1, |m| (l.range - 1).min(m - 1)));
+                    by = by.min(t.divisor);
+                }
+                i128::from(within / by * by) * i128::from(l.step)
+            });
+            let top = (constants + reach.sum::<i128>()) / i128::from(own);
+            (top >= i128::from(extent)).then(|| (dim, i64::try_from(top).unwrap_or(i64::MAX)))
+        })
+    }
+
     /// Spreads one loop over the device dimensions, largest stride first.
     fn decompose(&self, var: usize, l: Loop, order: &[usize], out: &mut [Expr]) -> Result<()> {
         let refuse = |dim: usize, why: &str| {

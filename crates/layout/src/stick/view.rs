@@ -61,6 +61,13 @@ impl StickLayout {
             );
             return Err(Error::BadStick { dim, reason });
         }
+        if let Some((dim, top)) = self.outside(&access) {
+            let reason = format!(
+                "loops of the view together reach index {top} of dimension {dim} of the tensor, past \
+                 its end: the next elements of the host lie elsewhere on the device"
+            );
+            return Err(Error::BadStick { dim: self.device_rank() - 1, reason });
+        }
         let offset = crate::int::narrow(offset, "the first place of a view")?;
         let tile = TileLayout::new(shard, vec![], vec![(Axis::M, offset)])?;
         Layout::from(tile).with_window(Window::new(window)?)

@@ -77,7 +77,8 @@ impl Model {
             }
             let found = self.tensor(read)?;
             // What others hold too, or is a part of something larger, is not given away.
-            let mine = self.program.buffer(read.buffer).origin == Origin::Result
+            let made = &self.program.buffer(read.buffer).origin;
+            let mine = matches!(made, Origin::Result | Origin::Copy(_))
                 && !self.stays(read.buffer.0)
                 && !outputs
                     .iter()
@@ -142,8 +143,11 @@ impl Model {
     }
 }
 
-/// A copy in memory of its own, in the default layout of its size.
+/// A copy in memory of its own: a whole tensor as it lies, a part in the default layout of its size.
 fn apart(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_base() {
+        return Ok(tensor.to_layout(tensor.layout())?.0);
+    }
     let format = tensor.layout().device_dtype();
     let layout = zellige_layout::StickLayout::default_in(tensor.size(), None, format)
         .map_err(zellige_device::DeviceError::from)?;

@@ -1,0 +1,159 @@
+"""Operators that the card runs in parts.
+
+For most of them PyTorch itself knows the parts; they are looked up at the first call, since that table
+is slow to import. Cells of recurrent networks are written out here, as PyTorch fuses them on every
+device but the CPU. What computes in float64 on the way runs on the CPU whole.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .fallback import record
+
+_libraries: list[torch.library.Library] = []
+
+# Whose parts PyTorch knows: losses, gradients of activations and norms, and what is rarely asked for.
+_KNOWN = """
+nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward
+smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward mse_loss_backward
+binary_cross_entropy binary_cross_entropy_backward multi_margin_loss
+gelu_backward silu_backward mish_backward elu_backward leaky_relu_backward softplus_backward
+hardswish_backward hardsigmoid_backward hardtanh_backward glu_backward log_sigmoid_backward
+logit_backward _prelu_kernel _prelu_kernel_backward softshrink hardshrink
+native_layer_norm_backward native_batch_norm_backward native_group_norm_backward native_dropout_backward
+embedding_dense_backward unfold_backward _weight_norm_interface
+logit sinc xlogy.Tensor nan_to_num isneginf isposinf heaviside vdot channel_shuffle
+std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py take
+im2col col2im upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_linear1d
+""".split()
+
+# Composites of PyTorch with a float64 tensor inside, which the card does not store.
+_WIDE = """
+quantile quantile.scalar nanquantile nanquantile.scalar linalg_matrix_rank linalg_matrix_rank.atol_rtol_float
+linalg_matrix_rank.atol_rtol_tensor linalg_pinv linalg_pinv.atol_rtol_float linalg_pinv.atol_rtol_tensor pinverse
+""".split()
+
+
+def _operator(name: str):
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
+def _in_parts(name: str):
+    found = []
+
+    def kernel(*args, **kwargs):
+        if not found:
+            from torch._decomp import decomposition_table
+
+            found.append(decomposition_table[_operator(name)])
+        return found[0](*args, **kwargs)
+
+    return kernel
+
+
+def _on_the_host(name: str):
+    from torch.utils._pytree import tree_leaves, tree_map_only
+
+    def kernel(*args, **kwargs):
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        args, kwargs = tree_map_only(torch.Tensor, lambda t: t.cpu(), (args, kwargs))
+        out = _operator(name)(*args, **kwargs)
+        record("aten::" + name, sum(t.numel() * t.element_size() for t in tensors), "it computes in float64")
+        return out.to(tensors[0].device)
+
+    return kernel
+
+
+# Cells of recurrent networks. The workspace is what the gradient needs; only these functions read it.
+
+
+def _gates(input_gates, hidden_gates, input_bias, hidden_bias):
+    if input_bias is not None:
+        input_gates, hidden_gates = input_gates + input_bias, hidden_gates + hidden_bias
+    return input_gates, hidden_gates
+
+
+def _lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
+    input_gates, hidden_gates = _gates(input_gates, hidden_gates, input_bias, hidden_bias)
+    i, f, g, o = (input_gates + hidden_gates).chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cy = f * cx + i * g
+    return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
+
+
+def _lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
+    if grad_hy is None and grad_cy is None:
+        return None, None, None
+    i, f, g, o = workspace.chunk(4, 1)
+    grad_hy = torch.zeros_like(cy) if grad_hy is None else grad_hy
+    top = cy.tanh()
+    grad_c = grad_hy * o * (1 - top * top)
+    grad_c = grad_c if grad_cy is None else grad_c + grad_cy
+    parts = [grad_c * g * i * (1 - i), grad_c * cx * f * (1 - f), grad_c * i * (1 - g * g), grad_hy * top * o * (1 - o)]
+    gates = torch.cat(parts, 1)
+    return gates, grad_c * f, gates.sum(0) if has_bias else None
+
+
+def _gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
+    input_gates, hidden_gates = _gates(input_gates, hidden_gates, input_bias, hidden_bias)
+    (ir, iz, i_n), (hr, hz, hn) = input_gates.chunk(3, 1), hidden_gates.chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    n = (i_n + r * hn).tanh()
+    return n + z * (hx - n), torch.cat([r, z, n, hx, hn], 1)
+
+
+def _gru_cell_backward(grad_hy, workspace, has_bias):
+    r, z, n, hx, hn = workspace.chunk(5, 1)
+    grad_z = grad_hy * (hx - n) * z * (1 - z)
+    grad_n = grad_hy * (1 - z) * (1 - n * n)
+    grad_r = grad_n * hn * r * (1 - r)
+    inputs, hidden = torch.cat([grad_r, grad_z, grad_n], 1), torch.cat([grad_r, grad_z, grad_n * r], 1)
+    biases = (inputs.sum(0), hidden.sum(0)) if has_bias else (None, None)
+    return inputs, hidden, grad_hy * z, *biases
+
+
+def _shrink_backward(grad_out, self, lambd):
+    return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad_out)
+
+
+def _histc(self, bins=100, min=0, max=0):
+    # The CPU counts floats alone, other devices integers too.
+    record("aten::histc", self.numel() * self.element_size())
+    return torch.histc(self.cpu().double(), bins, min, max).to(self.dtype).to(self.device)
+
+
+def _fmax(self, other):
+    return torch.where(other.isnan(), self, torch.where(self.isnan(), other, torch.maximum(self, other)))
+
+
+def _fmin(self, other):
+    return torch.where(other.isnan(), self, torch.where(self.isnan(), other, torch.minimum(self, other)))
+
+
+_WRITTEN = {
+    "fmax": _fmax,
+    "fmin": _fmin,
+    "histc": _histc,
+    "_thnn_fused_lstm_cell": _lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
+    "_thnn_fused_gru_cell": _gru_cell,
+    "_thnn_fused_gru_cell_backward": _gru_cell_backward,
+    "softshrink_backward": _shrink_backward,
+    "hardshrink_backward": _shrink_backward,
+}
+
+
+def install() -> None:
+    """Registers them."""
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    for name in _KNOWN:
+        library.m.impl("aten::" + name, "PrivateUse1", torch._disable_dynamo(_in_parts(name)), False)
+    for name, function in _WRITTEN.items():
+        library.m.impl("aten::" + name, "PrivateUse1", torch._disable_dynamo(function), False)
+    for name in _WIDE:
+        function = torch._disable_dynamo(_on_the_host(name))
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            library.m.impl("aten::" + name, key, function, False)
