@@ -1,9 +1,11 @@
-"""What PyTorch's calls cost on top of the engine: python bench/torch_device.py
+"""What PyTorch's calls cost on top of the engine: python bench/torch_device.py [PROGRAM]
 
-Every figure is the best of several rounds, in microseconds or GB/s of host memory; the copy of as many
+With the path of the program `zellige`, transfers are also compared with those of `zellige bench device`. Every figure is the best of several rounds, in microseconds or GB/s of host memory; the copy of as many
 bytes by numpy stands beside transfers.
 """
 
+import subprocess
+import sys
 import time
 import warnings
 
@@ -44,15 +46,28 @@ def calls():
     row("PyTorch's CPU: add of 8 x 64", best(lambda: c + c))
 
 
-def transfers():
+def engine_alone(program):
+    """Seconds of transfers in `zellige bench device`, by name."""
+    if program is None:
+        return {}
+    table = subprocess.run([program, "bench", "device"], capture_output=True, text=True, check=True).stdout
+    cells = [[c.strip() for c in line.split("|")] for line in table.splitlines() if line.startswith("| ")]
+    return {c[1]: [float(c[3].removesuffix(" ms")) / 1e3] for c in cells if len(c) > 3 and c[3].endswith(" ms")}
+
+
+def transfers(program):
+    engine = engine_alone(program)
     for size in ((1024, 1024), (4096, 4096)):
         x = torch.rand(size, dtype=torch.float16)
         nbytes = x.numel() * 2
         a, b = x.numpy(), np.empty_like(x.numpy())
         copy = best(lambda: np.copyto(b, a), calls=5)
         y = x.to("spyre")
-        row(f"upload {size}", best(lambda: y.copy_(x), calls=5), nbytes, f"copy {nbytes / copy / 1e9:.2f} GB/s")
-        row(f"download {size}", best(lambda: x.copy_(y), calls=5), nbytes)
+        beside = lambda way, took: "".join(f", {seconds / took:.2f} of the engine alone" for seconds in engine.get(f"{way} {size[0]}x{size[1]} float16", []))
+        took = best(lambda: y.copy_(x), calls=5)
+        row(f"upload {size}", took, nbytes, f"copy {nbytes / copy / 1e9:.2f} GB/s{beside('upload', took)}")
+        took = best(lambda: x.copy_(y), calls=5)
+        row(f"download {size}", took, nbytes, f"copy {nbytes / copy / 1e9:.2f} GB/s{beside('download', took)}")
 
 
 def moves():
@@ -61,18 +76,60 @@ def moves():
     row("relayout of 8 x 64, numpy", best(lambda: zellige.relayout(a, src, dst, out)))
     t, o = torch.from_numpy(a), torch.from_numpy(out)
     row("relayout of 8 x 64, PyTorch", best(lambda: zellige.relayout(t, src, dst, o)))
-    big = np.random.rand(2048, 2048).astype(np.float32)
-    into = np.empty((2048, 2048), np.float32)
-    row("relayout of 2048 x 2048, transposed", best(lambda: zellige.relayout(big, None, "S[(2048,2048):(1,2048)]", into), calls=3), big.nbytes)
-    row("numpy: the same", best(lambda: np.copyto(into, big.T), calls=3), big.nbytes)
-    tb, ti = torch.from_numpy(big), torch.from_numpy(into)
-    row("PyTorch: the same", best(lambda: ti.copy_(tb.t()), calls=3), big.nbytes)
+
+
+# Name, dtype, the sizes that the tensor is seen with, and the order in which the move puts them.
+RELAYOUTS = [
+    ("to sticks 4096x4096", np.float16, (4096, 64, 64), (1, 0, 2)),
+    ("to sticks 128x256x512", np.float16, (128, 256, 8, 64), (1, 2, 0, 3)),
+    ("from sticks 4096x4096", np.float16, (64, 4096, 64), (1, 0, 2)),
+    ("restickify 4096x4096", np.float16, (64, 64, 64, 64), (1, 0, 3, 2)),
+    ("transpose 4096x4096", np.float16, (4096, 4096), (1, 0)),
+    ("transpose 4096x4096", np.float32, (4096, 4096), (1, 0)),
+    ("transpose 1000x200", np.float32, (1000, 200), (1, 0)),
+    ("heads out 8x2048x32x128", np.float16, (8, 2048, 32, 128), (0, 2, 1, 3)),
+    ("permute 256x256x512 to 2 0 1", np.float32, (256, 256, 512), (2, 0, 1)),
+    ("NCHW to NHWC 32x64x112x112", np.float32, (32, 64, 112 * 112), (0, 2, 1)),
+    ("NHWC to NCHW 32x64x112x112", np.float32, (32, 112 * 112, 64), (0, 2, 1)),
+    ("to nChw16c 32x64x112x112", np.float32, (32, 4, 16, 112 * 112), (0, 1, 3, 2)),
+]
+
+
+def layouts(size, order):
+    """Row-major, and row-major after the dimensions are put in this order."""
+    def strides(sizes):
+        return [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
+
+    moved = strides([size[d] for d in order])
+    to = [moved[order.index(d)] for d in range(len(size))]
+    text = lambda s: f"S[({','.join(map(str, size))}):({','.join(map(str, s))})]"
+    return zellige.Layout(text(strides(size))), zellige.Layout(text(to))
+
+
+def relayouts():
+    """``zellige.relayout`` beside the same move in numpy and PyTorch, on all threads that each has."""
+    for name, dtype, size, order in RELAYOUTS:
+        x = np.random.rand(*size).astype(dtype)
+        out, into = np.empty(x.size, dtype), np.empty([size[d] for d in order], dtype)
+        src, dst = layouts(size, order)
+        tx, ti = torch.from_numpy(x), torch.from_numpy(into)
+        ours, np_, torch_ = (lambda: zellige.relayout(x, src, dst, out)), (lambda: np.copyto(into, x.transpose(order))), (lambda: ti.copy_(tx.permute(order)))
+        ours(), np_()
+        assert np.array_equal(out, into.ravel()), name
+        # They take turns, so that a busy moment hits all of them.
+        times = [[], [], []]
+        for _ in range(9):
+            for list_, call in zip(times, (ours, np_, torch_)):
+                start = time.perf_counter()
+                call()
+                list_.append(time.perf_counter() - start)
+        mine, other, third = (sorted(t)[4] for t in times)
+        row(f"{name} {np.dtype(dtype).name}", mine, x.nbytes, f"{min(other, third) / mine:.2f} of the best: numpy {other * 1e3:.2f} ms, PyTorch {third * 1e3:.2f} ms")
 
 
 def sentences():
     try:
         import pathlib
-        import sys
 
         sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python" / "tests"))
         import models
@@ -94,6 +151,7 @@ def sentences():
 
 if __name__ == "__main__":
     calls()
-    transfers()
+    transfers(sys.argv[1] if len(sys.argv) > 1 else None)
     moves()
+    relayouts()
     sentences()

@@ -172,7 +172,7 @@ fn in_place_and_into_views() {
                 &card,
                 zellige_device::StreamId::DEFAULT,
                 &[part.clone(), part.clone()],
-                Some(&[part.clone()]),
+                Some(std::slice::from_ref(&part)),
             )
             .unwrap();
         }

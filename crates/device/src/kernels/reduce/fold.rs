@@ -36,11 +36,6 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
 
     /// The results after the last pass over `n` numbers.
     fn finish(&self, acc: Self::Acc, n: usize) -> (Self::Out, Self::Also);
-
-    /// Joins a second operand with the first, number by number.
-    fn pair(&self, x: &mut [Self::In], y: &[Self::In]) {
-        let _ = (x, y);
-    }
 }
 
 /// A reduction in one pass from its parts, which do not ask for the place of a number.
@@ -50,8 +45,7 @@ pub(super) struct By<I, A, O, Take, Join, Finish> {
     pub(super) take: Take,
     pub(super) join: Join,
     pub(super) finish: Finish,
-    pub(super) pair: fn(&mut [I], &[I]),
-    pub(super) out: std::marker::PhantomData<O>,
+    pub(super) kinds: std::marker::PhantomData<fn(I) -> O>,
 }
 
 impl<I, A, O, Take, Join, Finish> Fold for By<I, A, O, Take, Join, Finish>
@@ -84,10 +78,6 @@ where
 
     fn finish(&self, acc: A, n: usize) -> (O, O) {
         (self.finish)(acc, n)
-    }
-
-    fn pair(&self, x: &mut [I], y: &[I]) {
-        (self.pair)(x, y);
     }
 }
 

@@ -64,27 +64,10 @@ impl Reduce {
 
 impl Kernel for Reduce {
     fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let arity = self.what.arity();
-        if inputs.len() != arity {
-            let s = if arity == 1 { "" } else { "s" };
-            let reason = format!("it takes {arity} operand{s}, not {}", inputs.len());
+        let [x] = inputs else {
+            let reason = format!("it takes 1 operand, not {}", inputs.len());
             return Err(self.refuse(None, reason));
-        }
-        let x = &inputs[0];
-        if let Some(y) = inputs.get(1) {
-            if x.size.len() != 1 || y.size != x.size {
-                let reason = format!(
-                    "it takes two vectors of one length, not {:?} and {:?}",
-                    x.size, y.size
-                );
-                return Err(self.refuse(None, reason));
-            }
-            if x.dtype != y.dtype {
-                let reason =
-                    format!("its vectors are {} and {}, not of one dtype", x.dtype, y.dtype);
-                return Err(self.refuse(Some(1), reason));
-            }
-        }
+        };
         let gone = self.gone(x.size.len())?;
         if self.what.needs_one()
             && let Some(d) = gone.iter().find(|d| x.size[**d] == 0)

@@ -17,7 +17,6 @@ pub(super) struct Plan {
     /// Numbers that one result takes.
     pub(super) n: usize,
     pub(super) kind: Kind,
-    pub(super) operands: usize,
 }
 
 /// The part of one core.
@@ -156,7 +155,7 @@ impl Plan {
             slices.push(Slice { walk, levels, line, first: number(first), work });
         }
         let kind = kind(&inputs[0], gone);
-        Ok(Plan { slices, group, n, kind, operands: inputs.len() })
+        Ok(Plan { slices, group, n, kind })
     }
 }
 

@@ -32,12 +32,6 @@ pub(super) struct Bound<F: Fold> {
     joined: Vec<Mutex<Vec<F::Acc>>>,
 }
 
-/// Room for the numbers of one call.
-struct Room<T> {
-    x: Vec<T>,
-    y: Vec<T>,
-}
-
 impl<F: Fold> Bound<F> {
     pub(super) fn new(fold: F, plan: Plan, inputs: &[Format], outputs: &[Format]) -> Bound<F> {
         let (cores, group) = (plan.slices.len(), plan.group);
@@ -52,12 +46,6 @@ impl<F: Fold> Bound<F> {
             joined: empty(if split { cores / group } else { 0 }),
             plan,
         }
-    }
-
-    fn room(&self) -> Room<F::In> {
-        let zero = F::In::default();
-        let pairs = if self.plan.operands > 1 { CHUNK } else { 0 };
-        Room { x: vec![zero; CHUNK], y: vec![zero; pairs] }
     }
 
     /// Rows folded at a time.
@@ -75,7 +63,7 @@ impl<F: Fold> Bound<F> {
         rows: &Rows<'_>,
         memory: &Pointers,
         acc: &mut [F::Acc],
-        room: &mut Room<F::In>,
+        room: &mut [F::In],
     ) {
         // SAFETY: by the contract of this function.
         unsafe {
@@ -94,7 +82,7 @@ impl<F: Fold> Bound<F> {
         rows: &Rows<'_>,
         memory: &Pointers,
         acc: &mut [F::Acc],
-        room: &mut Room<F::In>,
+        room: &mut [F::In],
     ) {
         for (row, acc) in acc.iter_mut().enumerate() {
             let start = [*acc; LANES];
@@ -108,15 +96,9 @@ impl<F: Fold> Bound<F> {
                     let number = number.wrapping_add(times(inner.count, k));
                     for from in (0..line.n).step_by(CHUNK) {
                         let n = CHUNK.min(line.n - from);
-                        let x = &mut room.x[..n];
+                        let x = &mut room[..n];
                         // SAFETY: by the contract of `pass`; the line ends with the valid lanes.
                         unsafe { self.part(line, 0, memory.inputs[0], at(0), from, x) };
-                        if self.plan.operands > 1 {
-                            let y = &mut room.y[..n];
-                            // SAFETY: as above.
-                            unsafe { self.part(line, 1, memory.inputs[1], at(1), from, y) };
-                            self.fold.pair(x, y);
-                        }
                         let number = number.wrapping_add(times(line.count, from));
                         let mut lanes = start;
                         fold::line::<F, PASS>(&self.fold, &mut lanes, x, number, line.count);
@@ -158,7 +140,7 @@ impl<F: Fold> Bound<F> {
         rows: &Rows<'_>,
         memory: &Pointers,
         acc: &mut [F::Acc],
-        room: &mut Room<F::In>,
+        room: &mut [F::In],
     ) {
         let kind = |operand: usize| slice.walk.kind(operand + 1);
         let lanes = rows.lanes;
@@ -166,8 +148,7 @@ impl<F: Fold> Bound<F> {
         let mut run = start.clone();
         let mut taken = 0;
         runs(&slice.levels, slice.first, |at, number, inner| {
-            let one_run =
-                |eps: usize| self.plan.operands == 1 && eps == lanes && inner.step[0] == eps;
+            let one_run = |eps: usize| eps == lanes && inner.step[0] == eps;
             if matches!(kind(0), Lanes::Along { eps, .. } if one_run(eps)) {
                 // The reduced rows of one result are side by side: many are read at once.
                 for row in 0..rows.count {
@@ -176,7 +157,7 @@ impl<F: Fold> Bound<F> {
                     let mut k = 0;
                     while k < inner.n {
                         let n = (RUN - (taken + k) % RUN).min(inner.n - k).min(CHUNK / lanes);
-                        let x = &mut room.x[..n * lanes];
+                        let x = &mut room[..n * lanes];
                         // SAFETY: by the contract of `pass`.
                         unsafe { self.loads[0].run(memory.inputs[0], from + k * lanes, x) };
                         let number = number.wrapping_add(times(inner.count, k));
@@ -194,19 +175,11 @@ impl<F: Fold> Bound<F> {
             }
             for k in 0..inner.n {
                 let mut places: SmallVec<[usize; 4]> = rows.start.into();
-                for operand in 0..self.plan.operands {
-                    places[operand + 1] += at[operand] + k * inner.step[operand];
-                }
+                places[1] += at[0] + k * inner.step[0];
                 let here = Rows { start: &places, ..*rows };
-                let x = &mut room.x[..run.len()];
+                let x = &mut room[..run.len()];
                 // SAFETY: by the contract of `pass`.
                 unsafe { here.load(&self.loads[0], memory.inputs[0], 0, kind(0), x) };
-                if self.plan.operands > 1 {
-                    let y = &mut room.y[..run.len()];
-                    // SAFETY: as above.
-                    unsafe { here.load(&self.loads[1], memory.inputs[1], 1, kind(1), y) };
-                    self.fold.pair(x, y);
-                }
                 let number = number.wrapping_add(times(inner.count, k));
                 fold::rows::<F, PASS>(&self.fold, &mut run, x, number, 0);
                 taken += 1;
@@ -233,8 +206,8 @@ impl<F: Fold> Bound<F> {
         unsafe {
             rows.store(&self.store, memory.outputs[0], slice.walk.kind(0), &out);
             if let Some(store) = &self.also {
-                // The second result comes after the operands of the walk.
-                let at = self.plan.operands + 1;
+                // The second result comes after the operand of the walk.
+                let at = 2;
                 let rows = Rows { start: &rows.start[at..], step: &rows.step[at..], ..*rows };
                 rows.store(store, memory.outputs[1], slice.walk.kind(at), &also);
             }
@@ -243,7 +216,7 @@ impl<F: Fold> Bound<F> {
 
     /// All passes, result by result.
     unsafe fn whole(&self, slice: &Slice, memory: &Pointers) {
-        let mut room = self.room();
+        let mut room = vec![F::In::default(); CHUNK];
         let mut acc = Vec::new();
         slice.walk.run(Self::rows(slice), |rows| {
             acc.clear();
@@ -264,7 +237,7 @@ impl<F: Fold> Bound<F> {
     unsafe fn part_of<const PASS: usize>(&self, core: usize, memory: &Pointers) {
         let slice = &self.plan.slices[core];
         let prior = held(&self.joined[core / self.plan.group]);
-        let mut room = self.room();
+        let mut room = vec![F::In::default(); CHUNK];
         let mut all = Vec::new();
         slice.walk.run(Self::rows(slice), |rows| {
             let (done, n) = (all.len(), rows.count * rows.lanes);

@@ -65,15 +65,9 @@ pub(crate) enum What {
         /// p.
         p: f32,
     },
-    /// The sum of the products of two vectors, each product rounded.
-    Dot,
 }
 
 impl What {
-    pub(super) fn arity(self) -> usize {
-        if self == What::Dot { 2 } else { 1 }
-    }
-
     /// Whether there is no result of no elements.
     pub(super) fn needs_one(self) -> bool {
         use What::{Amax, Amin, ArgMax, ArgMin, Max, Min, Norm};
@@ -105,7 +99,7 @@ impl What {
         from: &[Format],
         to: &[Format],
     ) -> Result<Box<dyn Task>> {
-        let adds = matches!(self, What::Sum | What::Prod | What::NanSum | What::Dot);
+        let adds = matches!(self, What::Sum | What::Prod | What::NanSum);
         let ints = !from[0].is_float() || (adds && !to[0].is_float());
         let bound = Binding { plan, from, to, slow: self == What::LogSumExp };
         if ints { self.int(bound) } else { self.float(bound) }
@@ -180,15 +174,6 @@ impl What {
             ),
             What::LogSumExp => b.fold(LogSumExp),
             What::Norm { p } => norm(p, b),
-            What::Dot => b.paired(
-                0f32,
-                |a, x: f32| a + x,
-                |a, b| a + b,
-                canonical,
-                |x, y| {
-                    x.iter_mut().zip(y).for_each(|(x, y)| *x *= y);
-                },
-            ),
         }
     }
 
@@ -214,15 +199,6 @@ impl What {
                 |a, x: i32| a.wrapping_add(i32::from(x != 0)),
                 i32::wrapping_add,
                 |a, _| a,
-            ),
-            What::Dot => b.paired(
-                0i32,
-                i32::wrapping_add,
-                i32::wrapping_add,
-                |a| a,
-                |x, y| {
-                    x.iter_mut().zip(y).for_each(|(x, y)| *x = x.wrapping_mul(*y));
-                },
             ),
             // Sums; what is for floats was refused before.
             _ => b.one(0i32, i32::wrapping_add, i32::wrapping_add, |a, _| a),
@@ -303,19 +279,6 @@ impl<P: FnOnce(Charge) -> Result<Plan>> Binding<'_, P> {
         A: Copy + Send + Sync + 'static,
         O: crate::kernels::io::Number,
     {
-        self.fold(By { first, take, join, finish, pair: |_: &mut [I], _| {}, out: PhantomData })
-    }
-
-    /// A reduction of two operands that are paired first.
-    fn paired<T: crate::kernels::io::Number>(
-        self,
-        first: T,
-        take: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
-        join: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
-        finish: impl Fn(T) -> T + Copy + Send + Sync + 'static,
-        pair: fn(&mut [T], &[T]),
-    ) -> Result<Box<dyn Task>> {
-        let finish = move |a, _| (finish(a), T::default());
-        self.fold(By { first, take, join, finish, pair, out: PhantomData })
+        self.fold(By { first, take, join, finish, kinds: PhantomData })
     }
 }

@@ -82,11 +82,4 @@ pub(super) static TABLE: &[Entry] = &[
             over(a, What::Norm { p })
         },
     ),
-    Entry {
-        name: "dot",
-        operands: &["a", "b"],
-        attributes: &[],
-        layer: Layer::Native,
-        build: |a| Ok(Arc::new(Reduce { name: a.op, what: What::Dot, dims: None, keepdim: false })),
-    },
 ];
