@@ -388,7 +388,7 @@ def _set(c, at, v):
     "write",
     [
         _set, lambda c, at, v: c.index_copy_(2, at, v), lambda c, at, v: c[:, :, 3:4].copy_(v), lambda c, at, v: c.copy_(c + v),
-        lambda c, at, v: c[:, :, 2:5].mul_(3).add_(v), lambda c, at, v: c.transpose(0, 2).index_put_((at,), v.transpose(0, 2), accumulate=True),
+        lambda c, at, v: c[:, :, 2:5].mul_(3).add_(v), lambda c, at, v: (c[:, :, 0:1].copy_(v), c[:, :, 0:1].add_(v * 2)), lambda c, at, v: c.transpose(0, 2).index_put_((at,), v.transpose(0, 2), accumulate=True),
     ],
 )
 def test_a_cache_is_written_by_one_program(write):

@@ -4,7 +4,7 @@ use super::{Hint, Policy, Space, divide, span};
 use crate::decisions::{Decided, Decisions};
 use crate::error::{CompileError, Result};
 use crate::options::Options;
-use crate::program::{Action, Program, Step};
+use crate::program::{Action, BufferId, Place, Program, Step};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -288,7 +288,10 @@ impl Ways {
                 let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
                 let outs = step.writes.iter().map(|b| &program.buffer(*b).laid);
                 let all = step.reads.iter().map(|r| &r.laid).chain(outs).cloned().collect();
-                let asked = format!("{} {attributes} {:?}", node.op.name(), node.hint);
+                // Into the place of an operand, an operation does less.
+                let over = |b: &BufferId| matches!(program.buffer(*b).place, Place::Over(_));
+                let over = step.writes.iter().any(over);
+                let asked = format!("{} {attributes} {:?} {over}", node.op.name(), node.hint);
                 (asked, all, decided.map(|d| d.splits.clone()))
             });
             let same = question.as_ref().and_then(|q| known.get(q)).copied();
