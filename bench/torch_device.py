@@ -1,7 +1,8 @@
 """What PyTorch's calls cost on top of the engine: python bench/torch_device.py [PROGRAM]
 
-With the path of the program `zellige`, transfers are also compared with those of `zellige bench device`. Every figure is the best of several rounds, in microseconds or GB/s of host memory; the copy of as many
-bytes by numpy stands beside transfers.
+With the path of `zellige-bench`, transfers are also compared with the engine alone, in Rust. Every figure is
+the best of several rounds, in microseconds or GB/s of host memory; the copy of as many bytes by numpy
+stands beside transfers.
 """
 
 import subprocess
@@ -47,10 +48,10 @@ def calls():
 
 
 def engine_alone(program):
-    """Seconds of transfers in `zellige bench device`, by name."""
+    """Seconds of transfers in `zellige-bench device`, by name."""
     if program is None:
         return {}
-    table = subprocess.run([program, "bench", "device"], capture_output=True, text=True, check=True).stdout
+    table = subprocess.run([program, "device", "float16", "load"], capture_output=True, text=True, check=True).stdout
     cells = [[c.strip() for c in line.split("|")] for line in table.splitlines() if line.startswith("| ")]
     return {c[1]: [float(c[3].removesuffix(" ms")) / 1e3] for c in cells if len(c) > 3 and c[3].endswith(" ms")}
 

@@ -30,8 +30,8 @@ pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
 struct Settled {
     /// Keeps the kernel, whose address names the operation.
     op: Op,
-    inputs: Vec<Laid>,
-    outputs: Vec<Laid>,
+    inputs: Vec<Arc<Laid>>,
+    outputs: Vec<Arc<Laid>>,
     /// Which operands share the block of a result that exists.
     shared: Option<u64>,
     division: Division,
@@ -116,8 +116,8 @@ impl Op {
         let elements: usize = in_forms.iter().chain(&out_forms).map(Sticks::numel).sum();
         Some(Settled {
             op: self.clone(),
-            inputs: ins,
-            outputs: outs,
+            inputs: inputs.iter().map(|t| t.shared_laid().clone()).collect(),
+            outputs: ran.outputs.iter().map(|t| t.shared_laid().clone()).collect(),
             shared,
             division: ran.division.clone(),
             task,
@@ -143,7 +143,7 @@ impl Settled {
         into: Option<&[Tensor]>,
         shared: Option<u64>,
     ) -> bool {
-        let same = |kept: &[Laid], now: &[Tensor]| {
+        let same = |kept: &[Arc<Laid>], now: &[Tensor]| {
             kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t, card))
         };
         self.op.address() == op.address()
@@ -192,8 +192,9 @@ impl Settled {
 
 /// Whether a tensor of this card lies as another did. Layouts are equal by their fields alone, so what
 /// they are bound to is compared beside.
-fn same(kept: &Laid, now: &Tensor, card: &Card) -> bool {
-    now.card() == card && *kept == **now && kept.layout().host() == now.layout().host()
+fn same(kept: &Arc<Laid>, now: &Tensor, card: &Card) -> bool {
+    let alike = || **kept == **now && kept.layout().host() == now.layout().host();
+    now.card() == card && (Arc::ptr_eq(kept, now.shared_laid()) || alike())
 }
 
 impl Recalled {

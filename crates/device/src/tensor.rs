@@ -7,6 +7,7 @@ use crate::laid::Laid;
 use crate::memory::Block;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use zellige_layout::{Dtype, StickLayout, Strided};
 
 /// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
@@ -16,7 +17,8 @@ use zellige_layout::{Dtype, StickLayout, Strided};
 pub struct Tensor {
     card: Card,
     block: Block,
-    laid: Laid,
+    /// Shared by clones, and by results that lie alike.
+    laid: Arc<Laid>,
 }
 
 impl Tensor {
@@ -28,13 +30,17 @@ impl Tensor {
         let laid = Laid::new(card.storage(), dtype, layout)?;
         let bytes = usize::try_from(layout.bytes()?).unwrap_or(usize::MAX);
         let block = card.memory().alloc(bytes)?;
-        Ok(Tensor { card: card.clone(), block, laid })
+        Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
     }
 
     /// A tensor of zeros that lies like another whole tensor of the card.
-    pub(crate) fn made(card: &Card, laid: &Laid) -> Result<Tensor> {
+    pub(crate) fn made(card: &Card, laid: &Arc<Laid>) -> Result<Tensor> {
         let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
-        Ok(Tensor { card: card.clone(), block: card.memory().alloc(bytes)?, laid: laid.clone() })
+        Ok(Tensor {
+            card: card.clone(),
+            block: card.memory().alloc(bytes)?,
+            laid: Arc::clone(laid),
+        })
     }
 
     /// A tensor of zeros in the default layout of its size; float32 is stored in 16 bits unless the
@@ -61,10 +67,18 @@ impl Tensor {
         &self.laid
     }
 
+    /// The same, shared.
+    pub(crate) fn shared_laid(&self) -> &Arc<Laid> {
+        &self.laid
+    }
+
     /// The tensor that it is a view of.
     #[must_use]
     pub fn base(&self) -> Tensor {
-        Tensor { laid: self.laid.whole(), ..self.clone() }
+        if self.is_base() {
+            return self.clone();
+        }
+        Tensor { laid: Arc::new(self.laid.whole()), ..self.clone() }
     }
 
     /// Another view of the same memory: `f` makes it from this one.
@@ -75,13 +89,13 @@ impl Tensor {
         &self,
         f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
     ) -> Result<Tensor> {
-        Ok(Tensor { laid: self.laid.seen(f)?, ..self.clone() })
+        Ok(Tensor { laid: Arc::new(self.laid.seen(f)?), ..self.clone() })
     }
 
     /// The same memory seen as `laid` says, which was made from how this tensor lies.
     pub(crate) fn laid_as(&self, laid: &Laid) -> Tensor {
         debug_assert_eq!(laid.layout(), self.layout(), "another tensor's view");
-        Tensor { laid: laid.clone(), ..self.clone() }
+        Tensor { laid: Arc::new(laid.clone()), ..self.clone() }
     }
 
     /// The same bits under another dtype that is stored in the same format.
@@ -89,7 +103,7 @@ impl Tensor {
     /// # Errors
     /// As [`Laid::read_as`].
     pub fn reinterpret(&self, dtype: Dtype) -> Result<Tensor> {
-        Ok(Tensor { laid: self.laid.read_as(dtype)?, ..self.clone() })
+        Ok(Tensor { laid: Arc::new(self.laid.read_as(dtype)?), ..self.clone() })
     }
 }
 

@@ -61,6 +61,8 @@ impl fmt::Debug for Pointwise {
 
 /// Numbers computed at a time: what operands and result take of the first-level cache.
 const CHUNK: usize = 1024;
+/// Numbers that need no allocation: a stick of each of four tensors.
+const ON_STACK: usize = 256;
 
 impl Pointwise {
     /// An operation that so far computes nothing.
@@ -359,7 +361,8 @@ impl<T: Number> Task for Work<T> {
         let walk = &self.slices[core].0;
         let rows = walk.rows(CHUNK);
         let wide = rows * walk.lanes;
-        let mut scratch = vec![T::default(); wide * (self.loads.len() + 1)];
+        let mut scratch: SmallVec<[T; ON_STACK]> =
+            SmallVec::from_elem(T::default(), wide * (self.loads.len() + 1));
         let (result, operands) = scratch.split_at_mut(wide);
         walk.run(rows, |rows| {
             let n = rows.count * rows.lanes;
