@@ -5,10 +5,14 @@ the best of several rounds, in microseconds or GB/s of host memory; the copy of 
 stands beside transfers.
 """
 
+import os
 import subprocess
 import sys
 import time
 import warnings
+
+# PyTorch's threads wait by turning in circles, on the cores that the next call of somebody else needs.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import torch
