@@ -3,6 +3,7 @@
 import copy
 import warnings
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -72,6 +73,27 @@ def hugging_face(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return AutoModelForCausalLM.from_config(config).eval()
+
+
+def fms(family, variant):
+    """A tiny model of fms with random weights, on the CPU and on the device."""
+    pytest.importorskip("fms", reason="ibm-fms needs Python 3.11 or 3.12")
+    from fms.models import get_model
+
+    sizes = dict(src_vocab_size=128, emb_dim=64, nheads=4, kvheads=2, nlayers=2, max_expected_seq_len=64)
+    sizes.update(dict(head_dim=16, hidden_grow_factor=2.0, multiple_of=16) if family == "granite" else {})
+    torch.manual_seed(0)
+    model = get_model(family, variant, **sizes).eval()
+    for p in model.parameters():
+        # Models come with their weights unset.
+        torch.nn.init.normal_(p, std=0.05) if p.dim() > 1 else torch.nn.init.ones_(p)
+    device = get_model(family, variant, device_type="spyre", **sizes).eval()
+    device.load_state_dict(model.state_dict())
+    assert next(device.parameters()).device.type == "spyre"
+    return model, device
+
+
+FMS = [("llama", "micro"), ("granite", "8b")]
 
 
 def both(model, *inputs):

@@ -119,6 +119,19 @@ def test_sizes_may_change():
     assert "as for other sizes" in str(report)
 
 
+def test_sizes_that_are_computed():
+    def function(x, y):
+        rows = torch.linalg.matrix_exp(x[: x.shape[0] // 2, : x.shape[0] // 2])
+        # The part after it is given a size that is half of another, and not that other.
+        return (rows * 2).repeat(2, 1) @ y[: rows.shape[0]] + rows.shape[0]
+
+    compiled = torch.compile(function, backend="spyre", dynamic=True)
+    for n in (8, 11, 20):
+        x, y = torch.rand(n, 64) / 64, torch.rand(n, 70)
+        near(function(x, y), compiled(x.to("spyre"), y.to("spyre")))
+    assert not torch.spyre.last_report().refused
+
+
 def test_weights_are_there_once_for_all_sizes():
     torch.manual_seed(0)
     model = models.LlamaBlock(128, 4, 2, 256).eval().to("spyre")

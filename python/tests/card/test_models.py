@@ -41,6 +41,26 @@ def test_causal_models(kind):
     near(want, got, 2e-2)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("family, variant", models.FMS)
+def test_models_of_fms(family, variant, compiled):
+    model, device = models.fms(family, variant)
+    torch._dynamo.reset()
+    run = torch.compile(device, backend="spyre", dynamic=True) if compiled else device
+    ids = torch.tensor([[1, 5, 9, 77, 3, 12]])
+    with torch.no_grad():
+        want, cache = model(ids, use_cache=True)
+        got, device_cache = run(ids.to("spyre"), use_cache=True)
+        near(want, got.cpu(), 2e-2)
+        for step in range(3):
+            token, position = want[:, -1:].argmax(-1), torch.full((1, 1), ids.shape[1] + step)
+            want, cache = model(token, past_key_value_states=cache, use_cache=True, position_ids=position)
+            got, device_cache = run(
+                token.to("spyre"), past_key_value_states=device_cache, use_cache=True, position_ids=position.to("spyre")
+            )
+            near(want, got.cpu(), 2e-2)
+
+
 def test_sentences_of_minilm():
     tokenizer, model = models.sentence_model()
     want = models.embed(tokenizer, model, "cpu")

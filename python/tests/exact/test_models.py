@@ -40,9 +40,9 @@ def test_generate_gives_the_tokens_of_the_cpu(kind):
         near(model(ids).logits, device(ids.to("spyre")).logits.cpu())
 
 
-@pytest.mark.parametrize("family, variant", [("llama", "micro"), ("granite", "8b")])
+@pytest.mark.parametrize("family, variant", models.FMS)
 def test_models_of_fms(family, variant):
-    model, device = fms_pair(family, variant)
+    model, device = models.fms(family, variant)
     ids = torch.tensor([[1, 5, 9, 77, 3, 12]])
     with torch.no_grad():
         want, cache = model(ids, use_cache=True)
@@ -59,26 +59,10 @@ def test_models_of_fms(family, variant):
             token = want[:, -1:].argmax(-1)
 
 
-def fms_pair(family, variant):
-    """A tiny model of fms with random weights, on the CPU and on the device."""
-    fms = pytest.importorskip("fms.models")
-    sizes = dict(src_vocab_size=128, emb_dim=64, nheads=4, kvheads=2, nlayers=2, max_expected_seq_len=64)
-    sizes.update(dict(head_dim=16, hidden_grow_factor=2.0, multiple_of=16) if family == "granite" else {})
-    torch.manual_seed(0)
-    model = fms.get_model(family, variant, **sizes).eval()
-    for p in model.parameters():
-        # Models come with their weights unset.
-        torch.nn.init.normal_(p, std=0.05) if p.dim() > 1 else torch.nn.init.ones_(p)
-    device = fms.get_model(family, variant, device_type="spyre", **sizes).eval()
-    device.load_state_dict(model.state_dict())
-    assert next(device.parameters()).device.type == "spyre"
-    return model, device
-
-
 @pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("family, variant", [("llama", "micro"), ("granite", "8b")])
+@pytest.mark.parametrize("family, variant", models.FMS)
 def test_generate_of_fms_gives_the_tokens_of_the_cpu(family, variant, use_cache):
-    model, device = fms_pair(family, variant)
+    model, device = models.fms(family, variant)
     from fms.utils.generation import generate
 
     torch.spyre.reset_fallbacks()

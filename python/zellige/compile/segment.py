@@ -158,11 +158,13 @@ class _Sizes:
                         compound.append((expression, n))
         for expression, n in compound:
             left = expression.free_symbols - self.values.keys()
-            if len(left) == 1:
+            if len(left) == 1 and expression.is_polynomial(*left):
                 (symbol,) = left
                 found = sympy.solve(expression.xreplace(self.values) - n, symbol)
                 if len(found) == 1:
                     self.values[symbol] = found[0]
+            # As a part of other sizes, whatever it is made of.
+            self.values[expression] = sympy.Integer(n)
 
     def known(self, size) -> int:
         """A size as a number."""
