@@ -52,6 +52,12 @@ pub enum RunError {
         /// Why.
         source: DeviceError,
     },
+    /// The caller ended the run.
+    #[error("the run was ended before step `{step}`")]
+    Ended {
+        /// The step that did not run any more.
+        step: String,
+    },
     /// Refused by the device, outside of a step.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -50,7 +50,7 @@ fn outputs_are_those_of_the_host_run() {
     let before = x.download(Dtype::Float32).unwrap();
     let busy = card.stats().busy;
     for round in 0..2 {
-        let got = here.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone())).unwrap();
+        let got = here.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone()), || true).unwrap();
         assert_eq!(got.len(), want.len());
         for (i, (g, w)) in got.iter().zip(&want).enumerate() {
             assert!(g.is_base() && g.block() != x.block(), "output {i} is a tensor of its own");
@@ -72,7 +72,8 @@ fn inputs_that_do_not_fit_are_refused() {
     let mut model =
         Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
     for wrong in [on_card(&card, &[5, 71]), on_card(&other, &[5, 70])] {
-        let error = model.run_resident(StreamId::DEFAULT, &[], |_| Ok(wrong.clone())).unwrap_err();
+        let error =
+            model.run_resident(StreamId::DEFAULT, &[], |_| Ok(wrong.clone()), || true).unwrap_err();
         assert!(error.to_string().contains("input `x`"), "{error}");
     }
 }
@@ -93,7 +94,7 @@ fn states_change_where_they_are() {
     let used = card.memory().stats().allocated;
     let given = |name: &str| Ok(if name == "x" { x.clone() } else { cache.clone() });
     let states = [("cache".to_string(), 0)];
-    let got = model.run_resident(StreamId::DEFAULT, &states, given).unwrap();
+    let got = model.run_resident(StreamId::DEFAULT, &states, given, || true).unwrap();
     assert_eq!(got.len(), 1, "a state is no output");
     let row = |t: &Tensor, i: usize| {
         let bytes = t.download(Dtype::Float32).unwrap();
@@ -108,10 +109,32 @@ fn states_change_where_they_are() {
     let larger = on_card(&card, &[9, 70]);
     let part = larger.viewed(|v| v.slice(0, Some(1), Some(9), 1)).unwrap();
     let given = |name: &str| Ok(if name == "x" { x.clone() } else { part.clone() });
-    model.run_resident(StreamId::DEFAULT, &states, given).unwrap();
+    model.run_resident(StreamId::DEFAULT, &states, given, || true).unwrap();
     assert_eq!(row(&larger, 4), row(&x, 0));
     assert_eq!(row(&larger, 6), row(&on_card(&card, &[9, 70]), 6));
     let wrong = [("cache".to_string(), 7)];
-    let error = model.run_resident(StreamId::DEFAULT, &wrong, given).unwrap_err();
+    let error = model.run_resident(StreamId::DEFAULT, &wrong, given, || true).unwrap_err();
     assert!(error.to_string().contains("output 7"), "{error}");
+}
+
+#[test]
+fn a_run_can_be_ended_and_leaves_nothing() {
+    let program =
+        compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
+    let card = Card::builder().build().unwrap();
+    let mut model =
+        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
+    let x = on_card(&card, size("x"));
+    let used = card.memory().stats().allocated;
+    for steps in 0..2 {
+        let mut left = steps;
+        let go_on = || {
+            left -= 1;
+            left >= 0
+        };
+        let ended = model.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone()), go_on);
+        assert!(ended.unwrap_err().to_string().contains("ended before step"), "{steps} steps");
+        assert_eq!(card.memory().stats().allocated, used, "after {steps} steps");
+    }
+    assert!(model.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone()), || true).is_ok());
 }

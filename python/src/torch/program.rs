@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use zellige_compile::report::report;
 use zellige_compile::{Action, Decisions, Options, Outputs, Place, compile, compile_again};
 use zellige_device::{Card, DeviceError, Tensor};
@@ -50,6 +51,9 @@ impl Weights {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
+
+/// How long a run goes on before it looks for an interrupt.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Decisions that are kept on disk.
 const KEPT: usize = 1024;
@@ -227,10 +231,22 @@ impl Loaded {
             tensors.insert(name.extract::<String>()?, store::of(&object)?);
         }
         let stream = stream::current(self.card);
+        // An interrupt ends a long run between two steps.
+        let (mut asked, mut interrupted) = (Instant::now(), None);
         let made = py.detach(|| {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-            model.run_resident(stream, &states, |name| named(&tensors, name))
+            let go_on = || {
+                if asked.elapsed() >= PATIENCE {
+                    asked = Instant::now();
+                    interrupted = Python::attach(|py| py.check_signals()).err();
+                }
+                interrupted.is_none()
+            };
+            model.run_resident(stream, &states, |name| named(&tensors, name), go_on)
         });
+        if let Some(signal) = interrupted {
+            return Err(signal);
+        }
         let made = made.map_err(|e| run_error(&e))?;
         let objects = made.iter().map(|t| mint::mint(py, t)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, objects)

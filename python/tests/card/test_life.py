@@ -96,6 +96,28 @@ def test_interrupts_end_long_work():
     assert done.returncode == 0 and done.stdout.startswith("stopped"), done.stderr
 
 
+def test_an_interrupt_ends_a_compiled_run_between_its_steps():
+    code = (
+        "import torch, os, signal, threading, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "@torch.compile(backend='spyre')\n"
+        "def f(x, w):\n"
+        "    for _ in range(100): x = (x @ w).tanh()\n"
+        "    return x\n"
+        "x, w = torch.rand(2048, 1024).half().to('spyre'), (torch.rand(1024, 1024) / 512).half().to('spyre')\n"
+        "held = torch.spyre.memory_allocated()\n"
+        "def work():\n"
+        "    while True: f(x, w)\n"
+        "threading.Timer(6.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "start = time.perf_counter()\n"
+        "try: work()\n"
+        "except KeyboardInterrupt: took = time.perf_counter() - start\n"
+        "print('stopped', took < 8, torch.spyre.memory_allocated() <= held)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "stopped True True\n", done.stdout + done.stderr
+
+
 def test_memory_is_stable_over_many_operations():
     count = 100_000 if os.environ.get("ZELLIGE_LONG") else 10_000
     x, y = torch.rand(8, 70).to("spyre"), torch.rand(8, 70).to("spyre")

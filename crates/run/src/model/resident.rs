@@ -38,15 +38,30 @@ impl Model {
     /// One run on tensors of the card, entered into its accounts in a stream. An input that does not lie
     /// as the program wants it is moved; none is changed but states: `states` names those that take the
     /// value of an output, which is written in their place where the program can, or copied there. The
-    /// other outputs are tensors of their own, in order.
+    /// other outputs are tensors of their own, in order. `go_on` is asked before every step, and ends the
+    /// run where it says no.
     ///
     /// # Errors
-    /// As [`Model::run`]; states of other sizes than their outputs.
+    /// As [`Model::run`]; states of other sizes than their outputs; a run that was ended.
     pub fn run_resident(
         &mut self,
         stream: StreamId,
         states: &[(String, usize)],
+        input: impl FnMut(&str) -> Result<Tensor>,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<Vec<Tensor>> {
+        let outputs = self.resident(stream, states, input, go_on);
+        // Whatever happened, only what stays is left.
+        self.clear();
+        outputs
+    }
+
+    fn resident(
+        &mut self,
+        stream: StreamId,
+        states: &[(String, usize)],
         mut input: impl FnMut(&str) -> Result<Tensor>,
+        mut go_on: impl FnMut() -> bool,
     ) -> Result<Vec<Tensor>> {
         let mut changed: Vec<(Tensor, usize)> = Vec::with_capacity(states.len());
         for id in self.program.inputs.clone() {
@@ -65,6 +80,9 @@ impl Model {
         let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
         for i in 0..self.program.steps.len() {
             if !self.program.steps[i].load {
+                if !go_on() {
+                    return Err(RunError::Ended { step: self.program.steps[i].name.clone() });
+                }
                 self.step(i)?;
                 self.card.account(stream, &self.program.steps[i].work)?;
                 self.release(i, &kept);
@@ -89,7 +107,6 @@ impl Model {
         for (state, output) in &changed {
             self.become_next(stream, state, *output)?;
         }
-        self.clear();
         Ok(outputs)
     }
 
