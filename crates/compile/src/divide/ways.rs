@@ -203,6 +203,25 @@ fn usual(form: &Form, options: &Options) -> Result<Vec<Way>> {
     Ok(form.way(options, &splits, (plan.decided_by, plan.reason)).into_iter().collect())
 }
 
+/// The first loop that allows it cut over one group of the ring, and nothing else. Operands that all
+/// slices share are then read from memory once, as with more cores; and neighbours that are cut so have
+/// the same rows, which stay in the scratchpads.
+fn rows(form: &Form, space: &Space, options: &Options) -> Option<Way> {
+    let group = usize::try_from(options.hardware.count(Key::Multicast)).ok()?;
+    let first = form.spans.iter().position(|s| !s.reduced && s.units() >= group)?;
+    let splits: Vec<usize> =
+        (0..form.spans.len()).map(|d| if d == first { group } else { 1 }).collect();
+    let reason = "rows over one group of the ring, as its neighbours".to_string();
+    within(space, options, &splits).then(|| form.way(options, &splits, ("search", reason)))?
+}
+
+/// Whether every tensor stays within the span limit.
+fn within(space: &Space, options: &Options, splits: &[usize]) -> bool {
+    let limit = options.hardware.count(Key::Span);
+    let asked: Vec<u64> = splits.iter().map(|n| *n as u64).collect();
+    space.tensors().iter().all(|t| span(space, t, &asked) <= limit)
+}
+
 /// What the policy decides for an operation by itself, the best first.
 ///
 /// # Errors
@@ -221,11 +240,9 @@ fn alone(form: &Form, options: &Options) -> Result<Vec<Way>> {
     if decided {
         return Ok(list);
     }
-    let limit = options.hardware.count(Key::Span);
     for s in splits(&form.spans, options.cores) {
-        let asked: Vec<u64> = s.iter().map(|n| *n as u64).collect();
-        let within = space.tensors().iter().all(|t| span(space, t, &asked) <= limit);
-        if within && !list.iter().any(|w: &Way| w.division.splits() == s.as_slice()) {
+        let fits = within(space, options, &s);
+        if fits && !list.iter().any(|w: &Way| w.division.splits() == s.as_slice()) {
             list.extend(form.way(
                 options,
                 &s,
@@ -238,6 +255,11 @@ fn alone(form: &Form, options: &Options) -> Result<Vec<Way>> {
     }
     list.sort_by_cached_key(|w| options.hardware.latency(&w.work).cycles);
     list.truncate(MOST / 2);
+    if let Some(way) = rows(form, space, options)
+        && !list.iter().any(|w| w.division == way.division)
+    {
+        list.push(way);
+    }
     Ok(list)
 }
 
@@ -249,11 +271,8 @@ fn again(form: &Form, options: &Options, decided: &Decided) -> Option<(Vec<Way>,
     }
     let fitted = decided.splits.iter().zip(&form.spans).map(|(n, s)| (*n).min(s.units().max(1)));
     let splits: Vec<usize> = fitted.collect();
-    let limit = options.hardware.count(Key::Span);
-    let asked: Vec<u64> = splits.iter().map(|n| *n as u64).collect();
-    let within = |space: &Space| space.tensors().iter().all(|t| span(space, t, &asked) <= limit);
     let mut list: Vec<Way> = Vec::new();
-    if form.space.as_ref().is_none_or(within) {
+    if form.space.as_ref().is_none_or(|space| within(space, options, &splits)) {
         let (by, why) = &decided.by;
         list.extend(form.way(options, &splits, (by, why.clone())));
     }
