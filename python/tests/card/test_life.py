@@ -104,7 +104,7 @@ def test_an_interrupt_ends_a_compiled_run_between_its_steps():
         "def f(x, w):\n"
         "    for _ in range(100): x = (x @ w).tanh()\n"
         "    return x\n"
-        "x, w = torch.rand(2048, 1024).half().to('spyre'), (torch.rand(1024, 1024) / 512).half().to('spyre')\n"
+        "x, w = torch.rand(8192, 1024).half().to('spyre'), (torch.rand(1024, 1024) / 512).half().to('spyre')\n"
         "held = torch.spyre.memory_allocated()\n"
         "def work():\n"
         "    while True: f(x, w)\n"
