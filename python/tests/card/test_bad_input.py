@@ -133,3 +133,15 @@ def test_environment_of_seeds_and_states():
         torch.spyre.set_rng_state(torch.zeros(3, dtype=torch.uint8))
     with pytest.raises(RuntimeError, match="0|64"):
         torch.spyre.set_stream(torch.spyre.Stream(stream_id=99))
+
+
+def test_integers_are_scaled_by_integers_as_on_the_cpu():
+    a = [torch.randint(0, 9, size, dtype=torch.int32) for size in ((3,), (3, 4), (4,))]
+    for scale in (dict(alpha=0.5), dict(beta=1.5), dict(alpha=2, beta=3)):
+        assert torch.equal(torch.addmv(*a, **scale), torch.addmv(*[x.to("spyre") for x in a], **scale).cpu()), scale
+
+
+@pytest.mark.parametrize("p", [1.5, -0.1, float("nan")])
+def test_probabilities_are_probabilities(p):
+    with pytest.raises(RuntimeError, match=r"in \[0, 1\]"):
+        torch.bernoulli(torch.full((4,), p, device="spyre"))

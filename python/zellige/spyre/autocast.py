@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-_libraries: list[torch.library.Library] = []
+from .registry import register
 
 _NARROW = """
 linear matmul mm bmm mv addmm addmv addr addbmm baddbmm prelu scaled_dot_product_attention
@@ -46,8 +46,6 @@ def _casting(name: str, narrow: bool):
 
 def install() -> None:
     """Registers the casts."""
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
     for names, narrow in ((_NARROW, True), (_WIDE, False)):
         for name in names:
-            library.m.impl("aten::" + name, "AutocastPrivateUse1", _casting(name, narrow), False)
+            register(name, _casting(name, narrow), "AutocastPrivateUse1")

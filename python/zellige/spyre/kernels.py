@@ -14,8 +14,8 @@ import torch
 from .. import _native
 from . import dynamic, random
 from .fallback import boxed, by_name
+from .registry import register
 
-_libraries: list[torch.library.Library] = []
 _OWN: dict[str, object] = {}
 
 
@@ -276,6 +276,9 @@ def _sort_stable(self, *, stable=None, dim=-1, descending=False):
 
 @_kernel("addmv")
 def _addmv(self, mat, vec, *, beta=1, alpha=1):
+    if not self.dtype.is_floating_point:
+        # As on the CPU: integers are scaled by integers.
+        beta, alpha = int(beta), int(alpha)
     product = _run("mv", [mat, vec])
     scaled = product if alpha == 1 else product * alpha
     return (scaled if beta == 0 else scaled + (self if beta == 1 else self * beta)).to(self.dtype)
@@ -559,6 +562,8 @@ def _bernoulli_float(self, p=0.5, *, generator=None):
 def _bernoulli(self, *, generator=None):
     if generator is not None:
         return torch.bernoulli(self.cpu(), generator=generator).to(self.device)
+    if self.numel() and not ((self >= 0) & (self <= 1)).all():
+        raise RuntimeError("bernoulli expects all probabilities to be in [0, 1]")
     return _run("bernoulli", [self], seed=random.draw(self.device.index))
 
 
@@ -672,13 +677,10 @@ def _refusable(name, function):
 
 def install() -> None:
     """Registers every kernel."""
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
-    # Straight to the registration: the checks of `impl` are for names that are typed by hand.
     for name, kernel in _native.kernels():
         if name not in _OWN:
-            library.m.impl("aten::" + name, "PrivateUse1", kernel, False)
+            register(name, kernel)
     for name, function in _OWN.items():
         if name not in _FINAL and not isinstance(function, type(_native.view)):
             function = _refusable(name, function)
-        library.m.impl("aten::" + name, "PrivateUse1", function, False)
+        register(name, function)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 
 from .fallback import record
-
-_libraries: list[torch.library.Library] = []
+from .registry import register
 
 # Whose parts PyTorch knows: losses, gradients of activations and norms, and what is rarely asked for.
 _KNOWN = """
@@ -147,13 +146,7 @@ _WRITTEN = {
 
 def install() -> None:
     """Registers them."""
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
-    for name in _KNOWN:
-        library.m.impl("aten::" + name, "PrivateUse1", torch._disable_dynamo(_in_parts(name)), False)
-    for name, function in _WRITTEN.items():
-        library.m.impl("aten::" + name, "PrivateUse1", torch._disable_dynamo(function), False)
+    for name, function in {**{name: _in_parts(name) for name in _KNOWN}, **_WRITTEN}.items():
+        register(name, torch._disable_dynamo(function))
     for name in _WIDE:
-        function = torch._disable_dynamo(_on_the_host(name))
-        for key in ("PrivateUse1", "AutogradPrivateUse1"):
-            library.m.impl("aten::" + name, key, function, False)
+        register(name, torch._disable_dynamo(_on_the_host(name)), "PrivateUse1", "AutogradPrivateUse1")

@@ -11,8 +11,8 @@ from torch.autograd import forward_ad
 
 from .. import _native
 from .kernels import _layer_norm, _run
+from .registry import register
 
-_libraries: list[torch.library.Library] = []
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
@@ -115,9 +115,5 @@ _WHOLE = {
 
 def install() -> None:
     """Registers the kernels, before gradients and without."""
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
     for name, function in _WHOLE.items():
-        function = torch._disable_dynamo(function)
-        for key in ("PrivateUse1", "AutogradPrivateUse1"):
-            library.m.impl("aten::" + name, key, function, False)
+        register(name, torch._disable_dynamo(function), "PrivateUse1", "AutogradPrivateUse1")
