@@ -133,7 +133,9 @@ fn main() -> ExitCode {
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
-            let io = e.downcast_ref::<std::io::Error>().is_some();
+            let write = |c: &zellige_files::Error| c.is_write();
+            let io = e.downcast_ref::<std::io::Error>().is_some()
+                || e.chain().any(|c| c.downcast_ref().is_some_and(write));
             ExitCode::from(if io { 3 } else { 2 })
         }
     }

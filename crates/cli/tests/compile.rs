@@ -218,3 +218,15 @@ fn hints_that_cannot_hold_name_their_operation() {
     assert_eq!(out.status.code(), Some(2), "{errors}");
     assert!(errors.contains("c9"), "{errors}");
 }
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_of_its_own_name() {
+    let folder = Folder::new("unwritable");
+    folder.write("g.graph", "graph g(x: float16[4, 64]) { y = exp(x) return y }");
+    for option in ["--report", "--json", "--trace"] {
+        let out = folder.zellige(&["compile", "g.graph", option, "no/such/x.out"]);
+        let errors = String::from_utf8_lossy(&out.stderr).to_string();
+        assert_eq!(out.status.code(), Some(3), "{option}: {errors}");
+        assert!(errors.starts_with("error: no/such/x.out: cannot create it"), "{option}: {errors}");
+    }
+}

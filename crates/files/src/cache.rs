@@ -67,7 +67,7 @@ impl Cache {
         let mut all = format!("{} {key} {}\n", self.magic(), content_hash(&[body])).into_bytes();
         all.extend(body);
         let written: Result<()> = std::fs::create_dir_all(folder)
-            .map_err(|e| crate::Error::io(folder, "make it", e))
+            .map_err(|e| crate::Error::write(folder, "make it", e))
             .and_then(|()| write_bytes(&path, &all));
         if written.is_ok() {
             let _ = self.prune(folder);

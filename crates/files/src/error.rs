@@ -23,6 +23,8 @@ pub enum Error {
         action: String,
         /// The reason given.
         source: Arc<io::Error>,
+        /// Whether it was to be written.
+        writing: bool,
     },
     /// A folder, a pipe, a device: something without bytes at positions.
     #[error("{}: not a regular file; tensors are read from and written to regular files", path.display())]
@@ -207,6 +209,11 @@ impl Error {
         }
     }
 
+    /// Whether a file could not be written.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Error::Io { writing: true, .. })
+    }
+
     /// The file the error is about.
     pub fn path(&self) -> &Path {
         match self {
@@ -242,7 +249,14 @@ impl Error {
     }
 
     pub(crate) fn io(path: &Path, action: impl Into<String>, source: io::Error) -> Error {
-        Error::Io { path: path.to_path_buf(), action: action.into(), source: Arc::new(source) }
+        let (path, action) = (path.to_path_buf(), action.into());
+        Error::Io { path, action, source: Arc::new(source), writing: false }
+    }
+
+    /// The same of a file that was to be written.
+    pub(crate) fn write(path: &Path, action: impl Into<String>, source: io::Error) -> Error {
+        let (path, action) = (path.to_path_buf(), action.into());
+        Error::Io { path, action, source: Arc::new(source), writing: true }
     }
 
     pub(crate) fn request(

@@ -69,7 +69,7 @@ impl Temporary {
                 }
                 // Left behind by a killed process that had the same number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io(&temporary, "create it", error)),
+                Err(error) => return Err(Error::write(path, "create it", error)),
             }
         }
         let what = format!("1000 unfinished files `.{name}.zellige-*` are in the way");
@@ -87,7 +87,7 @@ impl Temporary {
 
     /// Puts every byte on the disk, then gives the file its final name.
     pub(crate) fn keep(mut self) -> Result<()> {
-        let failed = |action: &str, error| Error::io(&self.target, action.to_string(), error);
+        let failed = |action: &str, error| Error::write(&self.target, action.to_string(), error);
         if let Some(permissions) = self.permissions.take() {
             self.file
                 .set_permissions(permissions)

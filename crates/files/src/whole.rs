@@ -67,6 +67,6 @@ pub fn write_all(path: impl AsRef<Path>, tensors: &[(NewTensor, &[u8])], kind: K
 pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let mut temporary = Temporary::create(path.as_ref())?;
     let written = temporary.file.write_all(bytes);
-    written.map_err(|e| Error::io(temporary.path(), "write to it", e))?;
+    written.map_err(|e| Error::write(temporary.target(), "write to it", e))?;
     temporary.keep()
 }

@@ -76,7 +76,7 @@ impl Writer {
         };
 
         let temporary = Temporary::create(path)?;
-        let failed = |action: &str, e| Error::io(temporary.path(), action.to_string(), e);
+        let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
         temporary.file.set_len(plan.length).map_err(|e| failed("reserve its length", e))?;
         for (at, header) in &plan.headers {
             temporary.file.write_all_at(header, *at).map_err(|e| failed("write a header", e))?;
@@ -123,7 +123,7 @@ impl Writer {
         let at = info.extent.start + info.extent.head + offset;
         self.temporary.file.write_all_at(bytes, at).map_err(|e| {
             let action = format!("write {} bytes at byte {at}", bytes.len());
-            Error::io(self.temporary.path(), action, e)
+            Error::write(self.temporary.target(), action, e)
         })
     }
 
@@ -144,7 +144,7 @@ impl Writer {
     }
 
     fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
-        let failed = |e| Error::io(self.temporary.path(), format!("write at byte {at}"), e);
+        let failed = |e| Error::write(self.temporary.target(), format!("write at byte {at}"), e);
         self.temporary.file.write_all_at(bytes, at).map_err(failed)
     }
 
