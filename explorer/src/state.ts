@@ -102,14 +102,22 @@ export class Store {
   private state: State;
   private readonly listeners: Listener[] = [];
   private writer = 0;
+  /// The address as it was last read or written; another one is where the reader went.
+  private address = location.hash;
 
   constructor() {
     this.state = decode(location.hash);
-    addEventListener("hashchange", () => {
-      if (location.hash.replace(/^#/, "") === encode(this.state)) return;
-      this.state = decode(location.hash);
-      this.tell();
-    });
+    addEventListener("hashchange", () => this.arrive());
+  }
+
+  /// Takes the state of the address, where that is not the state already.
+  private arrive(): void {
+    clearTimeout(this.writer);
+    this.writer = 0;
+    this.address = location.hash;
+    if (location.hash.replace(/^#/, "") === encode(this.state)) return;
+    this.state = decode(location.hash);
+    this.tell();
   }
 
   get(): State {
@@ -129,11 +137,17 @@ export class Store {
 
   /// Puts the state into the address. Browsers refuse to do that many times a second.
   private write(how: "pushState" | "replaceState"): void {
+    // The address changes before its event comes; what is replaced now would be that place.
+    if (how === "replaceState" && location.hash !== this.address) {
+      this.arrive();
+      return;
+    }
     clearTimeout(this.writer);
     this.writer = 0;
     const hash = encode(this.state);
     if (hash !== location.hash.replace(/^#/, "")) {
       history[how](null, "", hash ? `#${hash}` : location.pathname + location.search);
+      this.address = location.hash;
     }
   }
 

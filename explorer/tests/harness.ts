@@ -78,9 +78,24 @@ export class Tab {
     await this.page.evaluate(() => new Promise<void>((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30)))));
   }
 
+  /// Follows a link, and waits until the page has heard of it.
   async go(hash: string): Promise<void> {
-    await this.page.evaluate((h) => { location.hash = h; }, hash);
+    await this.page.evaluate((h) => new Promise<void>((done) => {
+      const before = location.hash;
+      addEventListener("hashchange", () => done(), { once: true });
+      location.hash = h;
+      if (location.hash === before) done();
+    }), hash);
     await this.settled();
+  }
+
+  /// Whether something comes to be so, within seconds.
+  async becomes(ask: () => Promise<boolean>): Promise<boolean> {
+    for (let i = 0; i < 100; i++) {
+      if (await ask()) return true;
+      await this.page.waitForTimeout(50);
+    }
+    return false;
   }
 
   /// Says that nothing went wrong, and closes.
