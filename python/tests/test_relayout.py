@@ -1,5 +1,6 @@
 """Moves of host arrays: the same elements in other places, without a copy on the way."""
 
+import os
 import threading
 
 import numpy as np
@@ -74,6 +75,29 @@ def test_large_moves_in_threads_release_the_lock():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert all(np.array_equal(r, want) for r in results)
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    a = array((1024, 1024))
+    want = a.T.ravel()
+    move = lambda: np.array_equal(relayout(a, None, "S[(1024,1024):(1,1024)]"), want)
+    stop = threading.Event()
+    def keep_moving():
+        while not stop.is_set():
+            move()
+    # Others are in the middle of a move when the process is forked.
+    others = [threading.Thread(target=keep_moving) for _ in range(2)]
+    [t.start() for t in others]
+    try:
+        for _ in range(5):
+            assert move()
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if all(move() for _ in range(3)) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        [t.join() for t in others]
 
 
 def test_torch_tensors():

@@ -57,6 +57,7 @@ mod cache;
 mod checked;
 mod clip;
 mod cover;
+pub mod crew;
 mod dci;
 mod dtypes;
 mod engine;

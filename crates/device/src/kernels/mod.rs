@@ -59,6 +59,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_movement::crew;
 
 /// Size and dtype of a tensor, before it has a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,11 +252,6 @@ pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, t
             drain();
             continue;
         }
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(cores) {
-                scope.spawn(drain);
-            }
-            drain();
-        });
+        crew::together(threads.min(cores), &|_| drain());
     }
 }

@@ -18,9 +18,11 @@ mod stream;
 mod transpose;
 
 use crate::between::Fill;
+use crate::crew;
 use crate::dtypes::Dtypes;
 use crate::plan::{Cost, Nest, Plan};
 use job::Job;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_float::{Converter, Format};
 use zellige_layout::Layout;
 
@@ -86,8 +88,12 @@ pub enum MoveError {
     TooLarge,
 }
 
-/// Below this many bytes written, starting a thread costs more than it saves.
+/// Below this many bytes written, waking a thread costs more than it saves.
 const THREAD_BYTES: usize = 1 << 20;
+
+/// Bytes of a piece that a thread takes at once, at least; and pieces for each thread, at most.
+const PIECE_BYTES: usize = 1 << 17;
+const PIECES: usize = 8;
 
 /// Threads of one run, at most.
 const MAX_THREADS: usize = 256;
@@ -244,19 +250,23 @@ impl Mover {
             return;
         }
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
-        let shared = Shared { work, dst };
-        std::thread::scope(|scope| {
-            for t in 0..threads {
-                let shared = &shared;
-                scope.spawn(move || {
-                    for (job, from) in &shared.work {
-                        let items = job.items();
-                        let range = items * t / threads..items * (t + 1) / threads;
-                        // SAFETY: as above; the ranges of the threads are disjoint sets of tiles, and
-                        // a plan writes every place once.
-                        unsafe { job.run(range, *from, shared.dst) };
-                    }
-                });
+        let shared = Shared { work, dst, next: AtomicUsize::new(0) };
+        // More pieces than threads: one that is held up leaves its share to the others.
+        let pieces = (self.total / PIECE_BYTES).clamp(threads, threads * PIECES);
+        crew::together(threads, &|_| {
+            let shared = &shared;
+            loop {
+                let piece = shared.next.fetch_add(1, Ordering::Relaxed);
+                if piece >= pieces {
+                    break;
+                }
+                for (job, from) in &shared.work {
+                    let items = job.items();
+                    let range = items * piece / pieces..items * (piece + 1) / pieces;
+                    // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece
+                    // is taken once, and a plan writes every place once.
+                    unsafe { job.run(range, *from, shared.dst) };
+                }
             }
         });
     }
@@ -266,6 +276,8 @@ impl Mover {
 struct Shared<'a> {
     work: Vec<(&'a Job, *const u8)>,
     dst: *mut u8,
+    /// The piece that nobody has taken yet.
+    next: AtomicUsize,
 }
 
 // SAFETY: sources are only read, and the threads write disjoint parts of the destination.
