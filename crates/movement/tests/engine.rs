@@ -7,7 +7,7 @@ mod common;
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
-use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
+use zellige_movement::{Buffer, Dtypes, Fill, MoveError, Mover, Plan, reference};
 
 /// Moves with elements `T` through the engine and through the reference, between guard pages.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
@@ -268,6 +268,52 @@ fn short_buffers_are_refused_before_anything_is_written() {
     assert!(mover.run(&[1; 64], &mut to, None, 1).is_ok());
     assert_eq!(to, [1; 64]);
     assert!(matches!(Mover::new(&plan, 3), Err(MoveError::Width(3))));
+}
+
+/// Moves whose rows are whole lines, into memory whose lines are elsewhere: rows that are joined, tiles
+/// that are cut at the lines, transposed rows that leave together. The reference knows of no lines.
+#[test]
+fn lines_of_the_destination_may_begin_anywhere() {
+    let cases: &[(&[i64], &[usize])] = &[
+        (&[96, 5, 64], &[1, 0, 2]),
+        (&[5, 96, 64], &[1, 0, 2]),
+        (&[3, 40, 4, 64], &[0, 2, 1, 3]),
+        (&[128, 192], &[1, 0]),
+        (&[2, 640, 64], &[0, 2, 1]),
+        (&[2, 64, 320], &[0, 2, 1]),
+        (&[3, 16, 208], &[0, 2, 1]),
+        (&[3, 50, 208], &[0, 2, 1]),
+    ];
+    for (shape, order) in cases {
+        let strides = |shape: &[i64]| -> Vec<i64> {
+            (0..shape.len()).map(|i| shape[i + 1..].iter().product()).collect()
+        };
+        let moved: Vec<i64> = order.iter().map(|&d| shape[d]).collect();
+        let place = |d| order.iter().position(|&o| o == d).expect("a permutation");
+        let to: Vec<i64> = (0..shape.len()).map(|d| strides(&moved)[place(d)]).collect();
+        let l =
+            |stride: &[i64]| Layout::from(TileLayout::strided(shape, stride, 0).expect("small"));
+        let (src, dst) = (l(&strides(shape)), l(&to));
+        let plan = Plan::between(&src, &dst, shape, Fill::Leave).expect("a plan");
+        for width in [1, 2, 4, 8, 16] {
+            let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true)).expect("width");
+            let from: Vec<u8> = (0..mover.src_bytes()).map(|i| (i * 31 / 7) as u8).collect();
+            let elements: Vec<usize> = (0..from.len() / width).collect();
+            let mut order = vec![0; elements.len()];
+            reference::move_elements(&src, &dst, &elements, &mut order, None).expect("small");
+            let want: Vec<u8> =
+                order.iter().flat_map(|&i| from[i * width..][..width].to_vec()).collect();
+            for off in [0, 2, 8, 16, 48, 62, 63] {
+                let mut to = Buffer::zeroed(want.len() + 128);
+                to.fill(0xee);
+                for threads in [1, 3] {
+                    mover.run(&from, &mut to[off..], None, threads).expect("long enough");
+                    assert!(to[off..][..want.len()] == want, "{shape:?} {width} bytes at {off}");
+                }
+                assert!(to[..off].iter().chain(&to[off + want.len()..]).all(|x| *x == 0xee));
+            }
+        }
+    }
 }
 
 /// Elements at addresses that are no multiple of anything, small and streamed.

@@ -1,17 +1,14 @@
 //! A nest made ready to run: a kernel for its inner loops, an odometer for the rest.
 
-use super::cell;
 use super::elements::{self, Elements};
 use super::repeat::{self, Repeat};
 use super::reverse::{self, Reverse};
 use super::rows::{self, Rows, Table};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
-use super::stream::{LINE, Stream};
-use super::transpose::{self, Scratch, Tile, Transpose};
+use super::stream::{LINE, LONG, Stream};
+use super::transpose::{self, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
-use smallvec::SmallVec;
-use std::ops::Range;
 use zellige_float::Converter;
 
 /// A loop in bytes.
@@ -24,15 +21,6 @@ pub(super) struct Axis {
 
 impl Axis {
     pub(super) const UNIT: Axis = Axis { n: 1, src: 0, dst: 0 };
-}
-
-/// A tile: its first steps of the two loops, and its offsets in bytes.
-#[derive(Debug, Clone, Copy)]
-struct At {
-    i: isize,
-    j: isize,
-    a: isize,
-    b: isize,
 }
 
 /// Repeated copies of a fill element.
@@ -48,7 +36,7 @@ pub(super) fn pattern(element: &[u8]) -> Pattern {
 
 /// What is done at every position of the odometer.
 #[derive(Debug, Clone)]
-enum Kernel {
+pub(super) enum Kernel {
     /// Runs of adjacent bytes.
     Rows { run: Stores<Rows>, bytes: usize },
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
@@ -74,7 +62,7 @@ enum Kernel {
 
 /// A kernel by usual stores and by those that go around the caches.
 #[derive(Debug, Clone, Copy)]
-struct Stores<F> {
+pub(super) struct Stores<F> {
     usual: F,
     around: F,
 }
@@ -84,7 +72,7 @@ impl<F: Copy> Stores<F> {
         Stores { usual: select(false), around: select(true) }
     }
 
-    fn get(self, stream: bool) -> F {
+    pub(super) fn get(self, stream: bool) -> F {
         if stream { self.around } else { self.usual }
     }
 }
@@ -92,18 +80,18 @@ impl<F: Copy> Stores<F> {
 /// A kernel, its two loops with the tiles they are cut into, and the loops around.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    kernel: Kernel,
-    stream: Stream,
-    x: Axis,
-    y: Axis,
-    tile: (isize, isize),
-    outer: Vec<Axis>,
+    pub(super) kernel: Kernel,
+    pub(super) stream: Stream,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) tile: (isize, isize),
+    pub(super) outer: Vec<Axis>,
     /// Offsets in bytes, sorted by destination.
-    starts: Vec<(isize, isize)>,
+    pub(super) starts: Vec<(isize, isize)>,
 }
 
 /// Bytes of a chunk of a long run.
-const CHUNK: usize = 1 << 16;
+pub(super) const CHUNK: usize = 1 << 16;
 
 /// Bytes of source that a tile of rows reads in one stretch, at most.
 const TILE_SRC: usize = 1 << 16;
@@ -270,15 +258,20 @@ impl Job {
             let (run, far) = (Stores::new(|s| transpose::select(bytes, s)), stream);
             // A tile writes at most a burst of every row.
             let burst = (x.n.min(rows) * e).unsigned_abs();
+            let tile = (rows, whole_lines(even(y.n, row / e), e));
+            // Whole rows that follow one another leave together.
+            let joined = x.n <= rows && y.dst == burst.cast_signed() && burst >= LINE;
+            let long = if joined { burst * y.n.min(tile.1).unsigned_abs() } else { burst };
             let steps = [x.n * e, y.dst].into_iter().chain(outer.iter().map(|l| l.dst));
             let stream = match Stream::of(stream, burst, steps.chain(starts.iter().map(|s| s.1))) {
+                _ if stream && long >= LONG => Stream::Always,
                 Stream::Never if stream && burst >= LONG_BURST => Stream::Always,
                 known => known,
             };
             return Job {
                 kernel: Kernel::Transpose { run, far },
                 stream,
-                tile: (rows, whole_lines(even(y.n, row / e), e)),
+                tile,
                 x,
                 y,
                 outer,
@@ -363,193 +356,8 @@ impl Job {
         Stream::of(asked, bytes, loops.chain(self.starts.iter().map(|s| s.1)))
     }
 
-    /// Tiles of the job: what threads share.
-    pub(super) fn items(&self) -> usize {
-        let starts = if self.is_table() { 1 } else { self.starts.len() };
-        let outer: usize = self.outer.iter().map(|a| a.n.unsigned_abs()).product();
-        let (tx, ty) = self.tiles();
-        starts * outer * tx * ty
-    }
-
-    fn tiles(&self) -> (usize, usize) {
-        let count = |n: isize, t: isize| n.unsigned_abs().div_ceil(t.unsigned_abs());
-        (count(self.x.n, self.tile.0), count(self.y.n, self.tile.1))
-    }
-
-    /// Runs some of the tiles.
-    ///
-    /// # Safety
-    /// Everything that the nest reads from `src` is readable, everything it writes to `dst` is
-    /// writable, and the two do not overlap.
-    pub(super) unsafe fn run(&self, items: Range<usize>, src: *const u8, dst: *mut u8) {
-        let table = self.is_table();
-        let (tx, ty) = self.tiles();
-        let mut rest = items.start;
-        let mut split = |n: usize| {
-            let digit = rest % n.max(1);
-            rest /= n.max(1);
-            digit
-        };
-        // Transposes go along the destination, rows along the source.
-        let along_dst = matches!(self.kernel, Kernel::Transpose { .. });
-        let (mut j, mut i);
-        if along_dst {
-            i = split(tx);
-            j = split(ty);
-        } else {
-            j = split(ty);
-            i = split(tx);
-        }
-        let mut digits: SmallVec<[isize; 8]> =
-            self.outer.iter().rev().map(|a| split(a.n.unsigned_abs()).cast_signed()).collect();
-        digits.reverse();
-        let mut start = split(self.starts.len());
-        let place = |start: usize, digits: &[isize], i: usize, j: usize| {
-            let (mut a, mut b) = if table { (0, 0) } else { self.starts[start] };
-            for (axis, digit) in self.outer.iter().zip(digits) {
-                a += axis.src * digit;
-                b += axis.dst * digit;
-            }
-            let (i, j) = (i.cast_signed() * self.tile.0, j.cast_signed() * self.tile.1);
-            At {
-                i,
-                j,
-                a: a + i * self.x.src + j * self.y.src,
-                b: b + i * self.x.dst + j * self.y.dst,
-            }
-        };
-        let stream = self.stream.to(dst);
-        let mut scratch = Scratch::new(stream && self.transposes());
-        let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
-        for item in items.clone() {
-            // The next tile: fastest first.
-            let (fast, slow) = if along_dst { (&mut i, &mut j) } else { (&mut j, &mut i) };
-            let (fast_end, slow_end) = if along_dst { (tx, ty) } else { (ty, tx) };
-            *fast += 1;
-            if *fast == fast_end {
-                *fast = 0;
-                *slow += 1;
-            }
-            if *slow == slow_end {
-                *slow = 0;
-                let mut carry = true;
-                for (axis, digit) in self.outer.iter().zip(&mut digits).rev() {
-                    *digit += 1;
-                    if *digit < axis.n {
-                        carry = false;
-                        break;
-                    }
-                    *digit = 0;
-                }
-                if carry {
-                    start += 1;
-                }
-            }
-            let last = item + 1 == items.end;
-            let next = if last { current } else { place(start, &digits, i, j) };
-            // SAFETY: by the contract of this function: these are offsets of the nest, and the
-            // scratch is as long as a streamed tile needs.
-            unsafe {
-                self.one(current, src.wrapping_offset(next.a), src, dst, stream, &raw mut scratch);
-            };
-            current = next;
-        }
-        // SAFETY: by the contract of this function the destination is still writable.
-        unsafe { scratch.finish() };
-        if stream {
-            cell::fence();
-        }
-    }
-
-    /// Whether its tiles are transposed, which takes scratch memory where they are streamed.
-    fn transposes(&self) -> bool {
-        matches!(self.kernel, Kernel::Transpose { .. } | Kernel::Staged(_))
-    }
-
-    /// One tile.
-    ///
-    /// # Safety
-    /// As [`Job::run`]; `scratch` has memory where tiles are streamed.
-    #[inline]
-    unsafe fn one(
-        &self,
-        at: At,
-        next: *const u8,
-        src: *const u8,
-        dst: *mut u8,
-        stream: bool,
-        scratch: *mut Scratch,
-    ) {
-        let (x, y) = (self.x, self.y);
-        let At { i, j, a, b } = at;
-        let x_part = Axis { n: (x.n - i).min(self.tile.0), ..x };
-        let y_part = Axis { n: (y.n - j).min(self.tile.1), ..y };
-        // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
-        unsafe {
-            match &self.kernel {
-                Kernel::Table { run, bytes } => {
-                    let (from, to) = (src.offset(a), dst.offset(b));
-                    run.get(stream)(from, to, *bytes, x_part, y_part, &self.starts);
-                }
-                Kernel::Rows { run, bytes } => {
-                    run.get(stream)(src.offset(a), dst.offset(b), *bytes, x_part, y_part);
-                }
-                Kernel::Splat { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), *bytes, x_part, y_part);
-                }
-                Kernel::Reverse { run, count } => {
-                    run(src.offset(a), dst.offset(b), *count, x_part, y_part);
-                }
-                Kernel::Repeat(repeat) => repeat.run(src.offset(a), dst.offset(b)),
-                Kernel::Transpose { run, far } => {
-                    if *far && !stream {
-                        // Streamed tiles ask for the next one themselves.
-                        let bytes = (y_part.n * y.src).unsigned_abs();
-                        for row in (0..x_part.n).map(|k| next.wrapping_offset(k * x.src)) {
-                            for at in (0..bytes).step_by(LINE) {
-                                cell::prefetch(row.wrapping_add(at));
-                            }
-                        }
-                    }
-                    let tile = Tile {
-                        next,
-                        scratch,
-                        na: x_part.n.unsigned_abs(),
-                        sa: x.src,
-                        nb: y_part.n.unsigned_abs(),
-                        db: y.dst,
-                    };
-                    run.get(stream)(src.offset(a), dst.offset(b), tile);
-                }
-                Kernel::Convert { converter, count } => {
-                    for p in 0..x_part.n {
-                        for q in 0..y_part.n {
-                            let s = src.offset(a + p * x.src + q * y.src);
-                            let d = dst.offset(b + p * x.dst + q * y.dst);
-                            if stream {
-                                converter.convert_streaming_raw(s, d, *count);
-                            } else {
-                                converter.convert_raw(s, d, *count);
-                            }
-                        }
-                    }
-                }
-                Kernel::Staged(staged) => {
-                    staged.run(src.offset(a), dst.offset(b), x_part, y_part, next, scratch);
-                }
-                Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x_part, y_part),
-                Kernel::Linear { run, bytes } => {
-                    let done = j.unsigned_abs() * CHUNK;
-                    let length = (bytes - done).min(CHUNK * y_part.n.unsigned_abs());
-                    let (from, to) = (src.offset(a), dst.offset(b));
-                    run.get(stream)(from, to, length, Axis::UNIT, Axis::UNIT);
-                }
-            }
-        }
-    }
-
     /// Whether the starts are the innermost loop.
-    fn is_table(&self) -> bool {
+    pub(super) fn is_table(&self) -> bool {
         matches!(self.kernel, Kernel::Table { .. })
     }
 }

@@ -16,6 +16,7 @@ mod splat;
 mod staged;
 mod stream;
 mod transpose;
+mod walk;
 
 use crate::between::Fill;
 use crate::crew;
@@ -240,15 +241,24 @@ impl Mover {
         let threads = if alone { 1 } else { threads.clamp(1, MAX_THREADS) };
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
         let parts = [(src, self.jobs.as_slice()), fills];
-        if threads == 1 {
+        if threads > 1 {
+            // SAFETY: by the contract of this function.
+            unsafe { self.run_together(parts, dst, threads) };
+        } else {
             for (from, jobs) in parts {
                 for job in jobs {
+                    let cut = job.cut(from, dst);
                     // SAFETY: by the contract of this function; a fill reads only its pattern.
-                    unsafe { job.run(0..job.items(), from, dst) };
+                    unsafe { job.run(0..job.items(cut), from, dst, cut) };
                 }
             }
-            return;
         }
+    }
+
+    /// # Safety
+    /// As [`Mover::run_raw`]; parts are sources and the jobs that read them.
+    #[inline(never)]
+    unsafe fn run_together(&self, parts: [(*const u8, &[Job]); 2], dst: *mut u8, threads: usize) {
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
         let shared = Shared { work, dst, next: AtomicUsize::new(0) };
         // More pieces than threads: one that is held up leaves its share to the others.
@@ -261,11 +271,12 @@ impl Mover {
                     break;
                 }
                 for (job, from) in &shared.work {
-                    let items = job.items();
+                    let cut = job.cut(*from, shared.dst);
+                    let items = job.items(cut);
                     let range = items * piece / pieces..items * (piece + 1) / pieces;
                     // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece
                     // is taken once, and a plan writes every place once.
-                    unsafe { job.run(range, *from, shared.dst) };
+                    unsafe { job.run(range, *from, shared.dst, cut) };
                 }
             }
         });

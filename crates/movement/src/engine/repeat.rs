@@ -71,7 +71,8 @@ impl Repeat {
         // SAFETY: by the contract of this function. The stretch is written before it is read, and no
         // copy overlaps what it is copied from.
         unsafe {
-            self.body.run(0..self.body.items(), src, dst);
+            let cut = self.body.cut(src, dst);
+            self.body.run(0..self.body.items(cut), src, dst, cut);
             if self.copies.dst.unsigned_abs() != self.bytes || self.bytes >= GROWN {
                 let to = dst.offset(self.copies.dst);
                 (self.copy)(dst.cast_const(), to, self.bytes, Axis::UNIT, self.copies);

@@ -3,6 +3,7 @@
 use super::cell::{self, Lane, Plain, copy};
 use super::job::Axis;
 use super::short;
+use super::stream::LINE;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
 pub(super) type Rows = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
@@ -87,6 +88,65 @@ pub(super) fn select(bytes: usize, stream: bool) -> Rows {
         }
     }
     if stream { body::<Plain, true> } else { body::<Plain, false> }
+}
+
+/// Rows that follow one another in a destination of broken lines, where the machine can join them.
+pub(super) fn joined() -> Option<Rows> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512bw") {
+        return Some(joined_avx512);
+    }
+    None
+}
+
+/// Whole lines go around the caches, also those that hold the end of one row and the beginning of the
+/// next, which is put together from both. Only the first and the last line of the loop along which rows
+/// follow one another are written in part.
+///
+/// # Safety
+/// As [`body`]; rows are whole lines long, and follow one another in the destination along `x` or along
+/// `y`, all of them equally far from the beginning of a line, and not 0.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+    use std::arch::x86_64::{
+        __mmask64, _mm512_loadu_si512, _mm512_mask_loadu_epi8, _mm512_maskz_loadu_epi8,
+        _mm512_stream_si512,
+    };
+    let along_x = x.dst == bytes.cast_signed();
+    let off = dst.addr() % LINE;
+    let head = LINE - off;
+    let ends: __mmask64 = (1 << off) - 1;
+    // SAFETY: offsets are those of the loops, which the caller vouches for. Of a joined line only the
+    // bytes of the two rows are read: a mask hides the others. A prefetch may point anywhere.
+    unsafe {
+        for i in 0..x.n {
+            for j in 0..y.n {
+                let s = src.offset(i * x.src + j * y.src);
+                let d = dst.offset(i * x.dst + j * y.dst);
+                let next = s.wrapping_offset(y.src * 4);
+                for at in (0..bytes.min(256)).step_by(LINE) {
+                    cell::prefetch(next.wrapping_add(at));
+                }
+                let (step, last, back) =
+                    if along_x { (i, x.n - 1, x.src) } else { (j, y.n - 1, y.src) };
+                if step == 0 {
+                    copy::<Plain, false>(s, d, head);
+                } else {
+                    let before = s.wrapping_offset(-back).wrapping_add(bytes - off);
+                    let end = _mm512_maskz_loadu_epi8(ends, before.cast());
+                    let line = _mm512_mask_loadu_epi8(end, !ends, s.wrapping_sub(off).cast());
+                    _mm512_stream_si512(d.sub(off).cast(), line);
+                }
+                for at in (head..bytes - off).step_by(LINE) {
+                    _mm512_stream_si512(d.add(at).cast(), _mm512_loadu_si512(s.add(at).cast()));
+                }
+                if step == last {
+                    copy::<Plain, false>(s.add(bytes - off), d.add(bytes - off), off);
+                }
+            }
+        }
+    }
 }
 
 /// Lines ahead that are asked for while a row is copied.

@@ -12,7 +12,7 @@ pub(super) const LINE: usize = 64;
 const USUAL: usize = 8 << 20;
 
 /// Rows of at least this many bytes are streamed wherever they begin: few of their lines are broken.
-const LONG: usize = 1024;
+pub(super) const LONG: usize = 1024;
 
 /// Whether a move that reads and writes so many bytes is more than the caches hold.
 pub(super) fn pays(read: usize, written: usize) -> bool {
@@ -68,15 +68,6 @@ impl Stream {
             Stream::Aligned
         } else {
             Stream::Never
-        }
-    }
-
-    /// The answer for one destination.
-    pub(super) fn to(self, dst: *mut u8) -> bool {
-        match self {
-            Stream::Never => false,
-            Stream::Aligned => dst.addr().is_multiple_of(LINE),
-            Stream::Always => true,
         }
     }
 }

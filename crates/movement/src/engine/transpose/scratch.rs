@@ -47,6 +47,13 @@ struct Pending {
     left: usize,
 }
 
+/// The distance between gathered columns of `bytes` that go to places `step` apart: those that follow one
+/// another there are gathered so, and leave as one.
+#[inline(always)]
+pub(super) fn pitch(bytes: usize, step: isize) -> usize {
+    if step == bytes.cast_signed() { bytes } else { PITCH }
+}
+
 impl Scratch {
     /// Scratch for a job; without memory where its tiles are not streamed.
     pub(in super::super) fn new(streamed: bool) -> Scratch {
@@ -63,7 +70,7 @@ impl Scratch {
         self.memory.as_mut_ptr().cast::<u8>()
     }
 
-    /// Memory for the next 64 columns of up to [`ROW`] bytes, [`PITCH`] apart.
+    /// Memory for the next 64 columns of up to [`ROW`] bytes, [`pitch`] apart.
     #[inline(always)]
     pub(super) fn columns(&mut self) -> *mut u8 {
         let set = if self.second { COLUMNS_BYTES } else { 0 };
@@ -92,7 +99,9 @@ impl Scratch {
     ) {
         // SAFETY: by the contract of this function.
         unsafe { self.flush::<L>(usize::MAX) };
-        self.pending = Pending { from: self.columns(), to, step, bytes, left: count };
+        let joined = pitch(bytes, step) == bytes;
+        let (bytes, left) = if joined { (bytes * count, 1) } else { (bytes, count) };
+        self.pending = Pending { from: self.columns(), to, step, bytes, left };
         self.second = !self.second;
     }
 

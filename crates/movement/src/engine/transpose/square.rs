@@ -6,7 +6,7 @@
 //! use. The columns of a tile are gathered line by line and leave as longer rows.
 
 use super::super::cell::{prefetch, x86::Avx512};
-use super::scratch::{PITCH, Scratch};
+use super::scratch::{Scratch, pitch};
 use super::{Tile, lanes, unrolled};
 use std::arch::x86_64::*;
 
@@ -179,6 +179,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
         let scratch: &mut Scratch = &mut *t.scratch;
         let square = scratch.squares();
         let share = side.div_ceil(4 * t.na.div_ceil(side));
+        let pitch = pitch(t.na * E, t.db);
         let mut ahead = Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * E };
         let mut b = 0usize;
         loop {
@@ -192,7 +193,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
                 });
                 for k in 0..R {
                     for (lane, line) in columns::<R>(square, k).into_iter().enumerate() {
-                        let column = gather.add((lane * R + k) * PITCH + a * E);
+                        let column = gather.add((lane * R + k) * pitch + a * E);
                         _mm512_storeu_si512(column.cast(), line);
                     }
                 }
@@ -211,7 +212,8 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
     }
 }
 
-/// Rows of the destination nearer than this share pages of memory, which likes them in order.
+/// Rows of the destination nearer than this share pages of memory, which likes them in order and, where
+/// they follow one another, all at once.
 const NEAR: usize = 2048;
 
 /// # Safety
@@ -222,7 +224,7 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
     let aligned = (row | dst.addr() | step).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        if aligned && (step >= NEAR || step == row) {
+        if aligned && step >= NEAR {
             direct::<E, R>(src, dst, t);
         } else {
             gathered::<E, R>(src, dst, t);

@@ -1,7 +1,7 @@
 //! Streamed tiles through a stage: for registers narrower than a line, and for narrow tiles.
 
 use super::super::cell::{Lane, copy, prefetch};
-use super::scratch::{PITCH, STAGE, STAGE_PITCH};
+use super::scratch::{STAGE, STAGE_PITCH, pitch};
 use super::{Lanes, Tile, block};
 
 /// Rows nearer than this are read where they are.
@@ -62,6 +62,7 @@ pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>
     unsafe {
         let scratch = &mut *t.scratch;
         let stage = scratch.stage();
+        let gathered = pitch(t.na * E, t.db).cast_signed();
         let share = wide.div_ceil(t.na.div_ceil(rows));
         let per_stage = (STAGE / E).max(wide);
         // Rows near one another share no sets.
@@ -91,7 +92,7 @@ pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>
                         at.add(c * E).offset(a.cast_signed() * pitch),
                         pitch,
                         columns.add(a * E),
-                        PITCH.cast_signed(),
+                        gathered,
                     );
                     scratch.flush::<L>(share);
                     if a + rows >= t.na {

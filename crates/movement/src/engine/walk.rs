@@ -1,0 +1,307 @@
+//! Running a job: its tiles in order, each with its kernel.
+
+use super::cell;
+use super::job::{Axis, CHUNK, Job, Kernel};
+use super::rows::{self, Rows};
+use super::stream::{LINE, LONG, Stream};
+use super::transpose::{Scratch, Tile};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// A tile: its first steps of the two loops, and its offsets in bytes.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    i: isize,
+    j: isize,
+    a: isize,
+    b: isize,
+}
+
+/// How a job meets one destination: where the lines of that memory begin inside its rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    stores: Stores,
+    /// Steps of `x` before its first whole line of the destination, and of `y` before that of the source:
+    /// tiles are cut there, and begin on lines from then on.
+    shift: (isize, isize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stores {
+    Usual,
+    Around,
+    /// Around the caches, also lines that hold the end of one row and the beginning of the next.
+    Joined(Rows),
+}
+
+impl Stores {
+    fn around(self) -> bool {
+        !matches!(self, Stores::Usual)
+    }
+}
+
+impl Job {
+    /// The cut for memory that begins at `src` and `dst`.
+    #[inline]
+    pub(super) fn cut(&self, src: *const u8, dst: *mut u8) -> Cut {
+        let whole = |stores| Cut { stores, shift: (0, 0) };
+        if self.stream == Stream::Never {
+            return whole(Stores::Usual);
+        }
+        self.cut_streamed(src, dst)
+    }
+
+    #[cold]
+    fn cut_streamed(&self, src: *const u8, dst: *mut u8) -> Cut {
+        let whole = |stores| Cut { stores, shift: (0, 0) };
+        let aligned = dst.addr().is_multiple_of(LINE);
+        match (&self.kernel, self.stream) {
+            (Kernel::Transpose { .. }, stream) => {
+                let x = match stream {
+                    Stream::Aligned => shift(dst, self.x.n, self.x.dst),
+                    _ => Some(0),
+                };
+                let Some(x) = x else { return whole(Stores::Usual) };
+                let steps = self.outer.iter().map(|l| l.src).chain([self.x.src]);
+                let mut steps = steps.chain(self.starts.iter().map(|s| s.0));
+                let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE));
+                let y = shift(src, self.y.n, self.y.src).filter(|_| lines);
+                Cut { stores: Stores::Around, shift: (x, y.unwrap_or(0)) }
+            }
+            (_, Stream::Always) => whole(Stores::Around),
+            (_, Stream::Aligned) if aligned => whole(Stores::Around),
+            (Kernel::Rows { bytes, .. }, _) if self.adjacent(*bytes) => match rows::joined() {
+                Some(run) => whole(Stores::Joined(run)),
+                None => whole(Stores::Usual),
+            },
+            _ => whole(Stores::Usual),
+        }
+    }
+
+    /// Whether rows follow one another in the destination, for long enough.
+    fn adjacent(&self, bytes: usize) -> bool {
+        let follow = |l: Axis, tile: isize| {
+            l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG
+        };
+        follow(self.x, self.tile.0) || follow(self.y, self.tile.1)
+    }
+
+    /// Tiles of the job: what threads share.
+    pub(super) fn items(&self, cut: Cut) -> usize {
+        let starts = if self.is_table() { 1 } else { self.starts.len() };
+        let outer: usize = self.outer.iter().map(|a| a.n.unsigned_abs()).product();
+        let (tx, ty) = self.tiles(cut);
+        starts * outer * tx * ty
+    }
+
+    fn tiles(&self, cut: Cut) -> (usize, usize) {
+        let count = |n: isize, shift: isize, tile: isize| {
+            usize::from(shift > 0) + (n - shift).unsigned_abs().div_ceil(tile.unsigned_abs())
+        };
+        (count(self.x.n, cut.shift.0, self.tile.0), count(self.y.n, cut.shift.1, self.tile.1))
+    }
+
+    /// Runs some of the tiles.
+    ///
+    /// # Safety
+    /// Everything that the nest reads from `src` is readable, everything it writes to `dst` is
+    /// writable, and the two do not overlap.
+    pub(super) unsafe fn run(&self, items: Range<usize>, src: *const u8, dst: *mut u8, cut: Cut) {
+        let table = self.is_table();
+        let (tx, ty) = self.tiles(cut);
+        let mut rest = items.start;
+        let mut split = |n: usize| {
+            let digit = rest % n.max(1);
+            rest /= n.max(1);
+            digit
+        };
+        // Transposes go along the destination, rows along the source.
+        let along_dst = matches!(self.kernel, Kernel::Transpose { .. });
+        let (mut j, mut i);
+        if along_dst {
+            i = split(tx);
+            j = split(ty);
+        } else {
+            j = split(ty);
+            i = split(tx);
+        }
+        let mut digits: SmallVec<[isize; 8]> =
+            self.outer.iter().rev().map(|a| split(a.n.unsigned_abs()).cast_signed()).collect();
+        digits.reverse();
+        let mut start = split(self.starts.len());
+        let place = |start: usize, digits: &[isize], i: usize, j: usize| {
+            let (mut a, mut b) = if table { (0, 0) } else { self.starts[start] };
+            for (axis, digit) in self.outer.iter().zip(digits) {
+                a += axis.src * digit;
+                b += axis.dst * digit;
+            }
+            let i = first(cut.shift.0, self.tile.0, i);
+            let j = first(cut.shift.1, self.tile.1, j);
+            At {
+                i,
+                j,
+                a: a + i * self.x.src + j * self.y.src,
+                b: b + i * self.x.dst + j * self.y.dst,
+            }
+        };
+        let stream = cut.stores.around();
+        let mut scratch = Scratch::new(stream && self.transposes());
+        let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
+        for item in items.clone() {
+            // The next tile: fastest first.
+            let (fast, slow) = if along_dst { (&mut i, &mut j) } else { (&mut j, &mut i) };
+            let (fast_end, slow_end) = if along_dst { (tx, ty) } else { (ty, tx) };
+            *fast += 1;
+            if *fast == fast_end {
+                *fast = 0;
+                *slow += 1;
+            }
+            if *slow == slow_end {
+                *slow = 0;
+                let mut carry = true;
+                for (axis, digit) in self.outer.iter().zip(&mut digits).rev() {
+                    *digit += 1;
+                    if *digit < axis.n {
+                        carry = false;
+                        break;
+                    }
+                    *digit = 0;
+                }
+                if carry {
+                    start += 1;
+                }
+            }
+            let last = item + 1 == items.end;
+            let next = if last { current } else { place(start, &digits, i, j) };
+            let ahead = src.wrapping_offset(next.a);
+            // SAFETY: by the contract of this function: these are offsets of the nest, and the
+            // scratch is as long as a streamed tile needs.
+            unsafe { self.one(current, ahead, src, dst, cut, &raw mut scratch) };
+            current = next;
+        }
+        // SAFETY: by the contract of this function the destination is still writable.
+        unsafe { scratch.finish() };
+        if stream {
+            cell::fence();
+        }
+    }
+
+    /// Whether its tiles are transposed, which takes scratch memory where they are streamed.
+    fn transposes(&self) -> bool {
+        matches!(self.kernel, Kernel::Transpose { .. } | Kernel::Staged(_))
+    }
+
+    /// One tile.
+    ///
+    /// # Safety
+    /// As [`Job::run`]; `scratch` has memory where tiles are streamed.
+    #[inline]
+    unsafe fn one(
+        &self,
+        at: At,
+        next: *const u8,
+        src: *const u8,
+        dst: *mut u8,
+        cut: Cut,
+        scratch: *mut Scratch,
+    ) {
+        let At { i, j, a, b } = at;
+        let x = Axis { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
+        let y = Axis { n: part(cut.shift.1, self.tile.1, self.y.n, j), ..self.y };
+        // Before the first line nothing is whole.
+        let stores = if i < cut.shift.0 { Stores::Usual } else { cut.stores };
+        let stream = stores.around();
+        // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
+        unsafe {
+            match &self.kernel {
+                Kernel::Table { run, bytes } => {
+                    let (from, to) = (src.offset(a), dst.offset(b));
+                    run.get(stream)(from, to, *bytes, x, y, &self.starts);
+                }
+                Kernel::Rows { run, bytes } => {
+                    let run = match stores {
+                        Stores::Joined(run) => run,
+                        _ => run.get(stream),
+                    };
+                    run(src.offset(a), dst.offset(b), *bytes, x, y);
+                }
+                Kernel::Splat { run, bytes } => {
+                    run(src.offset(a), dst.offset(b), *bytes, x, y);
+                }
+                Kernel::Reverse { run, count } => {
+                    run(src.offset(a), dst.offset(b), *count, x, y);
+                }
+                Kernel::Repeat(repeat) => repeat.run(src.offset(a), dst.offset(b)),
+                Kernel::Transpose { run, far } => {
+                    if *far && !stream {
+                        // Streamed tiles ask for the next one themselves.
+                        let bytes = (y.n * y.src).unsigned_abs();
+                        for row in (0..x.n).map(|k| next.wrapping_offset(k * x.src)) {
+                            for at in (0..bytes).step_by(LINE) {
+                                cell::prefetch(row.wrapping_add(at));
+                            }
+                        }
+                    }
+                    let tile = Tile {
+                        next,
+                        scratch,
+                        na: x.n.unsigned_abs(),
+                        sa: x.src,
+                        nb: y.n.unsigned_abs(),
+                        db: y.dst,
+                    };
+                    run.get(stream)(src.offset(a), dst.offset(b), tile);
+                }
+                Kernel::Convert { converter, count } => {
+                    for p in 0..x.n {
+                        for q in 0..y.n {
+                            let s = src.offset(a + p * x.src + q * y.src);
+                            let d = dst.offset(b + p * x.dst + q * y.dst);
+                            if stream {
+                                converter.convert_streaming_raw(s, d, *count);
+                            } else {
+                                converter.convert_raw(s, d, *count);
+                            }
+                        }
+                    }
+                }
+                Kernel::Staged(staged) => {
+                    staged.run(src.offset(a), dst.offset(b), x, y, next, scratch);
+                }
+                Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
+                Kernel::Linear { run, bytes } => {
+                    let done = j.unsigned_abs() * CHUNK;
+                    let length = (bytes - done).min(CHUNK * y.n.unsigned_abs());
+                    let (from, to) = (src.offset(a), dst.offset(b));
+                    run.get(stream)(from, to, length, Axis::UNIT, Axis::UNIT);
+                }
+            }
+        }
+    }
+}
+
+/// Steps of a loop of `e` bytes before the first whole line from `start` on: 0 where it begins there, and
+/// `None` where lines begin inside of steps, or the loop is too short to be cut for them.
+fn shift(start: *const u8, n: isize, e: isize) -> Option<isize> {
+    let left = start.addr().wrapping_neg() % LINE;
+    let long = (n * e).unsigned_abs() >= LONG;
+    match left.cast_signed() {
+        0 => Some(0),
+        left if long && left % e == 0 => Some(left / e),
+        _ => None,
+    }
+}
+
+/// The first step of tile `i`.
+#[inline]
+fn first(shift: isize, tile: isize, i: usize) -> isize {
+    let i = i.cast_signed();
+    if shift > 0 && i > 0 { shift + (i - 1) * tile } else { i * tile }
+}
+
+/// The steps of a loop of `n` in the tile that begins at `first`.
+#[inline]
+fn part(shift: isize, tile: isize, n: isize, first: isize) -> isize {
+    let end = if first < shift { shift } else { first + tile };
+    end.min(n) - first
+}
