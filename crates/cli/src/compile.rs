@@ -28,6 +28,7 @@ Examples:
   zellige compile examples/llama-block.graph --compare --report block.html
   zellige compile examples/attention.graph --explain scores
   zellige compile examples/granite-8b-prefill.graph --policy baseline --coverage card
+  zellige compile examples/onnx/block.onnx --bind batch=2 --bind tokens=8
   zellige compile examples/llama-block.graph --pass divide")]
 pub(crate) struct Args {
     #[command(flatten)]

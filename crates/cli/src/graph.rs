@@ -9,13 +9,14 @@ use zellige_compile::divide::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
 use zellige_device::{Hardware, LayoutChoice, Profile, sencores};
-use zellige_graph::{Graph, Pin, Source, json, text};
+use zellige_graph::{Form, Graph, Pin, Source, json, text};
 use zellige_notation::Diagnostic;
+use zellige_onnx::{ModelFile, Weight};
 
 /// A graph and what a compilation is asked for.
 #[derive(clap::Args)]
 pub(crate) struct GraphArgs {
-    /// The graph: a .graph text, or its .json
+    /// The graph: a .graph text, its .json, or an .onnx model
     pub(crate) graph: PathBuf,
     /// Who decides layouts and divisions: best, or baseline for the rules of today's software
     #[arg(long, default_value = "best")]
@@ -50,7 +51,7 @@ pub(crate) struct GraphArgs {
     /// One operation after the other, never two at the same time
     #[arg(long)]
     one_by_one: bool,
-    /// The value of a symbol of the graph; others take their largest
+    /// The value of a symbol of the graph; others take their largest, but those of .onnx have none
     #[arg(long, value_name = "SYMBOL=VALUE")]
     bind: Vec<String>,
     /// Pin a tensor: NAME=stick:1, NAME=order:1,0, NAME=sparse or NAME=SpyreTensorLayout(..)
@@ -61,7 +62,13 @@ pub(crate) struct GraphArgs {
 impl GraphArgs {
     /// What the answer to a compilation depends on beside its options.
     pub(crate) fn content(&self) -> Vec<u8> {
-        let mut content = std::fs::read(&self.graph).unwrap_or_default();
+        // Of a model, the graph without the weights: only that is compiled.
+        let mut content = match Form::of_file(&self.graph) {
+            Ok(Form::Onnx) => {
+                self.load().map(|l| text::print(&l.graph).into_bytes()).unwrap_or_default()
+            }
+            _ => std::fs::read(&self.graph).unwrap_or_default(),
+        };
         content
             .extend(format!("{:?}{:?}{:?}", self.graph.extension(), self.bind, self.pin).bytes());
         content
@@ -72,17 +79,24 @@ impl GraphArgs {
 pub(crate) struct Loaded {
     pub(crate) graph: Graph,
     source: Source,
-    /// None of a JSON file, whose errors have no places in a text.
+    /// None of JSON and ONNX files, whose errors have no places in a text.
     text: Option<String>,
+    /// The file of an ONNX model and the weights in it.
+    pub(crate) model: Option<(ModelFile, Vec<Weight>)>,
 }
 
 impl GraphArgs {
     /// Reads the graph, pins and binds.
     pub(crate) fn load(&self) -> Result<Loaded> {
         let name = self.graph.display();
-        let content = std::fs::read_to_string(&self.graph)
-            .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text or its .json"))?;
-        let is_json = self.graph.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        let unread = |e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx");
+        let values = self.bind.iter().map(|b| symbol(b)).collect::<Result<BTreeMap<_, _>>>()?;
+        let form = Form::of_file(&self.graph).map_err(unread)?;
+        if form == Form::Onnx {
+            return self.load_model(&values).with_context(|| name.to_string());
+        }
+        let content = std::fs::read_to_string(&self.graph).map_err(unread)?;
+        let is_json = form == Form::Json;
         let mut source = if is_json {
             json::source(&content).map_err(|e| anyhow!("{name}: {e}"))?
         } else {
@@ -91,12 +105,26 @@ impl GraphArgs {
         for pin in &self.pin {
             apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
         }
-        let values = self.bind.iter().map(|b| symbol(b)).collect::<Result<BTreeMap<_, _>>>()?;
         let graph = source.bind(&values).map_err(|e| match (is_json, &e.span) {
             (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
         })?;
-        Ok(Loaded { graph, source, text: (!is_json).then_some(content) })
+        Ok(Loaded { graph, source, text: (!is_json).then_some(content), model: None })
+    }
+
+    /// Reads an ONNX model; its weights stay in the file.
+    fn load_model(&self, values: &BTreeMap<String, i64>) -> Result<Loaded> {
+        let file = ModelFile::open(&self.graph)?;
+        let imported = file.import(values)?;
+        let (mut graph, mut source) = (imported.graph, Source::default());
+        if !self.pin.is_empty() {
+            source = graph.source();
+            for pin in &self.pin {
+                apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
+            }
+            graph = source.bind(&BTreeMap::new())?;
+        }
+        Ok(Loaded { graph, source, text: None, model: Some((file, imported.weights)) })
     }
 
     /// What is asked of the compiler.

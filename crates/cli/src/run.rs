@@ -18,13 +18,14 @@ use zellige_run::{Model, eager, timeline};
 #[derive(clap::Args)]
 #[command(after_help = "\
 The graph is compiled, loaded onto the simulated card and run once; every launch does what the plan
-says, or it is an error. Inputs and weights that are not given are random numbers from the seed, so
-that any graph runs.
+says, or it is an error. The weights of an .onnx model are those of its file. Inputs and weights that
+are not given are random numbers from the seed, so that any graph runs.
 
 Examples:
   zellige run examples/llama-block.graph
   zellige run examples/softmax.graph --input x=x.npy --output y.npy
   zellige run model.graph --weights model.safetensors --input tokens=t.npy --output out/
+  zellige run examples/onnx/mlp.onnx --bind batch=4 --input x=x.npy --output y.npy
   zellige run examples/llama-block.graph --verify")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = args.graph.load()?;
     let options = args.graph.options()?;
-    let mut inputs = Inputs::new(&loaded.graph, &args.input, args.load.as_deref(), args.seed)?;
+    let mut inputs = Inputs::new(&loaded, &args.input, args.load.as_deref(), args.seed)?;
     let targets = outputs::targets(&loaded.graph, &args.output)?;
     let progress = Progress::steps(if args.verify { 5 } else { 4 });
     progress.step("compiling");

@@ -23,6 +23,7 @@
 //! | `build` | checks and inference, operation by operation |
 //! | `view` | views as strided maps |
 //! | `symbol` | sizes that are bound later |
+//! | `form` | which of the forms a file holds |
 //!
 //! # What it may not do
 //! Choose anything: layouts, divisions and places are the compiler's.
@@ -31,6 +32,7 @@
 
 mod build;
 mod error;
+mod form;
 mod graph;
 pub mod json;
 mod symbol;
@@ -39,6 +41,7 @@ mod view;
 
 pub use build::{Builder, Operand};
 pub use error::{GraphError, Result};
+pub use form::Form;
 pub use graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
 pub use symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
 pub use view::VIEWS;

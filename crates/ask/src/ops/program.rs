@@ -6,11 +6,12 @@ use crate::fault::clip;
 use crate::request::{Request, int};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{compared, explain, report};
 use zellige_compile::{Options, Outputs, Weights, check, compile as compiled};
 use zellige_device::Hardware;
-use zellige_graph::{Graph, GraphError, text};
+use zellige_graph::{Form, Graph, GraphError, text};
 
 /// Operations of one request: beyond, compiling takes too long to wait for.
 const MOST_OPS: usize = 4096;
@@ -52,7 +53,7 @@ pub(super) fn compile(r: &Request) -> Answer {
     })
 }
 
-/// The graph: its JSON, its text, or the name of a file of either.
+/// The graph: its JSON, its text, or the name of a file of either or of an ONNX model.
 fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
     let bind = bind(given)?;
     let read;
@@ -62,11 +63,15 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
             return Ok(zellige_graph::json::source(&v.to_string())?.bind(&bind)?);
         }
         (None, Some(path)) => {
-            read = std::fs::read_to_string(path).map_err(|e| Fault {
+            let bad = |e: std::io::Error| Fault {
                 kind: "bad_file",
                 message: format!("{}: {e}", clip(path, 200)),
                 witness: json!({"field": "file"}),
-            })?;
+            };
+            if Form::of_file(Path::new(path)).map_err(bad)? == Form::Onnx {
+                return model(path, &bind);
+            }
+            read = std::fs::read_to_string(path).map_err(bad)?;
             &read
         }
         (Some(v), None) => {
@@ -81,6 +86,26 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
         kind: "bad_graph",
         message: d.render(source, false),
         witness: json!({"field": "graph"}),
+    })
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn model(path: &str, bind: &BTreeMap<String, i64>) -> Result<Graph, Fault> {
+    let imported = zellige_onnx::ModelFile::open(Path::new(path)).and_then(|f| f.import(bind));
+    let told = |e: zellige_onnx::OnnxError| {
+        let operand = e.operand.as_ref().map(|(k, _)| k);
+        let witness = json!({"node": e.node, "operand": operand, "byte": e.at});
+        Fault { kind: e.kind, message: format!("{}: {e}", clip(path, 200)), witness }
+    };
+    imported.map(|i| i.graph).map_err(told)
+}
+
+#[cfg(target_family = "wasm")]
+fn model(path: &str, _: &BTreeMap<String, i64>) -> Result<Graph, Fault> {
+    Err(Fault {
+        kind: "bad_file",
+        message: format!("{}: a web page reads no ONNX models", clip(path, 200)),
+        witness: json!({"field": "file"}),
     })
 }
 

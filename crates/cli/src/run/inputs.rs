@@ -1,6 +1,7 @@
 //! Inputs and weights: from files, or random numbers that depend on their name and the seed alone.
 
 use super::named;
+use crate::graph::Loaded;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,23 +9,26 @@ use zellige_device::host_format;
 use zellige_files::{Container, HostTensor};
 use zellige_float::{Converter, Format};
 use zellige_graph::{Def, Graph, Role, Tensor};
-use zellige_layout::Dtype;
+use zellige_layout::{Dtype, Strided};
+use zellige_onnx::{ModelFile, Weight};
 use zellige_run::{Host, RunError};
 
 pub(super) struct Inputs<'g> {
     graph: &'g Graph,
     files: BTreeMap<String, HostTensor>,
+    /// The file of an ONNX model and the weights in it, by name.
+    model: Option<(&'g ModelFile, BTreeMap<&'g str, &'g Weight>)>,
     seed: u64,
 }
 
 impl<'g> Inputs<'g> {
     pub(super) fn new(
-        graph: &'g Graph,
+        loaded: &'g Loaded,
         given: &[String],
         weights: Option<&Path>,
         seed: u64,
     ) -> Result<Inputs<'g>> {
-        let mut files = BTreeMap::new();
+        let (graph, mut files) = (&loaded.graph, BTreeMap::new());
         let known =
             |name: &str| graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name);
         if let Some(path) = weights {
@@ -59,7 +63,11 @@ impl<'g> Inputs<'g> {
                 HostTensor::parse(file).with_context(|| format!("--input {text}"))?,
             );
         }
-        Ok(Inputs { graph, files, seed })
+        let model = loaded
+            .model
+            .as_ref()
+            .map(|(file, weights)| (file, weights.iter().map(|w| (w.name.as_str(), w)).collect()));
+        Ok(Inputs { graph, files, model, seed })
     }
 
     /// The input of a name.
@@ -67,13 +75,24 @@ impl<'g> Inputs<'g> {
         let refuse = |reason: String| RunError::NoInput { name: name.into(), reason };
         let id = self.graph.id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
         let t = self.graph.get(id);
-        match self.files.get(name) {
-            None => random(t, self.seed).map_err(|e| refuse(e.to_string())),
-            Some(file) => {
+        match (self.files.get(name), self.in_model(name)) {
+            (None, None) => random(t, self.seed).map_err(|e| refuse(e.to_string())),
+            (None, Some((file, weight))) => {
+                let bytes = file.bytes(weight).map_err(|e| refuse(e.to_string()))?.into_owned();
+                let view = Strided::contiguous(&weight.size).map_err(|e| refuse(e.to_string()))?;
+                Ok(Host::new(bytes, view, weight.dtype))
+            }
+            (Some(file), _) => {
                 let view = file.strided().map_err(|e| refuse(e.to_string()))?;
                 Ok(Host::new(file.bytes().to_vec(), view, file.info().dtype()))
             }
         }
+    }
+
+    /// The weight of a name, where the graph came with it.
+    fn in_model(&self, name: &str) -> Option<(&'g ModelFile, &'g Weight)> {
+        let (file, weights) = self.model.as_ref()?;
+        Some((*file, *weights.get(name)?))
     }
 
     /// The same, with states that are not given zero, as the card has them.
@@ -101,13 +120,18 @@ impl<'g> Inputs<'g> {
     /// Where the inputs came from, in a line or two.
     pub(super) fn told(&self) -> Vec<String> {
         let all = self.graph.inputs().iter().map(|id| self.graph.get(*id));
-        let random = all.filter(|t| !self.files.contains_key(&t.name));
+        let random =
+            all.filter(|t| !self.files.contains_key(&t.name) && self.in_model(&t.name).is_none());
         let count = |role: Role| random.clone().filter(|t| t.def == Def::Input(role)).count();
         let (inputs, weights, states) =
             (count(Role::Input), count(Role::Weight), count(Role::State));
         let mut lines = Vec::new();
         if !self.files.is_empty() {
             lines.push(format!("{} tensors from files", self.files.len()));
+        }
+        if let Some((_, weights)) = &self.model {
+            let own = weights.keys().filter(|name| !self.files.contains_key(**name)).count();
+            lines.push(format!("{own} weights from the model"));
         }
         if inputs + weights > 0 {
             let seed = self.seed;

@@ -1,0 +1,53 @@
+//! What can be wrong with an ONNX model.
+
+/// The result of every fallible function of this crate.
+pub type Result<T, E = OnnxError> = std::result::Result<T, E>;
+
+/// A refused model: what is wrong, in which node and operand, at which byte of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place(self))]
+pub struct OnnxError {
+    /// A stable identifier for programs.
+    pub kind: &'static str,
+    /// What is wrong and what would be accepted.
+    pub message: String,
+    /// The node: its number, its name and its operation.
+    pub node: Option<String>,
+    /// The operand, from 0, and its name.
+    pub operand: Option<(usize, String)>,
+    /// The byte of the file that it is about.
+    pub at: Option<usize>,
+}
+
+fn place(e: &OnnxError) -> String {
+    let mut place = String::new();
+    if let Some(at) = e.at {
+        place += &format!("byte {at}: ");
+    }
+    match (&e.node, &e.operand) {
+        (Some(node), Some((k, name))) => place += &format!("{node}, operand {k} `{name}`: "),
+        (Some(node), None) => place += &format!("{node}: "),
+        _ => {}
+    }
+    place
+}
+
+impl OnnxError {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> OnnxError {
+        OnnxError { kind, message: message.into(), node: None, operand: None, at: None }
+    }
+
+    /// A file that is not what its format says.
+    pub(crate) fn malformed(at: usize, message: impl Into<String>) -> OnnxError {
+        OnnxError { at: Some(at), ..OnnxError::new("malformed", message) }
+    }
+}
+
+/// The start of a text of any length, enough to recognise it in a message.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = text.chars().take(80).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(80).is_some() {
+        out.push_str("...");
+    }
+    out
+}

@@ -1,0 +1,61 @@
+//! ONNX models as graphs.
+//!
+//! A [`Model`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
+//! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`Weight`] says
+//! where in the file they lie, and a [`ModelFile`] is mapped.
+//!
+//! What only concerns shapes (`Shape`, `Gather`, `Concat` and what exporters put between) is computed
+//! here, as every size is known; what is left are the operations of the card's table. An operation or an
+//! attribute without an equivalent is refused by name.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! # fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+//! #     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+//! # }
+//! # let value = |name: &[u8]| {
+//! #     let shape = field(2, &field(1, &[0x08, 3]));
+//! #     [field(1, name), field(2, &field(1, &[&[0x08, 1][..], &shape].concat()))].concat()
+//! # };
+//! # let node = [field(1, b"x"), field(2, b"y"), field(4, b"Relu")].concat();
+//! # let graph = [field(1, &node), field(11, &value(b"x")), field(12, &value(b"y"))].concat();
+//! # let bytes = [field(7, &graph), field(8, &[0x10, 17])].concat();
+//! let model = zellige_onnx::Model::read(&bytes)?;
+//! let imported = model.import(&BTreeMap::new())?;
+//! assert_eq!(
+//!     zellige_graph::text::print(&imported.graph),
+//!     "graph model(\n    x: float32[3],\n) {\n    y = relu(x)\n    return y\n}\n"
+//! );
+//! # Ok::<(), zellige_onnx::OnnxError>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `wire` | the wire format of protocol buffers |
+//! | `proto` | the messages of ONNX |
+//! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
+//! | `import`, `node` | the walk over the nodes, and a node as rules see it |
+//! | `ops` | what each operation becomes |
+//! | `file` | mapped files, external data |
+//!
+//! # What it may not do
+//! Run anything on the card, or believe a length of the file.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod file;
+mod import;
+mod literal;
+mod names;
+mod node;
+mod ops;
+mod proto;
+mod tensor;
+mod wire;
+
+pub use error::{OnnxError, Result};
+pub use file::ModelFile;
+pub use import::{Imported, Model, Weight};
+pub use ops::operations;
+pub use tensor::Data;

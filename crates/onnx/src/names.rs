@@ -1,0 +1,81 @@
+//! Names of a model as names that the text of a graph can hold.
+
+use std::collections::{HashMap, HashSet};
+
+/// Words that mean something where a name of a graph could stand.
+const RESERVED: [&str; 4] = ["return", "pin", "split", "at"];
+
+/// The names of a graph, each given once.
+#[derive(Debug, Default)]
+pub(crate) struct Names<'a> {
+    of: HashMap<&'a str, String>,
+    taken: HashSet<String>,
+}
+
+impl<'a> Names<'a> {
+    /// The name of a value of the model: the same every time.
+    pub(crate) fn of(&mut self, name: &'a str) -> String {
+        if let Some(known) = self.of.get(name) {
+            return known.clone();
+        }
+        let made = self.free(plain(name));
+        self.of.insert(name, made.clone());
+        made
+    }
+
+    /// A name that nothing has, like this one.
+    pub(crate) fn free(&mut self, like: String) -> String {
+        let mut name = like.clone();
+        let mut k = 1;
+        while !self.taken.insert(name.clone()) {
+            k += 1;
+            name = format!("{like}_{k}");
+        }
+        name
+    }
+}
+
+/// Letters, digits, `_`, and dots between them; `/` is a dot.
+pub(crate) fn plain(name: &str) -> String {
+    let mapped: String = name
+        .chars()
+        .map(|c| match c {
+            '/' | '.' => '.',
+            c if c.is_alphanumeric() || c == '_' => c,
+            _ => '_',
+        })
+        .collect();
+    let parts: Vec<&str> = mapped.split('.').filter(|p| !p.is_empty()).collect();
+    let joined = parts.join(".");
+    let first = joined.chars().next();
+    if first.is_none_or(|c| !(c.is_alphabetic() || c == '_')) || RESERVED.contains(&joined.as_str())
+    {
+        return format!("_{joined}");
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_becomes_one_of_the_text() {
+        for (name, told) in [
+            ("/blocks.0/attn/MatMul_output_0", "blocks.0.attn.MatMul_output_0"),
+            ("onnx::MatMul_131", "onnx__MatMul_131"),
+            ("130", "_130"),
+            ("return", "_return"),
+            ("", "_"),
+            ("...", "_"),
+            ("a b;{}", "a_b___"),
+        ] {
+            assert_eq!(plain(name), told);
+        }
+        let mut names = Names::default();
+        assert_eq!(
+            (names.of("a/b"), names.of("a.b"), names.of("a/b")),
+            ("a.b".into(), "a.b_2".into(), "a.b".into())
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The operations of ONNX and what each becomes. One file per family holds its table.
+
+mod attention;
+mod constant;
+mod index;
+mod matmul;
+mod norm;
+mod pointwise;
+mod rearrange;
+mod reduce;
+mod shape;
+mod window;
+
+use crate::error::{Result, quote};
+use crate::import::Value;
+use crate::node::Node;
+
+/// What an operation of ONNX becomes: its results.
+type Rule = fn(&mut Node<'_, '_>) -> Result<Vec<Value>>;
+/// Operations of a family with their rules.
+type Table = &'static [(&'static str, Rule)];
+
+const TABLES: &[Table] = &[
+    pointwise::TABLE,
+    matmul::TABLE,
+    attention::TABLE,
+    reduce::TABLE,
+    norm::TABLE,
+    window::TABLE,
+    shape::TABLE,
+    rearrange::TABLE,
+    index::TABLE,
+    constant::TABLE,
+];
+
+/// The operations of ONNX that are read, by name.
+pub fn operations() -> Vec<&'static str> {
+    let tables = TABLES.iter().flat_map(|t| t.iter().map(|(name, _)| *name));
+    let mut all: Vec<&str> = tables.chain(pointwise::names()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The results of a node.
+pub(crate) fn lower(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let op = n.op();
+    if !matches!(n.domain(), "" | "ai.onnx") {
+        let domain = quote(n.domain());
+        let help = if n.import.proto.functions.contains(&op) {
+            "it is a function of the file: write it out with onnx.inliner.inline_local_functions"
+        } else {
+            "accepted: operations of ai.onnx; export without fused or custom operations"
+        };
+        return Err(n.bad("no_such_op", format!("it is of the domain `{domain}`; {help}")));
+    }
+    if let Some(made) = pointwise::plain(n)? {
+        return Ok(made);
+    }
+    let rule = TABLES.iter().flat_map(|t| t.iter()).find(|(name, _)| *name == op);
+    match rule {
+        Some((_, rule)) => rule(n),
+        None => Err(n.bad("no_such_op", refusal(op))),
+    }
+}
+
+fn refusal(op: &str) -> String {
+    let why = match op {
+        "If" | "Loop" | "Scan" | "SequenceMap" => {
+            "graphs have no control flow; export the branch that is taken, or the loop written out"
+        }
+        "NonZero" | "Compress" | "Unique" | "NonMaxSuppression" => {
+            "the size of its result depends on data; sizes are known before a run here"
+        }
+        "QuantizeLinear"
+        | "DequantizeLinear"
+        | "DynamicQuantizeLinear"
+        | "QLinearMatMul"
+        | "QLinearConv"
+        | "MatMulInteger"
+        | "ConvInteger" => "export the model before it is quantized",
+        _ => {
+            let shared = |name: &str| {
+                name.chars().zip(op.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+            };
+            let near = operations().into_iter().filter(|name| shared(name) >= 4);
+            return match near.max_by_key(|name| shared(name)) {
+                Some(name) => format!(
+                    "no operation of the card does this; did you mean {name}? docs/compiler.md lists \
+                     those that are read"
+                ),
+                None => {
+                    "no operation of the card does this; docs/compiler.md lists those that are read"
+                        .into()
+                }
+            };
+        }
+    };
+    format!("no operation of the card does this: {why}")
+}

@@ -1,0 +1,233 @@
+//! Elements in other places: joined, repeated, padded, masked.
+
+use super::Table;
+use super::pointwise::same;
+use crate::error::Result;
+use crate::import::{Value, within};
+use crate::literal::{self, Literal, Numbers, numel, places, strides};
+use crate::node::Node;
+use serde_json::json;
+use std::rc::Rc;
+use zellige_graph::Operand;
+
+pub(super) const TABLE: Table = &[
+    ("Concat", concat),
+    ("Tile", tile),
+    ("Pad", pad),
+    ("Trilu", trilu),
+    ("DepthToSpace", depth_to_space),
+    ("SpaceToDepth", space_to_depth),
+];
+
+fn concat(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let count = n.inputs();
+    if count == 0 {
+        return Err(n.bad("bad_operand", "it has no operands; accepted: 1 and more"));
+    }
+    let axis = n.int("axis", 0)?;
+    let rank = n.size(0)?.len();
+    let dim = n.dim(axis, rank)?;
+    if count == 1 {
+        return Ok(vec![same(n, 0)?]);
+    }
+    let mut known = Vec::new();
+    for k in 0..count {
+        known.extend(n.literal(k)?);
+    }
+    if known.len() == count
+        && rank == 1
+        && known.iter().map(|l| l.len()).sum::<usize>() <= literal::MOST
+    {
+        return Ok(vec![Value::Known(Rc::new(joined(&known)))]);
+    }
+    let mut operands = Vec::new();
+    for k in 0..count {
+        operands.push(Operand::Tensor(n.tensor(k)?));
+    }
+    Ok(vec![n.emit("cat", &operands, json!({"dim": dim}))?])
+}
+
+/// Known lists one after the other.
+fn joined(lists: &[Rc<Literal>]) -> Literal {
+    let dtype = lists[0].dtype;
+    let count: i64 = lists.iter().map(|l| l.shape[0]).sum();
+    let whole: Option<Vec<&[i64]>> = lists.iter().map(|l| l.whole()).collect();
+    let data = match whole {
+        Some(parts) => Numbers::Int(parts.concat()),
+        None => {
+            Numbers::Float(lists.iter().flat_map(|l| (0..l.len()).map(|i| l.number(i))).collect())
+        }
+    };
+    Literal { dtype, shape: vec![count], data }
+}
+
+fn tile(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 2)?;
+    let size = n.size(0)?;
+    let repeats = n.ints(1, "the repeats")?;
+    if repeats.len() != size.len() || repeats.iter().any(|r| *r < 0) {
+        let message = format!("{repeats:?}; accepted: {} integers, 0 or more", size.len());
+        return Err(n.bad_operand(1, message));
+    }
+    if repeats.iter().all(|r| *r == 1) {
+        return Ok(vec![same(n, 0)?]);
+    }
+    if let Some(x) = n.literal(0)?
+        && size.len() == 1
+        && size[0].checked_mul(repeats[0]).is_some_and(|c| c <= literal::MOST as i64)
+    {
+        let all = (0..repeats[0]).flat_map(|_| 0..x.len());
+        return Ok(vec![Value::Known(Rc::new(x.pick(vec![size[0] * repeats[0]], all)))]);
+    }
+    let x = n.tensor(0)?;
+    Ok(vec![n.emit("repeat", &[Operand::Tensor(x)], json!({"repeats": repeats}))?])
+}
+
+fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 4)?;
+    let mode = n.word("mode", "constant")?;
+    let ours = match mode.as_str() {
+        "constant" => "constant",
+        "reflect" => "reflect",
+        "edge" => "replicate",
+        "wrap" => "circular",
+        other => {
+            let message =
+                format!("attribute `mode` is `{other}`; accepted: constant, reflect, edge, wrap");
+            return Err(n.bad("bad_attribute", message));
+        }
+    };
+    let rank = n.size(0)?.len();
+    let pads = n.ints(1, "the pads")?;
+    let axes: Vec<usize> = if n.has(3) {
+        let list = n.ints(3, "the axes")?;
+        list.iter().map(|a| n.dim(*a, rank)).collect::<Result<_>>()?
+    } else {
+        (0..rank).collect()
+    };
+    if pads.len() != 2 * axes.len() {
+        let message =
+            format!("{} numbers; accepted: {}, two for each axis", pads.len(), 2 * axes.len());
+        return Err(n.bad_operand(1, message));
+    }
+    // Pairs from the last dimension on, up to the first that is padded.
+    let mut pairs = vec![[0, 0]; rank];
+    for (k, d) in axes.iter().enumerate() {
+        pairs[*d] = [pads[k], pads[k + axes.len()]];
+    }
+    let Some(first) = pairs.iter().position(|p| *p != [0, 0]) else {
+        return Ok(vec![same(n, 0)?]);
+    };
+    let list: Vec<i64> = pairs[first..].iter().rev().flatten().copied().collect();
+    let mut attributes = json!({"pad": list});
+    if ours != "constant" {
+        attributes["mode"] = json!(ours);
+    } else if n.has(2) {
+        attributes["value"] = json!(within(n.number(2, "the value")?));
+    }
+    let x = n.tensor(0)?;
+    Ok(vec![n.emit("pad", &[Operand::Tensor(x)], attributes)?])
+}
+
+fn trilu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 2)?;
+    let upper = n.flag("upper", true)?;
+    let k = if n.has(1) {
+        let list = n.ints(1, "the diagonal")?;
+        let [k] = list[..] else { return Err(n.bad_operand(1, "it is one integer")) };
+        k
+    } else {
+        0
+    };
+    if let Some(x) = n.literal(0)?
+        && let [rows, columns] = x.shape[..]
+        && let Some(v) = x.whole()
+    {
+        let kept = |i: usize| {
+            let at = i64::try_from(i).unwrap_or(0);
+            let offset = at % columns.max(1) - at / columns.max(1);
+            if upper { offset >= k } else { offset <= k }
+        };
+        let data = v.iter().enumerate().map(|(i, e)| if kept(i) { *e } else { 0 }).collect();
+        let made = Literal { dtype: x.dtype, shape: vec![rows, columns], data: Numbers::Int(data) };
+        return Ok(vec![Value::Known(Rc::new(made))]);
+    }
+    let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
+    let ours = if upper { "triu" } else { "tril" };
+    let attributes = if k == 0 { json!({}) } else { json!({"diagonal": k}) };
+    Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], attributes)?])
+}
+
+/// Blocks of `b` by `b`: apart, in another order, together.
+fn blocks(
+    n: &mut Node<'_, '_>,
+    apart: &[i64],
+    order: &[i64],
+    together: &[i64],
+) -> Result<Vec<Value>> {
+    let x = n.tensor(0)?;
+    let x = n.part("apart", "reshape", &[Operand::Tensor(x)], json!({"size": apart}))?;
+    let x = n.part("turned", "permute", &[Operand::Tensor(x)], json!({"dims": order}))?;
+    Ok(vec![n.emit("reshape", &[Operand::Tensor(x)], json!({"size": together}))?])
+}
+
+fn block(n: &mut Node<'_, '_>) -> Result<([i64; 4], i64)> {
+    n.arity(1, 1)?;
+    let (size, b) = (n.size(0)?, n.int("blocksize", 0)?);
+    match size[..] {
+        [batch, c, h, w] if (1..=1 << 15).contains(&b) => Ok(([batch, c, h, w], b)),
+        _ => {
+            let message = format!(
+                "{size:?} in blocks of {b}; accepted: four dimensions, blocks of 1 and more"
+            );
+            Err(n.bad_operand(0, message))
+        }
+    }
+}
+
+fn depth_to_space(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let ([batch, c, h, w], b) = block(n)?;
+    if c % (b * b) != 0 {
+        return Err(n.bad_operand(0, format!("{c} channels are no multiple of {}", b * b)));
+    }
+    let left = c / (b * b);
+    let together = [batch, left, h * b, w * b];
+    let mode = n.word("mode", "DCR")?;
+    match mode.as_str() {
+        "DCR" => blocks(n, &[batch, b, b, left, h, w], &[0, 3, 4, 1, 5, 2], &together),
+        "CRD" => blocks(n, &[batch, left, b, b, h, w], &[0, 1, 4, 2, 5, 3], &together),
+        other => {
+            let message = format!("attribute `mode` is `{other}`; accepted: DCR, CRD");
+            Err(n.bad("bad_attribute", message))
+        }
+    }
+}
+
+fn space_to_depth(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let ([batch, c, h, w], b) = block(n)?;
+    if h % b != 0 || w % b != 0 {
+        return Err(n.bad_operand(0, format!("{h} by {w} is no multiple of {b}")));
+    }
+    let apart = [batch, c, h / b, b, w / b, b];
+    blocks(n, &apart, &[0, 3, 5, 1, 2, 4], &[batch, c * b * b, h / b, w / b])
+}
+
+/// A known tensor along one dimension, at these places of it.
+pub(super) fn taken(x: &Literal, dim: usize, at: &[i64], index: &[i64]) -> Option<Literal> {
+    let (before, after) = (&x.shape[..dim], &x.shape[dim + 1..]);
+    let shape = [before, index, after].concat();
+    if numel(&shape)? > literal::MOST as i64 {
+        return None;
+    }
+    let own = strides(&x.shape);
+    let outer = places(before, &own[..dim], 0);
+    let inner = places(after, &own[dim + 1..], 0);
+    let mut all = Vec::new();
+    for o in &outer {
+        for i in at {
+            let along = usize::try_from(i * own[dim]).ok()?;
+            all.extend(inner.iter().map(|k| o + along + k));
+        }
+    }
+    Some(x.pick(shape, all.into_iter()))
+}

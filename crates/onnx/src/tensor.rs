@@ -1,0 +1,205 @@
+//! Tensors of a file: their dtypes, their elements, where those lie.
+
+use crate::error::{OnnxError, Result, quote};
+use crate::literal::{self, Literal};
+use crate::proto::Tensor;
+use std::ops::Range;
+use zellige_layout::Dtype;
+
+/// Where the elements of a weight are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// In these bytes of the model's file, row-major and little-endian.
+    Inside(Range<usize>),
+    /// Here, row-major and little-endian.
+    Owned(Vec<u8>),
+    /// In another file.
+    External {
+        /// Its name, relative to the folder of the model.
+        location: String,
+        /// The first byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// The codes of `TensorProto.DataType` that have a dtype.
+const CODES: &[(i64, Dtype)] = &[
+    (1, Dtype::Float32),
+    (2, Dtype::Uint8),
+    (3, Dtype::Int8),
+    (5, Dtype::Int16),
+    (6, Dtype::Int32),
+    (7, Dtype::Int64),
+    (9, Dtype::Bool),
+    (10, Dtype::Float16),
+    (11, Dtype::Float64),
+    (16, Dtype::Bfloat16),
+    (17, Dtype::Float8E4m3fn),
+    (19, Dtype::Float8E5m2),
+];
+
+/// Names of the other codes, for messages.
+const OTHERS: &[(i64, &str)] = &[
+    (4, "uint16"),
+    (8, "string"),
+    (12, "uint32"),
+    (13, "uint64"),
+    (14, "complex64"),
+    (15, "complex128"),
+    (18, "float8e4m3fnuz"),
+    (20, "float8e5m2fnuz"),
+    (21, "uint4"),
+    (22, "int4"),
+    (23, "float4e2m1"),
+];
+
+/// The dtype of a code, or what is accepted.
+pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
+    if let Some((_, dtype)) = CODES.iter().find(|(c, _)| *c == code) {
+        return Ok(*dtype);
+    }
+    let accepted = CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
+    let name = match OTHERS.iter().find(|(c, _)| *c == code) {
+        Some((_, name)) => format!("element type {name}"),
+        None if code == 0 => "no element type".into(),
+        None => format!("element type {code}"),
+    };
+    Err(format!("{name}; accepted: {accepted}"))
+}
+
+impl Tensor<'_> {
+    fn bad(&self, message: String) -> OnnxError {
+        let message = format!("tensor `{}`: {message}", quote(self.name));
+        OnnxError { at: Some(self.at), ..OnnxError::new("bad_tensor", message) }
+    }
+
+    /// Its dtype.
+    pub(crate) fn element(&self) -> Result<Dtype> {
+        dtype_of(self.dtype).map_err(|e| self.bad(e))
+    }
+
+    /// Elements, by its shape.
+    pub(crate) fn numel(&self) -> Result<i64> {
+        // Strides are built on the shape, so extents beside a 0 count too.
+        let ones: Vec<i64> = self.dims.iter().map(|n| (*n).max(1)).collect();
+        let fits = literal::numel(&ones).is_some_and(|n| n < 1 << 56);
+        match literal::numel(&self.dims) {
+            Some(n) if fits && self.dims.len() <= 64 => Ok(n),
+            _ => Err(self.bad(format!(
+                "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
+                &self.dims[..self.dims.len().min(8)]
+            ))),
+        }
+    }
+
+    /// Bytes of its elements.
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.numel()?.unsigned_abs() * self.element()?.bits().unsigned_abs() / 8)
+    }
+
+    /// Its elements where they lie; those of typed fields are brought together.
+    ///
+    /// # Errors
+    /// Another number of elements than the shape has, unknown dtypes, external data without a place.
+    pub(crate) fn data(&self) -> Result<Data> {
+        let need = self.bytes()?;
+        if self.external {
+            return self.elsewhere(need);
+        }
+        if let Some(raw) = &self.raw {
+            if raw.len() as u64 != need {
+                let (dims, have) = (&self.dims, raw.len());
+                let dtype = self.element()?;
+                let told =
+                    format!("{dims:?} of {dtype} takes {need} bytes, and raw_data has {have}");
+                return Err(self.bad(told));
+            }
+            return Ok(Data::Inside(raw.clone()));
+        }
+        let bytes = self.typed()?;
+        if bytes.len() as u64 != need {
+            let dtype = self.element()?;
+            let width = (dtype.bits() / 8).unsigned_abs();
+            let have = bytes.len() as u64 / width;
+            let told =
+                format!("{:?} has {} elements, and {have} are stored", self.dims, need / width);
+            return Err(self.bad(told));
+        }
+        Ok(Data::Owned(bytes))
+    }
+
+    /// The elements of typed fields, as they lie in memory.
+    fn typed(&self) -> Result<Vec<u8>> {
+        let dtype = self.element()?;
+        // The field that a dtype is stored in, and the one of each value.
+        let field = match dtype {
+            Dtype::Float32 => 4,
+            Dtype::Float64 => 10,
+            Dtype::Int64 => 7,
+            _ => 5,
+        };
+        let (mut out, mut ints) = (Vec::new(), Vec::new());
+        for f in &self.typed {
+            if f.number != field {
+                let told = format!("{dtype} is stored in field {field} and not in {}", f.number);
+                return Err(OnnxError { at: Some(f.at), ..self.bad(told) });
+            }
+            match field {
+                4 => f.fixed::<4>("TensorProto.float_data", &mut out)?,
+                10 => f.fixed::<8>("TensorProto.double_data", &mut out)?,
+                _ => f.ints("TensorProto.int32_data or int64_data", &mut ints)?,
+            }
+        }
+        let width = usize::try_from(dtype.bits() / 8).unwrap_or(1);
+        // Floats of 16 and 8 bits are stored as their bits: the low bytes, as of whole numbers.
+        out.extend(ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width)));
+        Ok(out)
+    }
+
+    fn elsewhere(&self, need: u64) -> Result<Data> {
+        let get = |key: &str| self.entries.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+        let location = get("location").filter(|l| !l.is_empty());
+        let Some(location) = location else {
+            return Err(self.bad("external data without a location".into()));
+        };
+        let inside = std::path::Path::new(location)
+            .components()
+            .all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
+        if !inside {
+            let told = format!(
+                "external data in `{}`; accepted: a file below the folder of the model",
+                quote(location)
+            );
+            return Err(self.bad(told));
+        }
+        let number = |key: &str, default: u64| match get(key) {
+            None => Ok(default),
+            Some(v) => v.trim().parse().map_err(|_| {
+                self.bad(format!("external data with {key} `{}`; a number of bytes", quote(v)))
+            }),
+        };
+        let (offset, length) = (number("offset", 0)?, number("length", need)?);
+        if length != need {
+            let told =
+                format!("{:?} takes {need} bytes, and its external data has {length}", self.dims);
+            return Err(self.bad(told));
+        }
+        Ok(Data::External { location: location.into(), offset, length })
+    }
+
+    /// Its elements as a literal, where they are few and in this file.
+    pub(crate) fn literal(&self, file: &[u8]) -> Result<Option<Literal>> {
+        let dtype = self.element()?;
+        let most = if literal::is_float(dtype) { literal::MOST_FLOATS } else { literal::MOST };
+        if self.external || self.numel()? > most as i64 {
+            return Ok(None);
+        }
+        Ok(match self.data()? {
+            Data::Inside(range) => Literal::decode(dtype, &self.dims, &file[range]),
+            Data::Owned(bytes) => Literal::decode(dtype, &self.dims, &bytes),
+            Data::External { .. } => None,
+        })
+    }
+}

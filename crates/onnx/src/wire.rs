@@ -1,0 +1,253 @@
+//! The wire format of protocol buffers, read with every length checked.
+//!
+//! A message is a run of fields: a key (number and wire type), then a value. Nothing here copies: bytes
+//! stay where they are in the file, and every error says at which byte it is.
+
+use crate::error::{OnnxError, Result};
+use std::ops::Range;
+
+/// A message, read field by field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a> {
+    /// The whole file.
+    file: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+/// A field of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    /// The byte of the file at which its key begins.
+    pub(crate) at: usize,
+    value: Wire<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wire<'a> {
+    Varint(u64),
+    Fixed64([u8; 8]),
+    Fixed32([u8; 4]),
+    Bytes(Message<'a>),
+}
+
+impl Wire<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Wire::Varint(_) => "a varint",
+            Wire::Fixed64(_) => "8 fixed bytes",
+            Wire::Fixed32(_) => "4 fixed bytes",
+            Wire::Bytes(_) => "bytes with a length",
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// The message that a whole file is.
+    pub(crate) fn whole(file: &'a [u8]) -> Message<'a> {
+        Message { file, at: 0, end: file.len() }
+    }
+
+    /// The bytes of the file that are left of it.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.at..self.end
+    }
+
+    /// Those bytes.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        &self.file[self.at..self.end]
+    }
+
+    /// The next field, none at the end.
+    ///
+    /// # Errors
+    /// Keys and values that do not end inside the message, varints of more than 64 bits, field number 0,
+    /// wire types that ONNX has no use for.
+    pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>> {
+        if self.at == self.end {
+            return Ok(None);
+        }
+        let at = self.at;
+        let key = self.varint("the key of a field")?;
+        let number = u32::try_from(key >> 3).ok().filter(|n| (1..1 << 29).contains(n));
+        let Some(number) = number else {
+            let message = format!("field number {}; accepted: 1 to 2^29 - 1", key >> 3);
+            return Err(OnnxError::malformed(at, message));
+        };
+        let value = match key & 7 {
+            0 => Wire::Varint(self.varint("a number")?),
+            1 => Wire::Fixed64(self.fixed()?),
+            5 => Wire::Fixed32(self.fixed()?),
+            2 => {
+                let from = self.at;
+                let len = self.varint("a length")?;
+                let have = self.end - self.at;
+                let Some(len) = usize::try_from(len).ok().filter(|len| *len <= have) else {
+                    let message =
+                        format!("field {number} says {len} bytes follow, and {have} are left");
+                    return Err(OnnxError::malformed(from, message));
+                };
+                self.at += len;
+                Wire::Bytes(Message { file: self.file, at: self.at - len, end: self.at })
+            }
+            other => {
+                let message = format!("field {number} has wire type {other}; known: 0, 1, 2 and 5");
+                return Err(OnnxError::malformed(at, message));
+            }
+        };
+        Ok(Some(Field { number, at, value }))
+    }
+
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let have = self.end - self.at;
+        let Some(bytes) = self.bytes().first_chunk::<N>() else {
+            let message = format!("a number of {N} bytes, and {have} are left");
+            return Err(OnnxError::malformed(self.at, message));
+        };
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    /// A number of at most 64 bits, 7 in a byte.
+    pub(crate) fn varint(&mut self, what: &str) -> Result<u64> {
+        let from = self.at;
+        let mut value = 0u64;
+        for (i, byte) in self.bytes().iter().take(10).enumerate() {
+            if i == 9 && *byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << (7 * i);
+            if byte & 0x80 == 0 {
+                self.at += i + 1;
+                return Ok(value);
+            }
+        }
+        let cut = self.end - from < 10;
+        let why = if cut { "ends in its middle" } else { "has more than 64 bits" };
+        Err(OnnxError::malformed(from, format!("{what} {why}")))
+    }
+}
+
+impl<'a> Field<'a> {
+    fn wrong(&self, what: &str, expected: &str) -> OnnxError {
+        let message = format!("`{what}` is {expected}, and the file has {}", self.value.name());
+        OnnxError::malformed(self.at, message)
+    }
+
+    /// A message, or bytes.
+    pub(crate) fn message(&self, what: &str) -> Result<Message<'a>> {
+        match self.value {
+            Wire::Bytes(m) => Ok(m),
+            _ => Err(self.wrong(what, "bytes with a length")),
+        }
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, what: &str) -> Result<&'a str> {
+        let m = self.message(what)?;
+        std::str::from_utf8(m.bytes()).map_err(|e| {
+            OnnxError::malformed(m.at + e.valid_up_to(), format!("`{what}`: no UTF-8"))
+        })
+    }
+
+    /// A signed number.
+    pub(crate) fn int(&self, what: &str) -> Result<i64> {
+        match self.value {
+            Wire::Varint(v) => Ok(v.cast_signed()),
+            _ => Err(self.wrong(what, "a varint")),
+        }
+    }
+
+    /// A float32.
+    pub(crate) fn float(&self, what: &str) -> Result<f32> {
+        match self.value {
+            Wire::Fixed32(b) => Ok(f32::from_le_bytes(b)),
+            _ => Err(self.wrong(what, "4 fixed bytes")),
+        }
+    }
+
+    /// Signed numbers, one or packed.
+    pub(crate) fn ints(&self, what: &str, into: &mut Vec<i64>) -> Result<()> {
+        match self.value {
+            Wire::Varint(v) => into.push(v.cast_signed()),
+            Wire::Bytes(mut m) => {
+                while m.at < m.end {
+                    into.push(m.varint(what)?.cast_signed());
+                }
+            }
+            _ => return Err(self.wrong(what, "a varint, or many packed")),
+        }
+        Ok(())
+    }
+
+    /// Fixed numbers of `N` bytes, one or packed, as bytes.
+    pub(crate) fn fixed<const N: usize>(&self, what: &str, into: &mut Vec<u8>) -> Result<()> {
+        match self.value {
+            Wire::Fixed32(b) if N == 4 => into.extend_from_slice(&b),
+            Wire::Fixed64(b) if N == 8 => into.extend_from_slice(&b),
+            Wire::Bytes(m) if m.bytes().len() % N == 0 => into.extend_from_slice(m.bytes()),
+            Wire::Bytes(m) => {
+                let message = format!("`{what}`: {} bytes of numbers of {N}", m.bytes().len());
+                return Err(OnnxError::malformed(m.at, message));
+            }
+            _ => return Err(self.wrong(what, &format!("numbers of {N} bytes"))),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(bytes: &[u8]) -> Result<usize> {
+        let mut m = Message::whole(bytes);
+        let mut n = 0;
+        while m.next()?.is_some() {
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    #[test]
+    fn numbers_of_64_bits_are_read_and_longer_ones_refused() {
+        let most = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let field = Message::whole(&most).next().unwrap().unwrap();
+        assert_eq!(field.int("x").unwrap(), -1);
+        let mut over = most;
+        over[10] = 0x02;
+        assert_eq!(
+            fields(&over).unwrap_err().to_string(),
+            "byte 1: a number has more than 64 bits"
+        );
+        let endless = [0x80; 12];
+        assert!(fields(&endless).unwrap_err().to_string().contains("more than 64 bits"));
+    }
+
+    #[test]
+    fn errors_say_the_byte() {
+        for (bytes, told) in [
+            (&[0x08][..], "byte 1: a number ends in its middle"),
+            (&[0x08, 0x80], "byte 1: a number ends in its middle"),
+            (
+                &[0x08, 0x01, 0x12, 0x05, 0x00],
+                "byte 3: field 2 says 5 bytes follow, and 1 are left",
+            ),
+            (&[0x0d, 1, 2, 3], "byte 1: a number of 4 bytes, and 3 are left"),
+            (&[0x00, 0x00], "byte 0: field number 0; accepted: 1 to 2^29 - 1"),
+            (&[0x0b], "byte 0: field 1 has wire type 3; known: 0, 1, 2 and 5"),
+        ] {
+            assert_eq!(fields(bytes).unwrap_err().to_string(), told);
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_refused() {
+        let field = Message::whole(&[0x08, 0x05]).next().unwrap().unwrap();
+        let told = field.text("name").unwrap_err().to_string();
+        assert_eq!(told, "byte 0: `name` is bytes with a length, and the file has a varint");
+        let field = Message::whole(&[0x0a, 0x02, 0xc3, 0x28]).next().unwrap().unwrap();
+        assert_eq!(field.text("name").unwrap_err().to_string(), "byte 2: `name`: no UTF-8");
+    }
+}
