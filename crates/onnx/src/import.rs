@@ -1,7 +1,7 @@
 //! From a model to a graph, node by node.
 
 use crate::error::{OnnxError, Result, quote};
-use crate::literal::Literal;
+use crate::literal::{Literal, within};
 use crate::names::Names;
 use crate::node::Node;
 use crate::ops;
@@ -328,9 +328,8 @@ impl<'a> Import<'a> {
                 made.map(|ids| ids[0]).map_err(|e| bad(e.message))
             }
             _ => {
-                let bytes = literal
-                    .encode()
-                    .ok_or_else(|| bad(format!("no bytes of {}", literal.dtype)))?;
+                let bytes = literal.finite().encode();
+                let bytes = bytes.ok_or_else(|| bad(format!("no bytes of {}", literal.dtype)))?;
                 self.weight(name, literal.shape.clone(), literal.dtype, Data::Owned(bytes))
             }
         }
@@ -385,11 +384,4 @@ impl<'a> Import<'a> {
         let graph = graph.map_err(|e| OnnxError::new("bad_graph", e.message))?;
         Ok(Imported { graph, weights: self.weights })
     }
-}
-
-/// The card's 16 bits have no infinity: their largest number stands for it, and for what exporters write
-/// in its place.
-pub(crate) fn within(x: f64) -> f64 {
-    const LARGEST_DL16: f64 = 8_573_157_376.0;
-    if x.abs() >= 1e30 { LARGEST_DL16.copysign(x) } else { x }
 }

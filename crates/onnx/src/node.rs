@@ -1,8 +1,8 @@
 //! A node as the rules of operations see it: operands, attributes, results.
 
 use crate::error::{OnnxError, Result, quote};
-use crate::import::{Import, Value, within};
-use crate::literal::{self, Literal};
+use crate::import::{Import, Value};
+use crate::literal::{self, Literal, within};
 use crate::proto::{self, Given};
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
@@ -146,7 +146,12 @@ impl<'i, 'a> Node<'i, 'a> {
     pub(crate) fn known(&mut self, k: usize, what: &str) -> Result<Rc<Literal>> {
         let literal = self.literal(k)?;
         literal.ok_or_else(|| {
-            self.bad_operand(k, format!("{what} is computed from data; accepted: a constant, or what follows from shapes"))
+            self.bad_operand(
+                k,
+                format!(
+                    "{what}: computed from data; accepted: a constant, or what follows from shapes"
+                ),
+            )
         })
     }
 
@@ -154,7 +159,7 @@ impl<'i, 'a> Node<'i, 'a> {
     pub(crate) fn ints(&mut self, k: usize, what: &str) -> Result<Vec<i64>> {
         let literal = self.known(k, what)?;
         let whole = literal.whole().filter(|_| literal.shape.len() <= 1).map(<[i64]>::to_vec);
-        whole.ok_or_else(|| self.bad_operand(k, format!("{what} is a list of integers")))
+        whole.ok_or_else(|| self.bad_operand(k, format!("{what}: accepted is a list of integers")))
     }
 
     /// A single number that has to be known.
@@ -163,7 +168,7 @@ impl<'i, 'a> Node<'i, 'a> {
         if literal.len() == 1 {
             return Ok(literal.number(0));
         }
-        Err(self.bad_operand(k, format!("{what} is one number, not {:?}", literal.shape)))
+        Err(self.bad_operand(k, format!("{what}: accepted is one number, not {:?}", literal.shape)))
     }
 
     /// A number, where the operand is one that needs no tensor of its own beside another of `rank`

@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::import::{Value, within};
-use crate::literal::{self, Literal, Numbers, numel};
+use crate::import::Value;
+use crate::literal::{self, Literal, Numbers, numel, within};
 use crate::node::Node;
 use crate::proto::Given;
 use crate::tensor::Data;

@@ -90,6 +90,9 @@ fn lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let dim = n.dim(axis, size.len())?;
     let x = Operand::Tensor(n.tensor(0)?);
     let norm = json!({"p": p, "dim": dim, "keepdim": true});
-    let norm = n.part("norm", "norm", &[x.clone()], norm)?;
-    Ok(vec![n.emit("div", &[x, Operand::Tensor(norm)], Json::Null)?])
+    let norm = Operand::Tensor(n.part("norm", "norm", std::slice::from_ref(&x), norm)?);
+    // What is all zeros stays so.
+    let zero = n.part("zero", "eq", &[norm.clone(), Operand::Number(0.0)], Json::Null)?;
+    let by = n.part("by", "masked_fill", &[norm, Operand::Tensor(zero)], json!({"value": 1.0}))?;
+    Ok(vec![n.emit("div", &[x, Operand::Tensor(by)], Json::Null)?])
 }

@@ -3,8 +3,8 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::import::{Value, within};
-use crate::literal::{self, Literal, Numbers, numel, places, strides};
+use crate::import::Value;
+use crate::literal::{self, Literal, Numbers, numel, places, strides, within};
 use crate::node::Node;
 use serde_json::json;
 use std::rc::Rc;

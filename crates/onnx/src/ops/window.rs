@@ -185,7 +185,7 @@ fn pool(
 fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.int("storage_order", 0)?;
     let ceil = n.flag("ceil_mode", false)?;
-    let (x, w, padding, line) = pooled(n, crate::import::within(f64::NEG_INFINITY))?;
+    let (x, w, padding, line) = pooled(n, crate::literal::within(f64::NEG_INFINITY))?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "dilation": w.dilation, "ceil_mode": ceil,
