@@ -175,6 +175,42 @@ fn examples_run_and_agree_with_single_operations() {
 }
 
 #[test]
+fn models_run_with_the_weights_of_their_file() {
+    let f = Folder::new("run-onnx");
+    let file = |name: &str| example(&format!("onnx/{name}")).replace(".graph", "");
+    let (model, x) = (file("mlp.onnx"), format!("x={}", file("mlp.x.npy")));
+    let bound = ["--bind", "batch=4"];
+    let args =
+        [&["run", &model, "--input", &x, "-o", "y.npy", "--verify", "--fp32", "keep"][..], &bound];
+    let text = f.stdout(&args.concat());
+    assert!(text.contains("verified") && text.contains("6 weights from the model"), "{text}");
+    let numbers = |path: &Path| -> Vec<f32> {
+        let (_, bytes) = read_all(path, None).expect("a tensor");
+        bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+    };
+    let (got, want) = (numbers(&f.0.join("y.npy")), numbers(Path::new(&file("mlp.y.npy"))));
+    assert_eq!(got.len(), want.len());
+    let first = got.iter().zip(&want).position(|(a, b)| (a - b).abs() > 1e-5);
+    assert_eq!(first, None, "PyTorch's numbers");
+    // The graph behind it, a pin on one of its tensors, and its name instead of its ending.
+    let read = f.stdout(&[&["compile", &model, "--pass", "read"][..], &bound].concat());
+    assert!(read.contains("= layer_norm(x, norm.weight, norm.bias"), "{read}");
+    std::fs::copy(&model, f.0.join("model")).expect("copied");
+    let pinned = ["compile", "model", "--pin", "x=stick:0", "--check"];
+    let text = f.stdout(&[&pinned[..], &bound].concat());
+    assert!(text.contains("accepts the plan"), "{text}");
+
+    f.fails(&["compile", &model], "--bind batch=N");
+    f.fails(&["compile", &model, "--bind", "rows=4"], "known: batch");
+    let bytes = std::fs::read(&model).expect("a model");
+    std::fs::write(f.0.join("cut.onnx"), &bytes[..bytes.len() / 2]).expect("written");
+    f.fails(&["compile", "cut.onnx"], "bytes follow, and");
+    f.write("text.onnx", "graph g(x: float16[2]) { y = add(x, 1) return y }");
+    f.fails(&["run", "text.onnx"], "byte 0");
+    f.fails(&["compile", "none.onnx"], "none.onnx");
+}
+
+#[test]
 fn bad_input_is_an_error_that_says_where() {
     let f = Folder::new("compile-bad");
     f.write("small.graph", SMALL);

@@ -526,3 +526,15 @@ fn help_has_examples() {
     }
     assert!(stdout(&["ask", "--list"]).contains("restickify_layout"));
 }
+
+#[test]
+fn ask_compiles_models() {
+    let model = format!("{}/../../examples/onnx/mlp.onnx", env!("CARGO_MANIFEST_DIR"));
+    let line = |bind: &str| {
+        format!("{{\"op\":\"compile\",\"file\":{model:?},\"options\":{{\"bind\":{bind}}}}}\n")
+    };
+    let answers = ask((line("{\"batch\":4}") + &line("{}")).as_bytes());
+    assert_eq!(answers[0]["ok"]["graph"], "main_graph", "{}", answers[0]);
+    let told = answers[1]["error"]["message"].as_str().unwrap_or_default();
+    assert!(told.contains("--bind batch=N"), "{}", answers[1]);
+}

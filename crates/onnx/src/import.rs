@@ -8,9 +8,9 @@ use crate::ops;
 use crate::proto::{self, Decoder, Dim, ValueInfo};
 use crate::tensor::{Data, dtype_of};
 use serde_json::{Map, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
-use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_graph::{Builder, Graph, Operand, Role, Source, TensorId};
 use zellige_layout::Dtype;
 
 /// The oldest version of the operations that is read.
@@ -106,8 +106,7 @@ impl<'a> Model<'a> {
 
     /// Inputs that are no initializers: older files list those too.
     fn inputs(&self) -> impl Iterator<Item = &ValueInfo<'a>> {
-        let weights: std::collections::HashSet<&str> =
-            self.proto.graph.initializers.iter().map(|t| t.name).collect();
+        let weights: HashSet<&str> = self.proto.graph.initializers.iter().map(|t| t.name).collect();
         self.proto.graph.inputs.iter().filter(move |i| !weights.contains(i.name))
     }
 
@@ -132,6 +131,7 @@ impl<'a> Model<'a> {
             values: HashMap::new(),
             tensors: HashMap::new(),
             weights: Vec::new(),
+            made: HashMap::new(),
         };
         for input in self.inputs() {
             import.input(input, bind)?;
@@ -198,6 +198,8 @@ pub(crate) struct Import<'a> {
     /// The tensors of what is known, where an operation needed one.
     tensors: HashMap<&'a str, TensorId>,
     weights: Vec<Weight>,
+    /// The operations that patterns are made of, by their results.
+    pub(crate) made: HashMap<TensorId, (String, Vec<Operand>)>,
 }
 
 impl<'a> Import<'a> {
@@ -380,8 +382,30 @@ impl<'a> Import<'a> {
             }
             ids.push(id);
         }
-        let graph = self.builder.finish(&ids);
+        // Built anew with its inputs first, as a text of it would be: weights were met on the way.
+        let graph = self.builder.finish(&ids).and_then(|g| {
+            let mut source = g.source();
+            let needed = prune(&mut source);
+            self.weights.retain(|w| needed.contains(&w.name));
+            source.bind(&BTreeMap::new())
+        });
         let graph = graph.map_err(|e| OnnxError::new("bad_graph", e.message))?;
         Ok(Imported { graph, weights: self.weights })
     }
+}
+
+/// Takes out operations and weights that no output needs; the names of what is left.
+fn prune(source: &mut Source) -> HashSet<String> {
+    let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
+    let mut kept = Vec::new();
+    for op in std::mem::take(&mut source.ops).into_iter().rev() {
+        if op.outputs.iter().any(|o| needed.contains(o)) {
+            needed.extend(op.inputs.iter().filter_map(|i| i.as_str()).map(str::to_string));
+            kept.push(op);
+        }
+    }
+    kept.reverse();
+    source.ops = kept;
+    source.inputs.retain(|i| i.role != Role::Weight || needed.contains(&i.name));
+    needed
 }

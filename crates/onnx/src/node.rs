@@ -82,7 +82,10 @@ impl<'i, 'a> Node<'i, 'a> {
             return Ok(());
         }
         let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        Err(self.bad("bad_operand", format!("it has {have} operands; accepted: {range}")))
+        Err(self.bad(
+            "bad_operand",
+            format!("it has {have} operand{}; accepted: {range}", if have == 1 { "" } else { "s" }),
+        ))
     }
 
     /// Whether an operand is given.
@@ -373,6 +376,9 @@ impl<'i, 'a> Node<'i, 'a> {
         };
         let made = self.import.builder.op(op, operands, &attributes, results);
         let made = made.map_err(|e| self.refused(op, e))?;
+        if matches!(op, "mul" | "add" | "div" | "erf") {
+            self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
+        }
         if !self.proto.name.is_empty() {
             self.import.builder.at(made[0], self.proto.name);
         }

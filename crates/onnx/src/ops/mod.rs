@@ -2,6 +2,7 @@
 
 mod attention;
 mod constant;
+mod gelu;
 mod index;
 mod matmul;
 mod norm;

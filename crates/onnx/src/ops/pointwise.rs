@@ -233,6 +233,11 @@ fn binary(n: &mut Node<'_, '_>, ours: &str, attributes: Json) -> Result<Vec<Valu
     );
     let dtype = if truth { Dtype::Bool } else { a.1 };
     let operands = operands(n)?;
+    if ours == "mul"
+        && let Some(x) = super::gelu::written_out(n, &operands)
+    {
+        return Ok(vec![n.emit("gelu", &[Operand::Tensor(x)], Json::Null)?]);
+    }
     Ok(vec![n.emit_as(dtype, ours, &operands, attributes)?])
 }
 
