@@ -147,7 +147,7 @@ impl<'a> Model<'a> {
         for (index, node) in graph.nodes.iter().enumerate() {
             let mut node = Node::new(&mut import, node, index);
             let made = ops::lower(&mut node)?;
-            node.finish(made)?;
+            node.finish(&made)?;
         }
         import.finish(&graph.outputs)
     }
@@ -291,7 +291,7 @@ impl<'a> Import<'a> {
             Some(Value::Known(literal)) => {
                 let name = self.names.of(name);
                 let name =
-                    if self.builder.id(&name).is_some() { self.names.free(name) } else { name };
+                    if self.builder.id(&name).is_some() { self.names.free(&name) } else { name };
                 self.materialize(&literal, name)?
             }
         };
@@ -349,7 +349,7 @@ impl<'a> Import<'a> {
             };
             if self.builder.tensor(id).name != wanted || ids.contains(&id) {
                 let name = if self.builder.id(&wanted).is_some() {
-                    self.names.free(wanted)
+                    self.names.free(&wanted)
                 } else {
                     wanted
                 };

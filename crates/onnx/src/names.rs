@@ -18,14 +18,14 @@ impl<'a> Names<'a> {
         if let Some(known) = self.of.get(name) {
             return known.clone();
         }
-        let made = self.free(plain(name));
+        let made = self.free(&plain(name));
         self.of.insert(name, made.clone());
         made
     }
 
     /// A name that nothing has, like this one.
-    pub(crate) fn free(&mut self, like: String) -> String {
-        let mut name = like.clone();
+    pub(crate) fn free(&mut self, like: &str) -> String {
+        let mut name = like.to_string();
         let mut k = 1;
         while !self.taken.insert(name.clone()) {
             k += 1;

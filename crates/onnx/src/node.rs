@@ -63,7 +63,7 @@ impl<'i, 'a> Node<'i, 'a> {
         OnnxError { node: e.node.clone().or_else(|| Some(self.label())), ..e }
     }
 
-    fn refused(&self, op: &str, e: GraphError) -> OnnxError {
+    fn refused(&self, op: &str, e: &GraphError) -> OnnxError {
         let operand = e.operand.map_or(String::new(), |k| format!(", its operand {k}"));
         self.bad(e.kind, format!("as `{op}`{operand}: {}", e.message))
     }
@@ -283,7 +283,7 @@ impl<'i, 'a> Node<'i, 'a> {
             Some(name) if !name.is_empty() => self.import.names.of(name),
             _ => {
                 let like = format!("{}.unused", self.base());
-                self.import.names.free(like)
+                self.import.names.free(&like)
             }
         }
     }
@@ -309,7 +309,7 @@ impl<'i, 'a> Node<'i, 'a> {
         attributes: Json,
     ) -> Result<TensorId> {
         let like = format!("{}.{part}", self.base());
-        let name = self.import.names.free(like);
+        let name = self.import.names.free(&like);
         self.add(op, operands, attributes, &[&name]).map(|ids| ids[0])
     }
 
@@ -375,7 +375,7 @@ impl<'i, 'a> Node<'i, 'a> {
             _ => Map::new(),
         };
         let made = self.import.builder.op(op, operands, &attributes, results);
-        let made = made.map_err(|e| self.refused(op, e))?;
+        let made = made.map_err(|e| self.refused(op, &e))?;
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }
@@ -391,7 +391,7 @@ impl<'i, 'a> Node<'i, 'a> {
     }
 
     /// Names the results, after every attribute was looked at.
-    pub(crate) fn finish(self, made: Vec<Value>) -> Result<()> {
+    pub(crate) fn finish(self, made: &[Value]) -> Result<()> {
         let known = |name: &str| self.taken.contains(&name);
         if let Some(a) = self.proto.attributes.iter().find(|a| !known(a.name)) {
             let accepted =

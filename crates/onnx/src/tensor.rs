@@ -70,14 +70,14 @@ pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
 }
 
 impl Tensor<'_> {
-    fn bad(&self, message: String) -> OnnxError {
+    fn bad(&self, message: &str) -> OnnxError {
         let message = format!("tensor `{}`: {message}", quote(self.name));
         OnnxError { at: Some(self.at), ..OnnxError::new("bad_tensor", message) }
     }
 
     /// Its dtype.
     pub(crate) fn element(&self) -> Result<Dtype> {
-        dtype_of(self.dtype).map_err(|e| self.bad(e))
+        dtype_of(self.dtype).map_err(|e| self.bad(&e))
     }
 
     /// Elements, by its shape.
@@ -87,7 +87,7 @@ impl Tensor<'_> {
         let fits = literal::numel(&ones).is_some_and(|n| n < 1 << 56);
         match literal::numel(&self.dims) {
             Some(n) if fits && self.dims.len() <= 64 => Ok(n),
-            _ => Err(self.bad(format!(
+            _ => Err(self.bad(&format!(
                 "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
                 &self.dims[..self.dims.len().min(8)]
             ))),
@@ -114,7 +114,7 @@ impl Tensor<'_> {
                 let dtype = self.element()?;
                 let told =
                     format!("{dims:?} of {dtype} takes {need} bytes, and raw_data has {have}");
-                return Err(self.bad(told));
+                return Err(self.bad(&told));
             }
             return Ok(Data::Inside(raw.clone()));
         }
@@ -125,7 +125,7 @@ impl Tensor<'_> {
             let have = bytes.len() as u64 / width;
             let told =
                 format!("{:?} has {} elements, and {have} are stored", self.dims, need / width);
-            return Err(self.bad(told));
+            return Err(self.bad(&told));
         }
         Ok(Data::Owned(bytes))
     }
@@ -144,7 +144,7 @@ impl Tensor<'_> {
         for f in &self.typed {
             if f.number != field {
                 let told = format!("{dtype} is stored in field {field} and not in {}", f.number);
-                return Err(OnnxError { at: Some(f.at), ..self.bad(told) });
+                return Err(OnnxError { at: Some(f.at), ..self.bad(&told) });
             }
             match field {
                 4 => f.fixed::<4>("TensorProto.float_data", &mut out)?,
@@ -162,7 +162,7 @@ impl Tensor<'_> {
         let get = |key: &str| self.entries.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let location = get("location").filter(|l| !l.is_empty());
         let Some(location) = location else {
-            return Err(self.bad("external data without a location".into()));
+            return Err(self.bad("external data without a location"));
         };
         let inside = std::path::Path::new(location)
             .components()
@@ -172,19 +172,19 @@ impl Tensor<'_> {
                 "external data in `{}`; accepted: a file below the folder of the model",
                 quote(location)
             );
-            return Err(self.bad(told));
+            return Err(self.bad(&told));
         }
         let number = |key: &str, default: u64| match get(key) {
             None => Ok(default),
             Some(v) => v.trim().parse().map_err(|_| {
-                self.bad(format!("external data with {key} `{}`; a number of bytes", quote(v)))
+                self.bad(&format!("external data with {key} `{}`; a number of bytes", quote(v)))
             }),
         };
         let (offset, length) = (number("offset", 0)?, number("length", need)?);
         if length != need {
             let told =
                 format!("{:?} takes {need} bytes, and its external data has {length}", self.dims);
-            return Err(self.bad(told));
+            return Err(self.bad(&told));
         }
         Ok(Data::External { location: location.into(), offset, length })
     }

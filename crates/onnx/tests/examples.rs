@@ -1,5 +1,7 @@
 //! The shipped models give the numbers that PyTorch gave.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use zellige_compile::{Options, compile};

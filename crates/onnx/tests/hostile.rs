@@ -1,5 +1,7 @@
 //! Files that are cut, changed or made to be large: an error or a graph, never a panic.
 
+#![allow(clippy::cast_possible_truncation, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

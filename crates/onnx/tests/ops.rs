@@ -1,5 +1,11 @@
 //! What each family of operations becomes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 
 use common::*;

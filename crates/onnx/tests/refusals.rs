@@ -1,5 +1,7 @@
 //! What is refused, and how that is told.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -467,7 +467,7 @@ fn swish(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 fn softsign(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let x = Operand::Tensor(n.tensor(0)?);
-    let size = n.part("abs", "abs", &[x.clone()], Json::Null)?;
+    let size = n.part("abs", "abs", std::slice::from_ref(&x), Json::Null)?;
     let below =
         n.part("below", "add", &[Operand::Tensor(size), Operand::Number(1.0)], Json::Null)?;
     Ok(vec![n.emit("div", &[x, Operand::Tensor(below)], Json::Null)?])

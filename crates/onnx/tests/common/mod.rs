@@ -1,6 +1,6 @@
 //! A little writer of ONNX files: what the tests need of it, written from the format's description.
 
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, clippy::cast_possible_truncation, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
 use zellige_onnx::{Imported, Model, Result};
