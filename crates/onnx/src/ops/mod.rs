@@ -2,6 +2,7 @@
 
 mod attention;
 mod constant;
+mod einsum;
 mod gelu;
 mod index;
 mod matmul;
@@ -24,6 +25,7 @@ type Table = &'static [(&'static str, Rule)];
 const TABLES: &[Table] = &[
     pointwise::TABLE,
     matmul::TABLE,
+    einsum::TABLE,
     attention::TABLE,
     reduce::TABLE,
     norm::TABLE,

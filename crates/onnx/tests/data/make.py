@@ -81,6 +81,12 @@ def main():
     case("MatMul", x(4), x(4, 5))
     case("Gemm", x(3, 4), x(5, 4), x(5), transB=1)
     case("Gemm", x(4, 3), x(4, 5), x(3, 1), transA=1, alpha=0.5, beta=2.0)
+    case("Einsum", x(3), x(4), equation="i,j->ij")
+    case("Einsum", x(2, 3, 4), x(5, 4), equation="bij,kj->bki")
+    case("Einsum", x(2, 3, 4, 5), x(2, 6, 4, 5), equation="bqhd,bkhd->bhqk")
+    case("Einsum", x(3, 4), equation="ij->j")
+    case("Einsum", x(2, 3), x(3, 4), equation="bi,ic")
+    case("Einsum", x(3, 4), x(4, 2), equation="ij,jk->k")
     for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"]:
         case(op, x(2, 3, 4), ints(0, -1), constants=[1], keepdims=0)
     case("ArgMax", x(3, 4), axis=1, keepdims=0)
