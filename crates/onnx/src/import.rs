@@ -16,6 +16,9 @@ use zellige_layout::Dtype;
 /// The oldest version of the operations that is read.
 const OLDEST: i64 = 13;
 
+/// Elements that are known without running at most: shapes have a few each.
+const MOST_KNOWN: usize = 1 << 24;
+
 /// An ONNX model, read and checked as far as it can be without the values of its symbols.
 #[derive(Debug)]
 pub struct Model<'a> {
@@ -94,11 +97,11 @@ impl<'a> Model<'a> {
     /// The symbols of its inputs, in their order. A dimension without a size and a name is called after
     /// its input: `x.0`.
     pub fn symbols(&self) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
+        let (mut all, mut seen) = (Vec::new(), HashSet::new());
         for input in self.inputs() {
             for (d, dim) in input.dims.iter().flatten().enumerate() {
                 let name = symbol(input, d, dim);
-                all.extend(name.filter(|n| !all.contains(n)));
+                all.extend(name.filter(|n| seen.insert(n.clone())));
             }
         }
         all
@@ -132,6 +135,8 @@ impl<'a> Model<'a> {
             tensors: HashMap::new(),
             weights: Vec::new(),
             made: HashMap::new(),
+            literals: HashMap::new(),
+            left: MOST_KNOWN,
         };
         for input in self.inputs() {
             import.input(input, bind)?;
@@ -154,7 +159,8 @@ impl<'a> Model<'a> {
 
     fn check_bindings(&self, bind: &BTreeMap<String, i64>) -> Result<()> {
         let symbols = self.symbols();
-        if let Some(name) = bind.keys().find(|n| !symbols.contains(n)) {
+        let known: HashSet<&String> = symbols.iter().collect();
+        if let Some(name) = bind.keys().find(|n| !known.contains(n)) {
             let known = if symbols.is_empty() { "none".into() } else { symbols.join(", ") };
             let message = format!("there is no symbol `{}`; known: {known}", quote(name));
             return Err(OnnxError::new("bad_binding", message));
@@ -200,6 +206,10 @@ pub(crate) struct Import<'a> {
     weights: Vec<Weight>,
     /// The operations that patterns are made of, by their results.
     pub(crate) made: HashMap<TensorId, (String, Vec<Operand>)>,
+    /// Elements of initializers that were asked for.
+    literals: HashMap<usize, Option<Rc<Literal>>>,
+    /// Elements that may still become known.
+    left: usize,
 }
 
 impl<'a> Import<'a> {
@@ -232,6 +242,13 @@ impl<'a> Import<'a> {
 
     /// Says what a name stands for.
     pub(crate) fn define(&mut self, name: &'a str, value: Value) -> Result<()> {
+        if let Value::Known(literal) = &value {
+            self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
+                let message =
+                    format!("more than {MOST_KNOWN} elements are computed from constants");
+                OnnxError::new("too_large", message)
+            })?;
+        }
         if self.values.insert(name, value).is_some() {
             let message = format!("the name `{}` is given twice", quote(name));
             return Err(OnnxError::new("duplicate_name", message));
@@ -248,9 +265,14 @@ impl<'a> Import<'a> {
     pub(crate) fn literal(&mut self, name: &'a str) -> Result<Option<Rc<Literal>>> {
         Ok(match self.values.get(name) {
             Some(Value::Known(literal)) => Some(literal.clone()),
-            Some(Value::Initializer(k)) => {
-                self.proto.graph.initializers[*k].literal(self.file)?.map(Rc::new)
-            }
+            Some(Value::Initializer(k)) => match self.literals.get(k) {
+                Some(known) => known.clone(),
+                None => {
+                    let read = self.proto.graph.initializers[*k].literal(self.file)?.map(Rc::new);
+                    self.literals.insert(*k, read.clone());
+                    read
+                }
+            },
             _ => None,
         })
     }
@@ -338,7 +360,7 @@ impl<'a> Import<'a> {
     }
 
     fn finish(mut self, outputs: &[ValueInfo<'a>]) -> Result<Imported> {
-        let mut ids = Vec::new();
+        let (mut ids, mut given) = (Vec::new(), HashSet::new());
         for output in outputs {
             let bad = |message: String| {
                 OnnxError::new("bad_output", format!("output `{}`: {message}", quote(output.name)))
@@ -347,7 +369,7 @@ impl<'a> Import<'a> {
             let Some(mut id) = self.tensor(output.name)? else {
                 return Err(bad("no node makes it".into()));
             };
-            if self.builder.tensor(id).name != wanted || ids.contains(&id) {
+            if self.builder.tensor(id).name != wanted || given.contains(&id) {
                 let name = if self.builder.id(&wanted).is_some() {
                     self.names.free(&wanted)
                 } else {
@@ -380,6 +402,7 @@ impl<'a> Import<'a> {
                 let said = dtype_of(output.dtype).map_err(bad)?;
                 return Err(bad(format!("its nodes make {}, and the file says {said}", t.dtype)));
             }
+            given.insert(id);
             ids.push(id);
         }
         // Built anew with its inputs first, as a text of it would be: weights were met on the way.

@@ -153,12 +153,12 @@ pub(crate) fn within(x: f64) -> f64 {
     if x.abs() >= 1e30 { LARGEST_DL16.copysign(x) } else { x }
 }
 
-/// Elements of a shape; none past 2^63.
+/// Elements of a shape; none where its extents that are not 0 make 2^63 or more, as strides are built on
+/// them too.
 pub(crate) fn numel(shape: &[i64]) -> Option<i64> {
-    if shape.contains(&0) {
-        return shape.iter().all(|n| *n >= 0).then_some(0);
-    }
-    shape.iter().try_fold(1i64, |n, d| if *d < 0 { None } else { n.checked_mul(*d) })
+    let extent = |d: &i64| (*d >= 0).then_some((*d).max(1));
+    let all = shape.iter().try_fold(1i64, |n, d| n.checked_mul(extent(d)?))?;
+    Some(if shape.contains(&0) { 0 } else { all })
 }
 
 /// The shape that two broadcast to.

@@ -10,6 +10,8 @@ const RESERVED: [&str; 4] = ["return", "pin", "split", "at"];
 pub(crate) struct Names<'a> {
     of: HashMap<&'a str, String>,
     taken: HashSet<String>,
+    /// The last number behind a name that many want.
+    last: HashMap<String, usize>,
 }
 
 impl<'a> Names<'a> {
@@ -25,13 +27,17 @@ impl<'a> Names<'a> {
 
     /// A name that nothing has, like this one.
     pub(crate) fn free(&mut self, like: &str) -> String {
-        let mut name = like.to_string();
-        let mut k = 1;
-        while !self.taken.insert(name.clone()) {
-            k += 1;
-            name = format!("{like}_{k}");
+        if self.taken.insert(like.to_string()) {
+            return like.to_string();
         }
-        name
+        let k = self.last.entry(like.to_string()).or_insert(1);
+        loop {
+            *k += 1;
+            let name = format!("{like}_{k}");
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
     }
 }
 

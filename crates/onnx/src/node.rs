@@ -300,6 +300,12 @@ impl<'i, 'a> Node<'i, 'a> {
         }
     }
 
+    /// A name like that of the first result, with a part added.
+    pub(crate) fn free_name(&mut self, part: &str) -> String {
+        let like = format!("{}.{part}", self.base());
+        self.import.names.free(&like)
+    }
+
     /// An operation on the way to the results; `part` is added to the name of the first.
     pub(crate) fn part(
         &mut self,
@@ -308,8 +314,7 @@ impl<'i, 'a> Node<'i, 'a> {
         operands: &[Operand],
         attributes: Json,
     ) -> Result<TensorId> {
-        let like = format!("{}.{part}", self.base());
-        let name = self.import.names.free(&like);
+        let name = self.free_name(part);
         self.add(op, operands, attributes, &[&name]).map(|ids| ids[0])
     }
 

@@ -82,11 +82,8 @@ impl Tensor<'_> {
 
     /// Elements, by its shape.
     pub(crate) fn numel(&self) -> Result<i64> {
-        // Strides are built on the shape, so extents beside a 0 count too.
-        let ones: Vec<i64> = self.dims.iter().map(|n| (*n).max(1)).collect();
-        let fits = literal::numel(&ones).is_some_and(|n| n < 1 << 56);
         match literal::numel(&self.dims) {
-            Some(n) if fits && self.dims.len() <= 64 => Ok(n),
+            Some(n) if n < 1 << 56 && self.dims.len() <= 64 => Ok(n),
             _ => Err(self.bad(&format!(
                 "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
                 &self.dims[..self.dims.len().min(8)]

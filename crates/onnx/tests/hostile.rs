@@ -115,6 +115,21 @@ fn memory_follows_the_file_and_not_its_numbers() {
     nets.push(split.output("y").file());
     let tile = Net::new(18).weight(&ints("r", &[1 << 40])).weight(&ints("v", &[1, 2]));
     nets.push(tile.node("Tile", &["v", "r"], &["y"], &[]).output("y").file());
+    // Extents whose products overflow, beside a 0 that hides them.
+    let big = 1 << 61;
+    let zero = Net::new(17).weight(&ints("e", &[])).weight(&ints("s", &[0, big, big]));
+    let zero = zero.node("Reshape", &["e", "s"], &["r"], &[A::I("allowzero", 1)]);
+    nets.push(zero.node("Transpose", &["r"], &["y"], &[]).output("y").file());
+    let deep = Net::new(17).x(&[1, 0, big, 1]).node(
+        "DepthToSpace",
+        &["x"],
+        &["y"],
+        &[A::I("blocksize", 1 << 15)],
+    );
+    nets.push(deep.output("y").file());
+    let conv = Net::new(17).x(&[1, 1, 4, 4]).input("w", F32, &[1, 1, big, 1]);
+    let same = [A::S("auto_pad", "SAME_UPPER"), A::L("dilations", vec![i64::from(i32::MAX); 2])];
+    nets.push(conv.node("Conv", &["x", "w"], &["y"], &same).output("y").file());
     for file in nets {
         PEAK.reset_peak_usage();
         let before = PEAK.current_usage();
@@ -122,6 +137,24 @@ fn memory_follows_the_file_and_not_its_numbers() {
         let grown = PEAK.peak_usage().saturating_sub(before);
         assert!(grown < 1 << 20, "{grown} bytes for a file of {}", file.len());
     }
+    // Known elements that many nodes double: a limit on all of them.
+    let mut known = Net::new(17).weight(&ints("v0", &[1; 4096]));
+    for k in 0..5000 {
+        known = known.node("Add", &["v0", "v0"], &[&format!("v{}", k + 1)], &[]);
+    }
+    PEAK.reset_peak_usage();
+    let before = PEAK.current_usage();
+    let told = read(&known.output("v1").file()).expect_err("too much is known");
+    assert!(told.contains("elements are computed from constants"), "{told}");
+    let grown = PEAK.peak_usage().saturating_sub(before);
+    assert!(grown < 256 << 20, "{grown} bytes of known elements");
+    // Names that become the same one do not take longer and longer.
+    let mut same = Net::new(17).x(&[1]);
+    for k in 0..20_000u32 {
+        let name: String = (0..15).map(|bit| if k >> bit & 1 == 0 { ':' } else { ';' }).collect();
+        same = same.node("Relu", &["x"], &[&name], &[]);
+    }
+    assert!(read(&same.output(":::::::::::::::").file()).is_ok());
     // Many empty messages: some bytes for each, and a limit.
     let many: Vec<u8> = bytes(7, &[0x0a, 0x00].repeat(1 << 20));
     PEAK.reset_peak_usage();

@@ -230,7 +230,7 @@ fn indices() {
         "Gather",
         &[A::I("axis", 1)],
         &[list(&[0, -1])],
-        "y = index_select(x, index, dim=1)",
+        "y = index_select(x, y.index, dim=1)",
     );
     let one = [int(2, I64), bytes(9, &(-1i64).to_le_bytes())].concat();
     becomes(&[2, 5], "Gather", &[A::I("axis", 1)], &[one], "y = select(x, dim=1, index=4)");

@@ -37,7 +37,7 @@ fn indices(n: &mut Node<'_, '_>, extent: i64) -> Result<TensorId> {
     match n.literal(1)? {
         Some(index) if index.whole().is_some_and(|v| v.iter().any(|i| *i < 0)) => {
             let index = wrapped(n, &index, extent)?;
-            let name = n.import.names.free("index");
+            let name = n.free_name("index");
             n.import.materialize(&index, name).map_err(|e| n.bad_operand(1, e.message))
         }
         _ => n.tensor(1),

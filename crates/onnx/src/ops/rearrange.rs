@@ -191,7 +191,7 @@ fn depth_to_space(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Err(n.bad_operand(0, format!("{c} channels are no multiple of {}", b * b)));
     }
     let left = c / (b * b);
-    let together = [batch, left, h * b, w * b];
+    let together = [batch, left, h.saturating_mul(b), w.saturating_mul(b)];
     let mode = n.word("mode", "DCR")?;
     match mode.as_str() {
         "DCR" => blocks(n, &[batch, b, b, left, h, w], &[0, 3, 4, 1, 5, 2], &together),
@@ -209,7 +209,7 @@ fn space_to_depth(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Err(n.bad_operand(0, format!("{h} by {w} is no multiple of {b}")));
     }
     let apart = [batch, c, h / b, b, w / b, b];
-    blocks(n, &apart, &[0, 3, 5, 1, 2, 4], &[batch, c * b * b, h / b, w / b])
+    blocks(n, &apart, &[0, 3, 5, 1, 2, 4], &[batch, c.saturating_mul(b * b), h / b, w / b])
 }
 
 /// A known tensor along one dimension, at these places of it.

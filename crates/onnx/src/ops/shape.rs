@@ -299,6 +299,10 @@ fn split(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let each = (extent + asked - 1) / asked;
         (0..asked).map(|k| each.min((extent - k * each).max(0))).collect()
     };
+    if lengths.len() < n.outputs() || lengths.len() > n.outputs().max(1) {
+        let message = format!("{} parts for {} results", lengths.len(), n.outputs());
+        return Err(n.bad("bad_results", message));
+    }
     let total = lengths.iter().try_fold(0i64, |a, b| if *b < 0 { None } else { a.checked_add(*b) });
     if total != Some(extent) {
         return Err(n.bad_operand(1, format!("parts of {lengths:?} do not make {extent}")));

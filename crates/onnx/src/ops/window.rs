@@ -38,8 +38,9 @@ impl Windows {
             "SAME_UPPER" | "SAME_LOWER" => {
                 for d in 0..rank {
                     let steps = (spatial[d] + stride[d] - 1) / stride[d];
-                    let reach = (kernel[d] - 1) * dilation[d] + 1;
-                    let total = ((steps - 1) * stride[d] + reach - spatial[d]).max(0);
+                    let reach = (kernel[d] - 1).saturating_mul(dilation[d]);
+                    let left = (steps - 1).saturating_mul(stride[d]).saturating_add(1);
+                    let total = left.saturating_add(reach).saturating_sub(spatial[d]).max(0);
                     let (small, large) = (total / 2, total - total / 2);
                     let lower = auto == "SAME_LOWER";
                     (before[d], after[d]) = if lower { (large, small) } else { (small, large) };

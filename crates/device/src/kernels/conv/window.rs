@@ -17,7 +17,8 @@ pub(crate) struct Window {
 impl Window {
     /// How many windows there are; none where not even the first fits.
     pub(crate) fn count(&self, size: usize) -> Option<usize> {
-        let reach = self.dilation * (self.kernel - 1) + 1;
+        // A reach past 64 bits fits nowhere.
+        let reach = self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)?;
         let room = (size + 2 * self.padding).checked_sub(reach)?;
         if !self.ceil {
             return Some(room / self.stride + 1);
@@ -82,5 +83,7 @@ mod tests {
         }
         let w = Window { kernel: 3, stride: 2, padding: 1, dilation: 1, ceil: false };
         assert_eq!((w.count(224), w.count(0)), (Some(112), None));
+        let far = Window { kernel: 1 << 61, dilation: 1 << 31, ..w };
+        assert_eq!(far.count(224), None);
     }
 }
