@@ -71,7 +71,8 @@ export function encode(state: State): string {
   for (const [name, key] of Object.entries(KEYS) as [keyof State, string][]) {
     if (state[name] !== DEFAULT[name]) query.set(key, String(state[name]));
   }
-  for (const [name, value] of Object.entries(state.operands)) if (value) query.set(`x.${name}`, value);
+  // An operand that was emptied is not one that was never touched.
+  for (const [name, value] of Object.entries(state.operands)) query.set(`x.${name}`, value);
   return query.toString();
 }
 
@@ -108,6 +109,8 @@ export class Store {
   constructor() {
     this.state = decode(location.hash);
     addEventListener("hashchange", () => this.arrive());
+    // A page that is left or loaded again keeps its last change.
+    addEventListener("pagehide", () => this.flush());
   }
 
   /// Takes the state of the address, where that is not the state already.
@@ -124,15 +127,21 @@ export class Store {
     return this.state;
   }
 
-  /// Changes the state; `quiet` leaves the views alone, which made the change themselves.
-  set(change: Partial<State>, quiet = false): void {
-    const before = this.state;
-    this.state = { ...before, ...change };
+  /// Changes the state, and tells the views.
+  set(change: Partial<State>): void {
     // Another view or preset is a place to go back to; a letter or a step is not.
-    const far = (change.tab !== undefined && change.tab !== before.tab) || (change.layout !== undefined && change.dtype !== undefined);
+    const far = (change.tab !== undefined && change.tab !== this.state.tab) || (change.layout !== undefined && change.dtype !== undefined);
+    // What is left is as it was last seen, and back leads there.
+    if (far) this.flush();
+    this.state = { ...this.state, ...change };
     if (far) this.write("pushState");
     else this.writer ||= window.setTimeout(() => this.write("replaceState"), 250);
-    if (!quiet) this.tell();
+    this.tell();
+  }
+
+  /// Writes the change that waits, if one does.
+  private flush(): void {
+    if (this.writer) this.write("replaceState");
   }
 
   /// Puts the state into the address. Browsers refuse to do that many times a second.
