@@ -1,6 +1,6 @@
 /// What accesses cost, what places are used, what looks wrong.
 
-import { bytes, fill, h, plural, s, select } from "./dom";
+import { bytes, fill, h, plural, refill, s, select } from "./dom";
 import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Lint, type Sheets, type Subject } from "./engine";
 import { numbers } from "./state";
 
@@ -13,8 +13,8 @@ export function accessRequest(text: string): object | null {
   if (kind === "column" || kind === "row") return { kind, index: ints[0] ?? 0 };
   if (kind === "ldmatrix") return { kind, row: ints[0] ?? 0, column: ints[1] ?? 0 };
   if (kind === "lanes") {
-    const coords = rest.map((r) => numbers(r)).filter((c): c is number[] => c !== null && c.length > 0);
-    return coords.length ? { kind: "lanes", coords } : null;
+    const coords = rest.map((r) => numbers(r));
+    return coords.length && coords.every((c) => c?.length) ? { kind: "lanes", coords } : null;
   }
   return null;
 }
@@ -46,7 +46,7 @@ export function analysis(target: HTMLElement, subject: Subject, info: Sheets, st
     cards.push(access);
   }
   cards.push(placesCard(subject, info), widthCard(subject, info, state, memory), lintCard(subject));
-  fill(target, ...cards);
+  refill(target, ...cards);
 }
 
 function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing: boolean, events: AnalysisEvents): HTMLElement {
@@ -74,10 +74,16 @@ function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing:
     controls.append(select("elements per lane", [1, 2, 4, 8, 16].map((n) => [String(n), String(n)] as const), String(state.vector),
       (v) => events.change({ ...state, vector: Number(v) })));
   }
+  if (kind === "lanes") {
+    const input = h("input", { class: "mono wide", value: rest.join(" "), placeholder: "0,0 1,0 2,0", spellcheck: "false", onchange: () => choose(`lanes ${input.value.trim()}`.trim()) });
+    controls.append(h("label", { class: "field grow" }, h("span", {}, "cells, one per lane"), input));
+  }
   const access = accessRequest(state.access);
   if (!access) {
-    return card("Shared-memory access", tabs, h("p", { class: "hint" },
-      "Draw over cells of the tensor, in the order of the lanes. Up to 32 lanes make one warp."));
+    const wrong = kind === "lanes" ? rest.find((r) => !numbers(r)?.length) : state.access;
+    return card("Shared-memory access", tabs, controls, wrong === undefined
+      ? h("p", { class: "hint" }, "Draw over cells of the tensor, in the order of the lanes, or write them. Up to 32 lanes make one warp.")
+      : h("p", { class: "error" }, `\`${wrong}\` is no ${kind === "lanes" ? "cell; write 0,0" : "access"}`));
   }
   const request = { ...subject, access, vector: state.vector };
   let result: Conflicts;

@@ -37,6 +37,29 @@ export function fill(parent: Element, ...children: Child[]): void {
   add(parent, ...children);
 }
 
+/// Replaces everything inside an element by its next version: what had the keyboard or was
+/// scrolled still is, where there is something like it.
+export function refill(parent: Element, ...children: Child[]): void {
+  const focused = document.activeElement;
+  const focus = focused && focused !== parent && parent.contains(focused) ? { path: pathTo(parent, focused), tag: focused.tagName } : null;
+  const scrolled = [...parent.querySelectorAll(".program-scroll, .scroll-x, .dci")]
+    .filter((e) => e.scrollTop || e.scrollLeft).map((e) => ({ path: pathTo(parent, e), top: e.scrollTop, left: e.scrollLeft }));
+  fill(parent, ...children);
+  for (const { path, top, left } of scrolled) at(parent, path)?.scrollTo(left, top);
+  const next = focus && at(parent, focus.path);
+  if (next && next.tagName === focus.tag) (next as HTMLElement).focus({ preventScroll: true });
+}
+
+function pathTo(parent: Element, element: Element): number[] {
+  const path: number[] = [];
+  for (let e = element; e !== parent; e = e.parentElement!) path.unshift([...e.parentElement!.children].indexOf(e));
+  return path;
+}
+
+function at(parent: Element, path: number[]): Element | undefined {
+  return path.reduce<Element | undefined>((e, i) => e?.children[i], parent);
+}
+
 /// An SVG element.
 export function s(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -51,18 +74,38 @@ export function say(text: string): void {
   if (live && live.textContent !== text) live.textContent = text;
 }
 
-/// A select box of texts.
-export function select(
-  label: string,
-  options: readonly (readonly [value: string, text: string])[],
-  value: string,
-  change: (value: string) => void,
-): HTMLLabelElement {
-  const box = h("select", { onchange: () => change(box.value) });
-  for (const [option, text] of options) {
-    box.append(h("option", { value: option, selected: option === value }, text));
+export type Option = readonly [value: string, text: string];
+
+/// A select box of texts. It stays while its options change, and shows a value that is none of them.
+export class Choice {
+  readonly element: HTMLLabelElement;
+  private readonly box: HTMLSelectElement;
+  private options = "";
+
+  constructor(label: string, change: (value: string) => void) {
+    this.box = h("select", { onchange: () => change(this.box.value) });
+    this.element = h("label", { class: "field" }, h("span", {}, label), this.box);
   }
-  return h("label", { class: "field" }, h("span", {}, label), box);
+
+  set(options: readonly Option[], value: string): this {
+    const all = options.some(([o]) => o === value) ? options : [...options, [value, value] as const];
+    const key = JSON.stringify(all);
+    if (key !== this.options) fill(this.box, ...all.map(([o, text]) => h("option", { value: o }, text)));
+    this.options = key;
+    this.box.value = value;
+    return this;
+  }
+}
+
+/// A select box whose options do not change.
+export function select(label: string, options: readonly Option[], value: string, change: (value: string) => void): HTMLLabelElement {
+  return new Choice(label, change).set(options, value).element;
+}
+
+/// Shows a value in a box, unless something else is being typed there.
+export function show(box: HTMLInputElement, value: string): void {
+  if (document.activeElement === box && box.value !== value && box.value !== box.dataset.shown) return;
+  box.value = box.dataset.shown = value;
 }
 
 export const plural = (n: number, word: string): string =>

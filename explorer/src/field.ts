@@ -34,7 +34,7 @@ export class LayoutField {
       h("label", { for: id }, label),
       h("div", { class: "layers" }, this.back, this.input),
       this.error);
-    new ResizeObserver(() => this.grow()).observe(this.element);
+    new ResizeObserver(() => requestAnimationFrame(() => this.grow())).observe(this.element);
   }
 
   set(value: string): void {

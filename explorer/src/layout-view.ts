@@ -1,8 +1,9 @@
 /// One layout: its text, the tensor and its places side by side, and what follows from it.
 
 import { analysis, accessRequest } from "./analysis";
-import { add, fill, h, plural, say, select } from "./dom";
+import { add, Choice, fill, h, plural, say, show } from "./dom";
 import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { formula, sentence } from "./formula";
 import { Grid, type Mark } from "./grid/grid";
@@ -12,6 +13,7 @@ import { numbers, type State, type Store } from "./state";
 
 const DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int32", "int16", "int8", "uint8", "bool"];
 const SIDES: Side[] = ["logical", "physical", "host"];
+const MODES = ["as written", "none", "32B", "64B", "128B"];
 
 interface Touched { touched: { lane: number; coord: number[]; spots: Partial<Record<Side, Spot[]>> }[] }
 
@@ -21,12 +23,25 @@ export function presetOf(presets: Preset[], state: State): Preset | undefined {
   return same.find((p) => p.dtype === state.dtype) ?? same[0];
 }
 
+/// The shape that a state asks for: as written, or the preset's; none leaves it to the layout, and
+/// null is no shape.
+export function shapeOf(presets: Preset[], state: State): number[] | undefined | null {
+  return state.shape.trim() === "" ? presetOf(presets, state)?.shape : numbers(state.shape);
+}
+
 export class LayoutView {
   readonly element: HTMLElement;
   private readonly field: LayoutField;
   private readonly title = h("h1");
   private readonly facts = h("p", { class: "summary" });
-  private readonly controls = h("div", { class: "controls" });
+  private readonly shape = h("input", {
+    size: 10, "aria-label": "Shape", spellcheck: "false",
+    onchange: () => this.store.set({ shape: this.shape.value, pick: "", slab: "" }),
+  });
+  private readonly dtype = new Choice("dtype", (dtype) => this.store.set({ dtype }));
+  private readonly swizzle = new Choice("swizzle", (mode) => this.chooseMode(mode));
+  private readonly color = new Choice("colour by", (color) => this.store.set({ color }));
+  private readonly arrangement = new Choice("arrange", (arrange) => this.store.set({ arrange }));
   private readonly sliders = h("div", { class: "sliders" });
   private readonly legend = h("div", { class: "legend" });
   private readonly notes = h("div", { class: "notes" });
@@ -41,8 +56,11 @@ export class LayoutView {
   private picked: Inspected | null = null;
   private lanes: Mark[] = [];
   private drawing = false;
+  private mode = MODES[0]!;
   private shown = "";
   private analysed = "";
+  /// The pick that was last brought into view.
+  private revealed = "";
   /// Milliseconds that the last answer to a hover took, for tests.
   lastHover = 0;
 
@@ -64,7 +82,9 @@ export class LayoutView {
     this.element = h("div", { class: "view" },
       h("section", { class: "editor" },
         h("div", { class: "headline" }, this.title, this.facts),
-        this.field.element, this.controls),
+        this.field.element,
+        h("div", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "shape"), this.shape),
+          this.dtype.element, this.swizzle.element, this.color.element, this.arrangement.element)),
       this.pair, this.legend, this.notes, this.formula, this.cards);
     addEventListener("scroll", () => this.connect(), { passive: true });
     addEventListener("resize", () => this.connect());
@@ -74,12 +94,12 @@ export class LayoutView {
     return this.info;
   }
 
-  get current(): Subject {
-    return this.subject;
+  pictures(): HTMLCanvasElement[] {
+    return this.info ? SIDES.filter((s) => !this.grids[s].element.hidden).map((s) => this.grids[s].picture) : [];
   }
 
-  pictures(): [string, HTMLCanvasElement][] {
-    return SIDES.filter((s) => !this.grids[s].element.hidden).map((s) => [s, this.grids[s].picture]);
+  svg(): string | null {
+    return this.info ? scenes([this.subject]) : null;
   }
 
   grid(side: Side): Grid {
@@ -94,9 +114,9 @@ export class LayoutView {
   update(state: State): void {
     this.field.set(state.layout);
     const preset = presetOf(this.presets, state);
-    const shape = state.shape.trim() === "" ? preset?.shape : numbers(state.shape);
+    const shape = shapeOf(this.presets, state);
     if (shape === null) {
-      this.refuse({ kind: "bad_request", message: `the shape \`${state.shape}\` is no list of integers; write 8x64`, witness: null });
+      this.refuse(state, { kind: "bad_request", message: `the shape \`${state.shape}\` is no list of integers; write 8x64`, witness: null });
       return;
     }
     const subject: Subject = {
@@ -109,7 +129,7 @@ export class LayoutView {
       info = this.shown === key && this.info ? this.info : ask<Sheets>("sheets", subject);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
-      this.refuse(e.fault);
+      this.refuse(state, e.fault);
       return;
     }
     this.field.fault(null);
@@ -118,7 +138,10 @@ export class LayoutView {
     this.subject = subject;
     this.info = info;
     this.shown = key;
-    this.title.textContent = preset ? preset.title : "A layout of your own";
+    this.title.textContent = preset && preset.shape.join() === info.shape.join() ? preset.title : "A layout of your own";
+    if (fresh) this.mode = hasBanks(info) ? this.modeOf(info) : MODES[0]!;
+    // An access is drawn over memory, and while no other is chosen.
+    if (!hasBanks(info) || !state.access.startsWith("lanes")) this.draw(false);
     this.drawControls(state, info);
     const only = this.drawSliders(state, info);
     this.arrange(state, info);
@@ -130,6 +153,7 @@ export class LayoutView {
     }
     this.drawLegend(info);
     this.inspectPick(state);
+    this.reveal(state);
     this.analyse(state, info);
     this.showFormula();
     this.mark();
@@ -142,27 +166,44 @@ export class LayoutView {
     this.analysed = key;
     this.access(state);
     analysis(this.cards, { ...this.subject, shape: info.shape }, info, state, this.drawing, {
-      change: (a) => {
-        this.drawing = this.drawing && a.access.startsWith("lanes");
-        this.grids.logical.dragging = this.drawing;
-        this.store.set(a);
-      },
+      change: (a) => this.store.set(a),
       open: (layout) => this.store.set({ layout, shape: info.shape.join("x"), color: state.color }),
       drawing: (on) => {
-        this.drawing = on;
-        this.grids.logical.dragging = on;
-        this.store.set(on ? { access: "lanes" } : { access: "column 0" });
+        this.draw(on);
+        // What was drawn stays until another access is chosen.
+        const drawn = accessRequest(this.store.get().access) !== null;
+        this.store.set(on ? { access: "lanes" } : drawn ? {} : { access: "column 0" });
       },
     });
     this.summarize(info, state);
   }
 
-  private refuse(fault: Fault): void {
+  private draw(on: boolean): void {
+    this.drawing = on;
+    this.grids.logical.dragging = on;
+  }
+
+  /// Brings the element of a link into view; one that was clicked is there already.
+  private reveal(state: State): void {
+    if (this.revealed === state.pick) return;
+    this.revealed = state.pick;
+    for (const side of SIDES) {
+      const spot = this.picked?.elements[0]?.spots[side]?.[0];
+      if (spot) this.grids[side].reveal(spot);
+    }
+  }
+
+  private refuse(state: State, fault: Fault): void {
     this.field.fault(fault);
     this.element.classList.add("stale");
     this.element.classList.toggle("empty", this.info === null);
+    this.hovered = null;
+    this.analysed = "";
     this.links.clear();
-    this.title.textContent = "This text is no layout yet";
+    fill(this.facts);
+    this.drawControls(state, this.info);
+    const text = fault.witness?.span !== undefined || fault.witness?.field === "layout";
+    this.title.textContent = text ? "This text is no layout yet" : "This cannot be drawn yet";
   }
 
   private summarize(info: Sheets, state: State): void {
@@ -176,52 +217,58 @@ export class LayoutView {
       `${name}: ${result.conflict_free ? "no" : `${result.ways}-way`} bank conflict`));
   }
 
-  private drawControls(state: State, info: Sheets): void {
-    // The field that is being typed in stays as it is.
-    if (this.controls.contains(document.activeElement) && document.activeElement instanceof HTMLInputElement) return;
-    const shape = h("input", {
-      value: state.shape || info.shape.join("x"), size: 10, "aria-label": "Shape", spellcheck: "false",
-      onchange: () => this.store.set({ shape: shape.value, pick: "", slab: "" }),
-    });
-    const modes = ["as written", "none", "32B", "64B", "128B"] as const;
-    const mode = modes.slice(1).find((m) => tryAsk<{ layout: string }>("swizzle",
-      { layout: state.layout, shape: info.shape, dtype: state.dtype, mode: m })?.layout === info.layout) ?? "as written";
-    const dtypes = DTYPES.includes(state.dtype) ? DTYPES : [...DTYPES, state.dtype];
-    fill(this.controls,
-      h("label", { class: "field" }, h("span", {}, "shape"), shape),
-      select("dtype", dtypes.map((d) => [d, d] as const), state.dtype, (dtype) => this.store.set({ dtype })),
-      hasBanks(info) ? select("swizzle", modes.map((m) => [m, m] as const), mode, (m) => {
-        if (m === "as written") return;
-        const found = tryAsk<{ layout: string }>("swizzle", { layout: state.layout, shape: info.shape, dtype: state.dtype, mode: m });
-        if (found) this.store.set({ layout: found.layout, shape: info.shape.join("x") });
-      }) : null,
-      select("colour by", [["", `automatic (${info.color_by})`], ...info.color_choices.map((c) => [c, c] as const)], state.color, (color) => this.store.set({ color })),
-      select("arrange", [["auto", "automatic"], ["side", "side by side"], ["stack", "stacked"]], state.arrange, (arrange) => this.store.set({ arrange })));
+  /// The boxes around the text; without a drawing there is no shape of its own to show.
+  private drawControls(state: State, info: Sheets | null): void {
+    show(this.shape, state.shape || (info?.shape.join("x") ?? ""));
+    this.dtype.set(DTYPES.map((d) => [d, d] as const), state.dtype);
+    this.swizzle.element.hidden = !info || !hasBanks(info);
+    if (info && hasBanks(info)) this.swizzle.set(MODES.map((m) => [m, m] as const), this.mode);
+    this.color.set([["", info ? `automatic (${info.color_by})` : "automatic"], ...(info?.color_choices ?? []).map((c) => [c, c] as const)], state.color);
+    this.arrangement.set([["auto", "automatic"], ["side", "side by side"], ["stack", "stacked"]], state.arrange);
+  }
+
+  /// The swizzle mode that a layout has.
+  private modeOf(info: Sheets): string {
+    return MODES.slice(1).find((mode) => this.swizzled(info, mode) === info.layout) ?? MODES[0]!;
+  }
+
+  private swizzled(info: Sheets, mode: string): string | undefined {
+    return tryAsk<{ layout: string }>("swizzle", { layout: this.subject.layout, shape: info.shape, dtype: this.subject.dtype, mode })?.layout;
+  }
+
+  private chooseMode(mode: string): void {
+    const layout = this.info && mode !== MODES[0] ? this.swizzled(this.info, mode) : undefined;
+    if (layout) this.store.set({ layout, shape: this.info!.shape.join("x") });
+    else this.update(this.store.get());
   }
 
   /// One slider per dimension before the last two; answers which slab is shown.
   private drawSliders(state: State, info: Sheets): number {
-    const sheet = info.sheets.find((s) => s.side === "logical")!;
+    const { sliders } = info.sheets.find((s) => s.side === "logical")!;
     const wanted = numbers(state.slab) ?? [];
-    const slab = sheet.sliders.map(([, extent], i) => Math.max(0, Math.min(extent - 1, wanted[i] ?? 0)));
-    const index = sheet.sliders.reduce((n, [, extent], i) => n * extent + slab[i]!, 0);
-    if (this.sliders.contains(document.activeElement) && this.sliders.childElementCount === slab.length) {
-      this.sliders.querySelectorAll("output").forEach((o, i) => (o.textContent = String(slab[i])));
-      return index;
-    }
-    fill(this.sliders, ...sheet.sliders.map(([name, extent], i) => {
-      const input = h("input", {
-        type: "range", min: 0, max: extent - 1, value: slab[i], "aria-label": `${name}, 0 to ${extent - 1}`,
-        oninput: () => {
-          const next = [...(numbers(this.store.get().slab) ?? [])];
-          while (next.length < sheet.sliders.length) next.push(0);
-          next[i] = Number(input.value);
-          this.store.set({ slab: next.join(",") });
-        },
-      });
-      return h("label", { class: "slider" }, h("span", {}, name), input, h("output", {}, String(slab[i])));
-    }));
-    return index;
+    const slab = sliders.map(([, extent], i) => Math.max(0, Math.min(extent - 1, wanted[i] ?? 0)));
+    if (this.sliders.childElementCount !== sliders.length) fill(this.sliders, ...sliders.map((_, i) => this.slider(i)));
+    sliders.forEach(([name, extent], i) => {
+      const [title, input, output] = this.sliders.children[i]!.children as unknown as [HTMLElement, HTMLInputElement, HTMLElement];
+      title.textContent = name;
+      input.setAttribute("aria-label", `${name}, 0 to ${extent - 1}`);
+      input.max = String(extent - 1);
+      input.value = output.textContent = String(slab[i]);
+    });
+    return sliders.reduce((n, [, extent], i) => n * extent + slab[i]!, 0);
+  }
+
+  private slider(i: number): HTMLElement {
+    const input = h("input", {
+      type: "range", min: 0,
+      oninput: () => {
+        const next = [...(numbers(this.store.get().slab) ?? [])];
+        while (next.length < this.sliders.childElementCount) next.push(0);
+        next[i] = Number(input.value);
+        this.store.set({ slab: next.join(",") });
+      },
+    });
+    return h("label", { class: "slider" }, h("span"), input, h("output"));
   }
 
   private arrange(state: State, info: Sheets): void {
@@ -276,6 +323,7 @@ export class LayoutView {
     }
     const pick = element.coord.join(",");
     const again = this.store.get().pick === pick;
+    this.revealed = again ? "" : pick;
     // A picked place brings its element into view, slab included.
     const lead = element.coord.slice(0, -2);
     this.store.set({ pick: again ? "" : pick, ...(side !== "logical" && lead.length ? { slab: lead.join(",") } : {}) });
@@ -314,7 +362,7 @@ export class LayoutView {
   }
 
   private showFormula(): void {
-    formula(this.formula, this.hovered?.elements.length ? this.hovered : this.hovered ?? this.picked);
+    formula(this.formula, this.hovered ?? this.picked);
   }
 
   private mark(): void {

@@ -2,21 +2,21 @@
 
 import { fill, h, say } from "./dom";
 import { start, type Preset } from "./engine";
-import { exportPng, exportSvg } from "./export";
+import { exportPng, exportSvg, type Drawn } from "./export";
 import { Gallery } from "./gallery";
 import { LayoutView, presetOf } from "./layout-view";
 import { ModelView } from "./model/view";
 import { MoveView } from "./move-view";
 import { OperatorsView } from "./operators";
 import { Store, type State, type Tab } from "./state";
-import { startTheme, toggleTheme } from "./theme";
+import { onTheme, startTheme, toggleTheme } from "./theme";
 
 const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["move", "Move"], ["model", "Model"]];
 
-interface View { element: HTMLElement; update(state: State): void; themed(): void }
+interface View extends Drawn { element: HTMLElement; update(state: State): void; themed(): void }
 
 async function main(): Promise<void> {
-  startTheme(() => themed());
+  startTheme();
   const store = new Store();
   const main = document.getElementById("main")!;
   await start();
@@ -25,13 +25,13 @@ async function main(): Promise<void> {
   }));
   const layout = new LayoutView(store, gallery.presets);
   const views: Partial<Record<Tab, View>> = { layout };
-  const make: Record<Tab, () => View> = {
+  const make = {
     layout: () => layout,
-    operators: () => new OperatorsView(store),
+    operators: () => new OperatorsView(store, gallery.presets),
     move: () => new MoveView(store),
     model: () => new ModelView(store),
   };
-  const view = (tab: Tab): View => (views[tab] ??= make[tab]());
+  const view = <T extends Tab>(tab: T) => (views[tab] ??= make[tab]()) as ReturnType<(typeof make)[T]>;
   const tabs = document.getElementById("tabs")!;
   fill(tabs, ...TABS.map(([tab, name]) => h("button", { type: "button", "data-tab": tab, onclick: () => store.set({ tab }) }, name)));
   let shown: View | null = null;
@@ -57,8 +57,12 @@ async function main(): Promise<void> {
   document.body.append(help);
   fill(document.getElementById("tools")!,
     tool("Link", "Copy a link to this view", () => void copyLink(store.link())),
-    tool("SVG", "Save the drawing as SVG", () => exportSvg(layout), "wide-only"),
-    tool("PNG", "Save the drawing as PNG", () => void exportPng(layout), "wide-only"),
+    tool("SVG", "Save the drawing as SVG", () => {
+      if (!exportSvg(store.get().tab, view(store.get().tab))) toast("There is no drawing to save");
+    }, "wide-only"),
+    tool("PNG", "Save the drawing as PNG", () => void exportPng(store.get().tab, view(store.get().tab)).then((saved) => {
+      if (!saved) toast("There is no drawing to save");
+    }), "wide-only"),
     tool("◐", "Light or dark", () => {
       toggleTheme();
       themed();
@@ -66,14 +70,32 @@ async function main(): Promise<void> {
     tool("?", "Help and keys", () => help.showModal()));
   addEventListener("keydown", (e) => {
     const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLTextAreaElement || e.target instanceof HTMLSelectElement;
+    if (help.open) return;
     if (e.key === "?" && !typing) help.showModal();
     if (e.key === "/" && !typing) {
       e.preventDefault();
       document.querySelector<HTMLTextAreaElement>("main textarea")?.focus();
     }
   });
+  // A report that is dropped anywhere is opened; the browser would leave the page for it.
+  addEventListener("dragover", (e) => {
+    if (e.dataTransfer?.types.includes("Files")) e.preventDefault();
+  });
+  addEventListener("drop", (e) => {
+    const file = e.dataTransfer?.files[0];
+    if (!file) return;
+    e.preventDefault();
+    store.set({ tab: "model" });
+    void view("model").open(file);
+  });
+  // The address holds the view: a link inside the page is no place to go to.
+  document.querySelector(".skip")!.addEventListener("click", (e) => {
+    e.preventDefault();
+    main.focus();
+  });
   store.listen(update);
   update(store.get());
+  onTheme(themed);
   document.body.dataset.ready = "true";
   // What the tests ask the page.
   Object.assign(window, { explorer: { store, layout } });

@@ -1,7 +1,8 @@
 /// A move between two layouts: its loops, and its copies in order.
 
-import { bytes, fill, h, plural, select } from "./dom";
+import { bytes, Choice, fill, h, plural, refill, select, show } from "./dom";
 import { ask, Refused, tryAsk, type Sheets, type Spot, type Subject } from "./engine";
+import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { Grid, type Mark } from "./grid/grid";
 import { Links } from "./links";
@@ -22,13 +23,18 @@ const EXAMPLES: [name: string, change: Partial<State>][] = [
   ["Tiles of 8 × 8", { from: "S[(16,32):(32,1)]", to: "S[(2,8,4,8):(256,8,64,1)]", moveShape: "16x32", moveDtype: "float16", fill: "leave" }],
   ["Pad rows", { from: "S[(12,20):(20,1)]", to: "S[(12,32):(32,1)] valid[12,20/32]", moveShape: "12x20", moveDtype: "float32", fill: "zero" }],
 ];
+const DTYPES = ["float32", "float16", "bfloat16", "int64", "int32", "int8"];
+const FILLS = ["leave", "zero", "max", "min"];
+/// Copies that are asked for, and shaded, at once.
 const WINDOW = 4096;
 
 export class MoveView {
   readonly element: HTMLElement;
   private readonly from: LayoutField;
   private readonly to: LayoutField;
-  private readonly controls = h("div", { class: "controls" });
+  private readonly shape = h("input", { size: 10, onchange: () => this.store.set({ moveShape: this.shape.value, step: 0 }) });
+  private readonly dtype = new Choice("dtype", (moveDtype) => this.store.set({ moveDtype, step: 0 }));
+  private readonly padding = new Choice("padding", (value) => this.store.set({ fill: value }));
   private readonly examples = h("div", { class: "segmented wrap", role: "group", "aria-label": "Examples" });
   private readonly facts = h("div", { class: "cards" });
   private readonly pair = h("div", { class: "pair stack" });
@@ -37,17 +43,22 @@ export class MoveView {
   private readonly destination: Grid;
   private readonly slider = h("input", { type: "range", min: 0, value: 0, "aria-label": "Copies made" });
   private readonly count = h("output", { class: "mono" });
+  private readonly hint = h("p", { class: "hint" });
   private readonly play = h("button", { type: "button", class: "primary" }, "Play");
   private readonly speed = { value: 4 };
   private copies: Copies | null = null;
   private request: object = {};
+  /// What the two drawings are of.
+  private ends: Subject[] = [];
   private drawn = "";
   private timer = 0;
+  /// The step that playing reached; another one is where somebody else went.
+  private reached = 0;
 
   constructor(private readonly store: Store) {
     const events = { hover: () => undefined, pick: () => undefined, drawn: () => this.connect() };
-    this.source = new Grid("Source", events, 300);
-    this.destination = new Grid("Destination", events, 300);
+    this.source = new Grid("Source", events, 300, "Source");
+    this.destination = new Grid("Destination", events, 300, "Destination");
     this.from = new LayoutField("Source", "", (from) => store.set({ from, step: 0 }));
     this.to = new LayoutField("Destination", "", (to) => store.set({ to, step: 0 }));
     this.play.addEventListener("click", () => (this.timer ? this.stop() : this.run()));
@@ -59,10 +70,11 @@ export class MoveView {
     this.element = h("div", { class: "view" },
       h("section", { class: "editor" },
         h("div", { class: "headline" }, h("h1", {}, "Move"), h("p", { class: "summary" }, "Every movement is a pair of layouts; the engine turns it into loops.")),
-        this.examples, this.from.element, this.to.element, this.controls),
+        this.examples, this.from.element, this.to.element,
+        h("div", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "shape"), this.shape), this.dtype.element, this.padding.element)),
       h("div", { class: "player" }, this.play, this.slider, this.count,
         select("speed", [["1", "slow"], ["4", "normal"], ["16", "fast"]], "4", (v) => (this.speed.value = Number(v)))),
-      this.pair, this.facts);
+      this.hint, this.pair, this.facts);
     addEventListener("scroll", () => this.connect(), { passive: true });
   }
 
@@ -71,33 +83,35 @@ export class MoveView {
     this.destination.themed();
   }
 
+  pictures(): HTMLCanvasElement[] {
+    return this.ends.length ? [this.source.picture, this.destination.picture] : [];
+  }
+
+  svg(): string | null {
+    return scenes(this.ends);
+  }
+
   update(state: State): void {
     this.from.set(state.from);
     this.to.set(state.to);
-    fill(this.examples, ...EXAMPLES.map(([name, change]) => h("button", {
+    refill(this.examples, ...EXAMPLES.map(([name, change]) => h("button", {
       type: "button", "aria-pressed": String(Object.entries(change).every(([k, v]) => state[k as keyof State] === v)),
       onclick: () => {
         this.stop();
         this.store.set({ ...change, step: 0 });
       },
     }, name)));
-    const shape = numbers(state.moveShape);
-    if (!this.controls.contains(document.activeElement)) this.drawControls(state);
+    show(this.shape, state.moveShape);
+    this.dtype.set(DTYPES.map((d) => [d, d] as const), state.moveDtype);
+    this.padding.set(FILLS.map((f) => [f, f] as const), state.fill);
     const key = JSON.stringify([state.from, state.to, state.moveShape, state.moveDtype, state.fill]);
+    // Another move, or another step than playing made: nobody plays on over it.
+    if (this.timer && (key !== this.drawn || state.step !== this.reached)) this.stop();
     if (key !== this.drawn) {
       this.drawn = key;
-      this.plan(state, shape);
+      this.plan(state, numbers(state.moveShape));
     }
     this.show(state.step);
-  }
-
-  private drawControls(state: State): void {
-    const shape = h("input", { value: state.moveShape, size: 10, onchange: () => this.store.set({ moveShape: shape.value, step: 0 }) });
-    const dtypes = ["float32", "float16", "bfloat16", "int64", "int32", "int8"];
-    fill(this.controls,
-      h("label", { class: "field" }, h("span", {}, "shape"), shape),
-      select("dtype", dtypes.map((d) => [d, d] as const), state.moveDtype, (moveDtype) => this.store.set({ moveDtype, step: 0 })),
-      select("padding", ["leave", "zero", "max", "min"].map((f) => [f, f] as const), state.fill, (f) => this.store.set({ fill: f })));
   }
 
   private plan(state: State, shape: number[] | null): void {
@@ -121,10 +135,12 @@ export class MoveView {
       return;
     }
     this.element.classList.remove("stale");
+    this.ends = [];
     for (const [grid, layout] of [[this.source, state.from], [this.destination, state.to]] as const) {
       const subject: Subject = { layout, shape, dtype: state.moveDtype };
       const info = tryAsk<Sheets>("sheets", subject);
       if (info) grid.show(subject, info, "physical", null);
+      if (info) this.ends.push(subject);
     }
     this.slider.max = String(this.copies.total);
     this.drawFacts(planned, state, shape);
@@ -181,7 +197,7 @@ export class MoveView {
       this.links.clear();
       return;
     }
-    const done = Math.max(0, Math.min(step, copies.total));
+    const done = this.clamped(step);
     this.slider.value = String(done);
     this.count.textContent = `${done.toLocaleString("en")} of ${copies.total.toLocaleString("en")}`;
     const first = Math.max(0, done - WINDOW / 2);
@@ -190,6 +206,8 @@ export class MoveView {
       if (next) this.copies = next;
     }
     const now = this.copies!;
+    this.hint.hidden = now.first === 0 || done === 0;
+    this.hint.textContent = `Shaded are the last ${(done - now.first).toLocaleString("en")} copies; earlier ones are not marked.`;
     const marks = (end: "from" | "to"): Mark[] => {
       const list: Mark[] = [];
       now.copies.slice(0, Math.max(0, done - now.first)).forEach((c, i, all) => {
@@ -208,9 +226,14 @@ export class MoveView {
     this.connect();
   }
 
+  /// A step of the move that is shown; links may name others.
+  private clamped(step: number): number {
+    return Math.max(0, Math.min(step, this.copies?.total ?? 0));
+  }
+
   private connect(): void {
     const copies = this.copies;
-    const last = copies?.copies[this.store.get().step - copies.first - 1];
+    const last = copies?.copies[this.clamped(this.store.get().step) - copies.first - 1];
     const from = last?.from[0] && this.source.onScreen(last.from[0]);
     const to = last?.to[0] && this.destination.onScreen(last.to[0]);
     if (from && to) this.links.draw(this.pair, [[from, to]]);
@@ -219,13 +242,20 @@ export class MoveView {
 
   private run(): void {
     const total = this.copies?.total ?? 0;
-    if (this.store.get().step >= total) this.store.set({ step: 0 });
+    if (total === 0) return;
+    const now = this.clamped(this.store.get().step);
+    this.reached = now >= total ? 0 : now;
+    this.store.set({ step: this.reached });
     this.play.textContent = "Pause";
     const tick = () => {
-      const step = Math.min(total, this.store.get().step + Math.max(1, Math.round((this.speed.value * Math.max(total, 120)) / 960)));
-      this.store.set({ step });
-      if (step >= total || !this.element.isConnected) this.stop();
-      else this.timer = requestAnimationFrame(tick);
+      if (!this.element.isConnected) {
+        this.stop();
+        return;
+      }
+      this.reached = Math.min(total, this.reached + Math.max(1, Math.round((this.speed.value * Math.max(total, 120)) / 960)));
+      this.timer = requestAnimationFrame(tick);
+      this.store.set({ step: this.reached });
+      if (this.reached >= total) this.stop();
     };
     this.timer = requestAnimationFrame(tick);
   }

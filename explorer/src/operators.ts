@@ -1,14 +1,20 @@
 /// The operators of the algebra, and two layouts compared.
 
-import { fill, h, plural, select } from "./dom";
-import { ask, Refused, tryAsk, type Place, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { fill, h, plural, refill, select } from "./dom";
+import { ask, Refused, tryAsk, type Place, type Preset, type Sheets, type Spot, type Subject } from "./engine";
+import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { placeText, tuple } from "./formula";
 import { Grid, type Mark } from "./grid/grid";
+import { shapeOf } from "./layout-view";
 import { numbers, type State, type Store } from "./state";
 
 interface Operand { name: string; label: string; kind: "layout" | "numbers" | "number" | "region" | "choice"; start: (s: Sheets) => string; choices?: string[] }
-interface Operator { name: string; title: string; law: string; subject: string; operands: Operand[]; shaped?: boolean }
+interface Operator {
+  name: string; title: string; law: string; subject: string; operands: Operand[]; shaped?: boolean;
+  /// The shape to draw the answer in, where it is not the answer's own.
+  shape?: (request: Record<string, unknown>) => number[];
+}
 
 const layoutOf = (text: string) => () => text;
 const own = (s: Sheets) => s.shape.join("x");
@@ -16,22 +22,29 @@ const OPERATORS: Operator[] = [
   { name: "compose", title: "Compose", law: "R(i) = A(B(i))", subject: "a", operands: [{ name: "b", label: "B", kind: "layout", start: (s) => `S[${Math.max(1, Math.floor(s.size / 2))}:2]` }] },
   { name: "inverse", title: "Inverse", law: "R(A(i)) = i", subject: "layout", operands: [], shaped: true },
   { name: "complement", title: "Complement", law: "A and R together reach every place below the size once", subject: "layout", operands: [{ name: "cosize", label: "size", kind: "number", start: (s) => String(s.size * 4) }] },
-  { name: "tile", title: "Tile", law: "each cell of the outer layout becomes a copy of A", subject: "inner", operands: [
+  { name: "tile", title: "Tile", law: "each cell of the outer layout becomes a copy of A", subject: "inner", shape: (r) => products(r.outer_shape, r.inner_shape), operands: [
     { name: "outer", label: "outer", kind: "layout", start: layoutOf("S[(2,2):(2,1)]") },
     { name: "outer_shape", label: "outer shape", kind: "numbers", start: (s) => s.shape.map((_, i) => (i < 2 ? 2 : 1)).join("x") },
     { name: "inner_shape", label: "shape of A", kind: "numbers", start: own }] },
-  { name: "slice", title: "Slice", law: "R(i) = A(i + begin)", subject: "layout", shaped: true, operands: [
+  { name: "slice", title: "Slice", law: "R(i) = A(i + begin)", subject: "layout", shaped: true, shape: (r) => (r.region as number[][]).map(([from, to]) => to! - from!), operands: [
     { name: "region", label: "region", kind: "region", start: (s) => s.shape.map((e) => `0:${Math.max(1, Math.floor(e / 2))}`).join(", ") }] },
   { name: "group", title: "Group", law: "the same function, its iters split at a shape", subject: "layout", operands: [{ name: "shape", label: "shape", kind: "numbers", start: own }] },
   { name: "canonicalize", title: "Canonicalize", law: "the same function, shortest form", subject: "layout", shaped: true, operands: [
     { name: "target", label: "thread axes", kind: "choice", start: layoutOf(""), choices: ["", "cuda"] }] },
   { name: "permute_dims", title: "Permute", law: "iters in another order", subject: "layout", operands: [{ name: "perm", label: "order", kind: "numbers", start: (s) => s.shape.map((_, i, a) => a.length - 1 - i).join(",") }] },
   { name: "storage", title: "Storage", law: "what one owner holds", subject: "layout", operands: [] },
-  { name: "direct_sum", title: "Direct sum", law: "R(i, j) = L(i) + A(j)", subject: "right", operands: [
+  { name: "direct_sum", title: "Direct sum", law: "R(i, j) = L(i) + A(j)", subject: "right", shape: (r) => products(r.left_shape, r.right_shape), operands: [
     { name: "left", label: "left", kind: "layout", start: (s) => `S[(2,2):(${4 * s.size},${2 * s.size})]` },
     { name: "left_shape", label: "left shape", kind: "numbers", start: (s) => s.shape.map((_, i) => (i < 2 ? 2 : 1)).join("x") },
     { name: "right_shape", label: "shape of A", kind: "numbers", start: own }] },
 ];
+
+/// Dimension by dimension, the last ones side by side.
+function products(a: unknown, b: unknown): number[] {
+  const [x, y] = [a, b] as [number[], number[]];
+  const rank = Math.max(x.length, y.length);
+  return Array.from({ length: rank }, (_, i) => (x[i - rank + x.length] ?? 1) * (y[i - rank + y.length] ?? 1));
+}
 
 /// `0:4, 8:16` as pairs.
 function region(text: string): number[][] | null {
@@ -57,13 +70,15 @@ export class OperatorsView {
   private readonly left: Grid;
   private readonly right: Grid;
   private drawn = "";
+  /// A and the answer, as they are drawn.
+  private drawings: Subject[] = [];
 
-  constructor(private readonly store: Store) {
+  constructor(private readonly store: Store, private readonly presets: Preset[]) {
     const quiet = { hover: () => undefined, pick: () => undefined };
-    this.before = new Grid("Layout A", quiet, 300);
-    this.after = new Grid("Result", quiet, 300);
-    this.left = new Grid("A", quiet, 320);
-    this.right = new Grid("B", quiet, 320);
+    this.before = new Grid("Layout A", quiet, 300, "A");
+    this.after = new Grid("Result", quiet, 300, "Result");
+    this.left = new Grid("A", quiet, 320, "A");
+    this.right = new Grid("B", quiet, 320, "B");
     this.field = new LayoutField("Layout A", "", (layout) => store.set({ layout, shape: "", operands: {} }));
     this.other = new LayoutField("Layout B", "", (other) => store.set({ other }));
     this.grids.append(this.before.element, this.after.element);
@@ -82,33 +97,56 @@ export class OperatorsView {
     for (const grid of [this.before, this.after, this.left, this.right]) grid.themed();
   }
 
+  pictures(): HTMLCanvasElement[] {
+    return [this.before, this.after, this.left, this.right].filter((g) => g.element.getClientRects().length > 0).map((g) => g.picture);
+  }
+
+  svg(): string | null {
+    return this.grids.hidden ? null : scenes(this.drawings);
+  }
+
   update(state: State): void {
     this.field.set(state.layout);
     this.other.set(state.other);
-    const shape = numbers(state.shape);
-    const subject: Subject = { layout: state.layout, dtype: state.dtype, ...(shape?.length ? { shape } : {}) };
+    const operator = OPERATORS.find((o) => o.name === state.operator) ?? OPERATORS[0]!;
+    this.choose(operator);
+    const shape = shapeOf(this.presets, state);
+    const subject: Subject = { layout: state.layout, dtype: state.dtype, ...(shape ? { shape } : {}) };
     let info: Sheets;
     try {
       info = ask<Sheets>("sheets", subject);
       this.field.fault(null);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
+      // Without A there is no answer, and nothing to compare with.
       this.field.fault(e.fault);
       fill(this.result);
+      this.grids.hidden = true;
+      this.drawn = "";
+      this.forget();
       return;
     }
-    const operator = OPERATORS.find((o) => o.name === state.operator) ?? OPERATORS[0]!;
-    fill(this.chooser, ...OPERATORS.map((o) => h("button", {
-      type: "button", "aria-pressed": String(o === operator), "data-operator": o.name,
-      onclick: () => this.store.set({ operator: o.name, operands: {} }),
-    }, o.title)));
     this.drawOperands(operator, state, info);
     this.apply(operator, state, info, subject);
     this.compare(state, info, subject);
   }
 
+  private choose(operator: Operator): void {
+    refill(this.chooser, ...OPERATORS.map((o) => h("button", {
+      type: "button", "aria-pressed": String(o === operator), "data-operator": o.name,
+      onclick: () => this.store.set({ operator: o.name, operands: {} }),
+    }, o.title)));
+  }
+
   private drawOperands(operator: Operator, state: State, info: Sheets): void {
-    if (this.operands.contains(document.activeElement) && this.operands.dataset.operator === operator.name) return;
+    if (this.operands.dataset.operator === operator.name) {
+      this.operands.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select").forEach((box, i) => {
+        const o = operator.operands[i]!;
+        const value = state.operands[o.name] ?? o.start(info);
+        if (box.value !== value) box.value = value;
+      });
+      return;
+    }
     this.operands.dataset.operator = operator.name;
     const set = (name: string, value: string) => this.store.set({ operands: { ...this.store.get().operands, [name]: value } });
     fill(this.operands, h("p", { class: "law" }, operator.law), ...operator.operands.map((o) => {
@@ -128,7 +166,7 @@ export class OperatorsView {
     for (const o of operator.operands) {
       const text = state.operands[o.name] ?? o.start(info);
       const value = o.kind === "layout" ? text
-        : o.kind === "number" ? Number(text)
+        : o.kind === "number" ? (numbers(text)?.length === 1 ? Number(text) : null)
         : o.kind === "region" ? region(text)
         : o.kind === "choice" ? text || null
         : numbers(text);
@@ -151,21 +189,26 @@ export class OperatorsView {
       this.refuse(found.reason ?? "there is no such layout");
       return;
     }
-    const open = (layout: string) => this.store.set({ tab: "layout", layout, shape: found.shape?.join("x") ?? "", pick: "", slab: "", color: "" });
-    fill(this.result, h("div", { class: "answer" },
+    const shape = found.shape ?? operator.shape?.(request);
+    const target: Subject = { layout: text, ...(subject.dtype ? { dtype: subject.dtype } : {}), ...(shape ? { shape } : {}) };
+    const open = (layout: string) => this.store.set({ tab: "layout", layout, shape: shape?.join("x") ?? "", pick: "", slab: "", color: "" });
+    refill(this.result, h("div", { class: "answer" },
       h("code", { "data-result": "" }, text),
       h("button", { type: "button", class: "primary", onclick: () => open(text) }, "Open"),
-      h("button", { type: "button", class: "quiet", onclick: () => this.store.set({ other: text }) }, "Compare with A")),
+      h("button", { type: "button", class: "quiet", onclick: () => {
+        this.store.set({ other: text });
+        this.verdict.scrollIntoView({ block: "center" });
+      } }, "Compare with A")),
       found.layout === null ? h("p", { class: "hint" }, `No iters express it: ${found.reason}. This general form is exact.`) : null);
     this.grids.hidden = false;
     const key = JSON.stringify([subject, text]);
     if (key === this.drawn) return;
     this.drawn = key;
-    this.before.show(subject, info, "logical", 0);
-    const target: Subject = { layout: text, ...(subject.dtype ? { dtype: subject.dtype } : {}), ...(found.shape ? { shape: found.shape } : {}) };
+    this.before.show(subject, info, "logical", null);
+    this.drawings = [subject, target];
     const after = tryAsk<Sheets>("sheets", target);
     this.after.element.hidden = !after;
-    if (after) this.after.show(target, after, "logical", 0);
+    if (after) this.after.show(target, after, "logical", null);
   }
 
   private refuse(message: string, rendered?: string): void {
@@ -174,10 +217,14 @@ export class OperatorsView {
     this.drawn = "";
   }
 
-  private compare(state: State, info: Sheets, subject: Subject): void {
+  private forget(): void {
     this.compareGrids.hidden = true;
     fill(this.verdict);
     this.other.fault(null);
+  }
+
+  private compare(state: State, info: Sheets, subject: Subject): void {
+    this.forget();
     if (state.other.trim() === "") return;
     const target: Subject = { layout: state.other, dtype: state.dtype, shape: info.shape };
     let found: Differences;
@@ -198,18 +245,19 @@ export class OperatorsView {
         ` from ${tuple(first!.coord)}: A puts it at ${list(first!.a)}, B at ${list(first!.b)}. `,
         `${plural(found.differences.length, "difference")}${found.complete ? "" : " or more"}, outlined below.`));
     this.compareGrids.hidden = false;
-    this.left.show({ ...subject, shape: info.shape }, info, "logical", 0);
-    this.right.show(target, other, "logical", 0);
-    const marks: Mark[] = found.differences.flatMap((d) => spotsOf(info, d.coord).map((spot) => ({ side: "logical" as Side, spot, style: "differs" as const })));
+    this.left.show({ ...subject, shape: info.shape }, info, "logical", null);
+    this.right.show(target, other, "logical", null);
+    const marks = found.differences.map((d): Mark => ({ side: "logical", spot: spotOf(info, d.coord), style: "differs" }));
     this.left.mark(marks);
     this.right.mark(marks);
+    if (marks[0]) for (const grid of [this.left, this.right]) grid.reveal(marks[0].spot);
   }
 }
 
-/// Where an element of the first slab is drawn in the tensor.
-function spotsOf(info: Sheets, coord: number[]): Spot[] {
+/// Where an element is drawn in the tensor: slabs are boxes, and one dimension goes on in the next row.
+function spotOf(info: Sheets, coord: number[]): Spot {
   const sheet = info.sheets.find((s) => s.side === "logical")!;
-  if (coord.slice(0, -2).some((c) => c !== 0)) return [];
-  if (coord.length === 1) return [{ box: 0, row: Math.floor(coord[0]! / sheet.cols), col: coord[0]! % sheet.cols, span: 1 }];
-  return [{ box: 0, row: coord.at(-2) ?? 0, col: coord.at(-1) ?? 0, span: 1 }];
+  if (coord.length === 1) return { box: 0, row: Math.floor(coord[0]! / sheet.cols), col: coord[0]! % sheet.cols, span: 1 };
+  const box = coord.slice(0, -2).reduce((n, c, i) => n * info.shape[i]! + c, 0);
+  return { box, row: coord.at(-2) ?? 0, col: coord.at(-1) ?? 0, span: 1 };
 }

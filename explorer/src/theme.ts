@@ -31,15 +31,19 @@ export function isDark(): boolean {
   return chosen ? chosen === "dark" : media.matches;
 }
 
-/// Applies what was chosen before; calls back when the machine changes its mind.
-export function startTheme(changed: () => void): void {
+/// Calls back when the machine changes its mind.
+export function onTheme(changed: () => void): void {
+  media.addEventListener("change", changed);
+}
+
+/// Applies what was chosen before.
+export function startTheme(): void {
   try {
     const chosen = localStorage.getItem(KEY);
     if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
   } catch {
     // A page from a disk may have no storage; the machine's choice stands.
   }
-  media.addEventListener("change", changed);
 }
 
 export function toggleTheme(): void {

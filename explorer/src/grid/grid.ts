@@ -42,10 +42,11 @@ export class Grid {
   private cursor: Hit = { box: 0, row: 0, col: 0 };
   private frame = 0;
   private colors: Palette = palette();
-  dragging = false;
+  private width = 0;
+  private drawing = false;
 
-  /// `most` is the greatest height in pixels.
-  constructor(name: string, events: GridEvents, most: number) {
+  /// `most` is the greatest height in pixels; `role` says what is shown, where two are alike.
+  constructor(name: string, events: GridEvents, most: number, private readonly role = "") {
     this.events = events;
     this.most = most;
     this.canvas = h("canvas");
@@ -68,7 +69,8 @@ export class Grid {
           button("Fit", `Fit: ${name}`, () => this.setZoom(this.fitted)))),
       this.scroller);
     this.listen();
-    new ResizeObserver(() => this.resized()).observe(this.scroller);
+    // After the frame: a drawing that sets its own height is no loop then.
+    new ResizeObserver(() => requestAnimationFrame(() => this.resized())).observe(this.scroller);
   }
 
   /// Shows a sheet of a layout; `only` is the one box to show.
@@ -79,13 +81,15 @@ export class Grid {
     this.info = info;
     this.sheet = sheet;
     this.only = only;
+    this.hit = null;
     this.element.hidden = !sheet;
     if (!sheet) return;
     this.tiles = new Tiles(subject, side);
     this.themed(false);
-    this.heading.textContent = sheet.title;
+    const title = this.role ? `${this.role} · ${sheet.title}` : sheet.title;
+    this.heading.textContent = title;
     this.scroller.setAttribute("aria-label",
-      `${sheet.title}: ${sheet.rows} rows, ${sheet.cols} columns${sheet.boxes > 1 ? `, ${sheet.boxes} boxes` : ""}. Arrow keys move, Enter picks.`);
+      `${title}: ${sheet.rows} rows, ${sheet.cols} columns${sheet.boxes > 1 ? `, ${sheet.boxes} boxes` : ""}. Arrow keys move, Enter picks.`);
     this.measure();
     this.fitted = this.fit();
     if (!same) {
@@ -158,6 +162,17 @@ export class Grid {
     if (rect) this.scrollTo(rect.x - this.scroller.clientWidth / 2, rect.y - this.scroller.clientHeight / 2);
   }
 
+  /// Whether the pointer and Enter draw an access, and do not pick.
+  get dragging(): boolean {
+    return this.drawing;
+  }
+
+  set dragging(on: boolean) {
+    this.drawing = on;
+    // A finger that draws does not scroll.
+    this.canvas.style.touchAction = on ? "none" : "";
+  }
+
   get zoomNow(): number {
     return this.zoom;
   }
@@ -216,6 +231,7 @@ export class Grid {
   private arrange(): void {
     if (!this.sheet) return;
     const width = this.scroller.clientWidth || 600;
+    this.width = width;
     this.geometry = this.make(this.zoom, width);
     const bar = this.geometry.width > width ? 14 : 0;
     this.scroller.style.height = `${Math.max(56, Math.min(this.most, this.geometry.height + bar + 2))}px`;
@@ -227,6 +243,10 @@ export class Grid {
 
   private resized(): void {
     if (!this.sheet || !this.scroller.clientWidth) return;
+    if (this.scroller.clientWidth === this.width) {
+      this.later();
+      return;
+    }
     const was = this.zoom === this.fitted;
     this.fitted = this.fit();
     if (was) this.zoom = this.fitted;
@@ -266,12 +286,17 @@ export class Grid {
     const side = () => this.sheet?.side ?? "logical";
     this.scroller.addEventListener("scroll", () => this.later(), { passive: true });
     let held = false;
-    this.canvas.addEventListener("pointermove", (e) => {
+    const move = (e: PointerEvent) => {
       const hit = this.locate(e);
       if (hit?.box === this.hit?.box && hit?.row === this.hit?.row && hit?.col === this.hit?.col) return;
       this.hit = hit;
       if (held && hit && this.dragging) this.events.drag?.(side(), hit, false);
       else this.events.hover(side(), hit);
+    };
+    this.canvas.addEventListener("pointermove", (e) => {
+      // A quick stroke is a few events with many points each; no cell under it is left out.
+      const points = held && this.dragging ? e.getCoalescedEvents() : [];
+      for (const point of points.length ? points : [e]) move(point);
     });
     this.canvas.addEventListener("pointerleave", () => {
       this.hit = null;
@@ -286,7 +311,7 @@ export class Grid {
         this.events.drag?.(side(), hit, true);
       }
     });
-    addEventListener("pointerup", () => (held = false));
+    for (const end of ["pointerup", "pointercancel"] as const) addEventListener(end, () => (held = false));
     this.canvas.addEventListener("click", (e) => {
       const hit = this.locate(e);
       if (hit && !this.dragging) {
@@ -301,7 +326,11 @@ export class Grid {
     }, { passive: false });
     this.scroller.addEventListener("keydown", (e) => this.key(e));
     this.scroller.addEventListener("focus", () => this.later());
-    this.scroller.addEventListener("blur", () => this.later());
+    this.scroller.addEventListener("blur", () => {
+      // What the keyboard pointed at is left with it.
+      if (!this.hit) this.events.hover(side(), null);
+      this.later();
+    });
   }
 
   private key(e: KeyboardEvent): void {
@@ -322,7 +351,8 @@ export class Grid {
       case "-": this.step(-1); e.preventDefault(); return;
       case "0": this.setZoom(this.fitted); e.preventDefault(); return;
       case "Enter": case " ":
-        this.events.pick(sheet.side, c);
+        if (this.dragging) this.events.drag?.(sheet.side, c, false);
+        else this.events.pick(sheet.side, c);
         e.preventDefault();
         return;
       default: return;

@@ -66,7 +66,7 @@ export class Painter {
         const [px, py] = [x + c * PAINT_TILE * g.cellWidth, y + r * PAINT_TILE * g.cellHeight];
         if (painted) {
           context.drawImage(painted.image, px, py, PAINT_TILE * g.cellWidth, PAINT_TILE * g.cellHeight);
-          if (g.cellWidth >= 5) this.hatch(painted.padding, px, py);
+          if (g.cellWidth >= 3) this.hatch(painted.padding, px, py);
         } else {
           done = false;
           context.fillStyle = this.frame.colors.unused;
@@ -220,6 +220,13 @@ export class Painter {
         continue;
       }
       const color = { hover: colors.ink, pick: colors.accent, lane: colors.ink, differs: colors.bad, now: colors.accent, done: colors.done }[mark.style];
+      if (mark.style === "differs" && w < TEXT) {
+        // Thin, as there may be many: the colours under them are what is compared.
+        context.lineWidth = 1;
+        context.strokeStyle = color;
+        context.strokeRect(px + 0.5, py + 0.5, Math.max(w - 1, 1), t - 1);
+        continue;
+      }
       const grow = w < 8 ? 2 : 0;
       context.lineWidth = mark.style === "hover" || mark.style === "lane" ? 1.5 : 2.5;
       context.strokeStyle = colors.surface;

@@ -56,13 +56,11 @@ export function graph(report: Report, first: number, selected: number, events: G
     title.textContent = `${step.op} → ${step.name}\n${time(step.us)}, ${step.cores} cores, ${step.bottleneck}\n${step.reason}`;
     group.append(line(step.kind === "move" ? "restickify" : step.op, 19, "op"), line(`${time(step.us)} · ${step.cores} cores`, 36, "cost"), title);
     group.addEventListener("click", () => events.step(n.step));
-    group.addEventListener("keydown", (e) => {
-      if ((e as KeyboardEvent).key === "Enter") events.step(n.step);
-    });
+    onKey(group, () => events.step(n.step));
     return group;
   });
-  const picture = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "program", role: "img", "aria-label": `Graph of ${report.graph}` }, ...edges, ...boxes, ...labels);
-  return h("div", { class: "program-scroll", tabindex: 0 }, picture as unknown as HTMLElement);
+  const picture = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "program", role: "group", "aria-label": `Graph of ${report.graph}` }, ...edges, ...boxes, ...labels);
+  return h("div", { class: "program-scroll", tabindex: 0, role: "region", "aria-label": "Program" }, picture as unknown as HTMLElement);
 }
 
 function label(tensor: Tensor, x: number, y: number, kind: string, events: GraphEvents): SVGElement {
@@ -72,10 +70,17 @@ function label(tensor: Tensor, x: number, y: number, kind: string, events: Graph
   title.textContent = `${tensor.name}: ${tensor.dtype} [${tensor.layout.size.join(", ")}] as ${tensor.layout.format}, ${tensor.place}\nclick to open its layout`;
   text.append(title);
   text.addEventListener("click", () => events.tensor(tensor));
-  text.addEventListener("keydown", (e) => {
-    if ((e as KeyboardEvent).key === "Enter") events.tensor(tensor);
-  });
+  onKey(text, () => events.tensor(tensor));
   return text;
+}
+
+/// Enter and Space, as on a button.
+function onKey(element: SVGElement, act: () => void): void {
+  element.addEventListener("keydown", (e) => {
+    if (e.key !== "Enter" && e.key !== " ") return;
+    e.preventDefault();
+    act();
+  });
 }
 
 /// Each step one layer below the lowest that it reads from; in a layer, near what it reads.

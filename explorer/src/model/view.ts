@@ -1,7 +1,8 @@
 /// A compiled model: what was chosen, where it runs, what it costs.
 
-import { bytes, fill, h, plural, select } from "../dom";
+import { bytes, Choice, fill, h, plural, refill } from "../dom";
 import { ask, Refused } from "../engine";
+import { styled } from "../export";
 import type { State, Store } from "../state";
 import { occupancy, roofline, timeline } from "./charts";
 import { graph, WINDOW } from "./graph";
@@ -15,12 +16,25 @@ export class ModelView {
   readonly element: HTMLElement;
   private readonly source = h("textarea", { id: "graph-text", class: "graph-text", spellcheck: "false", rows: 9 });
   private readonly error = h("pre", { class: "error", role: "alert" });
-  private readonly controls = h("div", { class: "controls" });
+  private readonly example = new Choice("example", (model) => {
+    if (!model) {
+      this.update(this.store.get());
+      return;
+    }
+    this.opened = null;
+    this.store.set({ model, modelStep: 0 });
+  });
+  private readonly policy = new Choice("policy", (policy) => this.store.set({ policy }));
   private readonly out = h("div", { class: "view" });
-  private report: Report | null = null;
-  private opened: Report | null = null;
-  private compiled = "";
+  private compiled: { key: string; report: Report | null; error: string } = { key: "", report: null, error: "" };
+  /// A report from a file, shown until another graph or policy is asked for.
+  private opened: { report: Report; name: string; model: string; policy: string } | null = null;
+  /// Why the last file was refused.
+  private refused = "";
+  private asked = "";
+  private drawn: Report | null = null;
   private typing = 0;
+  private reading = 0;
 
   constructor(private readonly store: Store) {
     this.source.addEventListener("input", () => {
@@ -32,14 +46,17 @@ export class ModelView {
     });
     const open = h("input", {
       type: "file", accept: ".json,application/json", "aria-label": "Open a report",
+      // The same file may be chosen again, when it was written anew.
+      onclick: () => (open.value = ""),
       onchange: () => void this.open(open.files?.[0]),
     });
     this.element = h("div", { class: "view" },
       h("section", { class: "editor" },
         h("div", { class: "headline" }, h("h1", {}, "Compiled model"),
           h("p", { class: "summary" }, "A graph goes in; layouts, moves, the work of 32 cores and a timeline come out.")),
-        this.controls, h("label", { class: "visually-hidden", for: "graph-text" }, "Graph"), this.source, this.error,
-        h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json"), open)),
+        h("div", { class: "controls" }, this.example.element, this.policy.element),
+        h("label", { class: "visually-hidden", for: "graph-text" }, "Graph"), this.source, this.error,
+        h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json: choose it, or drop it on the page"), open)),
       this.out);
   }
 
@@ -47,58 +64,70 @@ export class ModelView {
     // Everything here is coloured by the style sheet.
   }
 
+  pictures(): HTMLCanvasElement[] {
+    return [];
+  }
+
+  /// The graph of the program.
+  svg(): string | null {
+    const picture = this.out.querySelector<SVGElement>(".program");
+    return picture && styled(picture);
+  }
+
   update(state: State): void {
     const text = examples.find(([name]) => name === state.model)?.[1] ?? state.model;
-    if (document.activeElement !== this.source) this.source.value = text;
-    fill(this.controls,
-      select("example", [["", "your own"], ...examples.map(([name]) => [name, name] as const)], examples.some(([n]) => n === state.model) ? state.model : "", (model) => {
-        this.opened = null;
-        if (model) this.store.set({ model, modelStep: 0 });
-      }),
-      select("policy", [["best", "best"], ["baseline", "baseline"]], state.policy, (policy) => this.store.set({ policy })));
+    const asked = `${state.policy}\n${state.model}`;
+    if (asked !== this.asked) {
+      // Another graph wins over a file, and over what is half typed.
+      this.asked = asked;
+      this.refused = "";
+      clearTimeout(this.typing);
+      if (this.source.value !== text) this.source.value = text;
+      if (this.opened && (this.opened.model !== state.model || this.opened.policy !== state.policy)) this.opened = null;
+    }
     this.compile(text, state.policy);
-    this.draw(state);
+    const named = !this.opened && examples.some(([n]) => n === state.model);
+    this.example.set([["", this.opened?.name ?? "your own"], ...examples.map(([name]) => [name, name] as const)], named ? state.model : "");
+    this.policy.set([["best", "best"], ["baseline", "baseline"]], state.policy);
+    const error = this.refused || (this.opened ? "" : this.compiled.error);
+    this.error.hidden = error === "";
+    this.error.textContent = error;
+    this.draw(state, this.opened ? this.opened.report : this.compiled.report);
   }
 
   private compile(text: string, policy: string): void {
-    if (this.opened) {
-      this.report = this.opened;
-      return;
-    }
     const key = `${policy}\n${text}`;
-    if (key === this.compiled) return;
-    this.compiled = key;
-    this.error.hidden = true;
+    if (this.opened || key === this.compiled.key) return;
     try {
-      this.report = ask<Report>("compile", { graph: text, options: { policy, compare: policy === "best" } });
-      this.out.classList.remove("stale");
+      this.compiled = { key, report: ask<Report>("compile", { graph: text, options: { policy, compare: policy === "best" } }), error: "" };
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
-      this.report = null;
-      this.fail(e.fault.witness?.rendered ?? e.fault.message);
+      this.compiled = { key, report: null, error: e.fault.witness?.rendered ?? e.fault.message };
     }
   }
 
-  private fail(message: string): void {
-    this.error.hidden = false;
-    this.error.textContent = message;
-    this.out.classList.add("stale");
-  }
-
-  private async open(file: File | undefined): Promise<void> {
+  /// Shows the report of a file, or says why it is none.
+  async open(file: File | undefined): Promise<void> {
     if (!file) return;
+    const turn = ++this.reading;
+    let report: Report | null = null;
+    let refused = "";
     try {
-      this.opened = readReport(await file.text());
-      this.error.hidden = true;
-      this.out.classList.remove("stale");
-      this.store.set({ modelStep: 0 });
+      report = readReport(await file.text());
     } catch (e) {
-      this.fail(`${file.name}: ${e instanceof Error ? e.message : String(e)}`);
+      refused = `${file.name}: ${e instanceof Error ? e.message : String(e)}`;
     }
+    // The file that was chosen last is the one to show.
+    if (turn !== this.reading) return;
+    const { model, policy } = this.store.get();
+    this.refused = refused;
+    if (report) this.opened = { report, name: file.name, model, policy };
+    this.store.set(report ? { modelStep: 0 } : {});
   }
 
-  private draw(state: State): void {
-    const report = this.report;
+  private draw(state: State, report: Report | null): void {
+    const put = report === this.drawn ? refill : fill;
+    this.drawn = report;
     if (!report) {
       fill(this.out);
       return;
@@ -110,13 +139,15 @@ export class ModelView {
     const pages = report.steps.length > WINDOW
       ? h("p", { class: "hint" }, `steps ${first} to ${Math.min(report.steps.length, first + WINDOW) - 1} of ${report.steps.length}; pick a step in the timeline to see others`)
       : null;
-    fill(this.out, this.totals(report),
-      card("Program", legend(), pages, graph(report, first, selected, { step: pick, tensor: (t) => this.store.set(openTensor(t)) })),
+    const program = graph(report, first, selected, { step: pick, tensor: (t) => this.store.set(openTensor(t)) });
+    put(this.out, this.totals(report),
+      card("Program", legend(), pages, program),
       h("div", { class: "cards two" }, this.step(report, selected), card("Roofline", roofline(report, selected, pick))),
       card("Timeline: cores and time", timeline(report, selected, pick)),
       card("Scratchpad of a core over time", occupancy("Scratchpad", report.lx, report.summary.latency_us)),
       card("Pool in device memory over time", occupancy("Pool", report.pool, report.summary.latency_us)),
       h("div", { class: "cards two" }, this.moves(report, pick), this.notes(report)));
+    reveal(program);
   }
 
   private totals(report: Report): HTMLElement {
@@ -163,6 +194,15 @@ export class ModelView {
       items.length ? h("ul", { class: "lints" }, ...items.slice(0, 40).map(([text, remedy]) => h("li", {}, text, remedy ? h("div", { class: "hint" }, remedy) : null)))
         : h("p", { class: "hint" }, "Nothing else is worth knowing."));
   }
+}
+
+/// Scrolls a program, and nothing else, to the step that is picked.
+function reveal(program: HTMLElement): void {
+  const node = program.querySelector(".node.selected")?.getBoundingClientRect();
+  const view = program.getBoundingClientRect();
+  if (!node) return;
+  if (node.top < view.top || node.bottom > view.bottom) program.scrollTop += node.top - view.top - (view.height - node.height) / 2;
+  if (node.left < view.left || node.right > view.right) program.scrollLeft += node.left - view.left - (view.width - node.width) / 2;
 }
 
 /// The cores, each with how long it is busy.
