@@ -96,14 +96,36 @@ function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing:
   const verdict = h("p", { class: `verdict ${result.conflict_free ? "good" : "bad"}`, "data-ways": result.ways },
     h("strong", {}, result.conflict_free ? "No bank conflict" : `${result.ways}-way bank conflict`),
     ` in ${plural(result.phases.length, "phase")}`);
-  return card("Shared-memory access", tabs, controls, verdict, banks(result),
+  return card("Shared-memory access", tabs, controls, verdict, phases(result),
     swizzles(subject, info, access, state.vector, events), finder(subject, access, state.vector, result, events));
 }
 
-/// Words per bank in the worst phase: more than one is a conflict.
-function banks(result: Conflicts): HTMLElement {
-  const worst = result.phases.reduce((a, p) => (p.ways > a.ways ? p : a), result.phases[0]!);
-  const words = new Map(worst?.words.map((w) => [w.bank, w.words.length]));
+/// The phases of an access, and the banks of one: the worst, until another is chosen.
+function phases(result: Conflicts): HTMLElement {
+  const worst = result.phases.reduce((most, p, i, all) => (p.ways > all[most]!.ways ? i : most), 0);
+  const box = h("div", {});
+  const show = (index: number): void => refill(box,
+    result.phases.length > 1 ? h("div", { class: "phases", role: "group", "aria-label": "Phases" }, ...result.phases.slice(0, MOST_PHASES).map((p, i) => h("button", {
+      type: "button", class: `mode ${p.ways > 1 ? "bad" : "good"}`, "aria-pressed": String(i === index), "data-phase": i, "data-ways": p.ways, onclick: () => show(i),
+    }, h("span", {}, laneText(p.lanes)), h("b", {}, `${p.ways}-way`)))) : null,
+    banks(result, index, index === worst));
+  show(worst);
+  return box;
+}
+
+const MOST_PHASES = 32;
+
+/// `lanes 0–7`, or a list where they do not follow each other.
+function laneText(lanes: number[]): string {
+  const [first, last] = [lanes[0] ?? 0, lanes.at(-1) ?? 0];
+  if (lanes.length === 1) return `lane ${first}`;
+  return last - first + 1 === lanes.length ? `lanes ${first}–${last}` : `lanes ${lanes.slice(0, 4).join(", ")}${lanes.length > 4 ? " .." : ""}`;
+}
+
+/// Words per bank in a phase: more than one is a conflict.
+function banks(result: Conflicts, index: number, isWorst: boolean): HTMLElement {
+  const phase = result.phases[index];
+  const words = new Map(phase?.words.map((w) => [w.bank, w.words.length]));
   const most = Math.max(1, result.ways);
   const [width, height] = [320, 52];
   const bars = Array.from({ length: 32 }, (_, bank) => {
@@ -124,8 +146,8 @@ function banks(result: Conflicts): HTMLElement {
     return text;
   });
   const picture = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "banks", role: "img",
-    "aria-label": `Words per bank in the worst phase: ${worst?.ways ?? 0} at most` }, ...bars, ...ticks);
-  return h("figure", {}, picture, h("figcaption", {}, "words asked of each bank, worst phase"));
+    "aria-label": `Words per bank: ${phase?.ways ?? 0} at most` }, ...bars, ...ticks);
+  return h("figure", {}, picture, h("figcaption", {}, `words asked of each bank${result.phases.length > 1 ? `, ${isWorst ? "worst phase" : "this phase"}` : ""}`));
 }
 
 /// The same access under every swizzle mode.

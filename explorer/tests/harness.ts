@@ -60,6 +60,10 @@ export class Tab {
     const tab = new Tab(page);
     page.on("console", (m) => tab.said.push(`${m.type()}: ${m.text()}`));
     page.on("pageerror", (e) => tab.said.push(`error: ${e.message}`));
+    // What the browser tells a page alone, such as a loop of observers, is told to the console too.
+    await page.addInitScript(() => addEventListener("error", (e) => {
+      if (!e.error) console.error(e.message);
+    }));
     page.on("request", (r) => {
       if (!/^(data|blob):/.test(r.url()) && r.url().split("#")[0] !== base) tab.asked.push(r.url());
     });
@@ -107,6 +111,16 @@ export class Tab {
 
   shot(name: string, full = false): Promise<Buffer> {
     return this.page.screenshot({ path: `${OUT}${name}.png`, fullPage: full });
+  }
+
+  /// The state of the page, or one field of it.
+  state(): Promise<Record<string, unknown>> {
+    return this.page.evaluate(() => (window as unknown as { explorer: Explorer }).explorer.store.get());
+  }
+
+  /// Whether a field of the state comes to have a value.
+  has(field: string, value: unknown): Promise<boolean> {
+    return this.becomes(async () => (await this.state())[field] === value);
   }
 
   canvas(grid: string) {

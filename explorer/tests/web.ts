@@ -217,6 +217,20 @@ await group("operators and comparison", async () => {
   await tab.shot("compare", true);
   await tab.go(hash({ v: "operators", l: "S[(4,6):(6,1)]", e: "size=[4, 6] stride=[6, 1]" }));
   check("another notation can be equal", (await tab.page.textContent(".compare-verdict"))!.includes("Equal"));
+  await tab.page.click('[data-operator="tile"]');
+  await tab.go(hash({ v: "operators", l: "S[(4,4):(1,4)]", o: "tile" }));
+  equal("a tiled layout has the tiled shape", await tab.page.textContent('[data-grid="Result"] h2'), "Result · Tensor (8 × 8)");
+  await tab.page.locator("[data-operand=outer]").fill("");
+  check("an emptied operand is in the address", await tab.becomes(async () => tab.page.url().includes("x.outer=")), tab.page.url());
+  await tab.go(hash({ v: "operators", l: "S[(3,4,5):(20,5,1)]", e: "S[(3,20):(20,1)] + 0" }));
+  await tab.go(hash({ v: "operators", l: "S[(2,2,3):(6,3,1)]", e: "S[(2,6):(9,1)]" }));
+  check("a difference in another slab is named", (await tab.page.textContent(".compare-verdict"))!.includes("(1, 0, 0)"), await tab.page.textContent(".compare-verdict"));
+  check("and slabs are boxes", (await tab.page.getAttribute('[data-grid="B"] .scroller', "aria-label"))!.includes("2 boxes"));
+  await tab.page.fill("#field-layout-a", "S[");
+  check("a refused A leaves nothing of its answers", await tab.becomes(async () => await tab.page.locator("main .grid-card:visible, main .verdict, main .answer").count() === 0));
+  await tab.page.click('[data-preset="mma-m16n8-cd"]');
+  await tab.settled();
+  equal("a preset has its shape here too", await tab.page.textContent('[data-grid="Layout A"] h2'), "A · Tensor (16 × 8)");
   await tab.close("operators");
 });
 
@@ -236,6 +250,13 @@ await group("moves", async () => {
   await tab.page.click(".player .primary");
   await tab.page.waitForFunction(() => document.querySelector(".player output")?.textContent?.startsWith("512 of 512"), null, { timeout: 20000 });
   check("playing ends at the last copy", true);
+  await tab.page.click(".player .primary");
+  await tab.page.waitForFunction(() => document.querySelector(".player output")?.textContent?.startsWith("512 of") === false);
+  await tab.go(hash({ v: "move", k: 7 }));
+  check("a link stops what plays", await tab.becomes(async () => await tab.page.textContent(".player .primary") === "Play"));
+  equal("and has its step", [(await tab.state()).step, await tab.page.textContent(".player output")], [7, "7 of 500"]);
+  await tab.go(hash({ v: "move", k: 99999 }));
+  equal("a step past the end is the last", [await tab.page.textContent(".player output"), await tab.page.locator(".links path").count()], ["500 of 500", 1]);
   await tab.go(hash({ v: "move", f: "S[(4,", t: "S[16]", ms: "4x4" }));
   check("a bad source is underlined", await tab.page.locator(".wrong").count() === 1);
   await tab.close("moves");
@@ -282,7 +303,118 @@ await group("compiled models", async () => {
   await tab.page.setInputFiles("main input[type=file]", { name: "bad.json", mimeType: "application/json", buffer: Buffer.from("{}") });
   await tab.settled();
   check("another file is refused", (await tab.page.textContent("pre.error"))!.includes("version 1"));
+  const open = (name: string, text: string) => tab.page.setInputFiles("main input[type=file]", { name, mimeType: "application/json", buffer: Buffer.from(text) });
+  const broken: [string, object][] = [["machine", { machine: 1 }], ["steps[0].us", { steps: [{ ...report.steps[0], us: "1" }] }], ["tensors[0].layout", { tensors: [{ ...report.tensors[0], layout: null }] }],
+    ["machine.cores", { machine: { ...report.machine, cores: 1e9 } }], ["lx.points[0]", { lx: { ...report.lx, points: [[1]] } }], ["notes", { notes: undefined }]];
+  for (const [where, change] of broken) {
+    await open("broken.json", JSON.stringify({ ...report, ...change }));
+    check(`a broken report is refused at ${where}`, await tab.becomes(async () => (await tab.page.textContent("pre.error"))!.includes(`\`${where}\``)), await tab.page.textContent("pre.error"));
+  }
+  await open("again.json", JSON.stringify({ ...report, graph: "from-a-file" }));
+  check("a good one after it is shown", await tab.becomes(async () => (await tab.page.textContent(".totals"))!.includes("from-a-file") && !(await tab.page.isVisible("pre.error"))));
+  await tab.go(hash({ v: "model", m: "softmax" }));
+  check("a link wins over a file", (await tab.page.textContent(".totals"))!.includes("softmax"), await tab.page.textContent(".totals"));
+  await tab.page.fill("#graph-text", "half typed");
+  await tab.go(hash({ v: "model", m: "llama-block" }));
+  check("and over what is half typed", (await tab.page.inputValue("#graph-text")).includes("llama_block"));
+  const last = await tab.page.locator(".node").count() - 1;
+  await tab.page.locator(".node").nth(last).focus();
+  await tab.page.keyboard.press(" ");
+  check("a step is picked by a key", await tab.has("modelStep", last));
+  const kept = await tab.page.evaluate(() => ({ top: document.querySelector(".program-scroll")!.scrollTop, step: (document.activeElement as HTMLElement).dataset.step }));
+  check("and the graph stays where it is", kept.top > 0 && kept.step === String(last), kept);
+  await tab.go("");
+  await tab.page.evaluate((text) => {
+    const files = new DataTransfer();
+    files.items.add(new File([text], "dropped.json"));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+  }, JSON.stringify({ ...report, graph: "dropped" }));
+  check("a report that is dropped is shown", await tab.becomes(async () => (await tab.page.locator(".totals").allTextContents()).join().includes("dropped")));
   await tab.close("models");
+});
+
+await group("views follow the state", async () => {
+  const tab = await Tab.open(browser, base);
+  // A change is followed by a tab before it is in the address; back leads to the change.
+  await tab.page.evaluate(() => {
+    (window as unknown as { explorer: Explorer }).explorer.store.set({ layout: "S[(4,4):(4,1)]", pick: "" });
+    document.querySelector<HTMLElement>('[data-tab="move"]')!.click();
+  });
+  await tab.page.goBack();
+  check("back leads to the last change", await tab.has("layout", "S[(4,4):(4,1)]"), await tab.state());
+  equal("and shows it", await tab.page.inputValue("main textarea"), "S[(4,4):(4,1)]");
+  await tab.page.focus(".skip");
+  await tab.page.keyboard.press("Enter");
+  equal("the skip link leads into the view", await tab.page.evaluate(() => document.activeElement?.id), "main");
+  equal("and leaves it as it is", (await tab.state()).layout, "S[(4,4):(4,1)]");
+
+  const box = (name: string) => tab.page.locator("main .field", { hasText: name }).locator("select, input").first();
+  const keeps = (name: string) => box(name).evaluate((e) => e === document.activeElement);
+  await box("dtype").focus();
+  await box("dtype").selectOption("int8");
+  check("a box keeps the keyboard", await tab.has("dtype", "int8") && await keeps("dtype"));
+  await tab.page.locator('[data-card="Shared-memory access"] button', { hasText: "row" }).press("Enter");
+  check("so does a button", await tab.has("access", "row 0") && await tab.page.evaluate(() => document.activeElement?.textContent === "row"));
+  await box("shape").fill("2x8");
+  await box("shape").press("Enter");
+  await tab.has("shape", "2x8");
+  await tab.go(hash({ l: smem, s: "16x32", d: "float16", p: "" }));
+  equal("a box with the keyboard follows a link", await box("shape").inputValue(), "16x32");
+  await box("shape").fill("4x128");
+  await box("shape").press("Enter");
+  await box("swizzle").selectOption("128B");
+  check("a mode is of the shape that is shown", await tab.becomes(async () => String((await tab.state()).layout).includes("Swizzle")) && await tab.has("shape", "4x128"), await tab.state());
+  await tab.go(hash({ l: "S[(3,4,5):(20,5,1)]", b: "1" }));
+  await tab.page.locator(".slider input").focus();
+  await tab.go(hash({ l: "S[(9,4,5):(20,5,1)]", b: "7" }));
+  equal("so does a slider", await tab.page.$eval(".slider input", (e) => [(e as HTMLInputElement).value, (e as HTMLInputElement).max]), ["7", "8"]);
+
+  for (const [link, name, shown] of [[{ w: 3 }, "elements per lane", "3"], [{ v: "move", md: "float64" }, "dtype", "float64"], [{ v: "model", y: "baseline" }, "policy", "baseline"]] as const) {
+    await tab.go(hash(link));
+    equal(`a box shows what a link says: ${name}`, await box(name).inputValue(), shown);
+  }
+  await tab.go(hash({ d: "nonsense" }));
+  check("a link with an unknown dtype is refused in words", (await tab.page.textContent("main .error"))!.includes("nonsense"));
+  await box("dtype").selectOption("float32");
+  check("and can be mended", await tab.becomes(async () => await tab.page.locator("main .error:visible").count() === 0));
+  await tab.go(hash({ l: "S[(4096,4096):(4096,1)]", p: "4000,4001" }));
+  check("the element of a link is brought into view", await tab.becomes(async () => await tab.middle("logical", 0, 4000, 4001) !== null));
+  check("with its link", await tab.becomes(async () => await tab.page.locator(".links path").count() === 1));
+  await tab.page.focus('main [data-grid="Tensor"] .scroller');
+  await tab.page.keyboard.press("ArrowRight");
+  const pointed = await tab.page.textContent(".formula h2");
+  await tab.page.focus("main textarea");
+  check("what the keyboard left is not pointed at", await tab.becomes(async () => await tab.page.textContent(".formula h2") === "Element (4000, 4001)"), pointed);
+  await tab.close("state");
+});
+
+await group("accesses that are written, drawn by keys, and left", async () => {
+  const tab = await Tab.open(browser, base, hash({ l: smem, p: "" }));
+  const card = tab.page.locator('[data-card="Shared-memory access"]');
+  await tab.page.click("text=draw it");
+  await card.locator("input.mono").fill("0,0 1,0 2,0 3,0");
+  await card.locator("input.mono").press("Enter");
+  check("lanes can be written", await tab.becomes(async () => await card.locator(".verdict").getAttribute("data-ways") === "4"));
+  await card.locator("input.mono").fill("0,0 nix");
+  await card.locator("input.mono").press("Enter");
+  check("and are refused in words", await tab.becomes(async () => (await card.textContent())!.includes("`nix` is no cell")));
+  await card.locator("input.mono").fill("0,0");
+  await card.locator("input.mono").press("Enter");
+  await tab.page.focus('main [data-grid="Tensor"] .scroller');
+  for (const key of ["Home", "ArrowDown", "Enter"]) await tab.page.keyboard.press(key);
+  check("Enter draws", await tab.has("access", "lanes 0,0 1,0"), await tab.state());
+  await tab.page.click("text=drawing…");
+  await tab.settled();
+  equal("what was drawn stays", (await tab.state()).access, "lanes 0,0 1,0");
+  await tab.page.click("text=draw it");
+  await tab.page.click('[data-preset="mma-m16n8-cd"]');
+  await tab.settled();
+  await tab.canvas("Tensor").click({ position: (await tab.middle("logical", 0, 3, 2))! });
+  check("a layout without banks is picked from, not drawn over", await tab.has("pick", "3,2"), await tab.state());
+  await tab.go(hash({ l: "S[(64,64):(64,1)]", d: "float32", a: "column 0", w: 4 }));
+  const wanted = native(program, [{ op: "conflicts", layout: "S[(64,64):(64,1)]", dtype: "float32", access: { kind: "column", index: 0 }, vector: 4 }])[0]!.ok!;
+  equal("every phase has its ways", await tab.page.$$eval("[data-phase]", (l) => l.map((e) => Number((e as HTMLElement).dataset.ways))), wanted.phases.map((p: { ways: number }) => p.ways));
+  await tab.close("accesses");
 });
 
 await group("sharing, export, light and dark, small screens", async () => {
@@ -292,11 +424,15 @@ await group("sharing, export, light and dark, small screens", async () => {
     const s = (window as unknown as { explorer: Explorer }).explorer.store.get();
     return [s.layout, s.color, s.access, s.pick];
   }), ["Swizzle(3,3,3) o S[(64,64):(64,1)]", "line", "row 2", "7,9"]);
-  for (const [name, kind] of [["SVG", "layout.svg"], ["PNG", "layout.png"]] as const) {
-    const [download] = await Promise.all([tab.page.waitForEvent("download"), tab.page.click(`.tools >> text=${name}`)]);
-    const bytes = readFileSync(await download.path());
-    equal(`${name}: its name`, download.suggestedFilename(), kind);
-    check(`${name}: its bytes`, name === "SVG" ? bytes.toString("utf8").includes("<svg") : bytes.subarray(1, 4).toString() === "PNG", bytes.length);
+  for (const view of ["model", "move", "operators", "layout"]) {
+    await tab.page.click(`[data-tab="${view}"]`);
+    await tab.settled();
+    for (const name of ["SVG", "PNG"] as const) {
+      const [download] = await Promise.all([tab.page.waitForEvent("download"), tab.page.click(`.tools >> text=${name}`)]);
+      const bytes = readFileSync(await download.path());
+      equal(`${name} of ${view}: its name`, download.suggestedFilename(), `${view}.${name.toLowerCase()}`);
+      check(`${name} of ${view}: its bytes`, name === "SVG" ? /^<svg[\s\S]*<\/svg>\s*$/.test(bytes.toString("utf8")) : bytes.subarray(1, 4).toString() === "PNG" && bytes.length > 3000, bytes.length);
+    }
   }
   const unnamed = await tab.page.evaluate(() => [...document.querySelectorAll("button, input, select, textarea, [role=application]")]
     .filter((e) => !(e.getAttribute("aria-label") || e.textContent?.trim() || e.closest("label")?.textContent?.trim() || (e.id && document.querySelector(`label[for="${e.id}"]`))))
@@ -328,11 +464,33 @@ await group("sharing, export, light and dark, small screens", async () => {
   equal("the reader may choose", await dark.color("logical", 0, 0, 1), tones.fill);
   await dark.close("dark");
 
+  for (const colorScheme of ["light", "dark"] as const) {
+    const page = await Tab.open(browser, base, "", { colorScheme });
+    const pale = await page.page.evaluate(() => {
+      const style = getComputedStyle(document.documentElement);
+      const light = (name: string) => {
+        const hex = style.getPropertyValue(`--${name}`).trim();
+        const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+      };
+      const contrast = (a: string, b: string) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+      return ["ink", "soft", "faint", "accent", "warm", "good", "bad"].flatMap((text) => ["page", "surface", "raised"].map((ground) => `${text} on ${ground} ${contrast(text, ground).toFixed(2)}`))
+        .filter((line) => Number(line.split(" ").at(-1)) < 4.5);
+    });
+    equal(`text can be read: ${colorScheme}`, pale, []);
+    await page.close(colorScheme);
+  }
+
   const phone = await Tab.open(browser, base, "", { viewport: { width: 390, height: 844 }, hasTouch: true });
   for (const view of ["", hash({ v: "operators" }), hash({ v: "move" }), hash({ v: "model" })]) {
     await phone.go(view);
     const wide = await phone.page.evaluate(() => document.documentElement.scrollWidth);
     check(`nothing is wider than a phone: ${view || "layout"}`, wide <= 390, wide);
+    await phone.page.setViewportSize({ width: 320, height: 640 });
+    await phone.settled();
+    const small = await phone.page.evaluate(() => document.documentElement.scrollWidth);
+    check(`nor than a small one: ${view || "layout"}`, small <= 320, small);
+    await phone.page.setViewportSize({ width: 390, height: 844 });
   }
   await phone.go("");
   await phone.shot("phone", true);

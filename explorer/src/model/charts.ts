@@ -84,7 +84,9 @@ export function roofline(report: Report, selected: number, pick: (step: number) 
   const ridge = Math.log10((peak * 1000) / memory);
   const [x0, x1] = [Math.floor(Math.min(...xs, -1)), Math.ceil(Math.max(...xs, ridge + 0.7))];
   const [y0, y1] = [Math.floor(Math.min(...ys, -2)), Math.ceil(Math.log10(peak) + 0.2)];
-  const x = (v: number) => left + ((width - left - 8) * (v - x0)) / (x1 - x0);
+  // Room for half of the last number.
+  const right = width - 26;
+  const x = (v: number) => left + ((right - left) * (v - x0)) / (x1 - x0);
   const y = (v: number) => top + (height - top - 26) * (1 - (v - y0) / (y1 - y0));
   const slope = (v: number) => Math.log10((10 ** v * memory) / 1000);
   const roof = (limit: number, name: string) => {
@@ -99,7 +101,7 @@ export function roofline(report: Report, selected: number, pick: (step: number) 
   const grid = [
     ...Array.from({ length: x1 - x0 + 1 }, (_, i) => text(String(10 ** (x0 + i)), { x: x(x0 + i), y: height - 10, "text-anchor": "middle", class: "tick" })),
     ...Array.from({ length: y1 - y0 + 1 }, (_, i) => text(String(10 ** (y0 + i)), { x: left - 6, y: y(y0 + i) + 3, "text-anchor": "end", class: "tick" })),
-    ...Array.from({ length: y1 - y0 + 1 }, (_, i) => s("line", { x1: left, x2: width - 8, y1: y(y0 + i), y2: y(y0 + i), class: "rule" })),
+    ...Array.from({ length: y1 - y0 + 1 }, (_, i) => s("line", { x1: left, x2: right, y1: y(y0 + i), y2: y(y0 + i), class: "rule" })),
   ];
   return figure(s("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": `Roofline of ${points.length} steps` },
     ...grid, roof(peak, `peak ${peak} TFLOP/s, ${memory} GB/s`), roof(sustained, `matrix products sustain ${sustained} TFLOP/s`), ...dots),

@@ -31,7 +31,7 @@ export interface Report {
   pool: Occupancy;
   fallbacks: { step: number; name: string; op: string; layer: string; us: number; remedy: string }[];
   casts: { tensor: string; dtype: string; stored: string; loss: string; remedy: string }[];
-  notes: { kind: string; text: string; remedy: string | null; at: string | null }[];
+  notes: { kind: string; op: string | null; name: string | null; text: string; remedy: string | null; at: string | null }[];
   comparison: { policy: string; latency_us: number; moves: number; move_us: number; speedup: number } | null;
 }
 
@@ -58,7 +58,7 @@ const REPORT: Rule = {
   lx: OCCUPANCY, pool: OCCUPANCY,
   fallbacks: [{ op: "text", us: "number", remedy: "text" }],
   casts: [{ tensor: "text", stored: "text", loss: "text", remedy: "text" }],
-  notes: [{ text: "text", remedy: NULL("text") }],
+  notes: [{ op: NULL("text"), name: NULL("text"), text: "text", remedy: NULL("text") }],
   comparison: NULL({ policy: "text", speedup: "number" }),
 };
 const MOST_CORES = 4096;

@@ -189,7 +189,7 @@ export class ModelView {
     const items = [
       ...report.fallbacks.map((f) => [`${f.op} runs on the host, ${time(f.us)}`, f.remedy] as const),
       ...report.casts.map((c) => [`${c.tensor} is stored as ${c.stored}: ${c.loss}`, c.remedy] as const),
-      ...report.notes.map((n) => [n.text, n.remedy] as const)];
+      ...report.notes.map((n) => [n.op ? `${n.op}${n.name ? ` → ${n.name}` : ""}: ${n.text}` : n.text, n.remedy] as const)];
     return h("section", { class: "card", "data-card": "Notes" }, h("h3", {}, "Notes"),
       items.length ? h("ul", { class: "lints" }, ...items.slice(0, 40).map(([text, remedy]) => h("li", {}, text, remedy ? h("div", { class: "hint" }, remedy) : null)))
         : h("p", { class: "hint" }, "Nothing else is worth knowing."));
