@@ -573,3 +573,23 @@ fn the_inverse_of_a_swizzle_is_proved_past_its_bits() {
     let l = Layout::swizzled(sw, tile).expect("0 or more");
     assert!(matches!(l.inverse(), Err(Error::Swizzled { .. })), "{:?}", l.inverse());
 }
+
+/// Layouts too large to compare whole: a difference near the start is found, equality is refused.
+#[test]
+fn a_difference_of_large_layouts_is_found_where_it_is_near() {
+    let tile = TileLayout::strided(&[4096, 4096], &[4096, 1], 0).expect("small strides");
+    let swizzled = |base, bits, shift| {
+        let sw = Swizzle::new(base, bits, shift, true).expect("well-formed");
+        Layout::swizzled(sw, tile.clone()).expect("0 or more")
+    };
+    let plain = Layout::from(tile.clone());
+    match plain.difference(&swizzled(3, 3, 3)) {
+        Ok(Some(Difference::At { index, left, right })) => {
+            assert_eq!((index, left[0].get(Axis::M), right[0].get(Axis::M)), (64, 64, 72));
+        }
+        other => panic!("no witness: {other:?}"),
+    }
+    // These part only past 2^20 elements.
+    let far = plain.difference(&swizzled(0, 1, 20));
+    assert!(matches!(far, Err(Error::TooLarge { .. })), "{far:?}");
+}

@@ -25,6 +25,8 @@ pub enum Difference {
 
 /// Places compared one by one before an exact answer is refused.
 const LIMIT: i64 = 1 << 22;
+/// Places compared of layouts past that limit: two that differ mostly do so soon.
+const GLANCE: i64 = 1 << 16;
 
 impl Layout {
     /// Whether two layouts put every element in the same set of places; where they do not, an
@@ -32,7 +34,7 @@ impl Layout {
     ///
     /// Semantic: strides of unit iters, the order of replicas, zero offsets and the way a shape is
     /// split never matter. Decided without enumeration unless swizzles differ or padding does not
-    /// follow the iters.
+    /// follow the iters. Then layouts past a limit are refused, where the first elements agree.
     pub fn difference(&self, other: &Layout) -> Result<Option<Difference>> {
         if self.size() != other.size() {
             return Ok(Some(Difference::Size(self.size(), other.size())));
@@ -46,15 +48,20 @@ impl Layout {
             return index.map(|i| self.differ_at(other, i)).transpose();
         }
         let copies = self.tile().copies().max(other.tile().copies());
-        if copies > MAX_PLACES || self.size().saturating_mul(copies) > LIMIT {
-            let limit = LIMIT.cast_unsigned();
-            return Err(Error::TooLarge {
-                what: "comparing the layouts element by element",
-                limit,
-            });
+        let whole = copies <= MAX_PLACES && self.size().saturating_mul(copies) <= LIMIT;
+        let looked = match copies {
+            _ if whole => self.size(),
+            1..=MAX_PLACES => self.size().min(GLANCE / copies),
+            _ => 0,
+        };
+        if let Some(first) = (0..looked).find(|i| !self.same_places(other, *i)) {
+            return self.differ_at(other, first).map(Some);
         }
-        let first = (0..self.size()).find(|i| !self.same_places(other, *i));
-        first.map(|i| self.differ_at(other, i)).transpose()
+        if whole {
+            return Ok(None);
+        }
+        let limit = LIMIT.cast_unsigned();
+        Err(Error::TooLarge { what: "comparing the layouts element by element", limit })
     }
 
     /// Whether element `i` lives at address `first + i` of `m` and nowhere else, for some `first`.
