@@ -129,7 +129,7 @@ function helpText(): HTMLElement[] {
     h("h2", {}, "What you see"),
     h("p", {}, "A layout says where every element of a tensor lives: in memory, in registers of threads, on devices. On one side is the tensor, on the other the places. Point at a cell to see the other end; click to keep it. Colours are owners."),
     h("p", {}, "Everything is computed on this page by the Zellige engine. Nothing is sent anywhere; the address holds the whole view."),
-    h("table", {}, key("arrows", "move in a drawing; with Shift 8 at a time"), key("Enter", "keep the cell"), key("+ − 0", "zoom in, out, fit"),
+    h("table", {}, key("arrows", "move in a drawing; with Shift 8 at a time"), key("Enter", "keep the cell, or add it to the access that you draw"), key("+ − 0", "zoom in, out, fit"),
       key("/", "edit the layout"), key("?", "this help")),
   ];
 }

@@ -109,7 +109,7 @@ export class Store {
   constructor() {
     this.state = decode(location.hash);
     addEventListener("hashchange", () => this.arrive());
-    // A page that is left or loaded again keeps its last change.
+    // Back to a page that was left leads to its last change.
     addEventListener("pagehide", () => this.flush());
   }
 

@@ -24,16 +24,19 @@ export function palette(): Palette {
 }
 
 const media = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
 const KEY = "zellige-theme";
 
+/// Whether drawings are dark; on paper they never are.
 export function isDark(): boolean {
+  if (paper.matches) return false;
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : media.matches;
 }
 
-/// Calls back when the machine changes its mind.
+/// Calls back when the machine changes its mind, and around printing.
 export function onTheme(changed: () => void): void {
-  media.addEventListener("change", changed);
+  for (const query of [media, paper]) query.addEventListener("change", changed);
 }
 
 /// Applies what was chosen before.

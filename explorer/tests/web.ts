@@ -459,6 +459,10 @@ await group("sharing, export, light and dark, small screens", async () => {
   const tones = await dark.page.evaluate(() => (window as unknown as { explorer: Explorer }).explorer.layout.sheets.tones[0]!);
   equal("dark pages have dark cells", await dark.color("logical", 0, 0, 1), tones.dark_fill);
   await dark.shot("dark");
+  await dark.page.emulateMedia({ media: "print" });
+  check("paper has light cells", await dark.becomes(async () => await dark.color("logical", 0, 0, 1) === tones.fill), await dark.color("logical", 0, 0, 1));
+  await dark.page.emulateMedia({ media: "screen" });
+  check("and the screen dark ones again", await dark.becomes(async () => await dark.color("logical", 0, 0, 1) === tones.dark_fill));
   await dark.page.click('[aria-label="Light or dark"]');
   await dark.settled();
   equal("the reader may choose", await dark.color("logical", 0, 0, 1), tones.fill);

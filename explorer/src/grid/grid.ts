@@ -102,11 +102,11 @@ export class Grid {
     if (!same) this.scroller.scrollTo(0, 0);
   }
 
-  /// Where the page's colours changed.
+  /// Where the page's colours changed. Paper does not wait for a frame.
   themed(redraw = true): void {
     this.colors = palette();
     if (this.tiles && this.info) this.tiles.theme(this.info.tones, this.colors.dark, this.colors.padding, this.colors.unused);
-    if (redraw) this.later();
+    if (redraw) this.draw();
   }
 
   mark(marks: Mark[]): void {
@@ -380,7 +380,8 @@ export class Grid {
 
   private draw(): void {
     const { sheet, geometry: g, tiles, context, scroller } = this;
-    if (!sheet || !g || !tiles) return;
+    // A drawing that comes back is drawn anew then.
+    if (!sheet || !g || !tiles || !this.element.isConnected) return;
     const [width, height] = [scroller.clientWidth, scroller.clientHeight];
     const ratio = devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
