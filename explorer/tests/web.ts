@@ -226,6 +226,8 @@ await group("operators and comparison", async () => {
   await tab.go(hash({ v: "operators", l: "S[(2,2,3):(6,3,1)]", e: "S[(2,6):(9,1)]" }));
   check("a difference in another slab is named", (await tab.page.textContent(".compare-verdict"))!.includes("(1, 0, 0)"), await tab.page.textContent(".compare-verdict"));
   check("and slabs are boxes", (await tab.page.getAttribute('[data-grid="B"] .scroller', "aria-label"))!.includes("2 boxes"));
+  await tab.go(hash({ v: "operators", l: "S[(4096,4096):(4096,1)]", e: "Swizzle(3,3,3) o S[(4096,4096):(4096,1)]" }));
+  check("large layouts are compared", (await tab.page.locator(".compare-verdict").textContent())!.includes("(0, 64)"), await tab.page.textContent(".compare-verdict"));
   await tab.page.fill("#field-layout-a", "S[");
   check("a refused A leaves nothing of its answers", await tab.becomes(async () => await tab.page.locator("main .grid-card:visible, main .verdict, main .answer").count() === 0));
   await tab.page.click('[data-preset="mma-m16n8-cd"]');

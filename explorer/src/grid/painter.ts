@@ -48,9 +48,9 @@ export class Painter {
       const done = this.frame.zoom >= TEXT
         ? this.drawCells(box, x, y, rows, cols, until)
         : this.drawPaint(box, x, y, rows, cols, until);
-      missing ||= !done;
       this.drawMarks(box, x, y);
-      this.drawEdges(box, x, y, rows, cols);
+      const named = this.drawEdges(box, x, y, rows, cols, until);
+      missing ||= !done || !named;
     }
     return !missing;
   }
@@ -261,9 +261,11 @@ export class Painter {
   }
 
   /// Labels of rows and columns; those of a single box stay in view.
-  private drawEdges(box: number, x: number, y: number, rows: Span, cols: Span): void {
+  private drawEdges(box: number, x: number, y: number, rows: Span, cols: Span, until: number): boolean {
     const { colors, tiles, sheet, geometry: g } = this.frame;
     const { context } = this;
+    const may = () => performance.now() < until;
+    let done = true;
     const single = g.count === 1;
     const [left, top] = single ? [0, 0] : [x - g.left, y - g.top];
     const edgeX = left + g.left;
@@ -278,11 +280,11 @@ export class Painter {
     context.textAlign = "right";
     const everyRow = Math.max(1, Math.ceil(13 / g.cellHeight));
     const stepRow = everyRow === 1 ? 1 : 2 ** Math.ceil(Math.log2(everyRow));
-    const rowTile = (r: number) => tiles.cells(box, Math.floor(r / CELL_TILE), 0, true);
     for (let r = Math.ceil(rows[0] / stepRow) * stepRow; r < rows[1]; r += stepRow) {
-      const label = rowTile(r)?.row_labels[r % CELL_TILE] ?? "";
+      const label = tiles.rowLabel(box, r, stepRow, may());
+      done &&= label !== null;
       const py = y + (r + 0.5) * g.cellHeight;
-      if (py > edgeY) context.fillText(label, left + g.left - 6, Math.max(py, edgeY + 5));
+      if (label && py > edgeY) context.fillText(label, left + g.left - 6, Math.max(py, edgeY + 5));
     }
     context.textAlign = "center";
     const group = sheet.col_group;
@@ -290,18 +292,18 @@ export class Painter {
     const every = Math.max(1, Math.ceil(Math.max(longest, g.cellWidth >= TEXT ? 22 : 14) / (group * g.cellWidth)));
     const step = group * (every === 1 ? 1 : 2 ** Math.ceil(Math.log2(every)));
     for (let c = Math.ceil(cols[0] / step) * step; c < cols[1]; c += step) {
-      const tile = tiles.cells(box, 0, Math.floor(c / CELL_TILE), true);
-      const first = Math.ceil((Math.floor(c / CELL_TILE) * CELL_TILE) / group);
-      const label = tile?.col_labels[c / group - first] ?? "";
+      const label = tiles.colLabel(box, c, group, step, may());
+      done &&= label !== null;
       const px = x + c * g.cellWidth + (group * g.cellWidth) / 2;
-      if (px > edgeX) context.fillText(label, px, edgeY - 9);
+      if (label && px > edgeX) context.fillText(label, px, edgeY - 9);
     }
     context.textAlign = "left";
     if (!single && g.top > 18) {
-      const caption = tiles.cells(box, 0, 0, true)?.caption ?? "";
+      const caption = tiles.caption(box, may());
+      done &&= caption !== null;
       context.font = `600 11px ${FONT}`;
       context.fillStyle = colors.ink;
-      context.fillText(caption, left + 2, top + 9);
+      if (caption) context.fillText(caption, left + 2, top + 9);
     }
     const title = [sheet.row_title, sheet.col_title].filter(Boolean).join(" \\ ");
     if (title && single && title.length * 5.4 < g.left - 2) {
@@ -309,6 +311,7 @@ export class Painter {
       context.fillStyle = colors.faint;
       context.fillText(title, 2, g.top - 9);
     }
+    return done;
   }
 }
 

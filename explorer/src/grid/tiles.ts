@@ -39,6 +39,7 @@ export interface Painted {
 export class Tiles {
   private readonly cellTiles = new Cache<Cells>(400);
   private readonly paintTiles = new Cache<Painted>(600);
+  private readonly edges = new Cache<Pick<Cells, "caption" | "row_labels" | "col_labels">>(4000);
   private colors: [number, number, number][] = [];
 
   constructor(readonly subject: Subject, readonly side: Side) {}
@@ -60,6 +61,38 @@ export class Tiles {
       const cols = [tileCol * CELL_TILE, (tileCol + 1) * CELL_TILE];
       found = ask<Cells>("cells", { ...this.subject, side: this.side, box, rows, cols });
       this.cellTiles.set(key, found);
+    }
+    return found ?? null;
+  }
+
+  /// The name of a row, where one in `step` is wanted; null as for cells.
+  rowLabel(box: number, row: number, step: number, may: boolean): string | null {
+    const size = step < CELL_TILE ? CELL_TILE : 1;
+    const from = Math.floor(row / size) * size;
+    const found = this.edge(box, [from, from + size], [0, 1], may);
+    return found && (found.row_labels[row - from] ?? "");
+  }
+
+  /// The name of a group of columns that begins at `col`.
+  colLabel(box: number, col: number, group: number, step: number, may: boolean): string | null {
+    const size = step < CELL_TILE ? CELL_TILE : 1;
+    const from = Math.floor(col / size) * size;
+    const found = this.edge(box, [0, 1], [from, from + size], may);
+    return found && (found.col_labels[col / group - Math.ceil(from / group)] ?? "");
+  }
+
+  caption(box: number, may: boolean): string | null {
+    return this.edge(box, [0, 1], [0, 1], may)?.caption ?? null;
+  }
+
+  /// A window one cell wide: its names, and few cells to compute for them.
+  private edge(box: number, rows: [number, number], cols: [number, number], may: boolean): Pick<Cells, "caption" | "row_labels" | "col_labels"> | null {
+    const key = `${box}/${rows}/${cols}`;
+    let found = this.edges.get(key);
+    if (!found && may) {
+      const { caption, row_labels, col_labels } = ask<Cells>("cells", { ...this.subject, side: this.side, box, rows, cols });
+      found = { caption, row_labels, col_labels };
+      this.edges.set(key, found);
     }
     return found ?? null;
   }
