@@ -102,9 +102,18 @@ export function select(label: string, options: readonly Option[], value: string,
   return new Choice(label, change).set(options, value).element;
 }
 
+/// A box of text that tells when it is done, not at every letter; see [`show`].
+export function entry(attributes: Attributes, change: (value: string) => void): HTMLInputElement {
+  const box = h("input", { ...attributes, onchange: () => {
+    box.dataset.shown = box.value;
+    change(box.value);
+  } });
+  return box;
+}
+
 /// Shows a value in a box, unless something else is being typed there.
 export function show(box: HTMLInputElement, value: string): void {
-  if (document.activeElement === box && box.value !== value && box.value !== box.dataset.shown) return;
+  if (document.activeElement === box && box.value !== box.dataset.shown) return;
   box.value = box.dataset.shown = value;
 }
 

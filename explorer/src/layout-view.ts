@@ -1,7 +1,7 @@
 /// One layout: its text, the tensor and its places side by side, and what follows from it.
 
 import { analysis, accessRequest } from "./analysis";
-import { add, Choice, fill, h, plural, say, show } from "./dom";
+import { add, Choice, entry, fill, h, plural, say, show } from "./dom";
 import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
@@ -34,10 +34,7 @@ export class LayoutView {
   private readonly field: LayoutField;
   private readonly title = h("h1");
   private readonly facts = h("p", { class: "summary" });
-  private readonly shape = h("input", {
-    size: 10, "aria-label": "Shape", spellcheck: "false",
-    onchange: () => this.store.set({ shape: this.shape.value, pick: "", slab: "" }),
-  });
+  private readonly shape = entry({ size: 10, "aria-label": "Shape", spellcheck: "false" }, (shape) => this.store.set({ shape, pick: "", slab: "" }));
   private readonly dtype = new Choice("dtype", (dtype) => this.store.set({ dtype }));
   private readonly swizzle = new Choice("swizzle", (mode) => this.chooseMode(mode));
   private readonly color = new Choice("colour by", (color) => this.store.set({ color }));

@@ -1,6 +1,6 @@
 /// A move between two layouts: its loops, and its copies in order.
 
-import { bytes, Choice, fill, h, plural, refill, select, show } from "./dom";
+import { bytes, Choice, entry, fill, h, plural, refill, select, show } from "./dom";
 import { ask, Refused, tryAsk, type Sheets, type Spot, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
@@ -32,7 +32,7 @@ export class MoveView {
   readonly element: HTMLElement;
   private readonly from: LayoutField;
   private readonly to: LayoutField;
-  private readonly shape = h("input", { size: 10, onchange: () => this.store.set({ moveShape: this.shape.value, step: 0 }) });
+  private readonly shape = entry({ size: 10, spellcheck: "false" }, (moveShape) => this.store.set({ moveShape, step: 0 }));
   private readonly dtype = new Choice("dtype", (moveDtype) => this.store.set({ moveDtype, step: 0 }));
   private readonly padding = new Choice("padding", (value) => this.store.set({ fill: value }));
   private readonly examples = h("div", { class: "segmented wrap", role: "group", "aria-label": "Examples" });

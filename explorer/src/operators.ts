@@ -120,6 +120,10 @@ export class OperatorsView {
       if (!(e instanceof Refused)) throw e;
       // Without A there is no answer, and nothing to compare with.
       this.field.fault(e.fault);
+      if (this.operands.dataset.operator !== operator.name) {
+        delete this.operands.dataset.operator;
+        fill(this.operands);
+      }
       fill(this.result);
       this.grids.hidden = true;
       this.drawn = "";

@@ -366,6 +366,17 @@ await group("views follow the state", async () => {
   await box("shape").press("Enter");
   await box("swizzle").selectOption("128B");
   check("a mode is of the shape that is shown", await tab.becomes(async () => String((await tab.state()).layout).includes("Swizzle")) && await tab.has("shape", "4x128"), await tab.state());
+  await tab.go(hash({ l: smem, s: "16x32", p: "" }));
+  await box("shape").fill("");
+  await box("shape").press("Enter");
+  check("an emptied shape is the layout's own", await tab.becomes(async () => await box("shape").inputValue() === "8x64"));
+  await tab.go(hash({ l: "S[(64,32):(32,1)]", p: "" }));
+  await box("arrange").selectOption("stack");
+  const live = () => tab.page.$$eval("main .zoom-text", (l) => l.map((e) => e.textContent).join());
+  const other = await Tab.open(browser, base, hash({ l: "S[(64,32):(32,1)]", p: "", g: "stack" }));
+  const wanted = await other.page.$$eval("main .zoom-text", (l) => l.map((e) => e.textContent).join());
+  await other.close("stacked");
+  check("drawings fit when they are arranged anew", await tab.becomes(async () => await live() === wanted), { live: await live(), wanted });
   await tab.go(hash({ l: "S[(3,4,5):(20,5,1)]", b: "1" }));
   await tab.page.locator(".slider input").focus();
   await tab.go(hash({ l: "S[(9,4,5):(20,5,1)]", b: "7" }));

@@ -91,9 +91,11 @@ export class Grid {
     this.scroller.setAttribute("aria-label",
       `${title}: ${sheet.rows} rows, ${sheet.cols} columns${sheet.boxes > 1 ? `, ${sheet.boxes} boxes` : ""}. Arrow keys move, Enter picks.`);
     this.measure();
+    // Only a size that was chosen is kept.
+    const chosen = this.zoom !== this.fitted;
     this.fitted = this.fit();
+    if (!same || !chosen) this.zoom = this.fitted;
     if (!same) {
-      this.zoom = this.fitted;
       this.cursor = { box: only ?? 0, row: 0, col: 0 };
     } else {
       this.cursor.box = only ?? Math.min(this.cursor.box, sheet.boxes - 1);
@@ -115,9 +117,11 @@ export class Grid {
     this.later();
   }
 
-  /// The greatest height in pixels, from the next drawing on.
+  /// The greatest height in pixels.
   setMost(most: number): void {
+    if (most === this.most) return;
     this.most = most;
+    if (this.sheet) this.refit();
   }
 
   setOnly(only: number): void {
@@ -247,9 +251,14 @@ export class Grid {
       this.later();
       return;
     }
-    const was = this.zoom === this.fitted;
+    this.refit();
+  }
+
+  /// Sizes for the room that there is; one that was chosen stays.
+  private refit(): void {
+    const chosen = this.zoom !== this.fitted;
     this.fitted = this.fit();
-    if (was) this.zoom = this.fitted;
+    if (!chosen) this.zoom = this.fitted;
     this.arrange();
   }
 

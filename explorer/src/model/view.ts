@@ -40,6 +40,7 @@ export class ModelView {
     this.source.addEventListener("input", () => {
       clearTimeout(this.typing);
       this.typing = window.setTimeout(() => {
+        this.typing = 0;
         this.opened = null;
         this.store.set({ model: this.source.value, modelStep: 0 });
       }, 400);
@@ -82,9 +83,10 @@ export class ModelView {
       this.asked = asked;
       this.refused = "";
       clearTimeout(this.typing);
-      if (this.source.value !== text) this.source.value = text;
+      this.typing = 0;
       if (this.opened && (this.opened.model !== state.model || this.opened.policy !== state.policy)) this.opened = null;
     }
+    if (!this.typing && this.source.value !== text) this.source.value = text;
     this.compile(text, state.policy);
     const named = !this.opened && examples.some(([n]) => n === state.model);
     this.example.set([["", this.opened?.name ?? "your own"], ...examples.map(([name]) => [name, name] as const)], named ? state.model : "");
