@@ -220,11 +220,12 @@ export class Painter {
         continue;
       }
       const color = { hover: colors.ink, pick: colors.accent, lane: colors.ink, differs: colors.bad, now: colors.accent, done: colors.done }[mark.style];
-      if (mark.style === "differs" && w < TEXT) {
-        // Thin, as there may be many: the colours under them are what is compared.
-        context.lineWidth = 1;
+      if (mark.style === "differs" || (mark.style === "lane" && w < 8)) {
+        // Inside its cell, as there may be many: none covers its neighbour, nor the colours.
+        const line = w < TEXT ? 1 : 2;
+        context.lineWidth = line;
         context.strokeStyle = color;
-        context.strokeRect(px + 0.5, py + 0.5, Math.max(w - 1, 1), t - 1);
+        context.strokeRect(px + line / 2, py + line / 2, Math.max(w - line, 1), Math.max(t - line, 1));
         continue;
       }
       const grow = w < 8 ? 2 : 0;
