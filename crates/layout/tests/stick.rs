@@ -278,6 +278,24 @@ fn empty_tensors_are_legal_everywhere() {
     assert_eq!(none.lower().unwrap_err().kind(), "host_not_covered");
 }
 
+/// Law: a stride along which nothing steps says nothing, whatever its sign.
+#[test]
+fn strides_that_never_step_are_ignored() {
+    let plain = StickLayout::default(&[3, 128], Dtype::Float16).unwrap();
+    let format = Dtype::Float16.device_format().unwrap();
+    let one = StickLayout::default_in(&[3, 1, 128], Some(&[128, -1, 1]), format).unwrap();
+    assert_eq!(fields(&one), fields(&plain));
+    let order = [0, 1, 2];
+    let kept =
+        StickLayout::with_dim_order(&[3, 1, 128], Some(&[128, -1, 1]), Dtype::Float16, &order);
+    assert_eq!(fields(&kept.unwrap()), (vec![1, 2, 3, 64], vec![-1, 64, 128, 1]));
+    // Nothing of an empty tensor is anywhere.
+    let empty = StickLayout::explicit(&[0, 1, 63, 64], &[63, -1, 1, -1], format).unwrap();
+    assert!(empty.with_host(&[0, 63, 1], Some(&[-63, -1, -1])).is_ok());
+    let back = StickLayout::default_in(&[3, 128], Some(&[-128, 1]), format).unwrap_err();
+    assert_eq!(back.kind(), "bad_parameter");
+}
+
 #[test]
 fn malformed_layouts_are_refused() {
     let f = DataFormat::SEN169_FP16;

@@ -149,11 +149,15 @@ pub(super) fn host_of(size: &[i64], stride: Option<&[i64]>) -> Result<Strided> {
         }
         return Strided::new(size, &plain, 0);
     };
-    if let Some(s) = stride.iter().find(|s| **s < 0) {
+    // Nothing steps along a dimension of size 1, nor along any of an empty tensor.
+    let empty = size.contains(&0);
+    let steps = size.iter().zip(stride).filter(|(n, _)| **n > 1 && !empty);
+    if let Some((_, s)) = steps.into_iter().find(|(_, s)| **s < 0) {
         let accepted = "a device layout steps forward through its host".into();
         return Err(Error::BadParameter { what: "a host stride", value: *s, accepted });
     }
-    Strided::new(size, stride, 0)
+    let stride: Vec<i64> = stride.iter().map(|s| (*s).max(0)).collect();
+    Strided::new(size, &stride, 0)
 }
 
 /// Checks that it is a permutation of the dimensions, with or without a trailing -1.
