@@ -1,6 +1,7 @@
 //! Transfers as the device's descriptors: loop nests with the field names that its tools read.
 
 use crate::plan::{Nest, Plan};
+use crate::slots;
 use serde::Serialize;
 use zellige_layout::{Dtype, Result, StickLayout, Strided};
 
@@ -28,6 +29,24 @@ pub struct Dcsi {
     pub offset_dst_: i64,
 }
 
+impl Dcsi {
+    fn new(nest: NamedNest, to_device: bool) -> Dcsi {
+        let innermost_first = |mut list: Vec<i64>| {
+            list.reverse();
+            if list.is_empty() { vec![1] } else { list }
+        };
+        let (from, to) = in_order(to_device, nest.host_strides, nest.device_strides);
+        let (first, place) = in_order(to_device, nest.host_offset, nest.device_offset);
+        Dcsi {
+            size_: innermost_first(nest.ranges),
+            stride_src_: innermost_first(from),
+            stride_dst_: innermost_first(to),
+            offset_src_: first,
+            offset_dst_: place,
+        }
+    }
+}
+
 /// A transfer descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(non_snake_case, reason = "the field names are those of the interchange form")]
@@ -44,7 +63,7 @@ pub struct Descriptor {
     pub input_shape_: Vec<i64>,
     /// Shape of what is written, innermost first.
     pub output_shape_: Vec<i64>,
-    /// The loop nests: bodies, then remainders of partial sticks.
+    /// The loop nests: whole sticks, then what is left of them.
     pub dcsi_: Vec<Dcsi>,
 }
 
@@ -132,7 +151,8 @@ impl Transfer {
             .collect()
     }
 
-    /// The descriptor in the interchange form.
+    /// The descriptor in the interchange form: a loop for every device dimension where that is a mapping of the
+    /// tensor's digits, else the loops of the plan.
     pub fn descriptor(&self, name: &str) -> Result<Descriptor> {
         let innermost_first = |list: &[i64]| -> Vec<i64> { list.iter().rev().copied().collect() };
         let host_shape =
@@ -143,25 +163,8 @@ impl Transfer {
         let to_device = self.direction == Direction::HostToDevice;
         let (input, output) = in_order(to_device, host_shape, device_shape);
         let (from, to) = in_order(to_device, host_format, device_format);
-        let dcsi = self
-            .flat()
-            .map(|(nest, a, b)| {
-                let column = |f: fn(&crate::Loop) -> i64, unit: i64| -> Vec<i64> {
-                    if nest.loops.is_empty() {
-                        vec![unit]
-                    } else {
-                        nest.loops.iter().rev().map(f).collect()
-                    }
-                };
-                Dcsi {
-                    size_: column(|l| l.range, 1),
-                    stride_src_: column(|l| l.src, 1),
-                    stride_dst_: column(|l| l.dst, 1),
-                    offset_src_: a,
-                    offset_dst_: b,
-                }
-            })
-            .collect();
+        let nests = slots::nests(&self.host, &self.device).unwrap_or_else(|| self.nests());
+        let dcsi = nests.into_iter().map(|n| Dcsi::new(n, to_device)).collect();
         Ok(Descriptor {
             dci_dsName_: name.into(),
             isHostToSen_: to_device,

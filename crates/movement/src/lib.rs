@@ -67,6 +67,7 @@ mod padding;
 mod plan;
 pub mod reference;
 mod side;
+mod slots;
 mod tabulate;
 
 pub use between::Fill;
