@@ -241,18 +241,38 @@ fn results_lie_as_the_rules_say() {
                 assert_eq!(expected, (vec![2, 4, 32], vec![32, 16, 1]));
                 assert_eq!(found, (vec![1, 4, 32], vec![32, 16, 1]), "{op}");
             }
-            // The record's third device dimension is an arrangement that packs both moments into one
-            // tensor; here they are two tensors, sparse in the same order.
-            "exx2" => {
-                assert_eq!(expected, (vec![1, 1, 64, 64], vec![-1, -1, 1, -1]));
-                assert!(made.is_sparse(), "{op}: {made}");
-                let rows: Vec<(i64, i64)> =
-                    std::iter::zip(found.0, found.1).filter(|(_, stride)| *stride >= 0).collect();
-                assert_eq!(rows, [(64, 1)], "{op}: {made}");
-            }
             _ => assert_eq!(found, expected, "{op}"),
         }
     }
+}
+
+/// Law: what is reduced along the stick lies as the constructor with a trailing -1 has it, one element in each
+/// stick; so the same tensor has the same layout, computed or constructed.
+#[test]
+fn reductions_along_the_stick_are_the_sparse_layouts_of_the_constructor() {
+    for (size, keep) in [
+        (vec![512, 256], false),
+        (vec![64, 256], true),
+        (vec![8, 64, 250], false),
+        (vec![4, 8, 6, 128], false),
+    ] {
+        let text = format!(
+            "graph g(x: float16{size:?}) {{ y = sum(x, dim=-1, keepdim={keep}) return y }}"
+        );
+        for options in [Options::baseline(), Options::default()] {
+            let program = compile(&parsed(&text), &as_computed(options)).unwrap();
+            let mut kept = size[..size.len() - 1].to_vec();
+            kept.extend(keep.then_some(1));
+            let order: Vec<i64> = (0..).take(kept.len()).chain([-1]).collect();
+            let sparse = StickLayout::with_dim_order(&kept, None, Dtype::Float16, &order).unwrap();
+            let made = layout_of(&program, "y");
+            assert_eq!(made.device_size(), sparse.device_size(), "{size:?}");
+            assert_eq!(made.stride_map(), sparse.stride_map(), "{size:?}");
+        }
+    }
+    let recorded = parsed("graph g(x: float16[512, 256]) { y = sum(x, dim=1) return y }");
+    let made = layout_of(&compile(&recorded, &as_computed(Options::baseline())).unwrap(), "y");
+    assert_eq!((made.device_size(), made.stride_map()), (&[1, 512, 64][..], &[-1, 1, -1][..]));
 }
 
 #[test]

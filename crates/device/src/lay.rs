@@ -156,7 +156,8 @@ pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout>
     with_order(&own, &order, form.stick, format)
 }
 
-/// A dense layout with its dimensions in `order`, slowest first, and lanes along `stick`.
+/// A layout with its dimensions in `order`, slowest first, and lanes along `stick`; without one it is sparse, with
+/// the place of the stick count where the constructor has it.
 pub(crate) fn with_order(
     host: &Strided,
     order: &[usize],
@@ -171,8 +172,13 @@ pub(crate) fn with_order(
         device.push(n / lanes + i64::from(n % lanes != 0));
         map.push(if n == 1 { -1 } else { stride * lanes });
     }
-    if device.is_empty() {
-        (device, map) = (vec![1], vec![-1]);
+    match device.len().checked_sub(1) {
+        None => (device, map) = (vec![1], vec![-1]),
+        Some(fastest) if stick.is_none() => {
+            device.insert(fastest, 1);
+            map.insert(fastest, -1);
+        }
+        Some(_) => {}
     }
     device.push(eps);
     map.push(stick.filter(|d| host.size()[*d] != 1).map_or(-1, |d| host.stride()[d]));

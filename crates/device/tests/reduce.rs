@@ -379,7 +379,8 @@ fn layouts_and_costs() {
         op.run(&card, std::slice::from_ref(&t)).unwrap()
     };
     let along = sum(1, false);
-    assert_eq!(along.outputs[0].layout().device_size(), [512, 64]);
+    assert_eq!(along.outputs[0].layout().device_size(), [1, 512, 64]);
+    assert_eq!(along.outputs[0].layout().stride_map(), [-1, 1, -1]);
     assert!(along.outputs[0].sticks().unwrap().stick.is_none());
     let cost = along.costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (512 * 256 * 2, 512 * 128));
