@@ -53,6 +53,38 @@ fn baseline(space: &Space, cores: i64, hints: &[Hint]) -> Result<Divided, Compil
     Ok(plan)
 }
 
+/// Law: B has whole sticks of rows, as lanes of A past k meet rows of B past k; so its span counts them, and
+/// the loop over k does not.
+#[test]
+fn spans_count_the_rows_that_pad_b() {
+    let card = Hardware::card();
+    for (k, rows) in [(128, 128), (67, 128), (1, 64), (130, 192)] {
+        let space = space(&Form::matmul(8, 256, k), Dtype::Float16).unwrap();
+        let plan = divide(&space, &card, 1, Policy::Baseline, &[]).unwrap();
+        check(&space, &card, 32, &plan).unwrap();
+        let b = space.tensors().iter().position(|t| t.name() == "B").unwrap();
+        assert_eq!(plan.span_bytes[b], 4 * rows * 128, "k = {k}");
+        assert_eq!(space.dims().iter().find(|d| d.reduced).unwrap().size, k.unsigned_abs());
+    }
+}
+
+/// Law: dimensions of size 1 change no division and no span.
+#[test]
+fn ones_change_nothing_about_reductions() {
+    let card = Hardware::card();
+    let plan = |sizes: &[i64]| {
+        let form = Form::Reduction { sizes: sizes.to_vec(), reduced: vec![sizes.len() - 1] };
+        let space = space(&form, Dtype::Int32).unwrap();
+        let plan = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
+        check(&space, &card, 32, &plan).unwrap();
+        plan
+    };
+    let (plain, ones) = (plan(&[200, 49159, 3]), plan(&[1, 200, 1, 49159, 3]));
+    assert_eq!(plain.splits, [2, 11, 1]);
+    assert_eq!(ones.splits, [1, 2, 1, 11, 1]);
+    assert_eq!(plain.span_bytes, ones.span_bytes);
+}
+
 #[test]
 fn pointwise() {
     for v in vectors("pointwise") {

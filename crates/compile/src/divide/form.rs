@@ -126,9 +126,11 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Space> {
     let lanes_reduced = input.stick().is_some_and(|d| dims[d].reduced);
 
     let kept: Vec<i64> = order[..sizes.len() - reduced.len()].iter().map(|d| sizes[*d]).collect();
-    let layout = if lanes_reduced && !kept.is_empty() {
-        let sparse: Vec<i64> = (0..).take(kept.len()).chain([-1]).collect();
-        StickLayout::with_dim_order(&kept, None, dtype, &sparse)?
+    // Dimensions of size 1 do not contribute to a default layout, sparse or not.
+    let real: Vec<i64> = kept.iter().copied().filter(|n| *n != 1).collect();
+    let layout = if lanes_reduced && !real.is_empty() {
+        let sparse: Vec<i64> = (0..).take(real.len()).chain([-1]).collect();
+        StickLayout::with_dim_order(&real, None, dtype, &sparse)?
     } else {
         StickLayout::default(&kept, dtype)?
     };
@@ -138,6 +140,15 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Space> {
     let kind = if lanes_reduced { Kind::RowReduction } else { Kind::CrossRowReduction };
     let effort = Effort { kind, macs: 0, sfu: 1, transcendental: 0 };
     Space::new(dims, vec![input, output], effort)
+}
+
+/// A size, rounded up to whole sticks.
+fn whole_sticks(size: i64, dtype: Dtype) -> Result<i64> {
+    let eps = dtype.device_format()?.elems_per_stick().unwrap_or(1);
+    let last = size.checked_add(eps - 1).ok_or_else(|| CompileError::Overflow {
+        what: format!("a size of {size} in whole sticks of {eps}"),
+    })?;
+    Ok(last - last % eps)
 }
 
 fn matmul(batch: Option<i64>, shared: bool, [m, n, k]: [i64; 3], dtype: Dtype) -> Result<Space> {
@@ -160,9 +171,11 @@ fn matmul(batch: Option<i64>, shared: bool, [m, n, k]: [i64; 3], dtype: Dtype) -
         }
         Tensor::new(name, role, &along_last(&size, dtype)?, &dims, &steps)
     };
+    // Lanes of A past k meet rows of B past k, so B has whole sticks of them.
+    let rows = whole_sticks(k, dtype)?;
     let tensors = vec![
         tensor("A", Role::Read, batch, (0, m), (2, k))?,
-        tensor("B", Role::Read, batch.filter(|_| !shared), (2, k), (1, n))?,
+        tensor("B", Role::Read, batch.filter(|_| !shared), (2, rows), (1, n))?,
         tensor("C", Role::Write, batch, (0, m), (1, n))?,
     ];
     let kind = match batch {
