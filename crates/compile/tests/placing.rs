@@ -122,6 +122,37 @@ fn bad_requests() {
     assert_eq!(checked(&Request::new(0, 1, vec![]).unwrap(), Policy::Exact).addresses, []);
 }
 
+/// Law: what is read at its only use was there before that operation, so a child that begins there may
+/// lie over it, in whichever order the two are named; what is written there was not.
+#[test]
+fn a_parent_that_was_there_before() {
+    let read = Buffer { first_use_is_read: true, ..Buffer::new("p", 10, &[4]) };
+    let child = || Buffer::new("c", 10, &[4, 8]).over(&["p"]);
+    for buffers in [vec![read.clone(), child()], vec![child(), read.clone()]] {
+        let request = Request::new(10, 1, buffers).unwrap();
+        for policy in Policy::ALL {
+            assert_eq!(checked(&request, policy).addresses, [Some(0), Some(0)], "{policy:?}");
+        }
+    }
+    // Without room for anything beside it, a third buffer is what is spilled.
+    let third = Buffer::new("x", 10, &[4]);
+    let request = Request::new(10, 1, vec![third, child(), read]).unwrap();
+    assert_eq!(checked(&request, Policy::Exact).addresses, [None, Some(0), Some(0)]);
+    let written = vec![Buffer::new("p", 10, &[4]), child()];
+    assert_eq!(Request::new(10, 1, written).unwrap_err().kind(), "bad_in_place_parent");
+}
+
+#[test]
+fn names_of_policies() {
+    for policy in Policy::ALL {
+        assert_eq!(Policy::from_name(policy.name()), Some(policy));
+    }
+    assert_eq!(Policy::from_name("first-fit"), Some(Policy::FirstFit));
+    assert_eq!(Policy::from_name("baseline"), Some(Policy::FirstFit));
+    assert_eq!(Policy::from_name("best"), Some(Policy::Exact));
+    assert_eq!(Policy::from_name("worst"), None);
+}
+
 #[test]
 fn the_pool_of_device_memory() {
     let card = Hardware::card();

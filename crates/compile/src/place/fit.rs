@@ -50,8 +50,8 @@ pub(super) fn by(
     parents_first(request, &order)
 }
 
-/// Parents before children, else as given. A parent dies where its child begins and lived before, so
-/// there are no circles.
+/// Parents before children, else as given. A parent dies where its child begins and was there before,
+/// and what was there before has no parents, so there are no circles.
 fn parents_first(request: &Request, order: &[usize]) -> Vec<usize> {
     let mut rank = vec![usize::MAX; request.buffers().len()];
     order.iter().enumerate().for_each(|(i, b)| rank[*b] = i);

@@ -8,7 +8,7 @@ pub(super) fn greedy(request: &Request) -> Vec<Option<u64>> {
     let count = request.buffers().len();
     let mut addresses: Vec<Option<u64>> = vec![None; count];
     let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|b| request.life(*b).start);
+    order.sort_by_key(|b| request.turn(*b));
     let mut live: Vec<usize> = Vec::new();
     let mut reused = vec![false; count];
     for b in order {

@@ -81,10 +81,15 @@ impl Policy {
         }
     }
 
-    /// The policy of that name; `firstfit` and `first-fit` are `first_fit`.
+    /// The policy of that name; `firstfit` and `first-fit` are `first_fit`. The names that every other
+    /// choice goes by are known too: `baseline` is `first_fit` and `best` is `exact`.
     pub fn from_name(name: &str) -> Option<Policy> {
         let plain = |s: &str| s.replace(['_', '-'], "");
-        Policy::ALL.into_iter().find(|p| plain(p.name()) == plain(name))
+        match name {
+            "baseline" => Some(Policy::FirstFit),
+            "best" => Some(Policy::Exact),
+            _ => Policy::ALL.into_iter().find(|p| plain(p.name()) == plain(name)),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ impl Links<'_> {
         let mut clusters: Vec<Vec<usize>> = Vec::new();
         let mut of = vec![0; self.request.buffers().len()];
         let mut order = self.members.to_vec();
-        order.sort_by_key(|b| self.request.life(*b).start);
+        order.sort_by_key(|b| self.request.turn(*b));
         for b in order {
             match self.over[b] {
                 Some(p) => of[b] = of[p],

@@ -101,7 +101,9 @@ impl Request {
                     ));
                 }
                 let (begins, dies) = (lives[i].start, lives[p].end - 1);
-                if begins != dies || lives[p].start == begins {
+                // What is read where it begins was there before.
+                let before = lives[p].start < begins || buffers[p].first_use_is_read;
+                if begins != dies || !before {
                     return bad(format!(
                         "the parent is last used by {dies} and the child first by {begins}; a \
                          parent lives before and dies at the child's first use"
@@ -142,6 +144,12 @@ impl Request {
     /// The buffers that one may be written over.
     pub fn parents(&self, buffer: usize) -> &[usize] {
         &self.parents[buffer]
+    }
+
+    /// Where a buffer comes in the order of time: at one operation, what was there before comes first,
+    /// so that parents come before their children.
+    pub(super) fn turn(&self, buffer: usize) -> (u64, bool) {
+        (self.lives[buffer].start, !self.buffers[buffer].first_use_is_read)
     }
 
     pub(super) fn size(&self, buffer: usize) -> u64 {
