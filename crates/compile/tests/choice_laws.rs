@@ -139,7 +139,7 @@ impl Costs<'_> {
 /// The least of all combinations, proved; and never above the beam's, counted in cycles.
 #[test]
 fn a_choice_is_the_least_of_all() {
-    let mut runner = TestRunner::new(ProptestConfig { cases: 300, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig { cases: 900, ..ProptestConfig::default() });
     let (tried, moved) = (Cell::new(0usize), Cell::new(0usize));
     let law = |(size, steps, free): (Vec<i64>, Vec<Step>, bool)| {
         let graph = build(&size, &steps);
