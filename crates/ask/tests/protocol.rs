@@ -176,6 +176,10 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
             "bad_hint",
         ),
         (
+            r#"{"op":"work_division","kind":"pointwise","sizes":[128,64],"dtype":"float16","cores":8,"hint":{"M":2.5}}"#,
+            "bad_hint",
+        ),
+        (
             r#"{"op":"work_division","kind":"matmul","sizes":{"M":4,"N":4},"dtype":"float16"}"#,
             "bad_request",
         ),
@@ -188,6 +192,7 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
             "bad_in_place_parent",
         ),
         (r#"{"op":"lx_plan","limit":10,"alignment":0,"buffers":[]}"#, "bad_alignment"),
+        (r#"{"op":"lx_plan","limit":10,"buffers":[],"policy":"worst"}"#, "bad_request"),
         (r#"{"op":"lx_plan","buffers":[{"name":"a","size":-1,"uses":[1]}]}"#, "bad_request"),
         (long.as_str(), "overflow"),
         (deep.as_str(), "json"),
@@ -238,6 +243,58 @@ fn device_layouts_are_layouts_like_any_other() {
     let not = ok(&json!({"op": "convert", "layout": text, "shape": [40, 100], "to": "torch"}));
     assert_eq!(not["not_expressible"]["witness"]["coord"], json!([0, 64]), "{not}");
     error(&json!({"op": "apply", "layout": text, "coords": [[0, 0]]}));
+}
+
+/// Law: a layout and its legacy map are each other's, also on a host with gaps between its rows; a layout that
+/// is in the tensor's own strides has a map there too.
+#[test]
+fn legacy_maps_of_hosts_with_gaps() {
+    let sizes = json!({
+        "op": "spyre_dim_map", "size": [100, 200, 500], "stride": [131072, 512, 1],
+        "device_size": [256, 8, 128, 64],
+    });
+    let with = |key: &str, list: &[i64]| {
+        let mut request = sizes.clone();
+        request[key] = json!(list);
+        request
+    };
+    let (map, strides) = ([1, 2, 0, 2], [512, 64, 131_072, 1]);
+    assert_eq!(ok(&with("dim_map", &map))["stride_map"], json!(strides));
+    assert_eq!(ok(&with("stride_map", &strides))["dim_map"], json!(map));
+    assert_eq!(ok(&with("stride_map", &[500, 64, 100_000, 1]))["dim_map"], json!(map));
+    let moved = ok(&json!({
+        "op": "restickify_layout", "size": [100, 200, 500], "stride": [131072, 512, 1], "dtype": "float16",
+        "device_size": [256, 8, 128, 64], "stride_map": strides, "to_dim": 0,
+    }));
+    assert_eq!(moved["device_size"], json!([256, 2, 500, 64]));
+    assert_eq!(moved["stride_map"], json!([512, 8_388_608, 1, 131_072]));
+}
+
+/// Law: the letters of matrices name the dimensions of a list as the names in the answer do, and a split that is
+/// no integer is a mistake of the hint.
+#[test]
+fn hints_by_letters() {
+    let ask_for = |kind: &str, sizes: &[i64], hint: Value| {
+        json!({"op": "work_division", "kind": kind, "sizes": sizes, "dtype": "float16", "cores": 8,
+               "policy": "baseline", "hint": hint})
+    };
+    for (kind, sizes, by_letter, by_name) in [
+        ("pointwise", &[512][..], json!({"M": 4}), json!({"c0": 4})),
+        ("pointwise", &[128, 128], json!({"M": 4, "N": 2}), json!({"c0": 4, "c1": 2})),
+        ("pointwise", &[4, 128, 64], json!({"B": 2, "M": 4}), json!({"c0": 2, "c1": 4})),
+        ("reduction", &[128, 256], json!({"M": 2, "K": 4}), json!({"c0": 2, "c1": 4})),
+    ] {
+        let splits = |hint: &Value| ok(&ask_for(kind, sizes, hint.clone()))["splits"].clone();
+        assert_eq!(splits(&by_letter), splits(&by_name), "{by_letter}");
+        for (name, split) in by_name.as_object().expect("an object") {
+            assert_eq!(splits(&by_letter)[name], *split, "{by_letter}");
+        }
+    }
+    for bad in [json!(2.5), json!("4"), json!(true), json!([4])] {
+        let e = error(&ask_for("pointwise", &[128, 64], json!({"M": bad})));
+        assert_eq!((&e["kind"], &e["witness"]["dim"]), (&json!("bad_hint"), &json!("c0")));
+        assert!(e["message"].as_str().is_some_and(|m| m.contains("must be an integer")), "{e}");
+    }
 }
 
 #[test]

@@ -97,19 +97,46 @@ fn form(r: &Request) -> Result<Form, Fault> {
     }
 }
 
-/// Hints by the names of dimensions; M, N and so on may also name those of a list in order.
+/// Hints by the names of dimensions; those of a list also go by the letters of matrices: a row, rows and
+/// columns, a batch of them; K is the one that is reduced.
 fn hints(r: &Request, space: &divide::Space) -> Result<Vec<Hint>, Fault> {
     let Some(v) = r.get("hint") else { return Ok(Vec::new()) };
     let object = v
         .as_object()
         .ok_or_else(|| Fault::expected("`hint`", "an object from dimensions to splits", v))?;
+    let dims = space.dims();
+    let letters: &[&str] = match dims.len() {
+        1 => &["M"],
+        2 => &["M", "N"],
+        3 => &["B", "M", "N"],
+        _ => &[],
+    };
     let place = |name: &str| {
-        let usual = ["M", "N"].iter().position(|n| *n == name)?;
-        let dims = space.dims();
-        (dims.len() == 2 && dims.iter().all(|d| d.name != name)).then(|| dims[usual].name.clone())
+        if dims.iter().any(|d| d.name == name) {
+            return None;
+        }
+        let mut reduced = (0..dims.len()).filter(|d| dims[*d].reduced);
+        let found = match (name, reduced.next(), reduced.next()) {
+            ("K", Some(only), None) => Some(only),
+            _ => letters.iter().position(|n| *n == name),
+        };
+        found.map(|d| dims[d].name.clone())
     };
     let hint = |(name, split): (&String, &Value)| {
-        Ok(Hint { dim: place(name).unwrap_or_else(|| name.clone()), split: int("hint", split)? })
+        let dim = place(name).unwrap_or_else(|| name.clone());
+        let Some(split) = split.as_i64() else {
+            let message = format!(
+                "hint: split value {} for dim {} must be an integer",
+                clip(&split.to_string(), 60),
+                clip(&dim, 60)
+            );
+            return Err(Fault {
+                kind: "bad_hint",
+                message,
+                witness: json!({"dim": clip(&dim, 60)}),
+            });
+        };
+        Ok(Hint { dim, split })
     };
     object.iter().map(hint).collect()
 }
@@ -126,7 +153,7 @@ pub(super) fn lx_plan(r: &Request) -> Answer {
         None => place::lx_limit(&Hardware::card(), place::LX_RESERVED),
     };
     let alignment = natural("alignment", r.opt_int("alignment")?.unwrap_or(128))?;
-    let accepted = "\"greedy\", \"first_fit\", \"best_fit\" or \"exact\"";
+    let accepted = "\"greedy\", \"first_fit\" (\"baseline\"), \"best_fit\" or \"exact\" (\"best\")";
     let policy = named(r, "exact", accepted, place::Policy::from_name)?;
     let request = place::Request::new(limit, alignment, buffers)?;
     let plan = place::plan(&request, policy);

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::json;
-use zellige_layout::{DataFormat, StickLayout};
+use zellige_layout::{DataFormat, Result as Found, StickLayout};
 
 fn described(layout: &StickLayout) -> Answer {
     Ok(json!({
@@ -40,15 +40,33 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
     )
 }
 
+/// What is asked of a layout that is read in the strides that were given, gaps between rows and all; where it
+/// does not fit them, in the host's own strides.
+///
+/// A host (100, 200, 500) with strides (131072, 512, 1) has the first reading for a layout that names these
+/// strides, and the second one for the default layout of its size.
+fn read<T>(
+    layout: &StickLayout,
+    size: &[i64],
+    stride: Option<&[i64]>,
+    ask: impl Fn(&StickLayout) -> Found<T>,
+) -> Found<T> {
+    let given = stride.map(|s| layout.with_own_strides(size, s).and_then(|l| ask(&l)));
+    match given {
+        Some(Ok(found)) => Ok(found),
+        _ => ask(&layout.with_host(size, stride)?),
+    }
+}
+
 pub(super) fn dim_map(r: &Request) -> Answer {
     let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
     let device_size = r.ints("device_size")?;
     let format = format_of(r, &device_size)?;
     match (r.opt_ints("stride_map")?, r.opt_ints("dim_map")?) {
         (Some(stride_map), None) => {
-            let layout = StickLayout::explicit(&device_size, &stride_map, format)?
-                .with_host(&size, stride.as_deref())?;
-            Ok(json!({"dim_map": layout.dim_map()?}))
+            let layout = StickLayout::explicit(&device_size, &stride_map, format)?;
+            let dim_map = read(&layout, &size, stride.as_deref(), StickLayout::dim_map)?;
+            Ok(json!({"dim_map": dim_map}))
         }
         (None, Some(dim_map)) => {
             let layout = StickLayout::from_dim_map(
@@ -70,9 +88,9 @@ pub(super) fn dim_map(r: &Request) -> Answer {
 pub(super) fn restickify(r: &Request) -> Answer {
     let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
     let format = r.dtype()?.device_format()?;
-    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, format)?
-        .with_host(&size, stride.as_deref())?;
-    described(&layout.restickified(r.int("to_dim")?)?)
+    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, format)?;
+    let to = r.int("to_dim")?;
+    described(&read(&layout, &size, stride.as_deref(), |l| l.restickified(to))?)
 }
 
 /// The layout of the same elements in another format.
