@@ -113,6 +113,12 @@ impl Places<'_> {
         coordinate
     }
 
+    /// Size, own stride and host stride of every dimension.
+    fn dims(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+        let (own, host) = (self.own.stride(), self.host.stride());
+        self.own.size().iter().zip(own).zip(host).map(|((n, own), host)| (*n, *own, *host))
+    }
+
     /// How far a step of a coordinate goes in host memory.
     fn step(&self, coordinate: &[i64]) -> Option<i64> {
         let terms = coordinate.iter().zip(self.host.stride());
@@ -131,14 +137,13 @@ impl Places<'_> {
                 host_strides.push(self.step(&step)?);
             } else {
                 // No step is made; the stride that is shown is the one that a step would have.
-                let dims = self.own.size().iter().zip(self.own.stride()).zip(self.host.stride());
-                let same = dims.filter(|((n, own), _)| **n > 1 && **own == stride).map(|(_, s)| *s);
-                host_strides.push(same.last().unwrap_or(if stride == -1 { 1 } else { stride }));
+                let same = self.dims().find(|(n, own, _)| *n > 1 && *own == stride);
+                let none = if stride == -1 { 1 } else { stride };
+                host_strides.push(same.map_or(none, |(_, _, host)| host));
             }
         }
         // A step that carries into the next dimension goes elsewhere in memory with other strides than its own.
-        let dims = || self.own.size().iter().zip(self.own.stride()).zip(self.host.stride());
-        let as_own = dims().all(|((n, own), host)| *n == 1 || own == host);
+        let as_own = self.dims().all(|(n, own, host)| n == 1 || own == host);
         if !as_own && last.iter().zip(self.own.size()).any(|(l, n)| l >= n) {
             return None;
         }
