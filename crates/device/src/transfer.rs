@@ -285,8 +285,9 @@ impl Tensor {
             let held = src.dense()?;
             let (buffer, host) = (&held.0, &held.1);
             let from = Side { layout: host.to_layout()?, format: src.format() };
-            let moved = self.receive(&from, buffer)?;
-            return Ok(Moved { read_block: src.held()?, ..moved });
+            self.receive(&from, buffer)?;
+            // The host's way around is not the card's.
+            return src.laid().moved_to(self.laid());
         }
         let moved = src.with_side(|from, memory| self.receive(from, memory))?;
         Ok(Moved { read_block: src.held()?, ..moved })

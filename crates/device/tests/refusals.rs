@@ -7,7 +7,7 @@ mod common;
 
 use common::{Rng, random};
 use serde_json::{Map, Value, json};
-use zellige_device::Op;
+use zellige_device::{Card, Laid, Op, Tensor};
 use zellige_layout::Dtype;
 
 fn integer(rng: &mut Rng) -> i64 {
@@ -21,6 +21,8 @@ fn anything(rng: &mut Rng, name: &str) -> Value {
             let names = ["float16", "float32", "int8", "uint8", "bool", "float8_e4m3fn", "float64"];
             json!(names[rng.below(7)])
         }
+        ("mode", 0..6) => json!(["constant", "reflect", "replicate", "circular"][rng.below(4)]),
+        ("pad", 0..4) => (0..2 * rng.below(3)).map(|_| small(rng).clamp(0, 2)).collect(),
         ("size" | "repeats" | "pad" | "dims" | "shifts", 0..6) => {
             (0..rng.below(4)).map(|_| small(rng)).collect()
         }
@@ -34,12 +36,32 @@ fn anything(rng: &mut Rng, name: &str) -> Value {
     }
 }
 
+/// Operands that lie as the operation wants them: what it does is what was planned.
+fn as_planned(op: &Op, card: &Card, inputs: &[Tensor]) -> bool {
+    let laid: Vec<Laid> = inputs.iter().map(|t| t.laid().clone()).collect();
+    let Ok((results, lay)) = op.lay(&laid) else { return false };
+    let outputs = results.iter().zip(&lay.outputs);
+    let outputs =
+        outputs.map(|(m, l)| Tensor::zeros(card, m.dtype, l)).collect::<Result<Vec<_>, _>>();
+    let Ok(outputs) = outputs else { return false };
+    let made: Vec<Laid> = outputs.iter().map(|t| t.laid().clone()).collect();
+    let Ok((_, plan)) = op.work(&laid, &made, None, 32) else { return false };
+    let Ok((_, work)) = op.launch(card, inputs, &outputs, None, 32) else { return false };
+    assert_eq!(work.kind, plan.kind, "{op:?}");
+    assert!(
+        work.cores == plan.cores,
+        "{op:?} of {:?}",
+        laid.iter().map(Laid::size).collect::<Vec<_>>()
+    );
+    true
+}
+
 #[test]
 fn nothing_panics() {
     let card = common::card();
     let mut rng = Rng::new(31);
     let kinds = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Uint8, Dtype::Bool];
-    let mut done = 0;
+    let (mut done, mut planned) = (0, 0);
     for entry in Op::all() {
         for _ in 0..20 {
             let mut attrs = Map::new();
@@ -64,10 +86,30 @@ fn nothing_panics() {
                 })
                 .collect();
             done += usize::from(op.run(&card, &inputs).is_ok());
+            planned += usize::from(as_planned(&op, &card, &inputs));
             let into = inputs.last().cloned();
             done += usize::from(op.run_into(&card, &inputs, into.as_slice()).is_ok());
         }
     }
     assert!(done > 500, "only {done} ran");
+    assert!(planned > 300, "only {planned} ran as planned");
     assert_eq!(card.memory().stats().allocated, 0);
+}
+
+/// Borders are read from the result itself, which the card does in place.
+#[test]
+fn borders_do_what_was_planned() {
+    let card = common::card();
+    let mut rng = Rng::new(32);
+    for mode in ["constant", "reflect", "replicate", "circular"] {
+        for size in [&[20][..], &[4, 20], &[2, 4, 70], &[3, 5, 64]] {
+            for pad in
+                [&[2, 1][..], &[0, 3, 1, 1]].into_iter().filter(|p| p.len() <= 2 * size.len())
+            {
+                let op = Op::new("pad", &json!({"pad": pad, "mode": mode})).unwrap();
+                let (x, _) = random(&mut rng, &card, size, Dtype::Float16);
+                assert!(as_planned(&op, &card, &[x]), "{mode} {pad:?} around {size:?}");
+            }
+        }
+    }
 }

@@ -482,7 +482,10 @@ impl Gen {
                 self.op("cat", &[x.id, other], json!({ "dim": dim }))
             }
             2 => self.op("stack", &[x.id, x.id], json!({ "dim": dim })),
-            3 => self.op("pad", &[x.id], json!({"pad": [1, 2], "value": 0.5})),
+            3 => {
+                let mode = ["constant", "constant", "replicate", "circular"][self.rng.below(4)];
+                self.op("pad", &[x.id], json!({"pad": [1, 1], "mode": mode, "value": 0.5}))
+            }
             4 => self.op("flip", &[x.id], json!({"dims": [dim]})),
             5 => self.op("roll", &[x.id], json!({"shifts": [3], "dims": [dim]})),
             6 => {
