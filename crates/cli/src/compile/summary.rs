@@ -39,8 +39,8 @@ pub(crate) fn text(r: &Report) -> String {
     row(
         "work",
         format!(
-            "{} operations, {} at {rate:.2} TFLOP/s ({:.1}% of the peak)",
-            s.ops,
+            "{}, {} at {rate:.2} TFLOP/s ({:.1}% of the peak)",
+            counted(s.ops, "operation"),
             flops(s.flops),
             100.0 * rate / m.peak_tflops.max(1e-9)
         ),
@@ -83,7 +83,7 @@ pub(crate) fn text(r: &Report) -> String {
     row("layouts", r.certificate.text.clone());
     if s.host_us > 0.0 {
         let count = r.fallbacks.iter().filter(|f| !r.steps[f.step].load).count();
-        row("host", format!("{count} operations, {} of round trips", time(s.host_us)));
+        row("host", format!("{}, {} of round trips", counted(count, "operation"), time(s.host_us)));
     }
     hot(&mut out, r);
     moves(&mut out, r);
@@ -213,6 +213,11 @@ fn notes(out: &mut String, r: &Report) {
     }
 }
 
+/// A number of things, which have a plural in `s`.
+pub(crate) fn counted(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
 /// A time with three digits.
 pub(crate) fn time(us: f64) -> String {
     scaled(us, &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("ns", 1e-3)])
@@ -232,7 +237,8 @@ fn flops(n: u64) -> String {
 
 fn scaled(x: f64, units: &[(&str, f64)]) -> String {
     let found = units.iter().find(|(_, size)| x >= *size);
-    let Some((unit, size)) = found else { return format!("0 {}", units[units.len() / 2].0) };
+    let whole = || units.iter().rfind(|(_, size)| *size >= 1.0);
+    let Some((unit, size)) = found else { return format!("0 {}", whole().map_or("", |u| u.0)) };
     let y = x / size;
     match y {
         y if y < 9.995 => format!("{y:.2} {unit}"),

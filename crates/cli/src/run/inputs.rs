@@ -1,6 +1,7 @@
 //! Inputs and weights: from files, or random numbers that depend on their name and the seed alone.
 
 use super::named;
+use crate::compile::summary::counted;
 use crate::graph::Loaded;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
@@ -127,16 +128,18 @@ impl<'g> Inputs<'g> {
             (count(Role::Input), count(Role::Weight), count(Role::State));
         let mut lines = Vec::new();
         if !self.files.is_empty() {
-            lines.push(format!("{} tensors from files", self.files.len()));
+            lines.push(format!("{} from files", counted(self.files.len(), "tensor")));
         }
         if let Some((_, weights)) = &self.model {
             let own = weights.keys().filter(|name| !self.files.contains_key(**name)).count();
-            lines.push(format!("{own} weights from the model"));
+            lines.push(format!("{} from the model", counted(own, "weight")));
         }
         if inputs + weights > 0 {
             let seed = self.seed;
             lines.push(format!(
-                "{inputs} inputs and {weights} weights are random, from seed {seed}"
+                "{} and {} are random, from seed {seed}",
+                counted(inputs, "input"),
+                counted(weights, "weight")
             ));
         }
         if states > 0 {
