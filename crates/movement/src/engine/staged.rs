@@ -134,6 +134,8 @@ impl Staged {
     /// Every element of the two loops is readable at `src` and writable at `dst`, the two do not
     /// overlap, the loops are no longer than the tile of [`select`], and `scratch` is that of the job,
     /// finished after its last tile.
+    // Its stage lies on the stack, page by page; other jobs should not pay for that.
+    #[inline(never)]
     pub(super) unsafe fn run(
         &self,
         src: *const u8,

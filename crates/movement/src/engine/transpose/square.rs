@@ -212,8 +212,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
     }
 }
 
-/// Rows of the destination nearer than this share pages of memory, which likes them in order and, where
-/// they follow one another, all at once.
+/// Rows of the destination nearer than this share pages of memory, which likes them in order.
 const NEAR: usize = 2048;
 
 /// # Safety
@@ -224,7 +223,7 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
     let aligned = (row | dst.addr() | step).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        if aligned && step >= NEAR {
+        if aligned && (step >= NEAR || step == row) {
             direct::<E, R>(src, dst, t);
         } else {
             gathered::<E, R>(src, dst, t);
