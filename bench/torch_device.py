@@ -47,6 +47,9 @@ def calls():
     row("transpose", best(lambda: x.t()))
     row("empty", best(lambda: torch.empty(8, 64, dtype=torch.float16, device="spyre")))
     row("layout of a tensor", best(lambda: zellige._native.tensor_layout(x)))
+    large = torch.rand(256, 256, dtype=torch.float16).to("spyre")
+    row("add of 256 x 256", best(lambda: large + large))
+    row("softmax of 256 x 256", best(lambda: large.softmax(-1)))
     c = torch.rand(8, 64, dtype=torch.float16)
     row("PyTorch's CPU: add of 8 x 64", best(lambda: c + c))
 

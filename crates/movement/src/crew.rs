@@ -1,4 +1,4 @@
-//! Threads that wait between calls: starting one costs as much as moving a megabyte.
+//! Threads that wait between calls: starting one takes longer than many a move.
 //!
 //! A call takes as many waiting threads as it can use, and starts more where too few wait; it owns them
 //! until they are done, so calls from several threads, and calls inside of calls, never wait for each
