@@ -100,7 +100,7 @@ impl Task for Work {
             };
             let scores = &mut scores.slice()[..block.len()];
             let depth = tiles(0..self.q.column.size);
-            product(self.isa, &left, &right, &depth, &block, &mut packed, scores);
+            product(self.isa, &left, &right, depth, &block, &mut packed, scores);
             math::scale(scores, self.scale);
             if let Some(mask) = &self.mask {
                 let lowest = f32::NEG_INFINITY;
@@ -128,7 +128,7 @@ impl Task for Work {
             let block = Block { panels: 0..columns, width: self.width, ..block };
             let sums = &mut sums.slice()[..block.len()];
             let depth = tiles(0..keys);
-            product(self.isa, &Panels(scores), &right, &depth, &block, &mut packed, sums);
+            product(self.isa, &Panels(scores), &right, depth, &block, &mut packed, sums);
             sums.iter_mut().for_each(|x| *x = math::canonical(*x));
             let sink = Sink {
                 store: &self.store,

@@ -37,8 +37,6 @@ pub(super) struct Work {
     finish: Finish<f32>,
     windows: [Window; 2],
     groups: usize,
-    spots: Vec<Spot>,
-    tiles: Vec<Tile>,
     width: usize,
     work: Vec<CoreWork>,
 }
@@ -53,16 +51,6 @@ impl Work {
         groups: usize,
         work: Vec<CoreWork>,
     ) -> Work {
-        let depth = w.size[1];
-        let (mut spots, mut tiles) = (Vec::new(), Vec::new());
-        for i in 0..windows[0].kernel {
-            for j in 0..windows[1].kernel {
-                for channel in (0..depth).step_by(DEPTH) {
-                    tiles.push(Tile { at: spots.len(), depth: DEPTH.min(depth - channel) });
-                    spots.push(Spot { i, j, channel });
-                }
-            }
-        }
         let extra = |t: &Sticks| Extra {
             load: Load::new(t.format),
             start: t.offset,
@@ -87,11 +75,28 @@ impl Work {
             },
             windows,
             groups,
-            spots,
-            tiles,
             width: if w.stick == Some(0) { w.eps.max(32) } else { 32 },
             work,
         }
+    }
+
+    /// The tiles of the summed dimension: positions of the kernel row by row, the channels of each in
+    /// order. A tile's `at` is its number.
+    fn tiles(&self) -> impl Iterator<Item = Tile> {
+        let count = self.windows[0].kernel * self.windows[1].kernel * self.tiles_per_position();
+        let channels = self.w.size[1];
+        (0..count).map(move |at| Tile { at, depth: DEPTH.min(channels - self.spot(at).channel) })
+    }
+
+    fn tiles_per_position(&self) -> usize {
+        self.w.size[1].div_ceil(DEPTH)
+    }
+
+    /// Where a tile begins. It is computed rather than kept: a kernel may be as large as an image.
+    fn spot(&self, tile: usize) -> Spot {
+        let (position, part) = (tile / self.tiles_per_position(), tile % self.tiles_per_position());
+        let wide = self.windows[1].kernel;
+        Spot { i: position / wide, j: position % wide, channel: part * DEPTH }
     }
 }
 
@@ -106,7 +111,7 @@ struct Images<'a> {
 impl Left<f32> for Images<'_> {
     fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [f32]) {
         let (work, x) = (self.work, &self.work.x);
-        let spot = work.spots[tile.at];
+        let spot = work.spot(tile.at);
         let [high, wide] = &work.windows;
         let channels = Axis::of(x, 1);
         let first = self.first + spot.channel;
@@ -137,7 +142,7 @@ struct Weights<'a> {
 impl Right<f32> for Weights<'_> {
     fn fill(&self, tile: Tile, panel: usize, into: &mut [f32]) {
         let w = &self.work.w;
-        let spot = self.work.spots[tile.at];
+        let spot = self.work.spot(tile.at);
         let right = SticksRight {
             load: &self.work.load_w,
             base: self.base,
@@ -189,7 +194,7 @@ impl Task for Work {
                 columns: Axis::of(&self.w, 0).part(own.clone()),
             };
             let sums = &mut sums.slice()[..block.len()];
-            product(self.isa, &left, &right, &self.tiles, &block, &mut packed, sums);
+            product(self.isa, &left, &right, self.tiles(), &block, &mut packed, sums);
             let mut finish = self.finish.clone();
             for extra in &mut finish.extras {
                 extra.columns = extra.columns.part(own.clone());

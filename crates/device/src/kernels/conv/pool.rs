@@ -5,7 +5,7 @@ use super::super::matmul::axis::{Axis, Lines};
 use super::super::matmul::form::{refuse, with_one};
 use super::super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use super::convolve::by_channel;
-use super::window::Window;
+use super::window::{Window, floor_sum};
 use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
@@ -65,11 +65,26 @@ impl Pooled {
                 (first, w.dilation, inside.len(), if all { padded } else { inside.len() })
             }
             Pooled::Adaptive(_) => {
-                let first = i * size / count;
-                let end = ((i + 1) * size).div_ceil(count);
+                let first = share(i, size, count);
+                let end = size - share(count - 1 - i, size, count);
                 (first, 1, end - first, end - first)
             }
         }
+    }
+
+    /// Places of all these windows together, one in several windows counted for each.
+    fn places_of_all(&self, d: usize, windows: &Range<usize>, count: usize, size: usize) -> u64 {
+        let all = match self {
+            Pooled::Max(w) | Pooled::Mean(w, _) => w[d].inside_all(windows, size),
+            Pooled::Adaptive(_) if windows.is_empty() => 0,
+            Pooled::Adaptive(_) => {
+                let (n, count, size) = (windows.len() as u128, count as u128, size as u128);
+                let first = windows.start as u128 * size;
+                floor_sum(n, count, size, first + size + count - 1)
+                    - floor_sum(n, count, size, first)
+            }
+        };
+        u64::try_from(all).unwrap_or(u64::MAX)
     }
 
     /// Whether window `i` along dimension `d` is place `i` and nothing else.
@@ -86,10 +101,16 @@ impl Pooled {
             Pooled::Max(w) | Pooled::Mean(w, _) => w[d].reach(windows, size),
             Pooled::Adaptive(_) if windows.is_empty() => 0..0,
             Pooled::Adaptive(_) => {
-                windows.start * size / count..(windows.end * size).div_ceil(count)
+                share(windows.start, size, count)..size - share(count - windows.end, size, count)
             }
         }
     }
+}
+
+/// `floor(i * size / count)`: a product of two extents may not fit in 64 bits.
+fn share(i: usize, size: usize, count: usize) -> usize {
+    let share = i as u128 * size as u128 / count as u128;
+    usize::try_from(share).expect("at most the size, as `i` is at most the count")
 }
 
 impl Kernel for Pool {
@@ -160,19 +181,17 @@ impl Kernel for Pool {
                 ranges.insert(0, 0..1);
             }
             let mut part = x.slice(0, ranges[0].clone()).slice(1, ranges[1].clone());
-            let mut places = 1;
+            let mut places = 1u64;
             for d in 0..2 {
                 let (count, size) = (out.size[2 + d], x.size[2 + d]);
                 part = part.slice(2 + d, self.pooled.reach(d, &ranges[2 + d], count, size));
-                places *= ranges[2 + d]
-                    .clone()
-                    .map(|i| self.pooled.places(d, i, count, size).2 as u64)
-                    .sum::<u64>();
+                let all = self.pooled.places_of_all(d, &ranges[2 + d], count, size);
+                places = u64::saturating_mul(places, all);
             }
             let own = (0..4).fold(out.clone(), |t, d| t.slice(d, ranges[d].clone()));
             let mut work = streamed(&[part], &[own]);
             let lanes = ranges[1].len().next_multiple_of(out.eps) as u64;
-            work.sfu = ranges[0].len() as u64 * lanes * places;
+            work.sfu = (ranges[0].len() as u64 * lanes).saturating_mul(places);
             (ranges, work)
         });
         Ok(Box::new(Work {
@@ -246,5 +265,35 @@ impl Task for Work {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adaptive_windows_are_those_of_the_definition_and_counted_without_visiting_them() {
+        for size in 1..20 {
+            for count in 1..24 {
+                let pooled = Pooled::Adaptive([count; 2]);
+                for i in 0..count {
+                    let (first, end) = (i * size / count, ((i + 1) * size).div_ceil(count));
+                    assert_eq!(
+                        pooled.places(0, i, count, size),
+                        (first, 1, end - first, end - first)
+                    );
+                    assert_eq!(pooled.reach(0, &(i..i + 1), count, size), first..end);
+                }
+                for begin in 0..count {
+                    let all = begin..count;
+                    let places = |i| pooled.places(0, i, count, size).2 as u64;
+                    let sum: u64 = all.clone().map(places).sum();
+                    assert_eq!(pooled.places_of_all(0, &all, count, size), sum, "{size} {count}");
+                }
+            }
+        }
+        let huge = 1 << 50;
+        assert_eq!(Pooled::Adaptive([huge; 2]).places_of_all(0, &(0..huge), huge, huge), 1 << 50);
     }
 }

@@ -19,14 +19,16 @@ impl Window {
     pub(crate) fn count(&self, size: usize) -> Option<usize> {
         // A reach past 64 bits fits nowhere.
         let reach = self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)?;
-        let room = (size + 2 * self.padding).checked_sub(reach)?;
+        let padded = self.padding.checked_mul(2)?.checked_add(size)?;
+        let room = padded.checked_sub(reach)?;
         if !self.ceil {
             return Some(room / self.stride + 1);
         }
-        let count = room.div_ceil(self.stride) + 1;
+        let steps = room.div_ceil(self.stride);
         // A window that begins past the dimension and its padding in front has nothing in it.
-        let begins_outside = (count - 1) * self.stride >= size + self.padding;
-        Some(count - usize::from(begins_outside))
+        let begins_inside =
+            steps.checked_mul(self.stride).is_some_and(|at| at < size + self.padding);
+        Some(steps + usize::from(begins_inside))
     }
 
     /// Whether window `i` is place `i` and nothing else.
@@ -48,6 +50,34 @@ impl Window {
         first.min(self.kernel)..past.min(self.kernel).max(first.min(self.kernel))
     }
 
+    /// Kernel positions of all these windows together that lie inside, by a formula: there may be as
+    /// many windows as elements.
+    pub(crate) fn inside_all(&self, windows: &Range<usize>, size: usize) -> u128 {
+        // Positions before a bound, of window `i`: `ceil((bound - i * stride) / dilation)`, at most all.
+        let before = |bound: usize| {
+            let (stride, dilation) = (self.stride as u128, self.dilation as u128);
+            let (bound, reach) = (bound as u128, (self.kernel as u128 - 1) * dilation);
+            let within = |i: u128| i.clamp(windows.start as u128, windows.end as u128);
+            // Windows up to `whole` have all their positions before the bound, those from `none` on none.
+            let whole = within(bound.saturating_sub(reach).div_ceil(stride));
+            let none = within(bound.div_ceil(stride));
+            let all = (whole - windows.start as u128) * self.kernel as u128;
+            let some = none - whole;
+            match some {
+                0 => all,
+                _ => {
+                    all + floor_sum(
+                        some,
+                        dilation,
+                        stride,
+                        bound - (none - 1) * stride + dilation - 1,
+                    )
+                }
+            }
+        };
+        before(size + self.padding) - before(self.padding)
+    }
+
     /// Places of the dimension that these windows reach.
     pub(crate) fn reach(&self, windows: &Range<usize>, size: usize) -> Range<usize> {
         if windows.is_empty() {
@@ -59,9 +89,66 @@ impl Window {
     }
 }
 
+/// The sum of `floor((a * i + b) / m)` over `i` below `n`, by Euclid's algorithm: points below a line
+/// are counted by columns and by rows in turn, with the slope's remainder each time.
+pub(crate) fn floor_sum(n: u128, m: u128, a: u128, b: u128) -> u128 {
+    let (mut n, mut m, mut a, mut b) = (n, m, a, b);
+    let mut sum = 0u128;
+    while n > 0 {
+        sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+        (a, b) = (a % m, b % m);
+        let top = a * n + b;
+        if top < m {
+            break;
+        }
+        (n, b) = (top / m, top % m);
+        (m, a) = (a, m);
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_floors_are_those_of_enumeration() {
+        for n in 0..9 {
+            for m in 1..8 {
+                for a in 0..12 {
+                    for b in 0..12 {
+                        let sum = (0..n).map(|i| (a * i + b) / m).sum();
+                        assert_eq!(floor_sum(n, m, a, b), sum, "{n} {m} {a} {b}");
+                    }
+                }
+            }
+        }
+        assert_eq!(floor_sum(1 << 62, 3, 0, 7), 2 << 62);
+    }
+
+    #[test]
+    fn positions_inside_are_counted_without_visiting_them() {
+        for kernel in 1..5 {
+            for stride in 1..4 {
+                for padding in 0..5 {
+                    for dilation in 1..4 {
+                        let w = Window { kernel, stride, padding, dilation, ceil: false };
+                        for size in 0..12 {
+                            let count = w.count(size).unwrap_or(0);
+                            for begin in 0..=count {
+                                let all = begin..count;
+                                let sum =
+                                    all.clone().map(|i| w.inside(i, size).len() as u128).sum();
+                                assert_eq!(w.inside_all(&all, size), sum, "{w:?} {size} {all:?}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let w = Window { kernel: 3, stride: 1, padding: 1, dilation: 1, ceil: false };
+        assert_eq!(w.inside_all(&(0..1 << 50), 1 << 50), (3 << 50) - 2);
+    }
 
     #[test]
     fn inside_is_what_has_a_place() {

@@ -15,10 +15,9 @@ pub(crate) struct Tile {
 }
 
 /// Cuts a range of the summed dimension into tiles, in order.
-pub(crate) fn tiles(range: Range<usize>) -> Vec<Tile> {
+pub(crate) fn tiles(range: Range<usize>) -> impl Iterator<Item = Tile> {
     let end = range.end;
-    let tile = |at: usize| Tile { at, depth: DEPTH.min(end - at) };
-    range.step_by(DEPTH).map(tile).collect()
+    range.step_by(DEPTH).map(move |at| Tile { at, depth: DEPTH.min(end - at) })
 }
 
 /// What gives rows of the left operand.
@@ -92,7 +91,7 @@ pub(crate) fn product<T: Cell>(
     isa: Isa,
     left: &impl Left<T>,
     right: &impl Right<T>,
-    tiles: &[Tile],
+    tiles: impl Iterator<Item = Tile>,
     block: &Block,
     packed: &mut Packed<T>,
     c: &mut [T],
@@ -108,9 +107,9 @@ pub(crate) fn product<T: Cell>(
     }
     for tile in tiles {
         assert!(tile.depth <= DEPTH, "tiles are at most {DEPTH} deep");
-        left.fill(*tile, block.rows.clone(), a);
+        left.fill(tile, block.rows.clone(), a);
         for (panel, c) in block.panels.clone().zip(c.chunks_exact_mut(rows * width)) {
-            right.fill(*tile, panel, b);
+            right.fill(tile, panel, b);
             // SAFETY: `a`, `b` and `c` have these lengths, and the width was checked.
             unsafe {
                 multiply(isa, rows, tile.depth, a.as_ptr(), b.as_ptr(), width, c.as_mut_ptr());

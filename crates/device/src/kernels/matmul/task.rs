@@ -4,7 +4,7 @@ use super::super::io::{Load, Store};
 use super::super::{Pointers, Task};
 use super::account::Slices;
 use super::axis::{Axis, Lines};
-use super::engine::{Block, Packed, Scratch, Tile, product, tiles};
+use super::engine::{Block, Packed, Scratch, product, tiles};
 use super::finish::{Extra, Finish};
 use super::kernel::Product;
 use super::matrices::Matrices;
@@ -13,6 +13,7 @@ use super::sides::{Sink, SticksLeft, SticksRight};
 use crate::account::{CoreWork, Kind};
 use crate::division::Division;
 use crate::sticks::Sticks;
+use std::ops::Range;
 
 /// The most rows of a block: enough uses of every panel that is unpacked.
 const ROWS: usize = 240;
@@ -44,7 +45,7 @@ pub(super) struct Work<T> {
     columns: Axis,
     finish: Finish<T>,
     /// The ranges of the summed dimension, in the order in which their sums are added.
-    ranges: Vec<Vec<Tile>>,
+    ranges: Vec<Range<usize>>,
     /// Columns of a panel.
     width: usize,
     cores: usize,
@@ -81,7 +82,7 @@ impl<T: Cell> Work<T> {
         let space = matrices.space();
         let depth = space.len() - 1;
         let splits = division.splits()[depth];
-        let ranges = (0..splits).map(|i| tiles(division.slice(i, &space)[depth].clone())).collect();
+        let ranges = (0..splits).map(|i| division.slice(i, &space)[depth].clone()).collect();
         let work = (0..division.cores()).map(|core| {
             let part = matrices.part(core, division);
             let further: Vec<Sticks> = part.extras.iter().map(|e| e.1.clone()).collect();
@@ -188,7 +189,8 @@ impl<T: Cell> Task for Work<T> {
                 width: self.width,
             };
             let sums = &mut sums.slice()[..block.len()];
-            for (i, tiles) in self.ranges.iter().enumerate() {
+            for (i, range) in self.ranges.iter().enumerate() {
+                let tiles = tiles(range.clone());
                 if i == 0 {
                     product(self.isa, &left, &right, tiles, &block, &mut packed, sums);
                     continue;

@@ -6,6 +6,7 @@
 use crate::kernels::io::{Load, Number, Store};
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// A tensor as lines.
 #[derive(Debug, Clone)]
@@ -18,8 +19,12 @@ pub(super) struct Lines {
     outer: Dims<Next>,
     /// From one line of a block to the next.
     next: Next,
-    /// The parts of a line that lie side by side.
-    parts: Vec<Part>,
+    /// The tensor, and the dimensions of a line.
+    tensor: Sticks,
+    along: Dims<usize>,
+    /// The parts of a line that lie side by side, found when the first line is read or written: there
+    /// is one for every stick of a line, and what a line costs is known without them.
+    parts: OnceLock<Vec<Part>>,
 }
 
 /// How lines follow one another.
@@ -68,8 +73,17 @@ impl Lines {
             offset: t.offset,
             outer: outer.map(next).collect(),
             next: block.map_or(Next::Step(0), next),
-            parts: if n == 0 { Vec::new() } else { parts(t, along) },
+            tensor: t.clone(),
+            along: along.into(),
+            parts: OnceLock::new(),
         }
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.parts.get_or_init(|| match self.n {
+            0 => Vec::new(),
+            _ => parts(&self.tensor, &self.along),
+        })
     }
 
     /// Where the lines at a place of the outer dimensions begin.
@@ -95,7 +109,7 @@ impl Lines {
         (into, pitch): (&mut [T], usize),
     ) {
         let mut lanes: SmallVec<[T; 64]> = SmallVec::new();
-        for part in &self.parts {
+        for part in self.parts() {
             let place = start + part.place;
             if let (Next::Lane { eps, .. }, 1) = (self.next, part.len) {
                 let mut done = 0;
@@ -140,7 +154,7 @@ impl Lines {
         (from, pitch): (&[T], usize),
     ) {
         let mut lanes: SmallVec<[T; 64]> = SmallVec::new();
-        for part in &self.parts {
+        for part in self.parts() {
             let place = start + part.place;
             if let (Next::Lane { eps, .. }, 1) = (self.next, part.len) {
                 let mut done = 0;

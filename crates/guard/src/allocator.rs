@@ -1,0 +1,62 @@
+//! The system allocator, counting what is in use.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes in use. A process has one global allocator, so it has one count.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// The system allocator, counting the bytes in use.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counting;
+
+impl Counting {
+    /// Bytes in use by the whole process; 0 where this is not its allocator.
+    pub fn in_use() -> usize {
+        IN_USE.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: every call is passed on as it came, and the count never decides what is returned. All four
+// methods are passed on: the provided `alloc_zeroed` would touch every page of memory that the system
+// gives zeroed, and the provided `realloc` would copy what the system can remap.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the contract of this method.
+        let made = unsafe { System.alloc(layout) };
+        if !made.is_null() {
+            IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
+        }
+        made
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the contract of this method.
+        let made = unsafe { System.alloc_zeroed(layout) };
+        if !made.is_null() {
+            IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
+        }
+        made
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: by the contract of this method.
+        unsafe { System.dealloc(memory, layout) };
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: by the contract of this method.
+        let made = unsafe { System.realloc(memory, layout, size) };
+        if !made.is_null() {
+            // The sum wraps on the way where the new size is the smaller one, and is right at the end.
+            IN_USE.fetch_add(size.wrapping_sub(layout.size()), Ordering::Relaxed);
+        }
+        made
+    }
+}

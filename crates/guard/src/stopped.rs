@@ -1,0 +1,66 @@
+//! Why a call did not end by itself.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why a [`call`](crate::call) did not end by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stopped {
+    /// It took longer than it may.
+    Time {
+        /// What it may take.
+        limit: Duration,
+    },
+    /// It needs more memory than it may have.
+    Memory {
+        /// The bytes that it may have.
+        limit: u64,
+        /// The bytes that it would have had.
+        needed: u64,
+    },
+    /// It panicked: a mistake in the engine, whatever the request was.
+    Panic {
+        /// What the panic said.
+        message: String,
+        /// The file and line, where they are known.
+        place: Option<String>,
+    },
+}
+
+impl Stopped {
+    /// A stable identifier in snake case.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Stopped::Time { .. } => "over_time",
+            Stopped::Memory { .. } => "over_memory",
+            Stopped::Panic { .. } => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::Time { limit } => write!(
+                f,
+                "stopped after {} s, the time limit of a request; --limit-time sets another",
+                limit.as_secs_f64()
+            ),
+            Stopped::Memory { limit, needed } => write!(
+                f,
+                "stopped at {needed} bytes, past the memory limit of {limit} bytes of a request; \
+                 --limit-memory sets another"
+            ),
+            Stopped::Panic { message, place } => {
+                let place = place.as_deref().unwrap_or("an unknown place");
+                write!(
+                    f,
+                    "a mistake in the engine, at {place}: {message}; please report it with this \
+                     request"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Stopped {}
