@@ -2,6 +2,7 @@
 
 use crate::json::place;
 use serde_json::{Value, json};
+use zellige_guard::Stopped;
 use zellige_layout::{Error, Witness};
 use zellige_notation::Diagnostic;
 use zellige_notation::json::JsonError;
@@ -75,6 +76,17 @@ pub(crate) fn clip(text: &str, bytes: usize) -> String {
     }
     let cut = text.floor_char_boundary(bytes);
     format!("{}… ({} more bytes)", &text[..cut], text.len() - cut)
+}
+
+impl From<Stopped> for Fault {
+    fn from(stopped: Stopped) -> Fault {
+        let witness = match &stopped {
+            Stopped::Time { limit } => json!({"limit_s": limit.as_secs_f64()}),
+            Stopped::Memory { limit, needed } => json!({"limit_bytes": limit, "bytes": needed}),
+            Stopped::Panic { place, .. } => json!({"place": place}),
+        };
+        Fault { kind: stopped.kind(), message: stopped.to_string(), witness }
+    }
 }
 
 impl From<Error> for Fault {

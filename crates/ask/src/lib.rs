@@ -3,7 +3,8 @@
 //! One request per line, `{"id":..,"op":..,...}`; one answer, `{"id":..,"ok":{...}}` or
 //! `{"id":..,"error":{"kind":..,"message":..,"witness":..}}`. Scripts, tests, the explorer and
 //! other languages drive the engine through it. A bad line answers with an error, and the next
-//! line is read as if nothing had happened.
+//! line is read as if nothing had happened; so does one that takes too long or too much memory, and
+//! one that finds a mistake in the engine.
 //!
 //! ```
 //! let line = r#"{"id":1,"op":"apply","layout":"S[(8,64):(64,1)]","shape":[8,64],"coords":[[1,2]]}"#;
@@ -20,6 +21,7 @@ mod explain;
 mod fault;
 mod fields;
 mod json;
+mod metered;
 mod ops;
 mod request;
 mod steps;
@@ -27,37 +29,66 @@ mod steps;
 pub use explain::{Explanation, explain};
 pub use fault::Fault;
 pub use ops::{MoveRequest, OPERATIONS, Operation};
+pub use zellige_guard::Limits;
 
 use fields::Fields;
+use metered::{Metered, read};
 use request::Request;
 use serde_json::Value;
+use std::cell::RefCell;
+use zellige_guard::call;
 
-/// The answer to one request, as one line without the newline. Never fails: what is wrong with the
-/// request is in the answer.
+/// The answer to one request, as one line without the newline, within [`Limits::REQUEST`]. Never
+/// fails: what is wrong with the request is in the answer.
 pub fn answer(line: &str) -> String {
-    let (id, outcome) = respond(line.trim_end_matches(['\n', '\r']));
-    // Written part by part: a tree of the whole answer would cost as much as finding it.
-    let mut reply = b"{\"id\":".to_vec();
-    write(&mut reply, &id);
+    answer_within(line, Limits::REQUEST)
+}
+
+/// The answer to one request, within limits of its own. A request that passes one, and a mistake in
+/// the engine, are answered as errors of the kinds `over_time`, `over_memory` and `internal`.
+pub fn answer_within(line: &str, limits: Limits) -> String {
+    answer_by(line, limits, ops::run)
+}
+
+/// The answer that `run` finds.
+fn answer_by(
+    line: &str,
+    limits: Limits,
+    run: impl FnOnce(&Request) -> Result<Value, Fault>,
+) -> String {
+    // What is known of the request if answering it does not end by itself.
+    let id = RefCell::new(Value::Null);
+    let answered = call(limits, || {
+        let outcome = request(line.trim_end_matches(['\n', '\r'])).and_then(|request| {
+            id.replace(request.id());
+            run(&request)
+        });
+        reply(&id.borrow(), outcome)
+    });
+    answered.unwrap_or_else(|stopped| reply(&id.borrow(), Err(stopped.into())))
+}
+
+/// The line of an answer. It is written part by part: a tree of the whole would cost as much as finding
+/// what is in it.
+fn reply(id: &Value, outcome: Result<Value, Fault>) -> String {
+    let mut out = Metered::default();
+    out.text("{\"id\":");
+    out.json(id);
     match outcome {
         Ok(ok) => {
-            reply.extend_from_slice(b",\"ok\":");
-            write(&mut reply, &ok);
+            out.text(",\"ok\":");
+            out.json(&ok);
         }
         Err(fault) => {
-            reply.extend_from_slice(b",\"error\":");
-            write(&mut reply, &fault.to_json());
+            out.text(",\"error\":");
+            out.json(&fault.to_json());
         }
     }
-    reply.push(b'}');
-    String::from_utf8(reply).expect("JSON is UTF-8")
+    out.text("}");
+    out.finish()
 }
 
-fn write(out: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(out, value).expect("a value is JSON, and memory takes it");
-}
-
-/// The move that a request `move` describes; `op` may be left out.
+/// The move that a request `move` describes; `op` may be left out. Without limits.
 pub fn move_request(line: &str) -> Result<MoveRequest, Fault> {
     ops::move_request(&request(line)?)
 }
@@ -68,21 +99,50 @@ pub fn paint(line: &str) -> Result<Vec<u8>, Fault> {
     ops::paint(&request(line)?)
 }
 
-/// The `id` of a request and what came of it.
-fn respond(line: &str) -> (Value, Result<Value, Fault>) {
-    match request(line) {
-        Ok(request) => (request.id(), ops::run(&request)),
-        Err(fault) => (Value::Null, Err(fault)),
-    }
-}
-
 fn request(line: &str) -> Result<Request, Fault> {
     if line.trim_start().starts_with('{') {
-        let fields = serde_json::from_str::<Fields>(line).map_err(|e| Fault::json(&e))?;
+        let fields = read::<Fields>(line).map_err(|e| Fault::json(&e))?;
         return Ok(Request::new(fields));
     }
-    Err(match serde_json::from_str::<Value>(line) {
+    Err(match read::<Value>(line) {
         Ok(other) => Fault::expected("a request", "an object {\"id\":.., \"op\":.., ..}", &other),
         Err(e) => Fault::json(&e),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parsed(reply: &str) -> Value {
+        serde_json::from_str(reply).expect("an answer is JSON")
+    }
+
+    #[test]
+    fn a_mistake_in_the_engine_is_an_answer() {
+        zellige_guard::quiet();
+        let reply =
+            parsed(&answer_by(r#"{"id":7,"op":"any"}"#, Limits::REQUEST, |_| panic!("oh {}", 3)));
+        assert_eq!(reply["id"], 7);
+        assert_eq!(reply["error"]["kind"], "internal");
+        let message = reply["error"]["message"].as_str().expect("a text");
+        assert!(message.contains("oh 3") && message.contains("report"), "{message}");
+        let place = reply["error"]["witness"]["place"].as_str().expect("a place");
+        assert!(place.contains("lib.rs:"), "{place}");
+        // The next request is answered as if nothing had happened.
+        assert_eq!(parsed(&answer(r#"{"id":8,"op":"span","layout":"S[4:1]"}"#))["id"], json!(8));
+    }
+
+    #[test]
+    fn long_lines_are_read_as_short_ones_are() {
+        for line in [
+            r#"{"op":"apply","layout":"S[4]","coords":[[1],[2]]"#.to_string(),
+            r#"{"op":"apply","op":"apply"}"#.to_string(),
+            "[1,2]".to_string(),
+        ] {
+            let long = format!("{line}{}", " ".repeat(2 << 20));
+            assert_eq!(answer(&long), answer(&line));
+        }
+    }
 }

@@ -8,10 +8,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use zellige_ask::Limits;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-One request per line, one answer per line; a bad line answers with an error and the next is read.
+One request per line, one answer per line; a bad line answers with an error and the next is read. So
+does one that passes a limit (`over_time`, `over_memory`) or finds a mistake in the engine (`internal`).
 
 Examples:
   echo '{\"id\":1,\"op\":\"apply\",\"layout\":\"S[(8,64)]\",\"shape\":[8,64],\"coords\":[[1,2]]}' | zellige ask
@@ -31,7 +33,8 @@ pub(crate) struct Args {
 /// Longest line that is read; a longer one answers with an error.
 const MAX_LINE: usize = 64 << 20;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+/// Answers requests, each within the limits.
+pub(crate) fn run(args: &Args, limits: Limits) -> Result<ExitCode> {
     if args.list {
         return list(args.json);
     }
@@ -40,16 +43,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(path) => {
             let file =
                 File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-            serve(BufReader::with_capacity(1 << 16, file), out)?;
+            serve(BufReader::with_capacity(1 << 16, file), out, limits)?;
         }
-        None => serve(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out)?,
+        None => serve(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out, limits)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Answers every line. Output is flushed whenever the next line has not arrived yet, so that a
 /// program on the other end of a pipe gets its answer before it asks again.
-fn serve(mut input: BufReader<impl Read>, mut out: impl Write) -> Result<()> {
+fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: Limits) -> Result<()> {
     let mut line = Vec::new();
     loop {
         if !input.buffer().contains(&b'\n') {
@@ -70,7 +73,7 @@ fn serve(mut input: BufReader<impl Read>, mut out: impl Write) -> Result<()> {
         match std::str::from_utf8(&line) {
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
-                out.write_all(zellige_ask::answer(text).as_bytes())?;
+                out.write_all(zellige_ask::answer_within(text, limits).as_bytes())?;
                 out.write_all(b"\n")?;
             }
             Err(e) => {

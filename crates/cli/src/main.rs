@@ -17,6 +17,7 @@ mod explore;
 mod graph;
 mod interrupt;
 mod ktir;
+mod limits;
 mod map;
 mod moves;
 mod ops;
@@ -36,7 +37,13 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    limits: limits::Args,
 }
+
+/// Counts memory in use, for the limits.
+#[global_allocator]
+static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -51,8 +58,8 @@ Examples:
   zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
 
 A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
-Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written;
-130 interrupted.";
+Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written; 4 a limit
+was passed; 101 a mistake in the engine; 130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -92,6 +99,23 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    zellige_guard::quiet();
+    let limits = match cli.command {
+        // Each of its requests has limits of its own.
+        Command::Ask(_) => zellige_guard::Limits::NONE,
+        _ => cli.limits.of_command(),
+    };
+    match zellige_guard::call(limits, || perform(&cli)) {
+        Ok(code) => code,
+        Err(stopped) => {
+            let _ = writeln!(std::io::stderr(), "error: {stopped}");
+            let mistake = matches!(stopped, zellige_guard::Stopped::Panic { .. });
+            ExitCode::from(if mistake { 101 } else { 4 })
+        }
+    }
+}
+
+fn perform(cli: &Cli) -> ExitCode {
     let outcome = match &cli.command {
         Command::Show(args) => show::run(args),
         Command::Map(args) => map::run(args),
@@ -123,7 +147,7 @@ fn main() -> ExitCode {
         Command::Ktir(args) => ktir::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),
-        Command::Ask(args) => ask::run(args),
+        Command::Ask(args) => ask::run(args, cli.limits.of_request()),
     };
     match outcome {
         Ok(code) => code,

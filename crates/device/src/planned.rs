@@ -48,6 +48,8 @@ impl Op {
         division: Option<&Division>,
         cores: usize,
     ) -> Result<(Division, Work)> {
+        // As long as some dozens of plain steps.
+        zellige_guard::steps(64);
         if let Some(list) = self.kernel().moves(inputs, outputs)? {
             let one = Division::one(outputs.first().map_or(0, |t| t.size().len()));
             return Ok((one, moves::planned(self.name(), &list, cores)?));

@@ -35,6 +35,7 @@ impl Builder {
     }
 
     fn push(&mut self, tensor: Tensor) -> Result<TensorId> {
+        zellige_guard::step();
         let id = TensorId(self.tensors.len());
         if self.by_name.insert(tensor.name.clone(), id).is_some() {
             let message = format!("the name `{}` is already taken", tensor.name);

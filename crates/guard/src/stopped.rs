@@ -43,20 +43,20 @@ impl fmt::Display for Stopped {
         match self {
             Stopped::Time { limit } => write!(
                 f,
-                "stopped after {} s, the time limit of a request; --limit-time sets another",
+                "stopped at the time limit of {} s (--limit-time sets another)",
                 limit.as_secs_f64()
             ),
             Stopped::Memory { limit, needed } => write!(
                 f,
-                "stopped at {needed} bytes, past the memory limit of {limit} bytes of a request; \
-                 --limit-memory sets another"
+                "stopped at {needed} bytes of memory, past the limit of {limit} (--limit-memory sets \
+                 another)"
             ),
             Stopped::Panic { message, place } => {
                 let place = place.as_deref().unwrap_or("an unknown place");
                 write!(
                     f,
-                    "a mistake in the engine, at {place}: {message}; please report it with this \
-                     request"
+                    "a mistake in the engine, at {place}: {message}; please report it with what you asked \
+                     for"
                 )
             }
         }

@@ -305,6 +305,7 @@ pub(crate) fn scan(
         let stride = minus(&previous, &base);
         let mut boundary = 2 * weight;
         while boundary < n {
+            zellige_guard::step();
             let value = f(boundary);
             if minus(&value, &previous) != stride {
                 break;

@@ -25,6 +25,7 @@ impl Layout {
     pub fn offsets_into(&self, axis: Axis, table: &mut Vec<i64>) -> Result<()> {
         table.clear();
         let size = usize::try_from(self.size()).map_err(|_| Error::overflow("the table"))?;
+        zellige_guard::reserve(size_of::<i64>().saturating_mul(size));
         table
             .try_reserve_exact(size)
             .map_err(|_| Error::TooLarge { what: "an offset table", limit: u64::MAX })?;

@@ -70,6 +70,7 @@ impl Builder {
 
     /// Adds a nest, or its starts to the nest with the same loops; false where they are too many.
     pub(crate) fn push(&mut self, loops: Vec<Loop>, starts: &[(i64, i64)]) -> bool {
+        zellige_guard::steps(1 + starts.len());
         self.starts += starts.len();
         if self.starts > MAX_STARTS {
             return false;

@@ -55,6 +55,7 @@ pub(crate) fn tabulate(
     if usize::try_from(count).map_or(true, |n| n > MAX_STARTS) {
         return None;
     }
+    zellige_guard::reserve(size_of::<(i64, i64)>() * usize::try_from(count).unwrap_or(usize::MAX));
     let mut starts = Starts::from_slice(&[(a, b)]);
     for l in &listed {
         starts = starts

@@ -69,8 +69,9 @@ pub(super) fn apply(r: &Request) -> Answer {
         }
         .into());
     }
-    let mut out = Vec::with_capacity(coords.len());
+    let mut out = Vec::new();
     for c in coords {
+        zellige_guard::step();
         let coordinate = ints("coords", c)?;
         let found = layout.places(zellige_layout::flatten(&shape, &coordinate)?)?;
         out.push(places(&found));

@@ -109,6 +109,8 @@ pub(super) fn physical_order(r: &Request) -> Answer {
         Parsed::Spyre(stick) => stick.positions(),
         _ => layout.padded().span(Axis::M)?,
     };
+    // As a table, as JSON, and as the text of it.
+    zellige_guard::reserve(usize::try_from(layout.size()).unwrap_or(usize::MAX).saturating_mul(60));
     Ok(json!({"order": layout.offsets(Axis::M)?, "padded_elements": padded}))
 }
 

@@ -204,8 +204,10 @@ fn minimised(list: &[Factor], var: usize, domains: &[usize]) -> Factor {
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
     let mut values = vec![0; domains.len()];
+    zellige_guard::reserve(size_of::<u64>() * size);
     let mut table = Vec::with_capacity(size);
     for _ in 0..size {
+        zellige_guard::step();
         let least = (0..domains[var]).map(|value| {
             values[var] = value;
             list.iter().fold(0, |sum, f| plus(sum, f.at(&values, domains)))

@@ -241,6 +241,7 @@ fn alone(form: &Form, options: &Options) -> Result<Vec<Way>> {
         return Ok(list);
     }
     for s in splits(&form.spans, options.cores) {
+        zellige_guard::step();
         let fits = within(space, options, &s);
         if fits && !list.iter().any(|w: &Way| w.division.splits() == s.as_slice()) {
             list.extend(form.way(

@@ -69,6 +69,7 @@ struct Search<'r> {
 impl Search<'_> {
     /// Looks for a better plan with the buffers of `kept`; those marked `sure` stay in it.
     fn decide(&mut self, kept: &mut Vec<usize>, sure: &mut Vec<bool>, spilled: u64) {
+        zellige_guard::step();
         if self.sets == 0 {
             self.complete = false;
             return;

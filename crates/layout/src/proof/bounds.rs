@@ -53,6 +53,7 @@ impl Steps {
     }
 
     fn take(&mut self, steps: u64) -> Result<()> {
+        zellige_guard::step();
         let refuse = Error::TooLarge { what: "the span of a swizzled layout", limit: self.limit };
         self.left = self.left.checked_sub(steps).ok_or(refuse)?;
         Ok(())

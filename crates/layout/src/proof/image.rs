@@ -275,6 +275,7 @@ impl Listed {
         let mut keys = Vec::new();
         let mut number = 0;
         for i in 0..layout.size() {
+            zellige_guard::step();
             for row in layout.places_unchecked(i).rows() {
                 let key = row.iter().zip(ranges).fold(0i128, |key, (v, (_, low, high))| {
                     let (v, low, high) = (i128::from(*v), i128::from(*low), i128::from(*high));

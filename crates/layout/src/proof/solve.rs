@@ -65,6 +65,7 @@ impl Solver {
         what: &'static str,
         found: &mut impl FnMut(&[i64]) -> bool,
     ) -> Result<bool> {
+        zellige_guard::step();
         *steps += 1;
         if *steps > STEP_LIMIT {
             return Err(Error::TooLarge { what, limit: STEP_LIMIT });

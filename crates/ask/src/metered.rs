@@ -1,0 +1,67 @@
+//! JSON in and out whose cost counts against the limits of a request.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::{self, Read, Write};
+
+/// Lines up to this length are read at once. A tree of JSON takes at most about 50 times its text, so
+/// they stay below every sensible limit.
+const LONG: usize = 1 << 20;
+/// Bytes of a long line between two looks at the limits.
+const PIECE: usize = 1 << 14;
+
+/// Reads JSON; a long text piece by piece.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    if text.len() <= LONG {
+        serde_json::from_str(text)
+    } else {
+        serde_json::from_reader(Pieces(text.as_bytes()))
+    }
+}
+
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (piece, rest) = self.0.split_at(self.0.len().min(into.len()).min(PIECE));
+        into[..piece.len()].copy_from_slice(piece);
+        // The next piece becomes a tree before anybody looks again.
+        zellige_guard::reserve(50 * piece.len());
+        self.0 = rest;
+        Ok(piece.len())
+    }
+}
+
+/// An answer that is being written.
+#[derive(Default)]
+pub(crate) struct Metered(Vec<u8>);
+
+impl Metered {
+    pub(crate) fn text(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    pub(crate) fn json(&mut self, value: &Value) {
+        serde_json::to_writer(self, value).expect("a value is JSON, and memory takes it");
+    }
+
+    pub(crate) fn finish(self) -> String {
+        String::from_utf8(self.0).expect("JSON is UTF-8")
+    }
+}
+
+impl Write for &mut Metered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let full = self.0.capacity() - self.0.len() < bytes.len();
+        // A vector that is full doubles.
+        if full && self.0.len() > LONG {
+            zellige_guard::reserve(self.0.len());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
