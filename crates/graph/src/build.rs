@@ -251,7 +251,7 @@ impl Builder {
     /// Says where the model's source has an operation.
     pub fn at(&mut self, result: TensorId, at: impl Into<String>) {
         if let Def::Result(node, _) = self.tensors[result.0].def {
-            self.nodes[node.0].at = Some(at.into());
+            self.nodes[node.0].at = Some(zellige_notation::visible(&at.into()).into_owned());
         }
     }
 

@@ -7,7 +7,7 @@ pub type Result<T, E = GraphError> = std::result::Result<T, E>;
 
 /// A refused graph: what is wrong, in which operation, and where that is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(op, operand))]
+#[error("{}", zellige_notation::visible_lines(&format!("{}{message}", place(op, operand)), false))]
 pub struct GraphError {
     /// A stable identifier for programs.
     pub kind: &'static str,

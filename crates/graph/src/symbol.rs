@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zellige_layout::Dtype;
+use zellige_notation::{quote, visible};
 
 /// A size that is bound later, with the values it may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +116,7 @@ impl Source {
             let message = format!("there is no symbol `{name}`; known: {}", known.join(", "));
             return Err(GraphError::new("bad_binding", message));
         }
+        self.check_names()?;
         let mut builder = Builder::new(&self.name);
         for i in &self.inputs {
             let size: Vec<i64> = i
@@ -250,5 +252,29 @@ fn substitute(value: &mut Value, bound: &BTreeMap<&str, i64>) {
         }
         Value::Array(list) => list.iter_mut().for_each(|v| substitute(v, bound)),
         _ => {}
+    }
+}
+
+impl Source {
+    /// That every name is visible: names are printed, and what is printed is obeyed by a terminal.
+    fn check_names(&self) -> Result<()> {
+        let symbols = self.symbols.iter().map(|s| (&s.name, 0..0));
+        let inputs = self.inputs.iter().map(|i| (&i.name, i.span.clone()));
+        let results = self
+            .ops
+            .iter()
+            .flat_map(|o| o.outputs.iter().chain([&o.op]).map(|name| (name, o.span.clone())));
+        let all = std::iter::once((&self.name, 0..0)).chain(symbols).chain(inputs).chain(results);
+        for (name, span) in all {
+            if visible(name) != name.as_str() {
+                let shown = quote(name, 64);
+                let message = format!(
+                    "the name `{shown}` has characters that cannot be seen; accepted: letters, digits, \
+                     signs and plain spaces"
+                );
+                return Err(GraphError::new("bad_name", message).at(&span));
+            }
+        }
+        Ok(())
     }
 }

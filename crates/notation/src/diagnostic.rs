@@ -1,5 +1,6 @@
 //! Errors in texts: what was expected, and where.
 
+use crate::visible::{plain, visible, visible_lines};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
@@ -79,13 +80,15 @@ impl Diagnostic {
         let line = 1 + text[..start].matches('\n').count();
         let place = start - from..self.span.end.clamp(start, to) - from;
         let (shown, span) = excerpt(&text[from..to], &place);
-        let mut group = Level::ERROR.primary_title(self.message.as_str()).id(self.id).element(
+        let (message, label) = (visible(&self.message), visible(&self.label));
+        let mut group = Level::ERROR.primary_title(message.as_ref()).id(self.id).element(
             Snippet::source(shown.as_str())
                 .line_start(line)
-                .annotation(AnnotationKind::Primary.span(span).label(self.label.as_str())),
+                .annotation(AnnotationKind::Primary.span(span).label(label.as_ref())),
         );
-        if let Some(help) = &self.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+        let help = self.help.as_ref().map(|help| visible_lines(help, false));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(help.as_ref()));
         }
         let renderer = if color {
             Renderer::styled().decor_style(DecorStyle::Unicode)
@@ -111,8 +114,8 @@ fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     if from > 0 {
         shown.push('…');
     }
-    let clean =
-        |s: &str| -> String { s.chars().map(|c| if c.is_control() { ' ' } else { c }).collect() };
+    // One character for each, so that the place stays under its text.
+    let clean = |s: &str| -> String { s.chars().map(|c| if plain(c) { c } else { ' ' }).collect() };
     shown += &clean(&text[from..start]);
     let at = shown.len();
     shown += &clean(&text[start..end]);
@@ -131,9 +134,10 @@ fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {}: {})", self.message, self.span.start, self.label)?;
+        let (message, label) = (visible(&self.message), visible(&self.label));
+        write!(f, "{message} (at byte {}: {label})", self.span.start)?;
         match &self.help {
-            Some(help) => write!(f, "; {help}"),
+            Some(help) => write!(f, "; {}", visible_lines(help, false)),
             None => Ok(()),
         }
     }

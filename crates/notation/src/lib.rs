@@ -21,6 +21,8 @@
 //! # Ok::<(), zellige_notation::Diagnostic>(())
 //! ```
 //!
+//! [`visible`] shows names and texts of others without what a terminal would obey.
+//!
 //! # What it may not do
 //! Hold mapping logic: a module here knows how a layout is written, never where an element lives.
 
@@ -35,6 +37,8 @@ pub mod preset;
 pub mod spyre;
 pub mod tirx;
 pub mod torch;
+mod visible;
 
 pub use diagnostic::Diagnostic;
 pub use notation::{Notation, Parsed, parse, parse_as};
+pub use visible::{quote, visible, visible_json, visible_lines};

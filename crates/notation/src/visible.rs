@@ -1,0 +1,168 @@
+//! Texts of others as a person may see them.
+//!
+//! Names and paths come from files, and a terminal obeys what it reads: a control character moves the
+//! cursor, a newline begins a line of the program's own, a change of direction shows another name than the
+//! one that is there. Whatever is not plainly visible is shown as an escape.
+
+use std::borrow::Cow;
+
+/// Whether a character is shown as it is: no control or format character, no space but the common one.
+///
+/// Marks that combine with the letter in front are shown.
+pub(crate) fn plain(c: char) -> bool {
+    match c {
+        ' '..='~' => true,
+        '\0'..='\u{9f}' => false,
+        // The standard library knows which characters print; it escapes a mark only at the beginning.
+        c => ['a', c].iter().collect::<String>().escape_debug().count() == 2,
+    }
+}
+
+/// A name on one line, every character visible: `a\nb`, `\u{1b}[2J`.
+///
+/// **Law**: the result has no control and no format character; a text that has none is given back as it
+/// is; two different texts that have some are never shown alike.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            c if plain(c) => out.push(c),
+            c => out.extend(c.escape_default()),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The beginning of a name of any length, enough to recognise it in a message.
+pub fn quote(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => visible(text).into_owned(),
+        Some((end, _)) => format!("{}...", visible(&text[..end])),
+    }
+}
+
+/// A text of several lines for a terminal: names in it were made visible before, and what was forgotten is
+/// made visible here. Lines stay lines; colours stay where the text was coloured by us.
+pub fn visible_lines(text: &str, coloured: bool) -> Cow<'_, str> {
+    let kept = |c: char| c == '\n' || c == '\t' || plain(c);
+    if text.chars().all(kept) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = if coloured && c == '\x1b' { colour(rest) } else { None };
+        let taken = colour.map_or(c.len_utf8(), str::len);
+        match colour {
+            Some(code) => out.push_str(code),
+            None if kept(c) => out.push(c),
+            None => out.extend(c.escape_default()),
+        }
+        rest = &rest[taken..];
+    }
+    Cow::Owned(out)
+}
+
+/// The escape sequence at the beginning that sets a colour or a weight: `ESC [ numbers m`.
+fn colour(text: &str) -> Option<&str> {
+    let end = text.strip_prefix("\x1b[")?.find(|c: char| !c.is_ascii_digit() && c != ';')? + 2;
+    text[end..].starts_with('m').then(|| &text[..=end])
+}
+
+/// A JSON text for a terminal, of the same value: JSON itself lets most of what a terminal obeys stand.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    // Outside of its strings JSON has no character but plain ones and white space.
+    let kept = |c: char| matches!(c, '\n' | '\t' | '\r') || plain(c);
+    if json.chars().all(kept) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 8);
+    for c in json.chars() {
+        if kept(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// What a terminal, or a reader's eye, takes for something else than a character: the control
+    /// characters, the separators of lines, and the format characters of Unicode 16.
+    fn obeyed(c: char) -> bool {
+        c.is_control()
+            || matches!(u32::from(c),
+                0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x890..=0x891 | 0x8e2 | 0x180e
+                | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x2064 | 0x2066..=0x206f | 0xfeff
+                | 0xfff9..=0xfffb | 0x110bd | 0x110cd | 0x13430..=0x1343f | 0x1bca0..=0x1bca3
+                | 0x1d173..=0x1d17a | 0xe0001 | 0xe0020..=0xe007f)
+    }
+
+    #[test]
+    fn every_character_is_visible() {
+        for c in (0..=0x10_ffffu32).filter_map(char::from_u32) {
+            let name = format!("a{c}b");
+            let seen = visible(&name);
+            assert!(!seen.chars().any(obeyed), "{c:?}");
+            assert!(!visible_lines(&name, false).chars().any(|s| obeyed(s) && !"\n\t".contains(s)));
+            assert!(!visible_lines(&name, true).chars().any(|s| obeyed(s) && !"\n\t".contains(s)));
+            if !obeyed(c) && c.is_alphanumeric() && c < '\u{2000}' {
+                assert_eq!(seen, name, "letters stay");
+            }
+        }
+        for name in
+            ["weight", "layers.0/attn", "größe", "重み", "e\u{301}te\u{301}", "a'b\"c\\d", "𝒙"]
+        {
+            assert_eq!(visible(name), name);
+        }
+    }
+
+    #[test]
+    fn different_names_are_shown_differently() {
+        let parts = ["\\", "\n", "\\n", "n", "\u{1b}", "\\u{1b}", "u{1b}", "\u{202e}", "a"];
+        let mut names = HashSet::new();
+        for a in parts {
+            for b in parts {
+                for c in parts {
+                    names.insert(format!("{a}{b}{c}"));
+                }
+            }
+        }
+        let shown: HashSet<String> =
+            names.iter().filter(|n| visible(n) != n.as_str()).map(|n| visible(n).into()).collect();
+        assert_eq!(shown.len(), names.iter().filter(|n| visible(n) != n.as_str()).count());
+    }
+
+    #[test]
+    fn names_are_cut_and_lines_are_kept() {
+        assert_eq!(quote("abc", 3), "abc");
+        assert_eq!(quote("ab\x07cd", 3), "ab\\u{7}...");
+        assert_eq!(visible_lines("a\n\tb", false), "a\n\tb");
+        let red = "\x1b[1;31mred\x1b[0m";
+        assert_eq!(visible_lines(red, true), red);
+        assert_eq!(visible_lines(red, false), "\\u{1b}[1;31mred\\u{1b}[0m");
+        for bad in ["\x1b[2J", "\x1b]0;x\x07", "\x1b[", "\x1b", "\x1b[1;31", "\u{9b}31m", "\r"] {
+            assert!(!visible_lines(bad, true).chars().any(char::is_control), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let value =
+            serde_json::json!({"a\u{9b}2J": "\u{202e}x\u{7f}\u{e0041}\n\"\\", "b": [1.5, null]});
+        let shown = visible_json(&value.to_string()).into_owned();
+        assert!(!shown.chars().any(obeyed), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+    }
+}
