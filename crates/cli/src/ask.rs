@@ -1,6 +1,6 @@
 //! `zellige ask`
 
-use crate::common::print;
+use crate::common::{print, print_json};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -111,7 +111,7 @@ fn list(as_json: bool) -> Result<ExitCode> {
             .iter()
             .map(|o| json!({"op": o.name, "fields": o.fields, "answers": o.answers}))
             .collect();
-        print(&json!({"requests": list}).to_string())?;
+        print_json(&json!({"requests": list}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! `zellige bench`
 
-use crate::common::print;
+use crate::common::{print, print_json};
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -143,7 +143,7 @@ impl MovesArgs {
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
             value.extend(more);
         }
-        print(&value.to_string())
+        print_json(&value.to_string())
     }
 }
 

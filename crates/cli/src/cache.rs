@@ -19,16 +19,17 @@ impl Reports {
         Reports(if on { Cache::new("report", MOST) } else { Cache::off("report") })
     }
 
-    /// The report, if there is one; whether there was one that is broken.
-    pub(crate) fn get(&self, key: &str) -> (Option<Entry>, bool) {
+    /// The report, if there is one; what to tell where there is one that is not used.
+    pub(crate) fn get(&self, key: &str) -> (Option<Entry>, Option<String>) {
+        let broken = || Some("the entry of the cache was broken: it is made anew".to_string());
         match self.0.get(key) {
-            Found::Entry(body) => {
-                let entry = read(&body);
-                let broken = entry.is_none();
-                (entry, broken)
-            }
-            Found::Missing => (None, false),
-            Found::Broken => (None, true),
+            Found::Entry(body) => match read(&body) {
+                Some(entry) => (Some(entry), None),
+                None => (None, broken()),
+            },
+            Found::Missing => (None, None),
+            Found::Broken => (None, broken()),
+            Found::Refused(why) => (None, Some(format!("the cache is not used: {why}"))),
         }
     }
 
@@ -42,10 +43,4 @@ fn read(body: &[u8]) -> Option<Entry> {
     let (length, rest) = std::str::from_utf8(body).ok()?.split_once('\n')?;
     let (text, json) = rest.split_at_checked(length.parse().ok()?)?;
     Some(Entry { text: text.into(), json: json.into() })
-}
-
-/// What this program is: another build may decide otherwise.
-pub(crate) fn build() -> String {
-    let stamp = std::env::current_exe().map(|path| zellige_files::stamp(&path));
-    format!("{} {}", env!("CARGO_PKG_VERSION"), stamp.unwrap_or_default())
 }

@@ -1,8 +1,9 @@
 //! The simulated card that a subcommand works on, from the words of the command line.
 
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Hardware, LayoutChoice, sencores};
-use zellige_layout::AxisTable;
+use zellige_device::{Card, CardBuilder, Hardware, LayoutChoice, Moved, Tensor, sencores};
+use zellige_files::HostTensor;
+use zellige_layout::{AxisTable, Dtype};
 use zellige_notation::{Parsed, parse};
 
 /// Which card, and how it stores floats.
@@ -73,4 +74,19 @@ pub(crate) fn layout_choice(text: &str) -> Result<LayoutChoice> {
         bail!("a device layout is default, stick=DIM, order=0,1 or SpyreTensorLayout(..)");
     };
     Ok(LayoutChoice::Explicit(layout))
+}
+
+/// A tensor of a file on the card. Its room there is taken before the file is read: what does not fit on
+/// the card is not brought into memory.
+pub(crate) fn upload(
+    card: &Card,
+    file: &HostTensor,
+    dtype: Dtype,
+    choice: &LayoutChoice,
+) -> Result<(Tensor, Moved)> {
+    let host = file.strided()?;
+    let layout = choice.bind(&host, dtype, card.keeps_fp32())?;
+    let tensor = Tensor::zeros(card, dtype, &layout)?;
+    let moved = tensor.write_from(&file.read()?, &host, file.info().dtype())?;
+    Ok((tensor, moved))
 }

@@ -1,5 +1,6 @@
 //! A timeline of the card as a drawing.
 
+use crate::common::shown;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ pub(crate) fn render(chart: &Chart, path: &Path) -> Result<Vec<u8>> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => Ok(svg::chart::render(chart).into_bytes()),
         Some("png") => Ok(png::render_chart(chart, 2.0)?),
-        _ => bail!("--timeline {}: a name that ends in .svg or .png is accepted", path.display()),
+        _ => bail!("--timeline {}: a name that ends in .svg or .png is accepted", shown(path)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `zellige check`
 
-use crate::common::{LayoutArgs, print};
+use crate::common::{LayoutArgs, print, print_json};
 use anyhow::{Result, anyhow};
 use serde_json::json;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "padding_bytes": report.padding_bytes,
             "lints": lints,
         });
-        print(&value.to_string())?;
+        print_json(&value.to_string())?;
     } else {
         print(&report.text)?;
     }

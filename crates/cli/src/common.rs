@@ -3,8 +3,9 @@
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use zellige_layout::{AxisKind, AxisTable, Dtype, Layout, Scope, Swizzle};
-use zellige_notation::{Diagnostic, Parsed, parse, preset};
+use zellige_notation::{Diagnostic, Parsed, parse, preset, visible, visible_json, visible_lines};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,7 +156,7 @@ impl LayoutArgs {
     }
 }
 
-fn stderr_color() -> bool {
+pub(crate) fn stderr_color() -> bool {
     Color::Auto.on(&std::io::stderr())
 }
 
@@ -202,8 +203,35 @@ fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout>
     Ok(Layout::swizzled(Swizzle::mode(bytes, dtype.bits())?, layout.tile().clone())?)
 }
 
-/// Writes to standard output; the caller sees a closed pipe as an error.
+/// A path for a message: nothing in it is obeyed by a terminal.
+pub(crate) fn shown(path: &Path) -> String {
+    visible(&path.to_string_lossy()).into_owned()
+}
+
+/// Writes a text to standard output; the caller sees a closed pipe as an error.
+///
+/// Everything that the program says goes through one of these or through the error of `main`: names of
+/// files and in files never reach a terminal as something that it obeys.
 pub(crate) fn print(text: &str) -> Result<()> {
+    write(&visible_lines(text, false))
+}
+
+/// The same of a text that was coloured here.
+pub(crate) fn print_coloured(text: &str) -> Result<()> {
+    write(&visible_lines(text, true))
+}
+
+/// The same of JSON, whose value does not change.
+pub(crate) fn print_json(json: &str) -> Result<()> {
+    write(&visible_json(json))
+}
+
+/// The same of what is JSON where that was asked for.
+pub(crate) fn print_as(json: bool, text: &str) -> Result<()> {
+    if json { print_json(text) } else { print(text) }
+}
+
+fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {

@@ -3,9 +3,9 @@
 mod passes;
 pub(crate) mod summary;
 
-use crate::cache::{self, Entry, Reports};
-use crate::common::print;
-use crate::graph::GraphArgs;
+use crate::cache::{Entry, Reports};
+use crate::common::{print, print_json, shown};
+use crate::graph::{GraphArgs, GraphFile};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{Explanation, compared, explain, report};
 use zellige_compile::{Options, emit};
-use zellige_files::{content_hash, write_bytes};
+use zellige_files::{content_hash, make_folder, write_bytes};
 use zellige_view::page;
 
 #[derive(clap::Args)]
@@ -76,13 +76,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         || args.explain.is_some()
         || args.pass.is_some();
     let cache = Reports::new(!args.no_cache && !needs_program);
-    let asked = format!("{options:?} {}", args.compare);
-    let build = cache::build();
-    let key = content_hash(&[&args.graph.content(), asked.as_bytes(), build.as_bytes()]);
-    let (found, broken) = cache.get(&key);
+    // The same bytes are the key and what is compiled, whatever becomes of the file meanwhile.
+    let file = args.graph.read()?;
+    let key = key(args, &options, &file)?;
+    let (found, note) = cache.get(&key);
     let (entry, mut written, source) = match found {
         Some(entry) => (entry, Vec::new(), "from the cache"),
-        None => match compile(args, &options)? {
+        None => match compile(args, &options, file)? {
             Some((entry, written)) => {
                 cache.put(&key, &entry);
                 (entry, written, "compiled")
@@ -94,24 +94,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.report {
         let model: page::Model = serde_json::from_str(&entry.json)?;
         write_bytes(path, page::html(&model).as_bytes())?;
-        written.push(path.display().to_string());
+        written.push(shown(path));
     }
     match &args.json {
         Some(path) if path.as_os_str() == "-" => {
-            print(&entry.json)?;
+            print_json(&entry.json)?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(path) => {
             write_bytes(path, entry.json.as_bytes())?;
-            written.push(path.display().to_string());
+            written.push(shown(path));
         }
         None => {}
     }
     let mut text = entry.text;
     let check = if args.check { "; the independent check accepts the plan" } else { "" };
     text.push_str(&format!("\n{source} in {:.0} ms{check}\n", took.as_secs_f64() * 1e3));
-    if broken {
-        text.push_str("the entry of the cache was broken: it is made anew\n");
+    if let Some(note) = note {
+        text.push_str(&format!("{note}\n"));
     }
     for path in written {
         text.push_str(&format!("wrote {path}\n"));
@@ -120,9 +120,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The key of a report: everything that decides what it says.
+fn key(args: &Args, options: &Options, file: &GraphFile) -> Result<String> {
+    let mut parts = file.content();
+    parts.push(args.graph.changes().into_bytes());
+    parts.push(format!("{options:?}").into_bytes());
+    if args.compare {
+        // What is left to its default is not the same under both policies.
+        parts.push(format!("{:?}", args.graph.options_of(Policy::Baseline)?).into_bytes());
+    }
+    parts.push(zellige_stamp::ENGINE.as_bytes().to_vec());
+    Ok(content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+}
+
 /// Compiles, checks and writes what only a program has; none where that was all.
-fn compile(args: &Args, options: &Options) -> Result<Option<(Entry, Vec<String>)>> {
-    let loaded = args.graph.load()?;
+fn compile(
+    args: &Args,
+    options: &Options,
+    file: GraphFile,
+) -> Result<Option<(Entry, Vec<String>)>> {
+    let loaded = args.graph.load_from(file)?;
     if let Some(pass) = &args.pass {
         print(&passes::print(pass, &loaded, options)?)?;
         return Ok(None);
@@ -137,11 +154,10 @@ fn compile(args: &Args, options: &Options) -> Result<Option<(Entry, Vec<String>)
     if let Some(tensor) = &args.explain {
         let explanation = explain(&program, tensor).context("--explain")?;
         progress.finish();
-        let text = match &args.json {
-            Some(_) => serde_json::to_string(&explanation)?,
-            None => explained(&explanation),
-        };
-        print(&text)?;
+        match &args.json {
+            Some(_) => print_json(&serde_json::to_string(&explanation)?)?,
+            None => print(&explained(&explanation))?,
+        }
         return Ok(None);
     }
     let report = if args.compare {
@@ -153,7 +169,7 @@ fn compile(args: &Args, options: &Options) -> Result<Option<(Entry, Vec<String>)
     let mut written = Vec::new();
     if let Some(path) = &args.trace {
         write_bytes(path, zellige_run::timeline(&program).to_chrome_trace().as_bytes())?;
-        written.push(path.display().to_string());
+        written.push(shown(path));
     }
     let mut text = summary::text(&report);
     if let Some(folder) = &args.emit {
@@ -162,11 +178,11 @@ fn compile(args: &Args, options: &Options) -> Result<Option<(Entry, Vec<String>)
         for file in &emitted.files {
             let path = folder.join(&file.path);
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent)?;
+                make_folder(parent)?;
             }
             write_bytes(&path, file.text.as_bytes())?;
         }
-        written.push(format!("{} files below {}", emitted.files.len(), folder.display()));
+        written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));
         for r in emitted.refused.iter().take(8) {
             text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));
         }

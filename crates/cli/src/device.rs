@@ -1,7 +1,7 @@
 //! `zellige device`
 
 use crate::card::{CardArgs, WorkArgs};
-use crate::common::print;
+use crate::common::print_as;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -40,10 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         } else {
             presets.iter().map(|p| format!("{:8}{}\n", p.name(), p.about())).collect()
         };
-        print(&text)?;
+        print_as(args.json, &text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let card = args.work.apply(args.card.builder()?)?.build()?;
-    print(&if args.json { card.to_json().to_string() } else { card.describe() })?;
+    print_as(args.json, &if args.json { card.to_json().to_string() } else { card.describe() })?;
     Ok(ExitCode::SUCCESS)
 }

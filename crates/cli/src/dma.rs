@@ -1,6 +1,6 @@
 //! `zellige dma`
 
-use crate::common::{List, parse_list, print};
+use crate::common::{List, parse_list, print, print_json};
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let transfer = Transfer::new(&host, &stick, dtype, direction)?;
     if args.json {
         let dci = transfer.descriptor("DCI-Tensor-0")?;
-        print(
+        print_json(
             &json!({"layout": stick.to_string(), "nests": transfer.nests(), "dci": dci})
                 .to_string(),
         )?;

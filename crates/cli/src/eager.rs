@@ -5,7 +5,7 @@ mod report;
 
 use crate::card::{CardArgs, WorkArgs, layout_choice};
 use crate::chart;
-use crate::common::print;
+use crate::common::{print_as, shown};
 use crate::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use operand::Operand;
@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use zellige_device::{Card, Kind, LayoutChoice, Op, StreamId, Tensor};
 use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
 use zellige_layout::Dtype;
+use zellige_notation::visible;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -71,7 +72,7 @@ const EVENTS: usize = 1_000_000;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.list {
-        print(&report::list(args.json))?;
+        print_as(args.json, &report::list(args.json))?;
         return Ok(ExitCode::SUCCESS);
     }
     let name = args.op.as_deref().unwrap_or_default();
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let operand = Operand::open(text)?;
         let (tensor, moved) =
             operand.upload(&card, dtype, choice).with_context(|| format!("input {text}"))?;
-        let work = moved.work(format!("upload {}", operand.name()), Kind::Upload, 1);
+        let work = moved.work(format!("upload {}", visible(operand.name())), Kind::Upload, 1);
         report.steps.push(card.account(StreamId::DEFAULT, &work)?);
         tensors.push(tensor);
     }
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Every file is begun before one is completed: what cannot be written stops all of them.
     let mut files = Vec::new();
     for ((path, kind), tensor) in args.output.iter().zip(kinds).zip(&ran.outputs) {
-        progress.step(&format!("downloading {}", path.display()));
+        progress.step(&format!("downloading {}", shown(path)));
         files.push(begin(path, kind, tensor, &card, &mut report)?);
     }
     progress.step("writing");
@@ -127,10 +128,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     files.into_iter().try_for_each(Writer::finish)?;
     progress.finish();
-    let names = args.output.iter().map(|p| p.display().to_string());
+    let names = args.output.iter().map(|p| shown(p));
     let names: Vec<String> =
         names.chain(std::iter::repeat(String::new())).take(ran.outputs.len()).collect();
-    print(&report.render(&card, &ran.division, &names, &ran.outputs, args.json))?;
+    let text = report.render(&card, &ran.division, &names, &ran.outputs, args.json);
+    print_as(args.json, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,7 +146,7 @@ fn begin(
 ) -> Result<Writer> {
     let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let work = moved.work(format!("download {name}"), Kind::Download, 1);
+    let work = moved.work(format!("download {}", visible(&name)), Kind::Download, 1);
     report.steps.push(card.account(StreamId::DEFAULT, &work)?);
     let new = NewTensor::new(name, tensor.dtype(), tensor.size());
     let writer = Writer::create(path, &[new], kind)?;

@@ -1,6 +1,7 @@
 //! The graph that a subcommand compiles, and how, from the words of the command line.
 
 use crate::card::layout_choice;
+use crate::common::shown;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,9 +10,10 @@ use zellige_compile::divide::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
 use zellige_device::{Hardware, LayoutChoice, Profile, sencores};
+use zellige_files::read_text;
 use zellige_graph::{Form, Graph, Pin, Source, json, text};
 use zellige_notation::Diagnostic;
-use zellige_onnx::{ModelFile, Weight};
+use zellige_onnx::{Imported, ModelFile, Weight};
 
 /// A graph and what a compilation is asked for.
 #[derive(clap::Args)]
@@ -59,19 +61,27 @@ pub(crate) struct GraphArgs {
     pin: Vec<String>,
 }
 
-impl GraphArgs {
-    /// What the answer to a compilation depends on beside its options.
-    pub(crate) fn content(&self) -> Vec<u8> {
-        // Of a model, the graph without the weights: only that is compiled.
-        let mut content = match Form::of_file(&self.graph) {
-            Ok(Form::Onnx) => {
-                self.load().map(|l| text::print(&l.graph).into_bytes()).unwrap_or_default()
+/// Bytes of a graph's text at most.
+const MOST_TEXT: u64 = 1 << 30;
+
+/// The file of a graph as it was read, once.
+pub(crate) enum GraphFile {
+    Text { form: Form, content: String },
+    Model { file: ModelFile, imported: Imported },
+}
+
+impl GraphFile {
+    /// What of it decides how it is compiled.
+    pub(crate) fn content(&self) -> Vec<Vec<u8>> {
+        match self {
+            GraphFile::Text { form, content } => {
+                vec![format!("{form:?}").into_bytes(), content.clone().into_bytes()]
             }
-            _ => std::fs::read(&self.graph).unwrap_or_default(),
-        };
-        content
-            .extend(format!("{:?}{:?}{:?}", self.graph.extension(), self.bind, self.pin).bytes());
-        content
+            // Of a model, the graph without the weights: only that is compiled.
+            GraphFile::Model { imported, .. } => {
+                vec![b"model".to_vec(), text::print(&imported.graph).into_bytes()]
+            }
+        }
     }
 }
 
@@ -86,16 +96,39 @@ pub(crate) struct Loaded {
 }
 
 impl GraphArgs {
+    /// What the command line changes in the graph of the file.
+    pub(crate) fn changes(&self) -> String {
+        format!("{:?} {:?}", self.bind, self.pin)
+    }
+
+    /// Reads the file.
+    pub(crate) fn read(&self) -> Result<GraphFile> {
+        let name = shown(&self.graph);
+        let form = Form::of_file(&self.graph)
+            .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx"))?;
+        if form == Form::Onnx {
+            let values = self.values()?;
+            let file = ModelFile::open(&self.graph).with_context(|| name.clone())?;
+            let imported = file.import(&values).context(name)?;
+            return Ok(GraphFile::Model { file, imported });
+        }
+        Ok(GraphFile::Text { form, content: read_text(&self.graph, MOST_TEXT)? })
+    }
+
     /// Reads the graph, pins and binds.
     pub(crate) fn load(&self) -> Result<Loaded> {
-        let name = self.graph.display();
-        let unread = |e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx");
-        let values = self.bind.iter().map(|b| symbol(b)).collect::<Result<BTreeMap<_, _>>>()?;
-        let form = Form::of_file(&self.graph).map_err(unread)?;
-        if form == Form::Onnx {
-            return self.load_model(&values).with_context(|| name.to_string());
-        }
-        let content = std::fs::read_to_string(&self.graph).map_err(unread)?;
+        self.load_from(self.read()?)
+    }
+
+    /// The same of a file that was read.
+    pub(crate) fn load_from(&self, file: GraphFile) -> Result<Loaded> {
+        let name = shown(&self.graph);
+        let (form, content) = match file {
+            GraphFile::Text { form, content } => (form, content),
+            GraphFile::Model { file, imported } => {
+                return self.load_model(file, imported).context(name);
+            }
+        };
         let is_json = form == Form::Json;
         let mut source = if is_json {
             json::source(&content).map_err(|e| anyhow!("{name}: {e}"))?
@@ -105,17 +138,20 @@ impl GraphArgs {
         for pin in &self.pin {
             apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
         }
-        let graph = source.bind(&values).map_err(|e| match (is_json, &e.span) {
+        let graph = source.bind(&self.values()?).map_err(|e| match (is_json, &e.span) {
             (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
         })?;
         Ok(Loaded { graph, source, text: (!is_json).then_some(content), model: None })
     }
 
-    /// Reads an ONNX model; its weights stay in the file.
-    fn load_model(&self, values: &BTreeMap<String, i64>) -> Result<Loaded> {
-        let file = ModelFile::open(&self.graph)?;
-        let imported = file.import(values)?;
+    /// The values of symbols.
+    fn values(&self) -> Result<BTreeMap<String, i64>> {
+        self.bind.iter().map(|b| symbol(b)).collect()
+    }
+
+    /// The graph of an ONNX model; its weights stay in the file.
+    fn load_model(&self, file: ModelFile, imported: Imported) -> Result<Loaded> {
         let (mut graph, mut source) = (imported.graph, Source::default());
         if !self.pin.is_empty() {
             source = graph.source();

@@ -1,13 +1,15 @@
 //! `zellige ktir`
 
-use crate::common::{Color, print};
+use crate::common::{Color, print, print_as, shown};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zellige_device::Hardware;
-use zellige_files::{Endian, Kind, NewTensor, Order, read_all, write_all, write_bytes};
+use zellige_files::{
+    Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
+};
 use zellige_ktir::{Array, Elem, Module, Outcome, Run, RunError, Scalar, text};
 use zellige_layout::Dtype;
 use zellige_notation::Diagnostic;
@@ -77,6 +79,9 @@ struct RunArgs {
     json: bool,
 }
 
+/// Bytes of a module's text at most.
+const MOST_TEXT: u64 = 1 << 30;
+
 /// Events of a trace at most.
 const EVENTS: usize = 1_000_000;
 
@@ -88,8 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn load(path: &Path) -> Result<(String, Module)> {
-    let source = std::fs::read_to_string(path)
-        .map_err(|e| anyhow!("cannot read {}: {e}", path.display()))?;
+    let source = read_text(path, MOST_TEXT)?;
     let module = text::parse(&source).map_err(|d| refused(path, &source, &d))?;
     Ok((source, module))
 }
@@ -98,7 +102,7 @@ fn load(path: &Path) -> Result<(String, Module)> {
 fn refused(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
     let (line, column) = text::location(source, &d.span);
     let color = Color::Auto.on(&std::io::stderr());
-    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), path.display())
+    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), shown(path))
 }
 
 fn check(args: &Check) -> Result<ExitCode> {
@@ -123,7 +127,7 @@ fn check(args: &Check) -> Result<ExitCode> {
         }));
     }
     let out = if args.json { json!({"kernels": kernels}).to_string() } else { lines.join("\n") };
-    print(&out)?;
+    print_as(args.json, &out)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -157,7 +161,7 @@ fn execute(args: &RunArgs) -> Result<ExitCode> {
     }
     let outcome = run.execute().map_err(|e| stopped(&args.file, &source, &e))?;
     if let Some(folder) = &args.output {
-        std::fs::create_dir_all(folder)?;
+        make_folder(folder)?;
         for (name, array) in &outcome.arrays {
             let path = folder.join(format!("{name}.npy"));
             let new = NewTensor::new(name.as_str(), dtype(array.elem)?, array.shape.clone());
@@ -167,7 +171,7 @@ fn execute(args: &RunArgs) -> Result<ExitCode> {
     if let (Some(path), Some(timeline)) = (&args.trace, &outcome.timeline) {
         write_bytes(path, timeline.to_chrome_trace().as_bytes())?;
     }
-    print(&report(&outcome, args.json))?;
+    print_as(args.json, &report(&outcome, args.json))?;
     Ok(ExitCode::SUCCESS)
 }
 

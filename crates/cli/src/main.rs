@@ -117,7 +117,10 @@ fn main() -> ExitCode {
 
 fn perform(cli: &Cli) -> ExitCode {
     let outcome = match &cli.command {
-        Command::Show(args) => show::run(args),
+        Command::Show(args) => {
+            interrupt::watch();
+            show::run(args)
+        }
         Command::Map(args) => map::run(args),
         Command::Check(args) => check::run(args),
         Command::Presets(args) => presets::run(args),
@@ -144,7 +147,10 @@ fn perform(cli: &Cli) -> ExitCode {
             interrupt::watch();
             run::run(args)
         }
-        Command::Ktir(args) => ktir::run(args),
+        Command::Ktir(args) => {
+            interrupt::watch();
+            ktir::run(args)
+        }
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Ask(args) => ask::run(args, cli.limits.of_request()),
@@ -156,6 +162,7 @@ fn perform(cli: &Cli) -> ExitCode {
             let text = told(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
+            let text = zellige_notation::visible_lines(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
             let write = |c: &zellige_files::Error| c.is_write();
             let io = e.downcast_ref::<std::io::Error>().is_some()

@@ -1,6 +1,6 @@
 //! `zellige map`
 
-use crate::common::{LayoutArgs, List, parse_list, print};
+use crate::common::{LayoutArgs, List, parse_list, print_as};
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.layout.json {
         text = json!({"points": points, "lookups": lookups}).to_string();
     }
-    print(&text)?;
+    print_as(args.layout.json, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 
 mod side;
 
-use crate::common::{List, parse_list, print};
+use crate::common::{List, parse_list, print_as};
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -16,6 +16,7 @@ use zellige_files::{
 use zellige_float::{Loss, losses};
 use zellige_layout::Dtype;
 use zellige_movement::{Dtypes, FillElement, Padding, Plan};
+use zellige_notation::visible;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     /// Threads at most
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Memory for buffers in MiB, about
+    /// Memory for buffers in MiB, about; a larger compressed tensor is unpacked beside the output
     #[arg(long, default_value_t = 256)]
     memory: usize,
     /// Read the output back and compare every element and all padding with the input
@@ -105,7 +106,7 @@ impl<'a> Task<'a> {
             bail!(
                 "the layout --from reads {} elements, but tensor `{}` holds {held}",
                 plan.src_len(),
-                info.name()
+                visible(info.name())
             );
         }
         Ok(Task { info, shape, dtype, from, to, plan, fill, losses })
@@ -127,7 +128,7 @@ impl<'a> Task<'a> {
         let checked = if verified.is_some() { ", read back and equal" } else { "" };
         let mut text = format!(
             "{}: {from} {:?} -> {arrow}{:?}, {} bytes in {seconds:.2} s{checked}",
-            self.info.name(),
+            visible(self.info.name()),
             self.shape,
             self.to.image,
             self.info.bytes(),
@@ -171,8 +172,9 @@ fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a Tensor
             return Ok(vec![container.only()?]);
         }
         if let Some((name, reason)) = container.refused().first() {
-            return Err(reason.clone())
-                .with_context(|| format!("`{name}` is not moved; name the others with --tensor"));
+            return Err(reason.clone()).with_context(|| {
+                format!("`{}` is not moved; name the others with --tensor", visible(name))
+            });
         }
         return Ok(container.tensors().iter().collect());
     }
@@ -186,7 +188,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let several = picked.len() > 1;
     let task = |info| {
         let task = Task::new(args, info);
-        if several { task.with_context(|| format!("tensor `{}`", info.name())) } else { task }
+        if several {
+            task.with_context(|| format!("tensor `{}`", visible(info.name())))
+        } else {
+            task
+        }
     };
     let tasks = picked.into_iter().map(task).collect::<Result<Vec<_>>>()?;
     if same_file(&args.input, &args.output) {
@@ -221,7 +227,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         };
         let seconds = started.elapsed().as_secs_f64();
         let report = if args.json { Task::json } else { Task::text };
-        print(&report(task, seconds, verified))?;
+        print_as(args.json, &report(task, seconds, verified))?;
     }
     Ok(ExitCode::SUCCESS)
 }

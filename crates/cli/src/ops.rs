@@ -1,6 +1,6 @@
 //! `zellige ops`
 
-use crate::common::print;
+use crate::common::{print, print_json};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let rows = Coverage::all(profile);
     if args.json {
         let rows: Vec<Value> = rows.iter().map(Coverage::to_json).collect();
-        print(&json!({"profile": profile.to_string(), "operations": rows}).to_string())?;
+        print_json(&json!({"profile": profile.to_string(), "operations": rows}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let table: Vec<[String; 5]> = rows

@@ -1,6 +1,6 @@
 //! `zellige presets`
 
-use crate::common::print;
+use crate::common::{print, print_json};
 use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .iter()
             .map(|p| json!({"name": p.name, "title": p.title, "shape": p.shape, "dtype": p.dtype, "layout": p.text}))
             .collect();
-        print(&json!({"presets": list}).to_string())?;
+        print_json(&json!({"presets": list}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = list.iter().map(|p| p.name.len()).max().unwrap_or(0);

@@ -1,9 +1,10 @@
 //! `zellige show`
 
-use crate::common::{Color, LayoutArgs, print};
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use crate::common::{Color, LayoutArgs, print, print_coloured, print_json};
+use anyhow::Result;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use zellige_files::write_bytes;
 use zellige_notation::{Parsed, tirx};
 use zellige_view::{Options, Scene, png, svg, terminal};
 
@@ -54,21 +55,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         max_cells: args.max_cells,
     };
     let scene = Scene::new(&loaded.layout, &loaded.shape, &options)?;
-    let write = |path: &Path, bytes: &[u8]| {
-        std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-    };
     if let Some(path) = &args.svg {
-        write(path, svg::render(&scene).as_bytes())?;
+        write_bytes(path, svg::render(&scene).as_bytes())?;
     }
     if let Some(path) = &args.png {
-        write(path, &png::render(&scene, args.scale)?)?;
+        write_bytes(path, &png::render(&scene, args.scale)?)?;
     }
     if args.layout.json {
-        print(&serde_json::to_string(&scene)?)?;
+        print_json(&serde_json::to_string(&scene)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let width = args.width.or(columns).unwrap_or(100);
-    print(&terminal::render(&scene, width, args.color.on(&std::io::stdout())))?;
+    let colour = args.color.on(&std::io::stdout());
+    let text = terminal::render(&scene, width, colour);
+    if colour { print_coloured(&text) } else { print(&text) }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `zellige upload`
 
-use crate::card::{CardArgs, layout_choice};
-use crate::common::{List, parse_list, print};
+use crate::card::{self, CardArgs, layout_choice};
+use crate::common::{List, parse_list, print, print_json};
 use crate::dma;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
@@ -9,11 +9,12 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_device::{Kind, LayoutChoice, StreamId, Tensor, host_format};
+use zellige_device::{Kind, LayoutChoice, StreamId, host_format};
 use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
 use zellige_float::{Loss, losses};
 use zellige_layout::Dtype;
 use zellige_movement::{Direction, Transfer};
+use zellige_notation::visible;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -73,12 +74,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
     let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
     progress.step("uploading");
-    let source = (&host, info.dtype());
-    let (tensor, moved) = Tensor::upload_as(&card, file.bytes(), source, dtype, &choice)
-        .with_context(|| {
-            format!("tensor `{}`, {} {:?}", info.name(), info.dtype(), info.shape())
-        })?;
-    let work = moved.work(format!("upload {}", info.name()), Kind::Upload, 1);
+    let name = visible(info.name());
+    let (tensor, moved) = card::upload(&card, &file, dtype, &choice)
+        .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
+    let work = moved.work(format!("upload {name}"), Kind::Upload, 1);
     let up = card.account(StreamId::DEFAULT, &work)?;
     let mut down = None;
     if let Some(path) = &args.download {
@@ -88,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         progress.step("writing");
         let new = NewTensor::new(info.name(), dtype, tensor.size());
         write_all(path, &[(new, &bytes)], kind)?;
-        let work = moved.work(format!("download {}", info.name()), Kind::Download, 1);
+        let work = moved.work(format!("download {name}"), Kind::Download, 1);
         down = Some(card.account(StreamId::DEFAULT, &work)?);
     }
     progress.finish();
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "losses": lost, "upload": up.cost, "download": down.map(|d| d.cost),
             "nests": transfer.as_ref().map(Transfer::nests), "dci": dci,
         });
-        print(&value.to_string())?;
+        print_json(&value.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!(
@@ -125,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
          stored    {} sticks, {bytes} bytes at {address:#x}, elements as {}\n\
          padding   {padding} bytes, {share:.1}%\n\
          upload    {}\n",
-        info.name(),
+        name,
         info.dtype(),
         info.shape(),
         host.stride(),

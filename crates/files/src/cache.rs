@@ -1,12 +1,25 @@
 //! Results that were computed before, by the content of everything they depend on.
 //!
-//! An entry is a file whose name is that content's hash. Its first line has the hash again and a
-//! checksum; an entry that does not hold what it says is removed. A cache that cannot be written is no
-//! error: the next time takes as long as this one, and nothing else.
+//! An entry is a file whose name is a cryptographic hash of that content, so nobody finds another content
+//! of the same name. Its first line has the hash again and one of what follows, which shows damage but
+//! proves nothing: whoever can write an entry can write both. So an entry is believed because of *who* wrote
+//! it: the folder and the entry belong to this user and nobody else can write to them, and the entry is a
+//! plain file. Everything else is left alone and answered by [`Found::Refused`].
+//!
+//! A cache that cannot be written is no error: the next time takes as long as this one, and nothing else.
 
-use crate::error::Result;
-use crate::write_bytes;
+use crate::disk;
+use crate::error::{Result, shown};
+use crate::input::Input;
+use crate::temporary::Access;
+use crate::whole::write;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use zellige_movement::effective_user;
+
+/// Bytes of an entry at most.
+const MOST_BYTES: u64 = 1 << 28;
 
 /// A folder of entries of one kind, or none.
 #[derive(Debug, Clone)]
@@ -25,6 +38,8 @@ pub enum Found {
     Missing,
     /// It did not hold what it said, and is gone.
     Broken,
+    /// Somebody else may have written it: why it is not believed, and what to do.
+    Refused(String),
 }
 
 impl Cache {
@@ -43,6 +58,11 @@ impl Cache {
         Cache { folder, kind, most }
     }
 
+    /// The same in a folder that is given.
+    pub fn in_folder(folder: impl Into<PathBuf>, kind: &'static str, most: usize) -> Cache {
+        Cache { folder: Some(folder.into()), kind, most }
+    }
+
     /// A cache that keeps nothing.
     pub fn off(kind: &'static str) -> Cache {
         Cache { folder: None, kind, most: 0 }
@@ -50,36 +70,55 @@ impl Cache {
 
     /// The entry of a [`content_hash`].
     pub fn get(&self, key: &str) -> Found {
-        let Some(path) = self.path(key) else { return Found::Missing };
-        let Ok(bytes) = std::fs::read(&path) else { return Found::Missing };
-        match self.body(&bytes, key) {
-            Some(body) => Found::Entry(body.to_vec()),
-            None => {
-                let _ = std::fs::remove_file(path);
-                Found::Broken
-            }
+        let Some(folder) = &self.folder else { return Found::Missing };
+        let path = self.path(folder, key);
+        match read(folder, &path) {
+            Ok(None) => Found::Missing,
+            Ok(Some(bytes)) => match self.body(&bytes, key) {
+                Some(body) => Found::Entry(body.to_vec()),
+                None => {
+                    let _ = disk::remove(&path);
+                    Found::Broken
+                }
+            },
+            Err(why) => Found::Refused(why),
         }
     }
 
-    /// Keeps an entry, where there is a folder that can be written.
+    /// Keeps an entry, where there is a folder that can be written and is this user's alone.
     pub fn put(&self, key: &str, body: &[u8]) {
-        let (Some(folder), Some(path)) = (&self.folder, self.path(key)) else { return };
+        if let Some(folder) = &self.folder {
+            // There is nobody who waits for it.
+            let _ = self.try_put(folder, key, body);
+        }
+    }
+
+    fn try_put(&self, folder: &Path, key: &str, body: &[u8]) -> Result<()> {
+        if body.len() as u64 > MOST_BYTES / 2 {
+            return Ok(());
+        }
+        let failed = |e| crate::Error::write(folder, "make it", e);
+        disk::make_folders(folder, 0o700).map_err(failed)?;
+        if trusted_folder(folder).is_err() {
+            return Ok(());
+        }
+        let path = self.path(folder, key);
+        // A link would lead the entry elsewhere, and nothing else can be replaced by renaming a file.
+        if disk::look_no_link(&path).is_ok_and(|known| !known.is_file()) {
+            disk::remove(&path).map_err(|e| crate::Error::write(&path, "replace it", e))?;
+        }
         let mut all = format!("{} {key} {}\n", self.magic(), content_hash(&[body])).into_bytes();
         all.extend(body);
-        let written: Result<()> = std::fs::create_dir_all(folder)
-            .map_err(|e| crate::Error::write(folder, "make it", e))
-            .and_then(|()| write_bytes(&path, &all));
-        if written.is_ok() {
-            let _ = self.prune(folder);
-        }
+        write(&path, &all, Access::Private)?;
+        self.prune(folder).map_err(|e| crate::Error::write(folder, "remove old entries", e))
     }
 
     fn magic(&self) -> String {
-        format!("zellige-{} 1", self.kind)
+        format!("zellige-{} 2", self.kind)
     }
 
-    fn path(&self, key: &str) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join(format!("{key}.{}", self.kind)))
+    fn path(&self, folder: &Path, key: &str) -> PathBuf {
+        folder.join(format!("{key}.{}", self.kind))
     }
 
     fn body<'a>(&self, bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
@@ -93,45 +132,107 @@ impl Cache {
     /// Removes the oldest entries past the limit.
     fn prune(&self, folder: &Path) -> std::io::Result<()> {
         let mut entries = Vec::new();
-        for entry in std::fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|e| e == self.kind) {
-                entries.push((path.metadata()?.modified()?, path));
+        for path in disk::list(folder)? {
+            if path.extension().is_some_and(|e| e == self.kind)
+                && let Ok(known) = disk::look_no_link(&path)
+                && known.is_file()
+            {
+                entries.push(((known.mtime(), known.mtime_nsec()), path));
             }
         }
         entries.sort();
         let extra = entries.len().saturating_sub(self.most);
-        entries.into_iter().take(extra).try_for_each(|(_, path)| std::fs::remove_file(path))
+        // Another process may have removed one.
+        entries.into_iter().take(extra).for_each(|(_, path)| drop(disk::remove(&path)));
+        Ok(())
     }
 }
 
-/// The hash of parts, each with its length: 128 bits of FNV-1a, in hexadecimal.
+/// The bytes of an entry; why it is not believed where it is not.
+fn read(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+    let known = match disk::look_no_link(path) {
+        Err(e) if missing(&e) => return Ok(None),
+        Err(e) => return Err(refusal(path, &format!("cannot be looked at: {e}"))),
+        Ok(known) => known,
+    };
+    trusted_folder(folder)?;
+    // Looked at by name too: opening a device can have effects.
+    trusted(path, &known, "a plain file", Metadata::is_file)?;
+    let file = match disk::open_no_link(path) {
+        Err(e) if missing(&e) => return Ok(None),
+        Err(e) => return Err(refusal(path, &format!("cannot be opened: {e}"))),
+        Ok(file) => file,
+    };
+    let known =
+        disk::look_at(&file).map_err(|e| refusal(path, &format!("cannot be looked at: {e}")))?;
+    trusted(path, &known, "a plain file", Metadata::is_file)?;
+    let input = Input::of(file, path).map_err(|e| e.to_string())?;
+    input.at_most(MOST_BYTES).map_err(|e| e.to_string())?;
+    Ok(Some(input.bytes(0, input.len, "the entry").map_err(|e| e.to_string())?))
+}
+
+fn trusted_folder(folder: &Path) -> Result<(), String> {
+    let known =
+        disk::look(folder).map_err(|e| refusal(folder, &format!("cannot be looked at: {e}")))?;
+    trusted(folder, &known, "a folder", Metadata::is_dir)
+}
+
+/// That only this user can have written something.
+fn trusted(
+    path: &Path,
+    known: &Metadata,
+    what: &str,
+    is: impl FnOnce(&Metadata) -> bool,
+) -> Result<(), String> {
+    let (owner, user) = (known.uid(), effective_user());
+    if !is(known) {
+        return Err(refusal(path, &format!("is not {what}")));
+    }
+    if owner != user {
+        return Err(refusal(path, &format!("belongs to user {owner} and not to {user}")));
+    }
+    if known.mode() & 0o022 != 0 {
+        let mode = known.mode() & 0o777;
+        return Err(refusal(path, &format!("can be written by others (mode {mode:03o})")));
+    }
+    Ok(())
+}
+
+fn refusal(path: &Path, why: &str) -> String {
+    format!(
+        "{} {why}; accepted: plain files in a folder, both of this user and writable by nobody else. \
+         Remove it, or name another folder by ZELLIGE_CACHE",
+        shown(path)
+    )
+}
+
+/// The hash of parts, each with its length: BLAKE3, 256 bits in hexadecimal.
 pub fn content_hash(parts: &[&[u8]]) -> String {
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let mut h: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let mut hash = blake3::Hasher::new();
     for part in parts {
-        for b in part.len().to_le_bytes().iter().chain(*part) {
-            h = (h ^ u128::from(*b)).wrapping_mul(PRIME);
-        }
+        hash.update(&(part.len() as u64).to_le_bytes());
+        hash.update(part);
     }
-    format!("{h:032x}")
-}
-
-/// What a file of a program is: another build may answer otherwise.
-pub fn stamp(file: &Path) -> String {
-    let seen = std::fs::metadata(file).and_then(|m| Ok(format!("{} {:?}", m.len(), m.modified()?)));
-    seen.unwrap_or_default()
+    hash.finalize().to_hex().to_string()
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
     fn cache(name: &str, most: usize) -> (PathBuf, Cache) {
         let folder = std::env::temp_dir().join(format!("zellige-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        (folder.clone(), Cache { folder: Some(folder), kind: "test", most })
+        (folder.clone(), Cache::in_folder(folder, "test", most))
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
     }
 
     #[test]
@@ -139,21 +240,85 @@ mod tests {
         let (folder, cache) = cache("cache", 4);
         let key = content_hash(&[b"graph", b"options"]);
         assert_ne!(key, content_hash(&[b"grapho", b"ptions"]));
+        assert_eq!(key.len(), 64);
         assert_eq!(cache.get(&key), Found::Missing);
         cache.put(&key, "é text\n{}".as_bytes());
         assert_eq!(cache.get(&key), Found::Entry("é text\n{}".into()));
         let path = folder.join(format!("{key}.test"));
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..whole.len() {
+            cache.put(&key, b"");
             std::fs::write(&path, &whole[..cut]).unwrap();
             assert_eq!(cache.get(&key), Found::Broken, "cut at {cut}");
+            assert_eq!(cache.get(&key), Found::Missing, "a broken entry is removed");
         }
-        assert_eq!(cache.get(&key), Found::Missing, "a broken entry is removed");
         // An entry under another name is not taken for it.
-        std::fs::write(folder.join(format!("{}.test", content_hash(&[b"x"]))), &whole).unwrap();
-        assert_eq!(cache.get(&content_hash(&[b"x"])), Found::Broken);
+        let other = content_hash(&[b"x"]);
+        cache.put(&other, b"");
+        std::fs::write(folder.join(format!("{other}.test")), &whole).unwrap();
+        assert_eq!(cache.get(&other), Found::Broken);
         assert_eq!(Cache::off("test").get(&key), Found::Missing);
-        let _ = std::fs::remove_dir_all(folder);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// What anybody could have put there is not believed, and nobody waits for it.
+    #[test]
+    fn files_that_others_may_have_written_are_refused() {
+        let (folder, cache) = cache("cache-others", 4);
+        let key = content_hash(&[b"k"]);
+        let path = folder.join(format!("{key}.test"));
+        let refused = |why: &str| {
+            let begun = Instant::now();
+            let Found::Refused(told) = cache.get(&key) else { panic!("{:?}", cache.get(&key)) };
+            assert!(told.contains(why) && told.contains("accepted:"), "{told}");
+            assert!(begun.elapsed() < Duration::from_secs(5), "{why}");
+        };
+        cache.put(&key, b"body");
+        let good = std::fs::read(&path).unwrap();
+
+        // A whole entry of ours behind a link, as the link may be of others.
+        std::fs::rename(&path, folder.join("elsewhere")).unwrap();
+        symlink("elsewhere", &path).unwrap();
+        refused("is not a plain file");
+        std::fs::remove_file(&path).unwrap();
+        // A pipe that nobody ever writes to, a folder, a socket.
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        refused("is not a plain file");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refused("is not a plain file");
+        std::fs::remove_dir(&path).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        refused("is not a plain file");
+        drop(socket);
+        // Putting an entry there replaces what was in its way.
+        cache.put(&key, b"body");
+        assert_eq!(cache.get(&key), Found::Entry(b"body".into()));
+        for bits in [0o620, 0o602, 0o666] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(bits)).unwrap();
+            refused("can be written by others");
+        }
+        cache.put(&key, b"body");
+        for bits in [0o770, 0o707, 0o777, 0o1777] {
+            std::fs::set_permissions(&folder, PermissionsExt::from_mode(bits)).unwrap();
+            refused("can be written by others");
+            cache.put(&key, b"other");
+        }
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), good, "nothing was put into an open folder");
+        // Longer than any entry: it is not read.
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        refused("at most");
+        if effective_user() == 0 {
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            refused("belongs to user 65534");
+            std::fs::remove_file(&path).unwrap();
+            cache.put(&key, b"body");
+            std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+            refused("belongs to user 65534");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
@@ -161,11 +326,11 @@ mod tests {
         let (folder, cache) = cache("cache-old", 3);
         for i in 0..6u8 {
             cache.put(&content_hash(&[&[i]]), &[i]);
-            std::thread::sleep(std::time::Duration::from_millis(15));
+            std::thread::sleep(Duration::from_millis(15));
         }
         let left: Vec<bool> =
             (0..6u8).map(|i| cache.get(&content_hash(&[&[i]])) == Found::Entry(vec![i])).collect();
         assert_eq!(left, [false, false, false, true, true, true]);
-        let _ = std::fs::remove_dir_all(folder);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -5,7 +5,6 @@ use crate::info::{Contents, Extent, Kind, Metadata, TensorInfo};
 use crate::input::Input;
 use crate::source::{Reader, Source};
 use crate::{npy, npz, safetensors};
-use std::fs::File;
 use std::path::Path;
 
 /// A file of tensors whose headers have been read and checked.
@@ -47,9 +46,13 @@ impl Container {
         &self.input.path
     }
 
-    /// The file itself, for mapping.
-    pub fn file(&self) -> &File {
-        &self.input.file
+    /// That nobody has written to the file since it was opened, so that what was read of it belongs
+    /// together.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] where its length or the time of its last change is another one.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.input.check_unchanged()
     }
 
     /// Every tensor, in the order of the file.
@@ -98,6 +101,14 @@ impl Container {
                 known: self.names(),
             }),
         }
+    }
+
+    /// The tensor of a name, or without one the only tensor.
+    ///
+    /// # Errors
+    /// As [`Container::tensor`] and [`Container::only`].
+    pub fn named(&self, name: Option<&str>) -> Result<&TensorInfo> {
+        name.map_or_else(|| self.only(), |name| self.tensor(name))
     }
 
     /// The bytes of a tensor of this file, at any position.

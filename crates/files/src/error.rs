@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {source}", shown(path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -27,7 +27,10 @@ pub enum Error {
         writing: bool,
     },
     /// A folder, a pipe, a device: something without bytes at positions.
-    #[error("{}: not a regular file; tensors are read from and written to regular files", path.display())]
+    #[error(
+        "{}: not a regular file; tensors are read from and written to regular files",
+        shown(path)
+    )]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -35,7 +38,8 @@ pub enum Error {
     /// Neither the first bytes nor the name tell what the file is.
     #[error(
         "{}: {found}; accepted are .npy (first bytes \\x93NUMPY), .npz (PK\\x03\\x04) and \
-         .safetensors (a length of 8 bytes, then {{)", path.display()
+         .safetensors (a length of 8 bytes, then {{)",
+        shown(path)
     )]
     UnknownKind {
         /// The file.
@@ -46,7 +50,7 @@ pub enum Error {
     /// The file ends before something that its header announces.
     #[error(
         "{}: byte {at}: {what} takes {need} bytes and {have} are there: {} missing, \
-         the file is truncated or its header is wrong", path.display(), count(need.saturating_sub(*have))
+         the file is truncated or its header is wrong", shown(path), count(need.saturating_sub(*have))
     )]
     Truncated {
         /// The file.
@@ -60,8 +64,24 @@ pub enum Error {
         /// Bytes from its beginning to the end of what holds it; fewer than `need`.
         have: u64,
     },
+    /// Somebody wrote to the file while it was read.
+    #[error(
+        "{}: byte {at}: the file was changed while it was read: it had {before} bytes when it was opened \
+         and has {now} now; read it when nobody writes to it, or write a new file under its name",
+        shown(path)
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The byte that was to be read, or up to which both have bytes.
+        at: u64,
+        /// Bytes when it was opened.
+        before: u64,
+        /// Bytes now.
+        now: u64,
+    },
     /// Bytes that the format does not allow here.
-    #[error("{}: byte {at}: {what}; accepted: {accepted}", path.display())]
+    #[error("{}: byte {at}: {what}; accepted: {accepted}", shown(path))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -73,7 +93,7 @@ pub enum Error {
         accepted: String,
     },
     /// An element type that is not a dtype of Zellige, or that the container cannot name.
-    #[error("{}: byte {at}: dtype {dtype}: {help}", path.display())]
+    #[error("{}: byte {at}: dtype {dtype}: {help}", shown(path))]
     Dtype {
         /// The file.
         path: PathBuf,
@@ -85,7 +105,10 @@ pub enum Error {
         help: String,
     },
     /// One name for two tensors or texts.
-    #[error("{}: byte {at}: the name `{name}` occurs twice; each tensor or text needs its own", path.display())]
+    #[error(
+        "{}: byte {at}: the name `{name}` occurs twice; each tensor or text needs its own",
+        shown(path)
+    )]
     DuplicateName {
         /// The file.
         path: PathBuf,
@@ -97,7 +120,7 @@ pub enum Error {
     /// Two tensors share bytes.
     #[error(
         "{}: byte {at}: `{second}` begins before the end of `{first}`; tensors may not overlap",
-        path.display()
+        shown(path)
     )]
     Overlap {
         /// The file.
@@ -110,7 +133,7 @@ pub enum Error {
         second: String,
     },
     /// A name that the file does not have.
-    #[error("{}: no tensor `{name}`; the file has {known}", path.display())]
+    #[error("{}: no tensor `{name}`; the file has {known}", shown(path))]
     NoSuchTensor {
         /// The file.
         path: PathBuf,
@@ -120,7 +143,7 @@ pub enum Error {
         known: String,
     },
     /// A tensor must be chosen by name.
-    #[error("{}: holds {count} tensors where one is expected; choose one of {known}", path.display())]
+    #[error("{}: holds {count} tensors where one is expected; choose one of {known}", shown(path))]
     NotOne {
         /// The file.
         path: PathBuf,
@@ -132,7 +155,8 @@ pub enum Error {
     /// Compressed bytes have no positions.
     #[error(
         "{}: byte {at}: `{name}` is compressed and can only be read from start to end; write it \
-         with np.savez instead of np.savez_compressed, or read it whole", path.display()
+         with np.savez instead of np.savez_compressed, or read it whole",
+        shown(path)
     )]
     Compressed {
         /// The file.
@@ -145,7 +169,8 @@ pub enum Error {
     /// The checksum of an archive entry is not that of its bytes.
     #[error(
         "{}: byte {at}: the bytes of `{name}` have CRC-32 {computed:08x} and the archive says \
-         {stored:08x}; the file is damaged", path.display()
+         {stored:08x}; the file is damaged",
+        shown(path)
     )]
     Checksum {
         /// The file.
@@ -162,7 +187,7 @@ pub enum Error {
     /// Bytes outside of a tensor.
     #[error(
         "{}: bytes {offset}..{} of `{name}`, which has {bytes}; a range inside it is accepted",
-        path.display(), offset.saturating_add(*len)
+        shown(path), offset.saturating_add(*len)
     )]
     OutOfRange {
         /// The file.
@@ -177,7 +202,7 @@ pub enum Error {
         bytes: u64,
     },
     /// A file that cannot be written as asked.
-    #[error("{}: {what}; accepted: {accepted}", path.display())]
+    #[error("{}: {what}; accepted: {accepted}", shown(path))]
     Request {
         /// The file.
         path: PathBuf,
@@ -196,6 +221,7 @@ impl Error {
             Error::NotAFile { .. } => "not_a_file",
             Error::UnknownKind { .. } => "unknown_kind",
             Error::Truncated { .. } => "truncated",
+            Error::Changed { .. } => "changed",
             Error::Malformed { .. } => "malformed",
             Error::Dtype { .. } => "dtype",
             Error::DuplicateName { .. } => "duplicate_name",
@@ -221,6 +247,7 @@ impl Error {
             | Error::NotAFile { path }
             | Error::UnknownKind { path, .. }
             | Error::Truncated { path, .. }
+            | Error::Changed { path, .. }
             | Error::Malformed { path, .. }
             | Error::Dtype { path, .. }
             | Error::DuplicateName { path, .. }
@@ -238,6 +265,7 @@ impl Error {
     pub fn at(&self) -> Option<u64> {
         match self {
             Error::Truncated { at, .. }
+            | Error::Changed { at, .. }
             | Error::Malformed { at, .. }
             | Error::Dtype { at, .. }
             | Error::DuplicateName { at, .. }
@@ -272,13 +300,15 @@ fn count(bytes: u64) -> String {
     if bytes == 1 { "1 is".to_string() } else { format!("{bytes} are") }
 }
 
-/// The start of a text of any length, enough to recognise it in a message.
+/// The start of a text of any length, enough to recognise it in a message; nothing in it is obeyed by a
+/// terminal.
 pub(crate) fn quote(text: &str) -> String {
-    let mut out: String = text.chars().take(64).collect::<String>().escape_debug().to_string();
-    if text.chars().nth(64).is_some() {
-        out.push_str("...");
-    }
-    out
+    zellige_notation::quote(text, 64)
+}
+
+/// A path for a message.
+pub(crate) fn shown(path: &Path) -> String {
+    zellige_notation::visible(&path.to_string_lossy()).into_owned()
 }
 
 /// Names for a message: the first few, and how many more there are.

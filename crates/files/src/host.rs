@@ -1,48 +1,29 @@
-//! Tensors of files as host memory, without a copy where the file holds them as they are.
+//! Tensors of files as host memory.
 
 use crate::container::Container;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::info::{Kind, Order, TensorInfo};
-use crate::whole::read_all;
 use std::path::Path;
+use std::sync::Arc;
 use zellige_layout::Strided;
-use zellige_movement::Mapped;
 
-/// A tensor of a file and its bytes in the byte order of this machine.
-///
-/// The bytes are mapped, so that a tensor larger than memory can still be moved; a compressed one,
-/// or one of the other byte order, is read.
-#[derive(Debug)]
+/// A tensor of a file that is open, whose bytes are read when they are asked for.
+#[derive(Debug, Clone)]
 pub struct HostTensor {
+    container: Arc<Container>,
     info: TensorInfo,
-    data: Data,
-}
-
-#[derive(Debug)]
-enum Data {
-    Mapped(Mapped),
-    Read(Vec<u8>),
 }
 
 impl HostTensor {
     /// The tensor of that name; without a name, the only one of the file.
     pub fn open(path: impl AsRef<Path>, name: Option<&str>) -> Result<HostTensor> {
-        let path = path.as_ref();
-        let container = Container::open(path)?;
-        let info = match name {
-            Some(name) => container.tensor(name)?,
-            None => container.only()?,
-        };
-        if let (Some(offset), None) = (info.data_offset(), info.swap_unit()) {
-            let failed = |e| Error::io(path, format!("map {} bytes", info.bytes()), e);
-            let length =
-                usize::try_from(info.bytes()).map_err(|e| failed(std::io::Error::other(e)))?;
-            let map = Mapped::new(container.file(), offset, length).map_err(failed)?;
-            return Ok(HostTensor { info: info.clone(), data: Data::Mapped(map) });
-        }
-        let (info, mut bytes) = read_all(path, name)?;
-        info.swap(&mut bytes);
-        Ok(HostTensor { info, data: Data::Read(bytes) })
+        HostTensor::of(&Arc::new(Container::open(path)?), name)
+    }
+
+    /// The same of a file that is open, which all its tensors share.
+    pub fn of(container: &Arc<Container>, name: Option<&str>) -> Result<HostTensor> {
+        let info = container.named(name)?.clone();
+        Ok(HostTensor { container: Arc::clone(container), info })
     }
 
     /// The same for `FILE` or `FILE:NAME`, where the file is one of several tensors. A file whose
@@ -62,12 +43,14 @@ impl HostTensor {
         &self.info
     }
 
-    /// Its elements, as they lie in the file.
-    pub fn bytes(&self) -> &[u8] {
-        match &self.data {
-            Data::Mapped(map) => map,
-            Data::Read(bytes) => bytes,
-        }
+    /// Its elements as they lie in the file, in the byte order of this machine.
+    ///
+    /// # Errors
+    /// As [`Container::read`].
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = self.container.read(&self.info)?;
+        self.info.swap(&mut bytes);
+        Ok(bytes)
     }
 
     /// Its size and strides, in elements.

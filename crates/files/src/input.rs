@@ -1,50 +1,88 @@
 //! A file whose length is known: reads inside it, and errors that name it.
 
+use crate::disk;
 use crate::error::{Error, Result};
-use std::fs::{self, File};
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An open regular file with its length at the time of opening.
 #[derive(Debug)]
 pub(crate) struct Input {
-    pub(crate) file: File,
+    file: File,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
+    /// When it was last written to, at the time of opening.
+    modified: (i64, i64),
 }
 
 impl Input {
     pub(crate) fn open(path: &Path) -> Result<Input> {
-        // Looked at by name first: opening a pipe would wait for somebody to write into it.
-        let kind = fs::metadata(path).map_err(|e| Error::io(path, "open it", e))?;
+        // Looked at by name first: opening a device can have effects.
+        let kind = disk::look(path).map_err(|e| Error::io(path, "open it", e))?;
         if !kind.is_file() {
             return Err(Error::NotAFile { path: path.to_path_buf() });
         }
-        let file = File::open(path).map_err(|e| Error::io(path, "open it", e))?;
-        let len = file.metadata().map_err(|e| Error::io(path, "ask for its length", e))?.len();
-        Ok(Input { file, path: path.to_path_buf(), len })
+        Input::of(disk::open(path).map_err(|e| Error::io(path, "open it", e))?, path)
+    }
+
+    /// The file that was opened under a name.
+    pub(crate) fn of(file: File, path: &Path) -> Result<Input> {
+        let known = disk::look_at(&file).map_err(|e| Error::io(path, "ask for its length", e))?;
+        // Another one may have taken the name since it was looked at.
+        if !known.is_file() {
+            return Err(Error::NotAFile { path: path.to_path_buf() });
+        }
+        let (len, modified) = (known.len(), modified(&known));
+        Ok(Input { file, path: path.to_path_buf(), len, modified })
+    }
+
+    /// That it is no longer than a limit.
+    pub(crate) fn at_most(&self, most: u64) -> Result<()> {
+        if self.len <= most {
+            return Ok(());
+        }
+        let what = format!("a file of {} bytes", self.len);
+        Err(Error::request(&self.path, what, format!("at most {most} bytes")))
     }
 
     /// `need` bytes from `at`. The caller bounds `need`; that they exist is checked here.
     pub(crate) fn bytes(&self, at: u64, need: u64, what: &str) -> Result<Vec<u8>> {
         self.spot().fits(at, need, self.len, what)?;
-        let size = usize::try_from(need)
-            .map_err(|_| self.spot().malformed(at, format!("{what} of {need} bytes"), "less"))?;
-        let mut bytes = vec![0; size];
+        let mut bytes = disk::zeroed(need)
+            .map_err(|e| Error::io(&self.path, format!("hold {what} in memory"), e))?;
         self.read_exact_at(&mut bytes, at)?;
         Ok(bytes)
     }
 
     pub(crate) fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
-        self.file.read_exact_at(bytes, at).map_err(|e| {
-            Error::io(&self.path, format!("read {} bytes at byte {at}", bytes.len()), e)
+        disk::read_exact_at(&self.file, bytes, at).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => self.shortened(at),
+            _ => Error::io(&self.path, format!("read {} bytes at byte {at}", bytes.len()), e),
         })
+    }
+
+    /// The file ended before a byte that it had when it was opened.
+    fn shortened(&self, at: u64) -> Error {
+        let now = disk::look_at(&self.file).map_or(0, |now| now.len());
+        Error::Changed { path: self.path.clone(), at, before: self.len, now }
+    }
+
+    /// That nobody has written to the file since it was opened: what was read of it then belongs together.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let now = disk::look_at(&self.file)
+            .map_err(|e| Error::io(&self.path, "see whether it has changed", e))?;
+        if (now.len(), modified(&now)) == (self.len, self.modified) {
+            return Ok(());
+        }
+        let at = now.len().min(self.len);
+        Err(Error::Changed { path: self.path.clone(), at, before: self.len, now: now.len() })
     }
 
     /// The bytes `start..start + length` as a stream.
     pub(crate) fn window(&self, start: u64, length: u64) -> Window<'_> {
-        Window { file: &self.file, at: start, left: length }
+        Window { input: self, at: start, left: length }
     }
 
     pub(crate) fn spot(&self) -> Spot<'_> {
@@ -52,10 +90,14 @@ impl Input {
     }
 }
 
+fn modified(known: &Metadata) -> (i64, i64) {
+    (known.mtime(), known.mtime_nsec())
+}
+
 /// A stream over a range of a file that does not use the position of the file.
 #[derive(Debug)]
 pub(crate) struct Window<'a> {
-    file: &'a File,
+    input: &'a Input,
     at: u64,
     left: u64,
 }
@@ -66,7 +108,10 @@ impl Read for Window<'_> {
         if most == 0 {
             return Ok(0);
         }
-        let got = self.file.read_at(&mut bytes[..most], self.at)?;
+        let got = disk::read_at(&self.input.file, &mut bytes[..most], self.at)?;
+        if got == 0 {
+            return Err(io::Error::other(self.input.shortened(self.at)));
+        }
         self.at += got as u64;
         self.left -= got as u64;
         Ok(got)

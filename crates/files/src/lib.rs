@@ -7,8 +7,8 @@
 //! stop calls [`abandon`] to leave no temporary file either.
 //!
 //! Tensors larger than memory are read and written in parts at positions ([`Source::read_at`],
-//! [`Writer::write_at`]), or mapped by whoever may: both sides give the file and the byte at
-//! which each tensor begins.
+//! [`Writer::write_at`]). No file is mapped: whoever shortens one while it is read gives the reader an
+//! error ([`Error::Changed`]) and nothing worse.
 //!
 //! ```
 //! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
@@ -33,15 +33,19 @@
 //! ```
 //!
 //! # What it may not do
-//! Choose a layout or a format: who moves a tensor says both. There is no `unsafe` here: mapped memory comes from
-//! `zellige-movement`.
+//! Choose a layout or a format: who moves a tensor says both. There is no `unsafe` here: memory that may be
+//! refused comes from `zellige-movement`.
 
 #![forbid(unsafe_code)]
 
+mod byte_file;
 mod cache;
 mod container;
+mod disk;
 mod dtype;
 mod error;
+pub mod faults;
+mod feed;
 mod host;
 mod info;
 mod input;
@@ -51,14 +55,17 @@ mod npz;
 mod relayout;
 mod safetensors;
 mod source;
+mod stale;
 mod temporary;
+mod touched;
 mod verify;
 mod whole;
 mod writer;
 mod zip;
 mod zip_writer;
 
-pub use cache::{Cache, Found, content_hash, stamp};
+pub use byte_file::ByteFile;
+pub use cache::{Cache, Found, content_hash};
 pub use container::Container;
 pub use dtype::MAX_RANK;
 pub use error::{Error, Result};
@@ -68,5 +75,5 @@ pub use relayout::{Relayout, RelayoutError};
 pub use source::{Reader, Source};
 pub use temporary::abandon;
 pub use verify::{Stored, Verified};
-pub use whole::{read_all, write_all, write_bytes};
+pub use whole::{make_folder, read_all, read_bytes, read_text, write_all, write_bytes};
 pub use writer::Writer;

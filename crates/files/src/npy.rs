@@ -100,6 +100,9 @@ pub(crate) fn read(from: &mut dyn Read, total: u64, spot: Spot<'_>) -> Result<He
 }
 
 fn unreadable(error: &io::Error, at: u64, what: &str, spot: Spot<'_>) -> crate::Error {
+    if let Some(inner) = error.get_ref().and_then(|e| e.downcast_ref::<crate::Error>()) {
+        return inner.clone();
+    }
     match spot.entry {
         None => crate::Error::io(spot.path, format!("read {what}"), io::Error::from(error.kind())),
         Some(_) => {

@@ -1,10 +1,9 @@
 //! The bytes of one tensor: at positions, or as a stream.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quote};
 use crate::info::TensorInfo;
 use crate::input::{Input, Window};
 use flate2::read::DeflateDecoder;
-use std::fs::File;
 use std::io::{self, Read};
 
 /// The bytes of a tensor, readable at any position and from any number of threads.
@@ -23,7 +22,7 @@ impl<'a> Source<'a> {
         let start = info.data_offset().ok_or_else(|| Error::Compressed {
             path: input.path.clone(),
             at: info.extent.start,
-            name: info.name.clone(),
+            name: quote(&info.name),
         })?;
         Ok(Source { input, info, start })
     }
@@ -31,16 +30,6 @@ impl<'a> Source<'a> {
     /// Bytes of the tensor.
     pub fn bytes(&self) -> u64 {
         self.info.bytes
-    }
-
-    /// The file, for mapping: the tensor begins at byte [`data_offset`](Source::data_offset).
-    pub fn file(&self) -> &'a File {
-        &self.input.file
-    }
-
-    /// The byte of the file at which the first element lies.
-    pub fn data_offset(&self) -> u64 {
-        self.start
     }
 
     /// Fills `buffer` with the bytes from `offset` on.
@@ -61,7 +50,7 @@ pub(crate) fn inside(
     if offset.checked_add(len).is_some_and(|end| end <= info.bytes) {
         return Ok(());
     }
-    let (path, name) = (path.to_path_buf(), info.name.clone());
+    let (path, name) = (path.to_path_buf(), quote(&info.name));
     Err(Error::OutOfRange { path, name, offset, len, bytes: info.bytes })
 }
 
@@ -130,7 +119,10 @@ impl<'a> Reader<'a> {
     fn error(&self, error: io::Error) -> Error {
         match error.downcast::<Error>() {
             Ok(error) => error,
-            Err(error) => Error::io(&self.input.path, format!("read `{}`", self.info.name), error),
+            Err(error) => {
+                let action = format!("read `{}`", quote(&self.info.name));
+                Error::io(&self.input.path, action, error)
+            }
         }
     }
 
@@ -148,7 +140,7 @@ impl<'a> Reader<'a> {
             Some((stored, computed)) if stored != computed => Err(Error::Checksum {
                 path: self.input.path.clone(),
                 at: extent.start,
-                name: self.info.name.clone(),
+                name: quote(&self.info.name),
                 stored,
                 computed,
             }),
@@ -158,7 +150,11 @@ impl<'a> Reader<'a> {
 }
 
 fn unpack(input: &Input, info: &TensorInfo, error: &io::Error) -> Error {
-    let what = format!("the compressed bytes of `{}`: {error}", info.name);
+    // A file that was changed is no broken stream.
+    if let Some(inner) = error.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+        return inner.clone();
+    }
+    let what = format!("the compressed bytes of `{}`: {error}", quote(&info.name));
     input.spot().malformed(info.extent.start, what, "a whole deflate stream of the array")
 }
 

@@ -1,10 +1,12 @@
 //! A file that has a temporary name until it is complete.
 
+use crate::disk;
 use crate::error::{Error, Result};
-use std::fs::{self, File, OpenOptions, Permissions};
+use crate::stale;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The temporary files of this process. While it is locked none is made, completed or removed.
@@ -24,55 +26,71 @@ pub fn abandon() {
     let list = unfinished();
     for path in list.iter() {
         // There is nobody to tell, and the name says what the file is.
-        let _ = fs::remove_file(path);
+        let _ = disk::remove(path);
     }
     std::mem::forget(list);
 }
 
+/// Who may use a file that is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// As with the file that it replaces; a new one as any file that is made in its folder.
+    AsUsual,
+    /// Its owner alone.
+    Private,
+}
+
 /// A file beside its final name, in the same folder so that renaming it is atomic.
 ///
-/// Dropped, it is removed, and so it is by [`abandon`]. A killed process leaves `.NAME.zellige-PID-N` behind, and nothing under
-/// the final name.
+/// Until then only its owner may open it, and this process holds its lock. Dropped, it is removed, and so
+/// it is by [`abandon`]. A killed process leaves `.NAME.zellige-BOOT-PID-N` behind and nothing under the
+/// final name; as its lock is free, the next process that writes there removes it ([`stale`]).
 #[derive(Debug)]
 pub(crate) struct Temporary {
     pub(crate) file: File,
     path: PathBuf,
     target: PathBuf,
-    permissions: Option<Permissions>,
+    mode: u32,
     kept: bool,
 }
 
 impl Temporary {
-    pub(crate) fn create(path: &Path) -> Result<Temporary> {
-        let (target, permissions) = target(path)?;
-        let folder = folder(&target);
+    pub(crate) fn create(path: &Path, access: Access) -> Result<Temporary> {
+        let (target, known) = target(path)?;
+        let folder = disk::folder(&target);
         let Some(name) = target.file_name() else {
             return Err(Error::request(path, "the path names no file", "a path that ends in one"));
         };
-        // File systems allow 255 bytes; what is added must fit as well.
-        let name: String = name.to_string_lossy().chars().take(48).collect();
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = name.to_string_lossy().into_owned();
+        stale::remove_once(folder);
+        let mode = match (access, known) {
+            (Access::Private, _) => 0o600,
+            (_, Some(mode)) => mode,
+            (_, None) => usual_mode(folder, &name)
+                .map_err(|e| Error::write(path, "create a file in its folder", e))?,
+        };
         for _ in 0..1000 {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let temporary = folder.join(format!(".{name}.zellige-{}-{number}", std::process::id()));
+            let temporary = stale::next_name(folder, &name);
             let mut list = unfinished();
-            match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
-                Ok(file) => {
-                    list.push(temporary.clone());
-                    return Ok(Temporary {
-                        file,
-                        path: temporary,
-                        target,
-                        permissions,
-                        kept: false,
-                    });
-                }
+            let file = match disk::create(&temporary, 0o600) {
+                Ok(file) => file,
                 // Left behind by a killed process that had the same number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(Error::write(path, "create it", error)),
+            };
+            list.push(temporary.clone());
+            drop(list);
+            let made =
+                Temporary { file, path: temporary, target: target.clone(), mode, kept: false };
+            // Between the two somebody may have taken it for one that was left behind.
+            if stale::hold(&made.file) {
+                return Ok(made);
             }
         }
-        let what = format!("1000 unfinished files `.{name}.zellige-*` are in the way");
+        let what = format!(
+            "1000 unfinished files `.{}.zellige-*` are in the way",
+            crate::error::quote(&name)
+        );
         Err(Error::request(path, what, "a folder without them: remove those"))
     }
 
@@ -88,20 +106,20 @@ impl Temporary {
     /// Puts every byte on the disk, then gives the file its final name.
     pub(crate) fn keep(mut self) -> Result<()> {
         let failed = |action: &str, error| Error::write(&self.target, action.to_string(), error);
-        if let Some(permissions) = self.permissions.take() {
-            self.file
-                .set_permissions(permissions)
-                .map_err(|e| failed("keep its permissions", e))?;
+        let now = disk::look_at(&self.file).map_err(|e| failed("look at it", e))?;
+        // File systems without modes refuse to set one.
+        if now.mode() & 0o777 != self.mode {
+            disk::set_mode(&self.file, self.mode).map_err(|e| failed("set its permissions", e))?;
         }
-        self.file.sync_all().map_err(|e| failed("put its bytes on the disk", e))?;
+        disk::sync(&self.file).map_err(|e| failed("put its bytes on the disk", e))?;
         let mut list = unfinished();
-        fs::rename(&self.path, &self.target).map_err(|e| failed("put it under its name", e))?;
+        disk::rename(&self.path, &self.target).map_err(|e| failed("put it under its name", e))?;
         list.retain(|path| *path != self.path);
         drop(list);
         self.kept = true;
         // The name too shall survive a power failure. Some file systems cannot promise that for
         // folders; the file is complete under its name either way.
-        let _ = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
+        let _ = disk::open(disk::folder(&self.target)).and_then(|folder| disk::sync(&folder));
         Ok(())
     }
 }
@@ -111,30 +129,36 @@ impl Drop for Temporary {
         if !self.kept {
             let mut list = unfinished();
             list.retain(|path| *path != self.path);
-            let _ = fs::remove_file(&self.path);
+            let _ = disk::remove(&self.path);
         }
     }
 }
 
-/// The file to replace: behind a symbolic link the one it points to, so that the link stays.
-fn target(path: &Path) -> Result<(PathBuf, Option<Permissions>)> {
-    match fs::metadata(path) {
-        Ok(known) if known.is_file() => {
-            let link = fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
-            let target = match link {
-                true => {
-                    fs::canonicalize(path).map_err(|e| Error::io(path, "follow the link", e))?
-                }
-                false => path.to_path_buf(),
-            };
-            Ok((target, Some(known.permissions())))
-        }
-        Ok(_) => Err(Error::NotAFile { path: path.to_path_buf() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((path.to_path_buf(), None)),
-        Err(error) => Err(Error::io(path, "look at it", error)),
-    }
+/// The mode that a new file of a folder gets: by the umask, or by what the folder says of its files.
+fn usual_mode(folder: &Path, name: &str) -> io::Result<u32> {
+    let file = disk::create_unnamed(folder, 0o666, &stale::next_name(folder, name))?;
+    Ok(disk::look_at(&file)?.permissions().mode() & 0o777)
 }
 
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// The file to replace with its mode: behind symbolic links the one they lead to, so that links stay; where
+/// there is none yet, the name under which it is to be made.
+fn target(path: &Path) -> Result<(PathBuf, Option<u32>)> {
+    let mut target = path.to_path_buf();
+    // As many links as the system itself follows.
+    for _ in 0..40 {
+        match disk::look_no_link(&target) {
+            Ok(known) if known.is_symlink() => {
+                let to =
+                    disk::read_link(&target).map_err(|e| Error::io(path, "follow the link", e))?;
+                target = disk::folder(&target).join(to);
+            }
+            Ok(known) if known.is_file() => {
+                return Ok((target, Some(known.permissions().mode() & 0o777)));
+            }
+            Ok(_) => return Err(Error::NotAFile { path: path.to_path_buf() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((target, None)),
+            Err(error) => return Err(Error::io(path, "look at it", error)),
+        }
+    }
+    Err(Error::request(path, "more than 40 symbolic links follow each other", "fewer"))
 }

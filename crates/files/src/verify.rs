@@ -1,10 +1,11 @@
 //! A file that was written, read back and compared with the one it came from.
 
+use crate::feed::Feed;
 use crate::relayout::{Relayout, RelayoutError};
-use crate::{Container, TensorInfo};
+use crate::{Container, TensorInfo, disk};
 use zellige_float::{Converter, Isa, changed};
 use zellige_layout::{Layout, Strided, unflatten};
-use zellige_movement::{Dtypes, Fill, FillNest, Mover, Plan};
+use zellige_movement::{Dtypes, Fill, FillNest, Plan};
 
 /// One side of a comparison: a tensor of a file, and the layout of its elements.
 #[derive(Debug, Clone, Copy)]
@@ -47,12 +48,16 @@ impl Relayout<'_> {
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
         let size = flat.size();
+        let folder = disk::folder(written.file.path());
+        let memory = self.memory / 8;
+        let mut from_source = Feed::new(source.file, source.info, from, memory, folder)?;
+        let mut from_written = Feed::new(written.file, written.info, to, memory, folder)?;
         let mut all = Verified { elements: 0, changed: 0 };
         let mut at = 0;
         while at < size {
             let end = (at + part).min(size);
-            let before = self.flat(&read.clip(at, end), source, from)?;
-            let got = self.flat(&copied.clip(at, end), written, to)?;
+            let before = self.flat(&read.clip(at, end), &mut from_source, from)?;
+            let got = self.flat(&copied.clip(at, end), &mut from_written, to)?;
             let count = before.len() / from;
             let want = match dtypes {
                 Dtypes::Bytes(_) => before,
@@ -74,7 +79,9 @@ impl Relayout<'_> {
             at = end;
         }
         let padded = plan(&flat, written.layout, Fill::Padding)?;
-        self.padding(&padded, written, to)?;
+        self.padding(&padded, written, &mut from_written, to)?;
+        source.file.check_unchanged()?;
+        written.file.check_unchanged()?;
         Ok(all)
     }
 
@@ -84,17 +91,25 @@ impl Relayout<'_> {
     }
 
     /// The elements that a plan gathers from a tensor, in the byte order of the machine.
-    fn flat(&self, plan: &Plan, side: Stored<'_>, width: usize) -> Result<Vec<u8>, RelayoutError> {
-        let (low, high) = plan.src_window();
-        let bytes = window(side, low, high, width)?;
+    fn flat(
+        &self,
+        plan: &Plan,
+        side: &mut Feed<'_>,
+        width: usize,
+    ) -> Result<Vec<u8>, RelayoutError> {
         let mut out = vec![0u8; usize::try_from(plan.dst_len()).unwrap_or(0) * width];
-        let mover = Mover::new(&plan.clone().with_source_at(low)?, width)?;
-        mover.run(&bytes, &mut out, None, self.threads)?;
+        side.run(plan, Dtypes::Bytes(width), &mut out, None, self.threads)?;
         Ok(out)
     }
 
     /// That every padding position holds the fill.
-    fn padding(&self, plan: &Plan, side: Stored<'_>, width: usize) -> Result<(), RelayoutError> {
+    fn padding(
+        &self,
+        plan: &Plan,
+        side: Stored<'_>,
+        feed: &mut Feed<'_>,
+        width: usize,
+    ) -> Result<(), RelayoutError> {
         let zero = vec![0; width];
         let fill = self.fill.unwrap_or(&zero);
         if plan.fills().is_empty() {
@@ -104,7 +119,7 @@ impl Relayout<'_> {
         let mut low = 0;
         while low < plan.dst_len() {
             let high = low.saturating_add(part).min(plan.dst_len());
-            let bytes = window(side, low, high, width)?;
+            let bytes = feed.elements(low, high)?;
             for FillNest { loops, starts } in plan.clip(low, high).fills() {
                 for start in starts {
                     let mut digits = vec![0; loops.len()];
@@ -134,28 +149,6 @@ impl Relayout<'_> {
         }
         Ok(())
     }
-}
-
-/// Elements of a tensor as they lie in memory, in the byte order of the machine.
-fn window(side: Stored<'_>, low: i64, high: i64, width: usize) -> Result<Vec<u8>, RelayoutError> {
-    let bytes = |n: i64| usize::try_from(n).unwrap_or(0).saturating_mul(width);
-    let mut out = vec![0u8; bytes(high - low)];
-    if side.info.data_offset().is_some() {
-        side.file.source(side.info)?.read_at(&mut out, bytes(low) as u64)?;
-    } else {
-        // A compressed entry has no positions: what lies in front is read too.
-        let mut reader = side.file.reader(side.info)?;
-        let mut skip = bytes(low);
-        let mut scrap = vec![0u8; skip.min(1 << 20)];
-        while skip > 0 {
-            let part = skip.min(scrap.len());
-            reader.fill(&mut scrap[..part])?;
-            skip -= part;
-        }
-        reader.fill(&mut out)?;
-    }
-    side.info.swap(&mut out);
-    Ok(out)
 }
 
 fn plan_error(error: zellige_layout::Error) -> RelayoutError {

@@ -1,11 +1,12 @@
-//! Tensors that fit in memory, in one call.
+//! Tensors and texts that fit in memory, in one call.
 
 use crate::container::Container;
-use crate::error::{Error, Result};
+use crate::disk;
+use crate::error::{Error, Result, quote};
 use crate::info::{Kind, NewTensor, TensorInfo};
-use crate::temporary::Temporary;
+use crate::input::Input;
+use crate::temporary::{Access, Temporary};
 use crate::writer::Writer;
-use std::io::{self, Write};
 use std::path::Path;
 
 /// A tensor and its bytes as they lie in the file; without a name, the only tensor of the file.
@@ -13,35 +14,66 @@ use std::path::Path;
 /// Compressed tensors are read too, and the checksums of archives are checked.
 pub fn read_all(path: impl AsRef<Path>, name: Option<&str>) -> Result<(TensorInfo, Vec<u8>)> {
     let container = Container::open(path)?;
-    let info = match name {
-        Some(name) => container.tensor(name)?,
-        None => container.only()?,
-    };
-    let full = |_| {
-        let action = format!("hold {} bytes in memory", info.bytes());
-        Error::io(container.path(), action, io::ErrorKind::OutOfMemory.into())
-    };
-    let mut bytes = Vec::new();
-    // A compressed tensor may claim what it does not have, so memory is asked for as it comes.
-    match info.data_offset() {
-        Some(_) => {
-            let size = usize::try_from(info.bytes()).map_err(|_| full(()))?;
-            bytes.try_reserve_exact(size).map_err(|_| full(()))?;
-            bytes.resize(size, 0);
-            container.reader(info)?.fill(&mut bytes)?;
-        }
-        None => {
-            let mut reader = container.reader(info)?;
-            let mut part = vec![0; 1 << 16];
+    let info = container.named(name)?;
+    Ok((info.clone(), container.read(info)?))
+}
+
+impl Container {
+    /// The bytes of a tensor of this file, as they lie in it.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read or do not fit in memory, wrong checksums, and a file that was changed
+    /// since it was opened.
+    pub fn read(&self, info: &TensorInfo) -> Result<Vec<u8>> {
+        let full = |e| {
+            let action =
+                format!("hold {} bytes of `{}` in memory", info.bytes(), quote(info.name()));
+            Error::io(self.path(), action, e)
+        };
+        let mut reader = self.reader(info)?;
+        let bytes = if info.data_offset().is_some() {
+            let mut bytes = disk::zeroed(info.bytes()).map_err(full)?;
+            reader.fill(&mut bytes)?;
+            bytes
+        } else {
+            // A compressed tensor may claim what it does not have, so memory is asked for as it comes.
+            let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
             while reader.left() > 0 {
                 let most = usize::try_from(reader.left()).unwrap_or(part.len()).min(part.len());
                 reader.fill(&mut part[..most])?;
-                bytes.try_reserve(most).map_err(|_| full(()))?;
-                bytes.extend_from_slice(&part[..most]);
+                disk::extend(&mut bytes, &part[..most]).map_err(full)?;
             }
-        }
+            bytes
+        };
+        self.check_unchanged()?;
+        Ok(bytes)
     }
-    Ok((info.clone(), bytes))
+}
+
+/// The bytes of a file, at most so many.
+///
+/// # Errors
+/// Besides those of reading: what is no regular file, and files that are longer.
+pub fn read_bytes(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
+    let input = Input::open(path.as_ref())?;
+    input.at_most(most)?;
+    let bytes = input.bytes(0, input.len, "the file")?;
+    input.check_unchanged()?;
+    Ok(bytes)
+}
+
+/// The same of a text in UTF-8.
+///
+/// # Errors
+/// Besides those of [`read_bytes`]: bytes that are no text, with the place.
+pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String> {
+    let path = path.as_ref();
+    String::from_utf8(read_bytes(path, most)?).map_err(|e| Error::Malformed {
+        path: path.to_path_buf(),
+        at: e.utf8_error().valid_up_to() as u64,
+        what: "bytes that are not text".into(),
+        accepted: "UTF-8".into(),
+    })
 }
 
 /// A file with these tensors, whose bytes are row-major and little-endian.
@@ -55,7 +87,7 @@ pub fn write_all(path: impl AsRef<Path>, tensors: &[(NewTensor, &[u8])], kind: K
     for (index, (_, bytes)) in tensors.iter().enumerate() {
         let info = &writer.tensors()[index];
         if bytes.len() as u64 != info.bytes() {
-            let what = format!("{} bytes for `{}`", bytes.len(), info.name());
+            let what = format!("{} bytes for `{}`", bytes.len(), quote(info.name()));
             return Err(Error::request(path, what, format!("{} bytes", info.bytes())));
         }
         writer.write_at(index, 0, bytes)?;
@@ -65,8 +97,22 @@ pub fn write_all(path: impl AsRef<Path>, tensors: &[(NewTensor, &[u8])], kind: K
 
 /// A file with these bytes, complete under its name or not there at all.
 pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
-    let mut temporary = Temporary::create(path.as_ref())?;
-    let written = temporary.file.write_all(bytes);
-    written.map_err(|e| Error::write(temporary.target(), "write to it", e))?;
+    write(path.as_ref(), bytes, Access::AsUsual)
+}
+
+/// Makes a folder, and those that it lies in, where they are not there yet.
+///
+/// # Errors
+/// What the system refuses.
+pub fn make_folder(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    disk::make_folders(path, 0o777).map_err(|e| Error::write(path, "make the folder", e))
+}
+
+/// The same for the user alone, where that is asked for.
+pub(crate) fn write(path: &Path, bytes: &[u8], access: Access) -> Result<()> {
+    let temporary = Temporary::create(path, access)?;
+    disk::write_all_at(&temporary.file, bytes, 0)
+        .map_err(|e| Error::write(temporary.target(), "write to it", e))?;
     temporary.keep()
 }

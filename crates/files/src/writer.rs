@@ -1,17 +1,14 @@
 //! A file of tensors that is being written.
 
-use crate::dtype;
 use crate::error::{Error, Result, quote};
 use crate::info::{Endian, Extent, Kind, Metadata, NewTensor, Order, TensorInfo};
 use crate::npy;
 use crate::safetensors;
-
 use crate::source::inside;
-use crate::temporary::Temporary;
+use crate::temporary::{Access, Temporary};
 use crate::zip_writer::{self, Planned};
+use crate::{disk, dtype};
 use std::collections::HashSet;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes that are read at once for a checksum.
@@ -75,11 +72,12 @@ impl Writer {
             Kind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
-        let temporary = Temporary::create(path)?;
+        let temporary = Temporary::create(path, Access::AsUsual)?;
         let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
-        temporary.file.set_len(plan.length).map_err(|e| failed("reserve its length", e))?;
+        disk::set_len(&temporary.file, plan.length).map_err(|e| failed("reserve its length", e))?;
         for (at, header) in &plan.headers {
-            temporary.file.write_all_at(header, *at).map_err(|e| failed("write a header", e))?;
+            disk::write_all_at(&temporary.file, header, *at)
+                .map_err(|e| failed("write a header", e))?;
         }
         let info = |((tensor, bytes), extent): (&(&NewTensor, u64), Extent)| TensorInfo {
             name: tensor.name.clone(),
@@ -99,9 +97,14 @@ impl Writer {
         &self.tensors
     }
 
-    /// The temporary file, for mapping; open for reading and writing.
-    pub fn file(&self) -> &File {
-        &self.temporary.file
+    /// The final name.
+    pub fn path(&self) -> &Path {
+        self.temporary.target()
+    }
+
+    /// The folder in which the file is made.
+    pub(crate) fn folder(&self) -> &Path {
+        disk::folder(self.temporary.target())
     }
 
     /// The temporary file's name.
@@ -121,7 +124,7 @@ impl Writer {
         })?;
         inside(info, offset, bytes.len() as u64, self.temporary.target())?;
         let at = info.extent.start + info.extent.head + offset;
-        self.temporary.file.write_all_at(bytes, at).map_err(|e| {
+        disk::write_all_at(&self.temporary.file, bytes, at).map_err(|e| {
             let action = format!("write {} bytes at byte {at}", bytes.len());
             Error::write(self.temporary.target(), action, e)
         })
@@ -145,7 +148,7 @@ impl Writer {
 
     fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
         let failed = |e| Error::write(self.temporary.target(), format!("write at byte {at}"), e);
-        self.temporary.file.write_all_at(bytes, at).map_err(failed)
+        disk::write_all_at(&self.temporary.file, bytes, at).map_err(failed)
     }
 
     fn checksum(&self, entry: &Planned) -> Result<u32> {
@@ -155,8 +158,9 @@ impl Writer {
         let mut left = entry.size;
         while left > 0 {
             let part = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            let failed = |e| Error::io(self.temporary.path(), format!("read back byte {at}"), e);
-            self.temporary.file.read_exact_at(&mut buffer[..part], at).map_err(failed)?;
+            let failed =
+                |e| Error::write(self.temporary.target(), format!("read back byte {at}"), e);
+            disk::read_exact_at(&self.temporary.file, &mut buffer[..part], at).map_err(failed)?;
             hash.update(&buffer[..part]);
             at += part as u64;
             left -= part as u64;

@@ -4,10 +4,11 @@
 
 mod common;
 
-use common::Folder;
+use common::{Folder, deflated};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use zellige_files::{Container, Kind, Metadata, NewTensor, Writer, read_all, write_all};
 use zellige_layout::Dtype;
 
@@ -38,34 +39,206 @@ fn a_dropped_writer_leaves_what_was_there() {
     }
 }
 
-/// The writer of the test below, a process of its own; without its variable it does nothing.
+/// A writer in a process of its own; without its variable it does nothing.
 #[test]
-fn killed_child() {
-    let Some(path) = std::env::var_os("ZELLIGE_KILLED_CHILD") else { return };
+fn child() {
+    let Ok(task) = std::env::var("ZELLIGE_CHILD") else { return };
+    let (task, path) = task.split_once(':').unwrap();
     let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
     let writer = Writer::create(path, &tensors, Kind::Npy).unwrap();
     writer.write_at(0, 0, &[1; 8]).unwrap();
-    println!("half");
-    std::thread::sleep(std::time::Duration::from_secs(60));
+    if task == "hold" {
+        println!("half");
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
+    writer.finish().unwrap();
+}
+
+/// This program with the task of a child, behind a shell that runs `before` first.
+fn run_child(task: &str, path: &Path, before: &str) -> Command {
+    let mut command = Command::new("sh");
+    let run = format!("{before} exec \"$0\" --exact child --nocapture");
+    command.args(["-c", &run]).arg(std::env::current_exe().unwrap());
+    command.env("ZELLIGE_CHILD", format!("{task}:{}", path.display())).stdout(Stdio::piped());
+    command
+}
+
+/// A child that has written half of its file.
+fn half_way(path: &Path) -> Child {
+    let mut child = run_child("hold", path, "").spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("half")));
+    child
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
-fn a_killed_process_leaves_what_was_there() {
+fn a_killed_process_leaves_what_was_there_and_the_next_one_cleans_up() {
     let folder = Folder::new();
     let path = folder.file("x.npy", b"before");
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killed_child", "--nocapture"])
-        .env("ZELLIGE_KILLED_CHILD", &path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("half")));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let [dead, alive] = [half_way(&path), half_way(&path)];
+    kill(dead);
     assert_eq!(std::fs::read(&path).unwrap(), b"before");
-    let names = names(&folder);
-    assert!(names.len() == 2 && names[0].starts_with(".x.npy.zellige-"), "{names:?}");
+    assert_eq!(names(&folder).len(), 3, "{:?}", names(&folder));
+    // Nobody but its owner may look into a file that is not complete.
+    for name in names(&folder).iter().filter(|n| n.starts_with(".x.npy.zellige-")) {
+        let known = folder.path().join(name).metadata().unwrap();
+        assert_eq!(known.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    // What looks like one of ours but is of another machine, or is no file, is left alone.
+    let other = folder.file(".x.npy.zellige-0123456789abcdef-1-1", b"other");
+    let next = run_child("write", &path, "").output().unwrap();
+    assert!(next.status.success(), "{next:?}");
+    assert_eq!(read_all(&path, None).unwrap().1[..8], [1; 8]);
+    assert_eq!(
+        names(&folder).len(),
+        3,
+        "the file of the living process stays: {:?}",
+        names(&folder)
+    );
+    kill(alive);
+    assert!(run_child("write", &path, "").output().unwrap().status.success());
+    assert_eq!(names(&folder), [other.file_name().unwrap().to_str().unwrap(), "x.npy"]);
+}
+
+/// Many processes that write the same file and are killed at any time.
+#[test]
+fn kills_at_any_time_lose_nothing() {
+    let folder = Folder::new();
+    let path = folder.path().join("x.npy");
+    assert!(run_child("write", &path, "").output().unwrap().status.success());
+    let whole = std::fs::read(&path).unwrap();
+    for round in 0..40 {
+        let mut children: Vec<Child> =
+            (0..3).map(|_| run_child("write", &path, "").spawn().unwrap()).collect();
+        std::thread::sleep(std::time::Duration::from_millis(round % 14));
+        for child in &mut children {
+            let _ = child.kill();
+        }
+        for child in &mut children {
+            child.wait().unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "round {round}");
+    }
+    assert!(run_child("write", &path, "").output().unwrap().status.success());
+    assert_eq!(names(&folder), ["x.npy"]);
+}
+
+#[test]
+fn modes_are_those_of_the_target_or_of_a_new_file() {
+    for (umask, new) in [("000", 0o666), ("022", 0o644), ("027", 0o640), ("077", 0o600)] {
+        let folder = Folder::new();
+        let path = folder.path().join("x.npy");
+        let write = || run_child("write", &path, &format!("umask {umask};")).output().unwrap();
+        assert!(write().status.success());
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(), new, "umask {umask}");
+        for old in [0o600, 0o664, 0o444, 0o777] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(old)).unwrap();
+            assert!(write().status.success());
+            assert_eq!(mode(), old, "umask {umask}");
+        }
+        assert_eq!(names(&folder), ["x.npy"]);
+    }
+}
+
+#[test]
+fn links_stay_and_lead_to_what_is_written() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let tensor = (NewTensor::new("x", Dtype::Uint8, [3]), &[7, 8, 9][..]);
+    symlink("data/new.npy", folder.path().join("one.npy")).unwrap();
+    symlink("one.npy", folder.path().join("two.npy")).unwrap();
+    symlink("loop.npy", folder.path().join("loop.npy")).unwrap();
+    symlink("none/x.npy", folder.path().join("nowhere.npy")).unwrap();
+    // A link to nothing yet: the file is made where the link says.
+    for link in ["two.npy", "one.npy"] {
+        write_all(folder.path().join(link), std::slice::from_ref(&tensor), Kind::Npy).unwrap();
+        assert!(folder.path().join(link).is_symlink());
+        let data = folder.path().join("data/new.npy");
+        assert!(!data.is_symlink());
+        assert_eq!(read_all(&data, None).unwrap().1, [7, 8, 9]);
+    }
+    for link in ["loop.npy", "nowhere.npy"] {
+        let path = folder.path().join(link);
+        let error = write_all(&path, std::slice::from_ref(&tensor), Kind::Npy).unwrap_err();
+        assert!(error.to_string().contains(link) && path.is_symlink(), "{error}");
+    }
+    // A file with two names: the other name keeps what it had.
+    std::fs::hard_link(folder.path().join("data/new.npy"), folder.path().join("hard.npy")).unwrap();
+    let other = (tensor.0.clone(), &[1, 2, 3][..]);
+    write_all(folder.path().join("hard.npy"), &[other], Kind::Npy).unwrap();
+    assert_eq!(read_all(folder.path().join("data/new.npy"), None).unwrap().1, [7, 8, 9]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error() {
+    // Nobody can make a file there, not even the superuser.
+    for path in ["/proc/x.npy", "/sys/x.npy"] {
+        if !Path::new(path).parent().unwrap().exists() {
+            continue;
+        }
+        let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
+        let error = Writer::create(path, &tensors, Kind::Npy).unwrap_err();
+        assert!(error.is_write() && error.to_string().contains(path), "{error}");
+    }
+    // A folder without the right to write, for whoever respects that.
+    let folder = Folder::new();
+    let path = folder.file("x.npy", b"before");
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o555)).unwrap();
+    let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
+    if let Err(error) = Writer::create(&path, &tensors, Kind::Npy) {
+        assert!(error.is_write() && error.to_string().contains("x.npy"), "{error}");
+    }
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"before");
+    assert_eq!(names(&folder), ["x.npy"]);
+}
+
+/// Readers of a file that somebody shortens, lengthens or rewrites get an error and nothing worse.
+#[test]
+fn a_file_that_changes_while_it_is_read_is_an_error() {
+    let folder = Folder::new();
+    let elements: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+    let new = NewTensor::new("x", Dtype::Uint8, [200_000]);
+    for kind in Kind::ALL {
+        for compressed in [false, true] {
+            let path = folder.path().join("x");
+            write_all(&path, &[(new.clone(), &elements)], kind).unwrap();
+            if compressed {
+                if kind != Kind::Npz {
+                    continue;
+                }
+                let packed = deflated(&std::fs::read(&path).unwrap(), "x.npy");
+                std::fs::write(&path, packed).unwrap();
+            }
+            let whole = std::fs::read(&path).unwrap();
+            for len in [0, 1, whole.len() / 2, whole.len() - 1] {
+                std::fs::write(&path, &whole).unwrap();
+                let container = Container::open(&path).unwrap();
+                let info = container.only().unwrap();
+                let file = std::fs::File::options().write(true).open(&path).unwrap();
+                file.set_len(len as u64).unwrap();
+                let error = container.read(info).unwrap_err();
+                assert_eq!(error.kind(), "changed", "{kind:?} {len}: {error}");
+                assert!(
+                    error.to_string().contains(&format!("{} bytes when", whole.len())),
+                    "{error}"
+                );
+            }
+            // Other bytes of the same length.
+            std::fs::write(&path, &whole).unwrap();
+            let container = Container::open(&path).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(&path, &whole).unwrap();
+            let error = container.read(container.only().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), "changed", "{kind:?}: {error}");
+        }
+    }
 }
 
 #[test]

@@ -20,13 +20,19 @@ pub struct Buffer {
 impl Buffer {
     /// A zeroed buffer of `len` bytes.
     pub fn zeroed(len: usize) -> Buffer {
+        let refused = || handle_alloc_error(Buffer::layout(len).expect("a length below 2^63"));
+        Buffer::try_zeroed(len).unwrap_or_else(refused)
+    }
+
+    /// The same, or nothing where the system has not got so many bytes: for lengths that a user or a
+    /// file gives.
+    pub fn try_zeroed(len: usize) -> Option<Buffer> {
         if len == 0 {
-            return Buffer { start: NonNull::dangling(), len };
+            return Some(Buffer { start: NonNull::dangling(), len });
         }
-        let layout = Buffer::layout(len);
+        let layout = Buffer::layout(len)?;
         // SAFETY: the layout has a nonzero size.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         #[cfg(all(target_os = "linux", not(miri)))]
         if len >= HUGE {
             // SAFETY: the range was just allocated and begins on a page; the advice changes no
@@ -35,12 +41,12 @@ impl Buffer {
                 libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE);
             }
         }
-        Buffer { start, len }
+        Some(Buffer { start, len })
     }
 
-    fn layout(len: usize) -> Layout {
+    fn layout(len: usize) -> Option<Layout> {
         let align = if len >= HUGE { HUGE } else { LINE };
-        Layout::from_size_align(len, align).expect("the length fits in an allocation")
+        Layout::from_size_align(len, align).ok()
     }
 }
 
@@ -62,8 +68,9 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: allocated by `zeroed` with the same layout, and not used after this.
-            unsafe { dealloc(self.start.as_ptr(), Buffer::layout(self.len)) };
+            let layout = Buffer::layout(self.len).expect("the layout that it was allocated with");
+            // SAFETY: allocated by `try_zeroed` with the same layout, and not used after this.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
 }
@@ -88,5 +95,7 @@ mod tests {
                 *x = 1;
             }
         }
+        assert!(Buffer::try_zeroed(usize::MAX).is_none());
+        assert!(Buffer::try_zeroed(isize::MAX.unsigned_abs() - HUGE).is_none());
     }
 }

@@ -49,7 +49,7 @@ impl Plan {
     }
 
     /// Plans that together are this one, each reading no more than `most` adjacent source elements
-    /// where its loops allow: a source larger than memory is then mapped part by part.
+    /// where its loops allow: a source larger than memory is then read part by part.
     ///
     /// Fills go with the first.
     pub fn split_source(&self, most: i64) -> Vec<Plan> {
@@ -63,21 +63,38 @@ impl Plan {
                 halve(&nest.loops, *a, *b, most.max(1), &mut nests);
             }
         }
-        let mut fills = self.fills.clone();
-        nests
-            .into_iter()
-            .map(|nest| {
-                let nests = vec![nest];
-                Plan {
-                    elements: nests[0].elements(),
-                    copies: 1,
-                    src_range: Plan::range(&nests, |s| s.0, |l| l.src),
-                    dst_range: self.dst_range,
-                    fills: std::mem::take(&mut fills),
-                    nests,
+        // Nests that read the same part of the source go together, so that it is read once.
+        let reads = |nest: &Nest| Plan::range(std::slice::from_ref(nest), |s| s.0, |l| l.src);
+        let mut ranges: Vec<((i64, i64), Nest)> =
+            nests.into_iter().filter_map(|nest| Some((reads(&nest)?, nest))).collect();
+        ranges.sort_by_key(|(range, _)| *range);
+        let mut parts: Vec<Plan> = Vec::new();
+        for ((low, high), nest) in ranges {
+            let elements = nest.elements();
+            let last = parts.last_mut();
+            match last.and_then(|p| Some((p.src_range?, p))).filter(|((l, _), _)| high - l < most) {
+                Some(((first, end), part)) => {
+                    part.elements += elements;
+                    part.src_range = Some((first, end.max(high)));
+                    match part.nests.iter_mut().rev().take(8).find(|n| n.loops == nest.loops) {
+                        Some(same) => same.starts.extend(nest.starts),
+                        None => part.nests.push(nest),
+                    }
                 }
-            })
-            .collect()
+                None => parts.push(Plan {
+                    nests: vec![nest],
+                    fills: Vec::new(),
+                    elements,
+                    copies: 1,
+                    src_range: Some((low, high)),
+                    dst_range: self.dst_range,
+                }),
+            }
+        }
+        if let Some(first) = parts.first_mut() {
+            first.fills.clone_from(&self.fills);
+        }
+        parts
     }
 
     /// The source addresses it reads: from the first to one past the last.

@@ -61,14 +61,15 @@ pub mod crew;
 mod dci;
 mod dtypes;
 mod engine;
-#[cfg(unix)]
-mod mapped;
 mod padding;
 mod plan;
 pub mod reference;
 mod side;
 mod slots;
+#[cfg(unix)]
+mod system;
 mod tabulate;
+mod zeroed;
 
 pub use between::Fill;
 pub use buffer::Buffer;
@@ -76,7 +77,8 @@ pub use cache::{CacheStats, PlanCache};
 pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
 pub use dtypes::{Dtypes, device_format_of, format_of};
 pub use engine::{MoveError, Mover};
-#[cfg(unix)]
-pub use mapped::Mapped;
 pub use padding::{FillElement, Padding, PaddingError};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};
+#[cfg(unix)]
+pub use system::effective_user;
+pub use zeroed::try_zeroed;

@@ -43,11 +43,13 @@ impl OnnxError {
     }
 }
 
+impl From<zellige_files::Error> for OnnxError {
+    fn from(e: zellige_files::Error) -> OnnxError {
+        OnnxError::new("bad_file", e.to_string())
+    }
+}
+
 /// The start of a text of any length, enough to recognise it in a message.
 pub(crate) fn quote(text: &str) -> String {
-    let mut out = text.chars().take(80).collect::<String>().escape_debug().to_string();
-    if text.chars().nth(80).is_some() {
-        out.push_str("...");
-    }
-    out
+    zellige_notation::quote(text, 80)
 }

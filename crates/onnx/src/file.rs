@@ -1,36 +1,33 @@
-//! Models in files: mapped, so that weights are read when they are asked for and never before.
+//! Models in files: weights are read when they are asked for and never before.
 
-use crate::error::{OnnxError, Result};
+use crate::error::{OnnxError, Result, quote};
 use crate::import::{Imported, Model, Weight};
+use crate::skeleton;
 use crate::tensor::Data;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use zellige_movement::Mapped;
+use zellige_files::ByteFile;
 
-/// The file of a model, and the folder beside which its external data lies.
+/// The file of a model, and the folder below which its external data lies.
 #[derive(Debug)]
 pub struct ModelFile {
-    map: Mapped,
+    file: ByteFile,
+    /// The bytes of the file, zero where elements of large weights are.
+    skeleton: Vec<u8>,
     folder: PathBuf,
 }
 
-fn unreadable(path: &Path, e: &std::io::Error) -> OnnxError {
-    OnnxError::new("bad_file", format!("{}: {e}", path.display()))
-}
-
 impl ModelFile {
-    /// Maps a file.
+    /// Opens a file and reads what is in it beside the elements of large weights.
     ///
     /// # Errors
-    /// Files that cannot be opened.
+    /// Files that cannot be read, and files that are changed meanwhile.
     pub fn open(path: &Path) -> Result<ModelFile> {
-        let file = File::open(path).map_err(|e| unreadable(path, &e))?;
-        let meta = file.metadata().map_err(|e| unreadable(path, &e))?;
-        let len = usize::try_from(meta.len()).unwrap_or(usize::MAX);
-        let map = Mapped::new(&file, 0, len).map_err(|e| unreadable(path, &e))?;
-        Ok(ModelFile { map, folder: path.parent().unwrap_or(Path::new("")).to_path_buf() })
+        let file = ByteFile::open(path)?;
+        let skeleton = skeleton::read(&file)?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        Ok(ModelFile { file, skeleton, folder })
     }
 
     /// The graph for these values of its symbols.
@@ -38,37 +35,42 @@ impl ModelFile {
     /// # Errors
     /// As [`Model::read`] and [`Model::import`].
     pub fn import(&self, bind: &BTreeMap<String, i64>) -> Result<Imported> {
-        Model::read(&self.map)?.import(bind)
+        Model::read(&self.skeleton)?.import(bind)
     }
 
     /// The elements of a weight that was imported from this file.
     ///
     /// # Errors
-    /// External data that is not there, or shorter than the model says.
+    /// External data that is not there, outside of the model's folder, or shorter than the model says; a
+    /// file that was changed since it was opened.
     pub fn bytes<'a>(&'a self, weight: &'a Weight) -> Result<Cow<'a, [u8]>> {
         match &weight.data {
             Data::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
             Data::Inside(range) => {
-                let bytes = self.map.get(range.clone()).ok_or_else(|| {
-                    OnnxError::new("bad_file", format!("`{}` is of another file", weight.name))
-                })?;
-                Ok(Cow::Borrowed(bytes))
+                if range.start > range.end || range.end as u64 > self.file.bytes() {
+                    let message = format!("`{}` is of another file", quote(&weight.name));
+                    return Err(OnnxError::new("bad_file", message));
+                }
+                let bytes = self.file.read(range.start as u64, range.len() as u64)?;
+                self.file.check_unchanged()?;
+                Ok(Cow::Owned(bytes))
             }
             Data::External { location, offset, length } => {
-                let path = self.folder.join(location);
-                let told = |e: std::io::Error| {
+                let read = ByteFile::open_below(&self.folder, location).and_then(|file| {
+                    let bytes = file.read(*offset, *length)?;
+                    file.check_unchanged()?;
+                    Ok(bytes)
+                });
+                let told = |e| {
                     let message = format!(
-                        "`{}` has its {length} bytes in {} from byte {offset} on: {e}; keep that file \
+                        "`{}` has its {length} bytes in `{}` from byte {offset} on: {e}; keep that file \
                          beside the model, or save the model with its data inside",
-                        weight.name,
-                        path.display()
+                        quote(&weight.name),
+                        quote(location)
                     );
                     OnnxError::new("bad_file", message)
                 };
-                let file = File::open(&path).map_err(told)?;
-                let length = usize::try_from(*length).unwrap_or(usize::MAX);
-                let map = Mapped::new(&file, *offset, length).map_err(told)?;
-                Ok(Cow::Owned(map.to_vec()))
+                Ok(Cow::Owned(read.map_err(told)?))
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
 //! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`Weight`] says
-//! where in the file they lie, and a [`ModelFile`] is mapped.
+//! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
 //!
 //! What only concerns shapes (`Shape`, `Gather`, `Concat` and what exporters put between) is computed
 //! here, as every size is known; what is left are the operations of the card's table. An operation or an
@@ -36,7 +36,7 @@
 //! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
 //! | `import`, `node` | the walk over the nodes, and a node as rules see it |
 //! | `ops` | what each operation becomes |
-//! | `file` | mapped files, external data |
+//! | `file`, `skeleton` | files without the elements of large weights, external data |
 //!
 //! # What it may not do
 //! Run anything on the card, or believe a length of the file.
@@ -51,6 +51,7 @@ mod names;
 mod node;
 mod ops;
 mod proto;
+mod skeleton;
 mod tensor;
 mod wire;
 

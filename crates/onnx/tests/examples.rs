@@ -17,7 +17,7 @@ fn path(file: &str) -> PathBuf {
 fn host(file: &str) -> Host {
     let tensor = HostTensor::open(path(file), None).unwrap();
     let view = tensor.strided().unwrap();
-    Host::new(tensor.bytes().to_vec(), view, tensor.info().dtype())
+    Host::new(tensor.read().unwrap(), view, tensor.info().dtype())
 }
 
 /// Compiles and runs a model; the largest difference to what PyTorch gave, and its largest number.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use zellige_compile::report::report;
 use zellige_compile::{Action, Decisions, Options, Outputs, Place, compile, compile_again};
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_files::{Cache, Found, content_hash, stamp};
+use zellige_files::{Cache, Found, content_hash};
 use zellige_graph::{Graph, Role};
 use zellige_layout::StickLayout;
 use zellige_run::{Model, RunError};
@@ -86,12 +86,6 @@ fn options(card: &Card) -> Result<Options, DeviceError> {
     })
 }
 
-/// The file of this module: another build may decide otherwise.
-fn build(py: Python<'_>) -> PyResult<String> {
-    let file: std::path::PathBuf = py.import("zellige._native")?.getattr("__file__")?.extract()?;
-    Ok(format!("{} {}", env!("CARGO_PKG_VERSION"), stamp(&file)))
-}
-
 /// A program for a graph, and where its decisions come from. Those of a program of other sizes come
 /// first, so that what a script sees does not depend on what others left on disk.
 fn compiled(
@@ -138,7 +132,8 @@ impl Program {
         let card = card(index).map_err(|e| error::device(&e))?;
         let options = options(card).map_err(|e| error::device(&e))?;
         let asked = format!("{options:?}");
-        let key = content_hash(&[graph.as_bytes(), asked.as_bytes(), build(py)?.as_bytes()]);
+        let engine = zellige_stamp::ENGINE.as_bytes();
+        let key = content_hash(&[graph.as_bytes(), asked.as_bytes(), engine]);
         let graph = zellige_graph::json::parse(graph)
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
         let like = like.map(|p| &p.program.decisions);

@@ -41,9 +41,8 @@ impl Operand {
             }
             Operand::File(file) => {
                 let info = file.info();
-                let host = (&file.strided()?, info.dtype());
                 let dtype = dtype.unwrap_or(info.dtype());
-                Tensor::upload_as(card, file.bytes(), host, dtype, choice).with_context(|| {
+                crate::card::upload(card, file, dtype, choice).with_context(|| {
                     let hint = if info.dtype() == Dtype::Float64 {
                         "; --dtype float32 converts it"
                     } else {

@@ -1,11 +1,13 @@
 //! Inputs and weights: from files, or random numbers that depend on their name and the seed alone.
 
 use super::named;
+use crate::common::shown;
 use crate::compile::summary::counted;
 use crate::graph::Loaded;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use zellige_device::host_format;
 use zellige_files::{Container, HostTensor};
 use zellige_float::{Converter, Format};
@@ -33,15 +35,15 @@ impl<'g> Inputs<'g> {
         let known =
             |name: &str| graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name);
         if let Some(path) = weights {
-            let container = Container::open(path)?;
+            let container = Arc::new(Container::open(path)?);
             for info in container.tensors() {
                 if known(info.name()).is_some() {
-                    let tensor = HostTensor::open(path, Some(info.name()))?;
+                    let tensor = HostTensor::of(&container, Some(info.name()))?;
                     files.insert(info.name().to_owned(), tensor);
                 }
             }
             if files.is_empty() {
-                bail!("--load {}: none of its tensors is an input of the graph", path.display());
+                bail!("--load {}: none of its tensors is an input of the graph", shown(path));
             }
         }
         for text in given {
@@ -85,7 +87,8 @@ impl<'g> Inputs<'g> {
             }
             (Some(file), _) => {
                 let view = file.strided().map_err(|e| refuse(e.to_string()))?;
-                Ok(Host::new(file.bytes().to_vec(), view, file.info().dtype()))
+                let bytes = file.read().map_err(|e| refuse(e.to_string()))?;
+                Ok(Host::new(bytes, view, file.info().dtype()))
             }
         }
     }

@@ -4,7 +4,7 @@ use super::named;
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use zellige_device::host_format;
-use zellige_files::{Kind, NewTensor, Writer};
+use zellige_files::{Kind, NewTensor, Writer, make_folder};
 use zellige_float::{Converter, Format};
 use zellige_graph::Graph;
 use zellige_run::Host;
@@ -132,7 +132,7 @@ pub(super) fn write(
     let mut files = Vec::new();
     for (i, path, kind) in targets {
         if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)?;
+            make_folder(folder)?;
         }
         let host = &hosts[*i];
         let new = NewTensor::new(results[*i].name.as_str(), host.dtype(), host.size());

@@ -1,0 +1,183 @@
+//! Files of other formats, read by position.
+
+use crate::disk;
+use crate::error::{Error, Result, shown};
+use crate::input::Input;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// A regular file that is open for reading at any position.
+#[derive(Debug)]
+pub struct ByteFile(Input);
+
+impl ByteFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What cannot be opened, and what is no regular file.
+    pub fn open(path: impl AsRef<Path>) -> Result<ByteFile> {
+        Input::open(path.as_ref()).map(ByteFile)
+    }
+
+    /// Opens a file that a text of others names, if it lies below `folder`: neither `..` nor a symbolic
+    /// link leads out. A hard link is the file itself.
+    ///
+    /// # Errors
+    /// Besides those of [`ByteFile::open`]: a file outside of the folder, with the place where it lies.
+    pub fn open_below(folder: impl AsRef<Path>, name: &str) -> Result<ByteFile> {
+        let folder = match folder.as_ref() {
+            here if here.as_os_str().is_empty() => Path::new("."),
+            other => other,
+        };
+        let path = folder.join(name);
+        let failed = |e| Error::io(&path, "open it", e);
+        let root = disk::canonical(folder).map_err(failed)?;
+        let place = disk::canonical(&path).map_err(failed)?;
+        below(&path, &root, &place)?;
+        let kind = disk::look_no_link(&place).map_err(failed)?;
+        if !kind.is_file() {
+            return Err(Error::NotAFile { path });
+        }
+        // A part of the way may have become a link since: what counts is where the open file lies.
+        let file = disk::open_no_link(&place).map_err(failed)?;
+        below(&path, &root, &place_of(&file).map_err(failed)?)?;
+        Input::of(file, &path).map(ByteFile)
+    }
+
+    /// Bytes when it was opened.
+    pub fn bytes(&self) -> u64 {
+        self.0.len
+    }
+
+    /// Fills `buffer` with the bytes from `at` on.
+    ///
+    /// # Errors
+    /// A file that ends before, or that cannot be read.
+    pub fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        self.0.spot().fits(at, buffer.len() as u64, self.0.len, "what is read")?;
+        self.0.read_exact_at(buffer, at)
+    }
+
+    /// `length` bytes from `at` on.
+    ///
+    /// # Errors
+    /// As [`ByteFile::read_at`], and what does not fit in memory.
+    pub fn read(&self, at: u64, length: u64) -> Result<Vec<u8>> {
+        self.0.bytes(at, length, "what is read")
+    }
+
+    /// Zeroed memory as long as the file. Pages of it that are never written to take no memory.
+    ///
+    /// # Errors
+    /// A length that the system has no memory for.
+    pub fn zeroed(&self) -> Result<Vec<u8>> {
+        disk::zeroed(self.0.len).map_err(|e| Error::io(&self.0.path, "hold it in memory", e))
+    }
+
+    /// That nobody has written to the file since it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Changed`].
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.0.check_unchanged()
+    }
+}
+
+/// That a place without links lies below a folder without links.
+fn below(path: &Path, root: &Path, place: &Path) -> Result<()> {
+    if place.starts_with(root) {
+        return Ok(());
+    }
+    let what = format!("it lies in {}, outside of the folder that names it", shown(place));
+    let accepted = format!("a file below {}, itself and no link that leads out", shown(root));
+    Err(Error::request(path, what, accepted))
+}
+
+/// Where an open file lies now.
+fn place_of(file: &File) -> std::io::Result<PathBuf> {
+    disk::read_link(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_leads_out_of_the_folder() {
+        let base = std::env::temp_dir().join(format!("zellige-below-{}", std::process::id()));
+        let root = base.join("model");
+        std::fs::create_dir_all(root.join("data")).unwrap();
+        std::fs::create_dir_all(base.join("model-2")).unwrap();
+        let secret = base.join("secret");
+        std::fs::write(&secret, b"secret").unwrap();
+        std::fs::write(base.join("model-2/w"), b"beside").unwrap();
+        std::fs::write(root.join("data/w"), b"weight").unwrap();
+        symlink("data/w", root.join("inside")).unwrap();
+        symlink(root.join("data"), root.join("folder")).unwrap();
+        symlink("../secret", root.join("out")).unwrap();
+        symlink(&secret, root.join("far")).unwrap();
+        symlink("out", root.join("twice")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        symlink("nowhere", root.join("none")).unwrap();
+        // The model's folder may be reached by a link: what counts is where it lies.
+        symlink(&root, base.join("other")).unwrap();
+        for folder in [root.clone(), base.join("other"), base.join("model-2/../model")] {
+            for name in ["data/w", "inside", "folder/w", "./data/../data/w", "up/model/data/w"] {
+                let file = ByteFile::open_below(&folder, name).unwrap();
+                assert_eq!(file.read(0, 6).unwrap(), b"weight", "{name}");
+                assert_eq!(file.read(1, 6).unwrap_err().kind(), "truncated");
+            }
+            let absolute = root.join("data/w");
+            ByteFile::open_below(&folder, absolute.to_str().unwrap()).unwrap();
+            for name in ["out", "far", "twice", "up/secret", "../secret", "../model-2/w"] {
+                let error = ByteFile::open_below(&folder, name).unwrap_err().to_string();
+                assert!(error.contains("outside of the folder that names it"), "{name}: {error}");
+            }
+            for name in ["loop", "none", "absent", "data/w/x"] {
+                assert_eq!(ByteFile::open_below(&folder, name).unwrap_err().kind(), "io", "{name}");
+            }
+            for name in ["data", "folder", ".", ""] {
+                let kind = ByteFile::open_below(&folder, name).unwrap_err().kind();
+                assert_eq!(kind, "not_a_file", "{name}");
+            }
+        }
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// A link that changes its target all the time: what is opened is always what lies inside.
+    #[test]
+    fn a_link_that_changes_never_leads_out() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let base = std::env::temp_dir().join(format!("zellige-race-{}", std::process::id()));
+        let root = base.join("model");
+        std::fs::create_dir_all(root.join("a")).unwrap();
+        std::fs::create_dir_all(base.join("b")).unwrap();
+        std::fs::write(root.join("a/w"), b"inside").unwrap();
+        std::fs::write(base.join("b/w"), b"secret").unwrap();
+        let (stop, mut opened) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let new = root.join("new");
+                while !stop.load(Ordering::Relaxed) {
+                    for to in ["a", "../b"] {
+                        symlink(to, &new).unwrap();
+                        std::fs::rename(&new, root.join("link")).unwrap();
+                    }
+                }
+            });
+            for _ in 0..20_000 {
+                if let Ok(file) = ByteFile::open_below(&root, "link/w") {
+                    assert_eq!(file.read(0, 6).unwrap(), b"inside");
+                    opened += 1;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(opened > 0);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}

@@ -1,0 +1,154 @@
+//! Temporary files that a killed process left behind.
+//!
+//! A temporary file is locked by the process that fills it, and the system frees the lock when that process
+//! ends, however it ends. So a file whose lock is free has nobody who fills it, whatever its number says:
+//! numbers of processes are used again, and differ between containers. Locks are only believed between
+//! processes of one running system, as file systems of a network may keep them to each host: the name
+//! holds the identity of the boot, and files of another boot or another machine are left alone.
+
+use crate::disk;
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use zellige_movement::effective_user;
+
+/// What stands between the name of a file and the numbers.
+const MARK: &str = ".zellige-";
+
+/// Characters of a name that its temporary name keeps: file systems allow 255 bytes in all.
+const KEPT: usize = 48;
+
+/// The identity of the running system, the same in all its containers; none where it has none.
+static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let id: String = text.trim().chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    (id.len() == 16).then_some(id)
+});
+
+/// A temporary name for a file that nobody of this process had.
+pub(crate) fn next_name(folder: &Path, name: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name: String = name.chars().take(KEPT).collect();
+    let boot = BOOT.as_deref().unwrap_or("unknown");
+    folder.join(format!(".{name}{MARK}{boot}-{}-{number}", std::process::id()))
+}
+
+/// Takes the lock of a file that was just made; false where it was taken for a stale one meanwhile.
+///
+/// Where the file system has no locks nobody can take one, so nothing is ever removed there.
+pub(crate) fn hold(file: &File) -> bool {
+    match disk::try_lock(file) {
+        Ok(false) => false,
+        // Removed between its making and the lock: it has no name any more.
+        Ok(true) => disk::look_at(file).map_or(true, |now| now.nlink() > 0),
+        Err(_) => true,
+    }
+}
+
+/// Removes what killed processes left in a folder, the first time that this process writes there.
+pub(crate) fn remove_once(folder: &Path) {
+    static DONE: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    if DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf()) {
+        remove(folder);
+    }
+}
+
+/// Removes what killed processes of this user and this boot left in a folder.
+///
+/// Whatever cannot be looked at stays: this is nobody's task but ours, and nobody waits for it.
+fn remove(folder: &Path) {
+    let Some(boot) = BOOT.as_deref() else { return };
+    for path in disk::list(folder).unwrap_or_default() {
+        if path.file_name().and_then(|n| n.to_str()).is_some_and(|name| is_temporary(name, boot)) {
+            let _ = remove_if_free(&path);
+        }
+    }
+}
+
+fn remove_if_free(path: &Path) -> std::io::Result<()> {
+    let known = disk::look_no_link(path)?;
+    if !known.is_file() || known.uid() != effective_user() {
+        return Ok(());
+    }
+    let file = disk::open_own(path)?;
+    // The lock stays with us until the name is gone, so that whoever made the file sees one or the other.
+    if disk::try_lock(&file)? && disk::same(&disk::look_no_link(path)?, &disk::look_at(&file)?) {
+        disk::remove(path)?;
+    }
+    Ok(())
+}
+
+/// Whether a name is one of [`next_name`] in this boot.
+fn is_temporary(name: &str, boot: &str) -> bool {
+    let Some((front, numbers)) = name.rsplit_once(MARK) else { return false };
+    let mut parts = numbers.split('-');
+    let number = |part: Option<&str>| {
+        part.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+    };
+    front.starts_with('.')
+        && parts.next() == Some(boot)
+        && number(parts.next())
+        && number(parts.next())
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_boot_are_ours() {
+        let boot = BOOT.as_deref().unwrap();
+        let made = next_name(Path::new("f"), "x.npy");
+        let name = made.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with(".x.npy.zellige-") && is_temporary(name, boot), "{name}");
+        assert!(!is_temporary(name, "0123456789abcdef"));
+        for other in [
+            "x.npy".to_string(),
+            format!("x.npy.zellige-{boot}-1-2"),
+            format!(".x.zellige-{boot}-1"),
+            format!(".x.zellige-{boot}-1-2-3"),
+            format!(".x.zellige-{boot}-1-"),
+            format!(".x.zellige-{boot}-1-2.npy"),
+            format!(".x.zellige-{boot}-a-2"),
+            ".x.zellige-12-3".to_string(),
+        ] {
+            assert!(!is_temporary(&other, boot), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_free_file_goes_and_a_held_one_stays() {
+        let folder = std::env::temp_dir().join(format!("zellige-stale-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let names: Vec<PathBuf> = (0..4).map(|_| next_name(&folder, "x")).collect();
+        let held = disk::create(&names[0], 0o600).unwrap();
+        assert!(hold(&held));
+        drop(disk::create(&names[1], 0o600).unwrap());
+        let other = folder.join(".x.zellige-0123456789abcdef-1-1");
+        drop(disk::create(&other, 0o600).unwrap());
+        std::os::unix::fs::symlink(&names[0], &names[2]).unwrap();
+        std::fs::create_dir(&names[3]).unwrap();
+        remove(&folder);
+        let left: Vec<bool> = names.iter().map(|n| n.symlink_metadata().is_ok()).collect();
+        assert_eq!((left, other.exists()), (vec![true, false, true, true], true));
+        // Its owner ends: the lock goes with it.
+        drop(held);
+        remove(&folder);
+        assert!(!names[0].exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_is_robbed_between_making_and_locking_notices() {
+        let path = next_name(&std::env::temp_dir(), "robbed");
+        let file = disk::create(&path, 0o600).unwrap();
+        remove_if_free(&path).unwrap();
+        assert!(!path.exists() && !hold(&file));
+    }
+}

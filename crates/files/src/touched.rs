@@ -1,0 +1,159 @@
+//! Which parts of its source a plan reads.
+
+use zellige_movement::{Nest, Plan};
+
+/// Ranges that are collected before those that meet become one.
+const COLLECTED: usize = 1 << 16;
+
+/// Source elements in rising ranges `(first, one past the last)` with more than `gap` elements between two.
+///
+/// **Law**: every element that the plan reads is in one of them, and no range begins, ends, or goes on for
+/// more than `gap` elements without one that is.
+pub(crate) fn ranges(plan: &Plan, gap: i64) -> Vec<(i64, i64)> {
+    let mut out = Vec::new();
+    let mut limit = COLLECTED;
+    for nest in plan.nests() {
+        let walk = Walk::new(nest, gap);
+        for (start, _) in &nest.starts {
+            walk.collect(0, start + walk.down, &mut out);
+            if out.len() > limit {
+                join(&mut out, gap);
+                limit = COLLECTED.max(2 * out.len());
+            }
+        }
+    }
+    join(&mut out, gap);
+    out
+}
+
+fn join(ranges: &mut Vec<(i64, i64)>, gap: i64) {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let meets = next.0 - last.1 <= gap;
+        if meets {
+            last.1 = last.1.max(next.1);
+        }
+        meets
+    });
+}
+
+/// The source side of a nest, from its lowest element on.
+struct Walk {
+    /// How far its lowest element lies from a start.
+    down: i64,
+    /// Ranges and strides, widest stride first.
+    loops: Vec<(i64, i64)>,
+    /// The reach of the loops from each on.
+    reach: Vec<i64>,
+    /// The first loop from which on no gap is too wide.
+    dense: usize,
+}
+
+impl Walk {
+    fn new(nest: &Nest, gap: i64) -> Walk {
+        let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
+        let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
+        let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
+        loops.sort_by_key(|(_, stride)| std::cmp::Reverse(*stride));
+        let mut reach = vec![0; loops.len() + 1];
+        let mut dense = loops.len();
+        for (i, (range, stride)) in loops.iter().enumerate().rev() {
+            reach[i] = reach[i + 1] + (range - 1) * stride;
+            // Between the last element of a step and the first of the next.
+            if dense == i + 1 && stride - reach[i + 1] - 1 <= gap {
+                dense = i;
+            }
+        }
+        Walk { down, loops, reach, dense }
+    }
+
+    fn collect(&self, level: usize, at: i64, out: &mut Vec<(i64, i64)>) {
+        if level >= self.dense {
+            out.push((at, at + self.reach[level] + 1));
+            return;
+        }
+        let (range, stride) = self.loops[level];
+        for i in 0..range {
+            self.collect(level + 1, at + i * stride, out);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use zellige_layout::{AxisTable, Layout, Strided};
+    use zellige_movement::Fill;
+
+    /// Every source element of a plan, one by one.
+    fn read(plan: &Plan) -> Vec<i64> {
+        let mut all = Vec::new();
+        for nest in plan.nests() {
+            for (start, _) in &nest.starts {
+                let mut at = vec![*start];
+                for l in &nest.loops {
+                    at = at.iter().flat_map(|a| (0..l.range).map(move |i| a + i * l.src)).collect();
+                }
+                all.extend(at);
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The same ranges by definition.
+    fn slowly(plan: &Plan, gap: i64) -> Vec<(i64, i64)> {
+        let mut ranges: Vec<(i64, i64)> = read(plan).iter().map(|a| (*a, a + 1)).collect();
+        join(&mut ranges, gap);
+        ranges
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_elements() {
+        let strided = |size: &[i64], stride: &[i64], offset: i64| -> Layout {
+            Strided::new(size, stride, offset).unwrap().to_layout().unwrap()
+        };
+        let shape = [6, 5, 8];
+        let sources = [
+            strided(&shape, &[40, 8, 1], 0),
+            strided(&shape, &[1, 6, 30], 0),
+            strided(&shape, &[-40, 8, -1], 207),
+            strided(&shape, &[100, 17, 2], 3),
+            strided(&shape, &[7, 200, 1], 0),
+            zellige_notation::parse("Swizzle(2,2,3) o S[(6,5,8):(64,8,1)]", &AxisTable::new())
+                .unwrap()
+                .layout(None)
+                .unwrap(),
+        ];
+        let targets = [strided(&shape, &[40, 8, 1], 0), strided(&shape, &[1, 6, 30], 0)];
+        let mut cases = 0;
+        for from in &sources {
+            for to in &targets {
+                let plan = Plan::between(from, to, &shape, Fill::Leave).unwrap();
+                for low in [0, 3, 100] {
+                    for high in [low + 1, low + 17, 240] {
+                        let part = plan.clip(low, high);
+                        for gap in [0, 1, 4, 15, 1000] {
+                            for most in [8, 50, 10_000] {
+                                let parts = part.split_source(most);
+                                let mut all: Vec<i64> = parts.iter().flat_map(read).collect();
+                                all.sort_unstable();
+                                all.dedup();
+                                assert_eq!(all, read(&part), "split");
+                                for part in parts {
+                                    assert_eq!(ranges(&part, gap), slowly(&part, gap));
+                                    let (low, high) = part.src_window();
+                                    assert!(high - low <= most, "{low}..{high} of {most}");
+                                    cases += 1;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(cases > 1000, "{cases}");
+    }
+}

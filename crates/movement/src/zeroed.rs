@@ -1,0 +1,35 @@
+//! Zeroed memory that may be refused.
+
+use std::alloc::{Layout, alloc_zeroed};
+
+/// `len` zeroed bytes, or nothing where the system has not got them.
+///
+/// For lengths that come from files: a length that nobody can hold is then an error, where `vec!` would
+/// end the program. Pages that are never touched take no memory.
+pub fn try_zeroed(len: usize) -> Option<Vec<u8>> {
+    if len == 0 {
+        return Some(Vec::new());
+    }
+    let layout = Layout::array::<u8>(len).ok()?;
+    // SAFETY: the layout has a nonzero size.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: `start` was just allocated by the global allocator with the layout of `len` bytes, all of
+    // them are initialised to zero, and nothing else owns them.
+    Some(unsafe { Vec::from_raw_parts(start, len, len) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_nobody_holds_are_refused() {
+        assert_eq!(try_zeroed(0), Some(vec![]));
+        assert_eq!(try_zeroed(4097), Some(vec![0; 4097]));
+        assert_eq!(try_zeroed(usize::MAX), None);
+        assert_eq!(try_zeroed(isize::MAX.unsigned_abs()), None);
+    }
+}
