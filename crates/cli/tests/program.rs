@@ -77,7 +77,7 @@ fn show_writes_svg_and_png() {
     std::fs::remove_dir_all(&dir).expect("removed");
     let out = zellige(&["show", "demo-1d", "--svg", "/no/such/folder/a.svg"]);
     assert_eq!(out.status.code(), Some(3));
-    assert!(text(&out.stderr).contains("cannot write"), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("a.svg: cannot create it"), "{}", text(&out.stderr));
 }
 
 #[test]

@@ -66,8 +66,9 @@ impl Temporary {
         let mode = match (access, known) {
             (Access::Private, _) => 0o600,
             (_, Some(mode)) => mode,
-            (_, None) => usual_mode(folder, &name)
-                .map_err(|e| Error::write(path, "create a file in its folder", e))?,
+            (_, None) => {
+                usual_mode(folder, &name).map_err(|e| Error::write(path, "create it", e))?
+            }
         };
         for _ in 0..1000 {
             let temporary = stale::next_name(folder, &name);

@@ -192,8 +192,55 @@ fn external_data_lies_beside_the_model_and_nowhere_else() {
     let imported = file.import(&BTreeMap::new()).unwrap();
     let bytes = file.bytes(&imported.weights[0]).unwrap().into_owned();
     assert_eq!(bytes, (4..16).collect::<Vec<u8>>());
+    // A link inside of the folder is followed, and one that leads out is not, however it does that.
+    let outside = folder.with_extension("outside");
+    std::fs::write(&outside, (0..16).collect::<Vec<u8>>()).unwrap();
+    std::fs::create_dir_all(folder.join("data")).unwrap();
+    std::fs::rename(folder.join("w.bin"), folder.join("data/w")).unwrap();
+    std::os::unix::fs::symlink("data/w", folder.join("w.bin")).unwrap();
+    assert_eq!(*file.bytes(&imported.weights[0]).unwrap(), (4..16).collect::<Vec<u8>>());
+    for target in [outside.clone(), std::path::Path::new("..").join(outside.file_name().unwrap())] {
+        std::fs::remove_file(folder.join("w.bin")).unwrap();
+        std::os::unix::fs::symlink(target, folder.join("w.bin")).unwrap();
+        let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
+        assert!(told.contains("outside of the folder that names it"), "{told}");
+        assert!(told.contains("accepted: a file below"), "{told}");
+    }
+    std::fs::remove_file(&outside).unwrap();
     std::fs::remove_file(folder.join("w.bin")).unwrap();
     let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
     assert!(told.contains("keep that file beside the model"), "{told}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Weights stay in the file until they are asked for, and a file that was cut meanwhile is an error.
+#[test]
+fn large_weights_are_read_late_and_a_cut_file_is_an_error() {
+    let elements: Vec<u8> = (0..4 * 50_000u32).map(|i| i.to_le_bytes()[0]).collect();
+    let tensor = raw("w", F32, &[50_000], &elements);
+    let net = Net::new(17).x(&[50_000]).weight(&tensor);
+    let net = net.node("Add", &["x", "w"], &["y"], &[]).output("y");
+    let path = std::env::temp_dir().join(format!("zellige-onnx-late-{}.onnx", std::process::id()));
+    let whole = net.file();
+    std::fs::write(&path, &whole).unwrap();
+    let file = ModelFile::open(&path).unwrap();
+    let imported = file.import(&BTreeMap::new()).unwrap();
+    // Without the elements it is the same graph as of all the bytes.
+    let again = Model::read(&whole).unwrap().import(&BTreeMap::new()).unwrap();
+    assert_eq!(imported, again);
+    assert_eq!(*file.bytes(&imported.weights[0]).unwrap(), elements);
+    for len in [0, 100, whole.len() as u64 / 2] {
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
+        let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
+        assert!(told.contains("changed while it was read"), "{told}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+    // Every beginning of a file says what the whole decoder says of it.
+    for len in (0..whole.len()).filter(|len| *len < 300 || len % 9973 == 0) {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        let opened = ModelFile::open(&path).unwrap().import(&BTreeMap::new());
+        let decoded = Model::read(&whole[..len]).and_then(|m| m.import(&BTreeMap::new()));
+        assert_eq!(opened, decoded, "{len}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
