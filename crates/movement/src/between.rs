@@ -1,6 +1,7 @@
 //! The planner: two layouts in, loop nests out.
 
 use crate::builder::{Builder, MAX_STARTS, nests};
+use crate::gaps::{MAX_PIECES, gaps};
 use crate::plan::{FillNest, Nest, Plan};
 use crate::side::{Side, memory_axis};
 use std::cmp::Ordering;
@@ -14,6 +15,12 @@ pub enum Fill {
     Leave,
     /// The executor writes its fill value to every padding position.
     Padding,
+    /// The executor writes its fill value to everything that holds no element in a destination of
+    /// this many elements: padding, the gaps between elements, what lies in front and behind.
+    Rest {
+        /// Elements that the destination holds.
+        len: i64,
+    },
 }
 
 impl Plan {
@@ -22,6 +29,9 @@ impl Plan {
     /// Both layouts land on one memory each. Every place of an element is written (replicas of
     /// `dst`), one is read. Two elements that share a place of `dst` are [`Error::Aliased`] with
     /// both: the result would depend on the order of the copies.
+    ///
+    /// [`Fill::Rest`] is [`Error::TooLarge`] where the gaps are too scattered to list;
+    /// [`Mover::between`](crate::Mover::between) then fills the destination before it copies.
     pub fn between(src: &Layout, dst: &Layout, shape: &[i64], fill: Fill) -> Result<Plan> {
         src.admit(shape)?;
         dst.admit(shape)?;
@@ -42,6 +52,7 @@ impl Plan {
             Fill::Leave => Vec::new(),
             Fill::Padding if apart => fills(dst)?,
             Fill::Padding => fills_among_elements(dst)?,
+            Fill::Rest { len } => rest(&copies, len)?,
         };
         assemble(copies, fills, dst.size())
     }
@@ -79,6 +90,17 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
         starts: n.starts.iter().map(|s| s.1).collect(),
     };
     Ok(all.finish().into_iter().map(fill).collect())
+}
+
+/// Everything up to `len`, and up to the last element where that lies behind, that no copy writes.
+fn rest(copies: &[Nest], len: i64) -> Result<Vec<FillNest>> {
+    let (low, high) = Plan::range(copies, |s| s.1, |l| l.dst).unwrap_or((0, -1));
+    if low < 0 {
+        // Refused with the address when the plan is assembled.
+        return Ok(Vec::new());
+    }
+    let limit = MAX_PIECES as u64;
+    gaps(copies, len.max(high + 1)).ok_or(Error::TooLarge { what: "listing scattered gaps", limit })
 }
 
 /// Lists every padding position: for padding that shares places with itself or with elements.

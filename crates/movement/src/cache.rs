@@ -204,6 +204,10 @@ fn mix(src: &Layout, dst: &Layout, shape: &[i64], dtypes: Dtypes, fill: Fill) ->
         Dtypes::Bytes(width) => i64::try_from(width).unwrap_or(0),
         Dtypes::Formats { from, to } => (from as i64 + 1) << 8 | to as i64,
     });
-    add(i64::from(fill == Fill::Padding));
+    add(match fill {
+        Fill::Leave => 0,
+        Fill::Padding => 1,
+        Fill::Rest { len } => len.wrapping_add(2),
+    });
     hash
 }

@@ -61,6 +61,7 @@ pub mod crew;
 mod dci;
 mod dtypes;
 mod engine;
+mod gaps;
 mod padding;
 mod plan;
 pub mod reference;

@@ -177,24 +177,34 @@ impl Job {
     }
 
     /// Makes a fill ready: its source is a [`Pattern`], read from the start by every run.
-    pub(super) fn fill(fill: &FillNest, width: usize, stream: bool) -> Job {
-        let w = width.cast_signed();
-        let mut loops: Vec<Axis> = Vec::new();
-        let mut run = width;
-        for (range, stride) in &fill.loops {
-            let n = isize::try_from(*range).unwrap_or(isize::MAX);
-            if *stride == 1 && run == width {
-                // The longest part of the run that divides it and fits the pattern.
-                let fits = (PATTERN / width).cast_signed();
-                let part = (1..=fits.min(n)).rev().find(|p| n % p == 0).unwrap_or(1);
-                run = part.unsigned_abs() * width;
-                loops.push(Axis { n: n / part, src: 0, dst: part * w });
-            } else {
-                loops.push(Axis { n, src: 0, dst: in_bytes(*stride, w) });
-            }
-        }
-        let starts = fill.starts.iter().map(|b| (0, in_bytes(*b, w))).collect();
-        Job::rows(loops, starts, run, stream)
+    ///
+    /// A run is written in equal parts that fit the pattern; where those would be short, in whole
+    /// patterns, and what is left behind them by a job of its own.
+    pub(super) fn fills(fill: &FillNest, width: usize, stream: bool) -> impl Iterator<Item = Job> {
+        let most = (PATTERN / width).cast_signed();
+        let run = fill.loops.iter().position(|(_, stride)| *stride == 1);
+        let n = run.map_or(1, |i| isize::try_from(fill.loops[i].0).unwrap_or(isize::MAX));
+        let equal = (1..=most.min(n)).rev().find(|part| n % part == 0).unwrap_or(1);
+        let (behind, rest) = (n - n % most, n % most);
+        let parts = if 4 * equal >= most.min(n) {
+            [Some((0, n, equal)), None]
+        } else {
+            [Some((0, behind, most)), Some((behind, rest, rest))]
+        };
+        parts.into_iter().flatten().map(move |(from, n, part)| {
+            let w = width.cast_signed();
+            let axis = |(i, (range, stride)): (usize, &(i64, i64))| match run {
+                Some(along) if along == i => Axis { n: n / part, src: 0, dst: part * w },
+                _ => Axis {
+                    n: isize::try_from(*range).unwrap_or(isize::MAX),
+                    src: 0,
+                    dst: in_bytes(*stride, w),
+                },
+            };
+            let loops = fill.loops.iter().enumerate().map(axis).collect();
+            let starts = fill.starts.iter().map(|b| (0, in_bytes(*b, w) + from * w)).collect();
+            Job::rows(loops, starts, part.unsigned_abs() * width, stream)
+        })
     }
 
     fn build(mut loops: Vec<Axis>, starts: Vec<(isize, isize)>, width: usize, stream: bool) -> Job {

@@ -21,15 +21,17 @@ mod walk;
 use crate::between::Fill;
 use crate::crew;
 use crate::dtypes::Dtypes;
-use crate::plan::{Cost, Nest, Plan};
+use crate::plan::{Cost, FillNest, Nest, Plan};
 use job::Job;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_float::{Converter, Format};
-use zellige_layout::Layout;
+use zellige_layout::{Error, Layout};
 
 /// A plan for elements of one width, ready to run.
 #[derive(Debug, Clone)]
 pub struct Mover {
+    /// Fills the whole destination before anything else, where its gaps are too scattered.
+    first: Vec<Job>,
     jobs: Vec<Job>,
     fills: Vec<Job>,
     src_bytes: usize,
@@ -114,7 +116,26 @@ impl Mover {
         dtypes: impl Into<Dtypes>,
         fill: Fill,
     ) -> Result<Mover, MoveError> {
-        Mover::with_dtypes(&Plan::between(src, dst, shape, fill)?, dtypes)
+        let plan = Plan::between(src, dst, shape, fill);
+        let (Fill::Rest { len }, Err(Error::TooLarge { .. })) = (fill, &plan) else {
+            return Mover::with_dtypes(&plan?, dtypes);
+        };
+        let copies = Plan::between(src, dst, shape, Fill::Leave)?;
+        let mover = Mover::with_dtypes(&copies, dtypes)?;
+        mover.filled_first(len.max(copies.dst_len()))
+    }
+
+    /// The same move behind a fill of all `len` elements of the destination.
+    fn filled_first(self, len: i64) -> Result<Mover, MoveError> {
+        let dst_bytes = bytes(len, self.width)?;
+        let whole = FillNest { loops: vec![(len, 1)], starts: vec![0] };
+        let first = Job::fills(&whole, self.width, stream::pays(0, dst_bytes)).collect();
+        let mut cost = self.cost;
+        let written = i64::try_from(dst_bytes).unwrap_or(i64::MAX);
+        cost.bytes_written = cost.bytes_written.saturating_add(written);
+        cost.lines = cost.lines.saturating_add(written.saturating_add(63) / 64);
+        cost.runs = cost.runs.saturating_add(1);
+        Ok(Mover { first, dst_bytes, cost, ..self })
     }
 
     /// Makes a plan ready for some elements.
@@ -168,18 +189,15 @@ impl Mover {
         around: Option<bool>,
         job: impl Fn(&Nest, bool) -> Job,
     ) -> Result<Mover, MoveError> {
-        let bytes = |elements: i64, width: usize| {
-            let fits = usize::try_from(elements).ok().and_then(|n| n.checked_mul(width));
-            fits.filter(|b| isize::try_from(*b).is_ok()).ok_or(MoveError::TooLarge)
-        };
         let src_bytes = bytes(plan.src_len(), src_width)?;
         let dst_bytes = bytes(plan.dst_len(), dst_width)?;
         let total = bytes(plan.elements().saturating_mul(plan.copies), dst_width)?;
         let stream = around.unwrap_or_else(|| stream::pays(src_bytes.min(total), total));
         let jobs = plan.nests().iter().map(|n| job(n, stream)).collect();
-        let fills = plan.fills().iter().map(|f| Job::fill(f, dst_width, stream)).collect();
+        let fills = plan.fills().iter().flat_map(|f| Job::fills(f, dst_width, stream)).collect();
         let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
-        Ok(Mover { jobs, fills, src_bytes, dst_bytes, total, width: dst_width, cost })
+        let first = Vec::new();
+        Ok(Mover { first, jobs, fills, src_bytes, dst_bytes, total, width: dst_width, cost })
     }
 
     /// Bytes that the source must hold.
@@ -219,7 +237,8 @@ impl Mover {
         {
             return Err(MoveError::FillWidth { needed: self.width, found: value.len() });
         }
-        let pattern = fill.filter(|_| !self.fills.is_empty()).map(job::pattern);
+        let fills = !(self.fills.is_empty() && self.first.is_empty());
+        let pattern = fill.filter(|_| fills).map(job::pattern);
         // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
@@ -240,6 +259,14 @@ impl Mover {
         let alone = cfg!(target_family = "wasm") || self.total < THREAD_BYTES;
         let threads = if alone { 1 } else { threads.clamp(1, MAX_THREADS) };
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
+        if let Some(pattern) = fill {
+            for job in &self.first {
+                let cut = job.cut(pattern.as_ptr(), dst);
+                // SAFETY: by the contract of this function; it reads only its pattern, and nothing
+                // else is written before it is done.
+                unsafe { job.run(0..job.items(cut), pattern.as_ptr(), dst, cut) };
+            }
+        }
         let parts = [(src, self.jobs.as_slice()), fills];
         if threads > 1 {
             // SAFETY: by the contract of this function.
@@ -281,6 +308,12 @@ impl Mover {
             }
         });
     }
+}
+
+/// Elements in bytes, where an address can name them all.
+fn bytes(elements: i64, width: usize) -> Result<usize, MoveError> {
+    let fits = usize::try_from(elements).ok().and_then(|n| n.checked_mul(width));
+    fits.filter(|b| isize::try_from(*b).is_ok()).ok_or(MoveError::TooLarge)
 }
 
 /// What the threads of one run share.

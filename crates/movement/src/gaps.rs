@@ -1,0 +1,161 @@
+//! The places of a buffer that no copy writes.
+
+use crate::builder::Builder;
+use crate::plan::{FillNest, Loop, Nest};
+
+/// Pieces that are looked at one by one, at most. Gaps that take more are cheaper to write before
+/// the copies, together with everything else.
+pub(crate) const MAX_PIECES: usize = 1 << 14;
+
+/// The fills of every address in `[0, len)` that the nests do not write.
+///
+/// **Law**: nests that write distinct addresses of `[0, len)` and these fills write together every
+/// address of `[0, len)`, and each once.
+///
+/// None where the gaps are scattered over more than [`MAX_PIECES`] pieces.
+pub(crate) fn gaps(nests: &[Nest], len: i64) -> Option<Vec<FillNest>> {
+    if nests.iter().map(Nest::elements).sum::<i64>() == len {
+        return Some(Vec::new());
+    }
+    let pieces = nests.iter().map(|n| n.starts.len()).sum::<usize>();
+    if pieces > MAX_PIECES {
+        return None;
+    }
+    let mut search = Search { left: MAX_PIECES - pieces, found: Builder::default() };
+    search.between(nests.iter().flat_map(Walk::of).collect(), 0, len, &[])?;
+    let fill = |n: Nest| FillNest {
+        loops: n.loops.iter().map(|l| (l.range, l.dst)).collect(),
+        starts: n.starts.iter().map(|s| s.1).collect(),
+    };
+    Some(search.found.finish().into_iter().map(fill).collect())
+}
+
+/// Addresses from a start on: every combination of steps.
+#[derive(Debug, Clone)]
+struct Walk {
+    start: i64,
+    /// (steps, distance), each distance positive, the largest first.
+    loops: Vec<(i64, i64)>,
+}
+
+impl Walk {
+    /// What one nest writes, for each of its starts.
+    fn of(nest: &Nest) -> impl Iterator<Item = Walk> {
+        let mut loops: Vec<(i64, i64)> =
+            nest.loops.iter().filter(|l| l.range > 1).map(|l| (l.range, l.dst.abs())).collect();
+        loops.sort_unstable_by_key(|(_, by)| std::cmp::Reverse(*by));
+        // Loops that continue one another on this side alone.
+        let mut fused: Vec<(i64, i64)> = Vec::with_capacity(loops.len());
+        for (n, by) in loops {
+            match fused.last_mut() {
+                Some(outer) if outer.1 == n * by => *outer = (outer.0 * n, by),
+                _ => fused.push((n, by)),
+            }
+        }
+        let back: i64 = nest.loops.iter().map(|l| ((l.range - 1) * l.dst).min(0)).sum();
+        nest.starts.iter().map(move |(_, b)| Walk { start: b + back, loops: fused.clone() })
+    }
+
+    /// One past its last address.
+    fn end(&self) -> i64 {
+        self.start + self.loops.iter().map(|(n, by)| (n - 1) * by).sum::<i64>() + 1
+    }
+
+    /// Its first step along the outermost loop.
+    fn inner(&self) -> Walk {
+        Walk { start: self.start, loops: self.loops.get(1..).unwrap_or(&[]).to_vec() }
+    }
+}
+
+struct Search {
+    /// Pieces that may still be looked at.
+    left: usize,
+    found: Builder,
+}
+
+impl Search {
+    /// Finds what is free in `[low, high)`, which holds all these walks, at every position of the
+    /// loops around.
+    fn between(
+        &mut self,
+        mut walks: Vec<Walk>,
+        low: i64,
+        high: i64,
+        around: &[(i64, i64)],
+    ) -> Option<()> {
+        walks.sort_unstable_by_key(|w| w.start);
+        let mut free = low;
+        let mut walks = walks.into_iter().peekable();
+        while let Some(first) = walks.next() {
+            self.gap(first.start - free, free, around)?;
+            let (start, mut end) = (first.start, first.end());
+            let mut group = vec![first];
+            while let Some(next) = walks.next_if(|w| w.start < end) {
+                end = end.max(next.end());
+                group.push(next);
+            }
+            self.within(group, start, end, around)?;
+            free = end;
+        }
+        self.gap(high - free, free, around)
+    }
+
+    /// Finds what is free among walks that overlap, between the first and the last of their places.
+    fn within(
+        &mut self,
+        group: Vec<Walk>,
+        start: i64,
+        end: i64,
+        around: &[(i64, i64)],
+    ) -> Option<()> {
+        let Some(&(n, by)) = group[0].loops.first() else { return Some(()) };
+        if group.len() == 1 && group[0].loops.len() == 1 && by == 1 {
+            return Some(());
+        }
+        // Steps of one loop that all take at once and that stay apart: one of them stands for all.
+        if group.iter().all(|w| w.loops.first() == Some(&(n, by))) {
+            let inner: Vec<Walk> = group.iter().map(Walk::inner).collect();
+            let one = inner.iter().map(Walk::end).max()?;
+            if one - start <= by {
+                let mut outer = around.to_vec();
+                outer.push((n - 1, by));
+                self.gap(by - (one - start), one, &outer)?;
+                *outer.last_mut()? = (n, by);
+                return self.between(inner, start, one, &outer);
+            }
+        }
+        // Else the loops with the widest steps are taken apart.
+        let steps = |w: &Walk| w.loops.first().map_or(0, |(_, by)| *by);
+        let widest = group.iter().map(steps).max()?;
+        let mut parts = Vec::new();
+        for walk in group {
+            match walk.loops.first() {
+                Some((n, by)) if *by == widest => {
+                    self.left = self.left.checked_sub(usize::try_from(*n).ok()?)?;
+                    let (start, inner) = (walk.start, walk.inner());
+                    parts.extend((0..*n).map(|i| Walk { start: start + i * by, ..inner.clone() }));
+                }
+                _ => parts.push(walk),
+            }
+        }
+        self.between(parts, start, end, around)
+    }
+
+    /// Adds `count` adjacent places.
+    fn gap(&mut self, count: i64, start: i64, around: &[(i64, i64)]) -> Option<()> {
+        if count == 0 {
+            return Some(());
+        }
+        self.left = self.left.checked_sub(1)?;
+        let mut loops: Vec<Loop> = Vec::with_capacity(around.len() + 1);
+        for (range, dst) in around.iter().copied().chain([(count, 1)]).filter(|(n, _)| *n > 1) {
+            match loops.last_mut() {
+                Some(outer) if outer.dst == range * dst => {
+                    *outer = Loop { range: outer.range * range, src: 0, dst };
+                }
+                _ => loops.push(Loop { range, src: 0, dst }),
+            }
+        }
+        self.found.push(loops, &[(0, start)]).then_some(())
+    }
+}
