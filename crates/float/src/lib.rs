@@ -18,9 +18,13 @@
 //! - **Every rounding happens once**, from the exact value of the source: float64 or int64 to
 //!   float16 does not pass through a rounded float32.
 //! - **To a float**: to nearest, ties to even, subnormals included. DL16 has a rule of its own
-//!   ([`Dl16`]): ties away from zero, no subnormals. Past the largest number comes an infinity;
-//!   where the format has none, its NaN (E4M3 and E5M2FNUZ do not saturate; PyTorch and `ml_dtypes`
-//!   agree).
+//!   ([`Dl16`]): ties away from zero, no subnormals.
+//! - **Past the largest number** comes an infinity, as in IEEE 754. Of the formats without one, E4M3
+//!   saturates: what is too large, infinities included, becomes 448 with its sign. DL16 and E5M2FNUZ
+//!   give their NaN. This is what PyTorch 2.15 does on purpose: eager conversions to `float8_e4m3fn`
+//!   saturate since its change 178817, as its compiled ones and the instructions of GPUs did before;
+//!   `float8_e5m2` overflows to an infinity, the formats `fnuz` to their NaN. `ml_dtypes` and ONNX
+//!   with `saturate = 0` give a NaN for E4M3.
 //! - **Zero keeps its sign** in every format that has a minus zero.
 //! - **A NaN stays a NaN.** It comes out quiet, with its sign and the leading bits of its payload, as
 //!   far as the destination has them. The one NaN of DL16 and E4M3 has a sign and no payload, that of

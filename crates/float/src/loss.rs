@@ -23,6 +23,11 @@ pub enum Loss {
         /// The largest number of the destination.
         max: f64,
     },
+    /// Magnitudes past the largest number, infinities included, become the largest number.
+    Saturates {
+        /// The largest number of the destination.
+        max: f64,
+    },
     /// Fractions are cut off, a NaN becomes 0, and what is outside the range becomes its nearest end.
     Truncates {
         /// The lowest number of the destination.
@@ -49,6 +54,7 @@ impl fmt::Display for Loss {
             Loss::Rounds { digits } => write!(f, "values are rounded to {digits} significant bits"),
             Loss::ToInfinity { max } => write!(f, "magnitudes past {max} become infinite"),
             Loss::ToNan { max } => write!(f, "magnitudes past {max} become NaN"),
+            Loss::Saturates { max } => write!(f, "magnitudes past {max} become {max}"),
             Loss::Truncates { low, high } => {
                 write!(f, "fractions are cut off and values end at {low} and {high}")
             }
@@ -59,32 +65,50 @@ impl fmt::Display for Loss {
     }
 }
 
+/// What magnitudes past the largest number become.
+#[derive(Clone, Copy, PartialEq)]
+enum Past {
+    Infinity,
+    Nan,
+    Largest,
+}
+
+impl Past {
+    fn loss(self, max: f64) -> Loss {
+        match self {
+            Past::Infinity => Loss::ToInfinity { max },
+            Past::Nan => Loss::ToNan { max },
+            Past::Largest => Loss::Saturates { max },
+        }
+    }
+}
+
 /// The numbers that a format holds.
 enum Numbers {
-    Float { digits: u32, least: i32, max: f64, infinite: bool, minus_zero: bool },
+    Float { digits: u32, least: i32, max: f64, past: Past, minus_zero: bool },
     Integer { low: i64, high: i64 },
     Truth,
 }
 
 fn numbers(format: Format) -> Numbers {
-    let float = |digits, least, max, infinite| Numbers::Float {
+    let float = |digits, least, max, past| Numbers::Float {
         digits,
         least,
         max,
-        infinite,
+        past,
         minus_zero: format != Format::F8E5M2FNUZ,
     };
     let integer = |low, high| Numbers::Integer { low, high };
     match format {
-        Format::F64 => float(53, -1074, f64::MAX, true),
-        Format::F32 => float(24, -149, f64::from(f32::MAX), true),
-        Format::F16 => float(11, -24, 65504.0, true),
-        Format::BF16 => float(8, -133, f64::from(f32::from_bits(0x7f7f_0000)), true),
+        Format::F64 => float(53, -1074, f64::MAX, Past::Infinity),
+        Format::F32 => float(24, -149, f64::from(f32::MAX), Past::Infinity),
+        Format::F16 => float(11, -24, 65504.0, Past::Infinity),
+        Format::BF16 => float(8, -133, f64::from(f32::from_bits(0x7f7f_0000)), Past::Infinity),
         // Without subnormals the step of the lowest binade is the smallest one.
-        Format::DL16 => float(10, -40, 4_294_967_296.0 * (1.0 + 510.0 / 512.0), false),
-        Format::F8E4M3FN => float(4, -9, 448.0, false),
-        Format::F8E5M2 => float(3, -16, 57344.0, true),
-        Format::F8E5M2FNUZ => float(3, -17, 57344.0, false),
+        Format::DL16 => float(10, -40, 4_294_967_296.0 * (1.0 + 510.0 / 512.0), Past::Nan),
+        Format::F8E4M3FN => float(4, -9, 448.0, Past::Largest),
+        Format::F8E5M2 => float(3, -16, 57344.0, Past::Infinity),
+        Format::F8E5M2FNUZ => float(3, -17, 57344.0, Past::Nan),
         Format::I64 => integer(i64::MIN, i64::MAX),
         Format::I32 => integer(i32::MIN.into(), i32::MAX.into()),
         Format::I16 => integer(i16::MIN.into(), i16::MAX.into()),
@@ -126,7 +150,7 @@ pub fn losses(from: Format, to: Format) -> Vec<Loss> {
                 found.push(Loss::Wraps { low, high });
             }
         }
-        (Numbers::Integer { low, high }, Numbers::Float { digits, max, infinite, .. }) => {
+        (Numbers::Integer { low, high }, Numbers::Float { digits, max, past, .. }) => {
             // The lowest number is a power of two, the highest has every bit.
             if 64 - high.leading_zeros() > digits {
                 found.push(Loss::Rounds { digits });
@@ -134,21 +158,18 @@ pub fn losses(from: Format, to: Format) -> Vec<Loss> {
             #[allow(clippy::cast_precision_loss, reason = "compared with powers of two apart")]
             let reach = (high as f64).max(-(low as f64));
             if reach > max {
-                found.push(if infinite { Loss::ToInfinity { max } } else { Loss::ToNan { max } });
+                found.push(past.loss(max));
             }
         }
         (
-            Numbers::Float { digits: d, least: l, max: m, infinite: i, minus_zero: z },
-            Numbers::Float { digits, least, max, infinite, minus_zero },
+            Numbers::Float { digits: d, least: l, max: m, past: p, minus_zero: z },
+            Numbers::Float { digits, least, max, past, minus_zero },
         ) => {
             if digits < d || least > l {
                 found.push(Loss::Rounds { digits });
             }
-            if infinite && m > max {
-                found.push(Loss::ToInfinity { max });
-            }
-            if !infinite && (i || m > max) {
-                found.push(Loss::ToNan { max });
+            if m > max || p == Past::Infinity && past != Past::Infinity {
+                found.push(past.loss(max));
             }
             if z && !minus_zero {
                 found.push(Loss::SignOfZero);
@@ -170,7 +191,7 @@ pub fn losses(from: Format, to: Format) -> Vec<Loss> {
 #[must_use]
 pub fn bounds(format: Format) -> (f64, f64) {
     match numbers(format) {
-        Numbers::Float { infinite: true, .. } => (f64::NEG_INFINITY, f64::INFINITY),
+        Numbers::Float { past: Past::Infinity, .. } => (f64::NEG_INFINITY, f64::INFINITY),
         Numbers::Float { max, .. } => (-max, max),
         #[allow(clippy::cast_precision_loss, reason = "the ends of 64 bits saturate back")]
         Numbers::Integer { low, high } => (low as f64, high as f64),
@@ -297,7 +318,8 @@ mod tests {
         for (from, to, bits, loss) in [
             (Format::F32, Format::F16, u64::from(1.0001f32.to_bits()), Loss::Rounds { digits: 11 }),
             (Format::F64, Format::F32, at(1e300), Loss::ToInfinity { max: f64::from(f32::MAX) }),
-            (Format::F64, Format::F8E4M3FN, at(449.0 * 2.0), Loss::ToNan { max: 448.0 }),
+            (Format::F64, Format::F8E4M3FN, at(449.0 * 2.0), Loss::Saturates { max: 448.0 }),
+            (Format::F64, Format::F8E5M2FNUZ, at(1e9), Loss::ToNan { max: 57344.0 }),
             (Format::F64, Format::I8, at(1.5), Loss::Truncates { low: -128, high: 127 }),
             (Format::I64, Format::I8, 128, Loss::Wraps { low: -128, high: 127 }),
             (Format::F64, Format::F8E5M2FNUZ, at(-0.0), Loss::SignOfZero),

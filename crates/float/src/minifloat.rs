@@ -9,7 +9,7 @@
 pub(crate) enum Specials {
     /// Infinity, then NaNs, as in IEEE 754.
     Ieee,
-    /// All ones is NaN; there is no infinity.
+    /// All ones is NaN; there is no infinity, and what is too large becomes the largest number.
     AllOnesNan,
     /// The code of minus zero is the only NaN; there is no infinity.
     MinusZeroNan,
@@ -22,7 +22,8 @@ pub(crate) struct Shape {
     pub(crate) sign_at: u32,
     pub(crate) fraction: u32,
     pub(crate) bias: u32,
-    /// The code of the largest finite number. What is past it overflows to the next code.
+    /// The code of the largest finite number. What is past it overflows to the next code, or
+    /// saturates to this one ([`Specials::AllOnesNan`]).
     pub(crate) max: u32,
     pub(crate) specials: Specials,
 }
@@ -103,7 +104,8 @@ impl Shape {
     }
 
     /// The code nearest to the value of binary32 bits, ties to the even code; past half a unit
-    /// beyond the largest finite number comes the overflow code (infinity or NaN).
+    /// beyond the largest finite number comes the overflow code (infinity or NaN), or that number
+    /// itself where the format saturates.
     #[inline(always)]
     pub(crate) fn encode(self, bits: u32) -> u32 {
         let sign = (bits & F32_SIGN) >> (31 - self.sign_at);
@@ -123,7 +125,10 @@ impl Shape {
                 let nan = (self.max + 1) | (1 << (self.fraction - 1)) | payload;
                 sign | if magnitude > F32_INFINITY { nan } else { code }
             }
-            Specials::AllOnesNan => sign | code,
+            Specials::AllOnesNan => {
+                let nan = magnitude > F32_INFINITY;
+                sign | if nan { self.max + 1 } else { code.min(self.max) }
+            }
             Specials::MinusZeroNan => {
                 if code == 0 || code > self.max {
                     code

@@ -54,8 +54,8 @@ small_floats! {
     /// (0x7FFF, or 0xFFFF with the sign), which is read as NaN.
     Dl16(u16): dl16_decode, dl16_encode;
 
-    /// OCP E4M3. To nearest, ties to even; past 464, halfway from the largest number 448 to what
-    /// would follow, a NaN. There is no saturation, as in PyTorch and `ml_dtypes`.
+    /// OCP E4M3. To nearest, ties to even; past the largest number 448, and for an infinity, that
+    /// number with the sign: it saturates, as PyTorch 2.15 does. (`ml_dtypes` gives a NaN.)
     F8E4M3Fn(u8): |code| minifloat::F8E4M3FN.decode(code), |bits| minifloat::F8E4M3FN.encode(bits);
 
     /// OCP E5M2. To nearest, ties to even; from 61440 on an infinity.

@@ -50,6 +50,14 @@ fn elements() {
     becomes(&[4], "Clip", &[], &[number(0.0), number(6.0)], r#"y = clamp(x, min=0.0, max=6.0)"#);
     becomes(&[4], "LeakyRelu", &[A::F("alpha", 0.1)], &[], "y = leaky_relu(x, negative_slope=0.1)");
     becomes(&[4], "Cast", &[A::I("to", F16)], &[], "y = cast(x, dtype=\"float16\")");
+    // float8_e4m3fn saturates by itself, float8_e5m2 only where it is asked to.
+    let e4m3 = "y = cast(x, dtype=\"float8_e4m3fn\")";
+    becomes(&[4], "Cast", &[A::I("to", 17)], &[], e4m3);
+    let e5m2 = "cast(y.within, dtype=\"float8_e5m2\")";
+    let within = format!("y.within = clamp(x, min=-57344.0, max=57344.0)\ny = {e5m2}");
+    becomes(&[4], "Cast", &[A::I("to", 19)], &[], &within);
+    let e5m2 = "y = cast(x, dtype=\"float8_e5m2\")";
+    becomes(&[4], "Cast", &[A::I("to", 19), A::I("saturate", 0)], &[], e5m2);
     becomes(
         &[4],
         "HardSigmoid",

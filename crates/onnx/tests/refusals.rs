@@ -37,6 +37,11 @@ fn errors_name_the_node_the_operand_and_the_rule() {
             "node 0 (Softmax): attribute `axis` is a float; accepted: an integer",
         ),
         (
+            unary("Cast", &[A::I("to", 17), A::I("saturate", 0)]).refusal(),
+            "node 0 (Cast): attribute `saturate` is 0, which asks for a NaN past 448; accepted: 1, as \
+             conversions to float8_e4m3fn saturate",
+        ),
+        (
             unary("Softmax", &[A::I("axis", 2)]).refusal(),
             "node 0 (Softmax): axis 2 of 2 dimensions; accepted: -2 to 1",
         ),

@@ -208,9 +208,11 @@ pub(crate) fn expected(src: Format, code: u64, dst: Format) -> u64 {
         return wrap(dst, whole.clamp(least, most));
     }
     let (_, fraction, _) = shape(dst);
+    // E4M3 saturates: its largest number stands for everything past it.
+    let most = if dst == Format::F8E4M3FN { past(dst) - 1 } else { past(dst) };
     let (negative, magnitude) = match value {
-        Meaning::Number(negative, x) => (negative, nearest(dst, x)),
-        Meaning::Infinity(negative) => (negative, past(dst)),
+        Meaning::Number(negative, x) => (negative, nearest(dst, x).min(most)),
+        Meaning::Infinity(negative) => (negative, most),
         Meaning::Nan(negative, _) if !is_ieee(dst) => (negative, past(dst)),
         Meaning::Nan(negative, payload) => {
             (negative, past(dst) | (1 << 63 | payload) >> (64 - fraction))

@@ -172,7 +172,11 @@ fn encode(bits: __m512i, shape: Shape) -> __m512i {
             code = _mm512_mask_or_epi32(code, is_nan(bits), payload, quiet);
             _mm512_or_si512(code, sign)
         }
-        Specials::AllOnesNan => _mm512_or_si512(code, sign),
+        Specials::AllOnesNan => {
+            code = _mm512_min_epu32(code, set(shape.max));
+            code = _mm512_mask_mov_epi32(code, is_nan(bits), set(shape.max + 1));
+            _mm512_or_si512(code, sign)
+        }
         Specials::MinusZeroNan => {
             // Codes 1 to 0x7f: one comparison, as zero wraps around.
             let signed = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(code, set(1)), set(shape.max));
