@@ -136,6 +136,26 @@ fn upload_describes_the_tensor_and_brings_it_back() {
     assert!(halves(&folder.path("b16.npy")).iter().all(|h| *h == 0x3c00));
 }
 
+/// An index that 32 bits do not hold is no other row.
+#[test]
+fn an_index_past_32_bits_is_refused() {
+    let folder = Folder::new("wide");
+    let index: Vec<u8> = [1i64, 1 << 32].iter().flat_map(|i| i.to_le_bytes()).collect();
+    let tensor = NewTensor::new("i", Dtype::Int64, [2]);
+    write_all(folder.path("i.npy"), &[(tensor, index.as_slice())], Kind::Npy).expect("written");
+    for args in [
+        ["eager", "embedding", "a.npy", "i.npy", "-o", "c.npy"].as_slice(),
+        &["eager", "index_select", "a.npy", "i.npy", "--attr", "dim=0", "-o", "c.npy"],
+        &["upload", "i.npy"],
+    ] {
+        let out = folder.zellige(args);
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success(), "{args:?}");
+        assert!(stderr.contains("the integer 4294967296 at [1] does not fit"), "{stderr}");
+        assert!(!folder.path("c.npy").exists());
+    }
+}
+
 #[test]
 fn eager_runs_operations_and_says_what_every_step_costs() {
     let folder = Folder::new("eager");

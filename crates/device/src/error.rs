@@ -230,6 +230,18 @@ pub enum DeviceError {
         /// Bytes given.
         found: usize,
     },
+    /// An integer that the card's 32 bits do not hold.
+    #[error(
+        "the integer {value}{} does not fit in the 32 bits of the device's integers; accepted are \
+         -2147483648 to 2147483647",
+        if at.is_empty() { String::new() } else { format!(" at {at:?}") }
+    )]
+    Wide {
+        /// The integer.
+        value: String,
+        /// The coordinates of its element; empty for a number.
+        at: Vec<i64>,
+    },
     /// Two tensors that have to have one size.
     #[error("{what}: sizes {left:?} and {right:?} differ")]
     SizeMismatch {
@@ -378,6 +390,7 @@ impl DeviceError {
             DeviceError::NoSuchOp { .. } => "no_such_op",
             DeviceError::MixedCards { .. } => "mixed_cards",
             DeviceError::HostBytes { .. } => "host_bytes",
+            DeviceError::Wide { .. } => "wide",
             DeviceError::SizeMismatch { .. } => "size_mismatch",
             DeviceError::UnknownPreset { .. } => "unknown_preset",
             DeviceError::PresetFile { .. } => "preset_file",

@@ -41,6 +41,7 @@ mod lx;
 pub(crate) mod math;
 pub mod memory;
 mod mode;
+mod narrow;
 mod ops;
 mod planned;
 mod profile;

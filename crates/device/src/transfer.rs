@@ -5,6 +5,7 @@ use crate::card::Card;
 use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
 use crate::laid::Laid;
+use crate::narrow;
 use crate::tensor::Tensor;
 use zellige_float::Format;
 use zellige_layout::{Dtype, Layout, StickLayout, Strided};
@@ -202,8 +203,8 @@ impl Tensor {
     /// A tensor with the elements of a host tensor, in `layout` or in the default one of its size.
     ///
     /// # Errors
-    /// Host memory too short, dtypes that the device does not store, layouts that do not hold the
-    /// tensor, no room on the card. Nothing is left behind.
+    /// Host memory too short, dtypes that the device does not store, integers past 32 bits, layouts
+    /// that do not hold the tensor, no room on the card. Nothing is left behind.
     pub fn upload(
         card: &Card,
         bytes: &[u8],
@@ -231,11 +232,14 @@ impl Tensor {
     /// Writes the elements of a host tensor of the same size into this tensor or view: only its own
     /// elements change.
     ///
+    /// **Law**: an integer arrives as it is, or is refused: none is cut to 32 bits.
+    ///
     /// # Errors
     /// As [`Tensor::upload`].
     pub fn write_from(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
         same_size("a write", host.size(), self.size())?;
         let from = host_side(host, dtype, bytes.len(), "source")?;
+        narrow::fits(bytes, host, from.format, self.format())?;
         self.receive(&from, bytes)
     }
 
@@ -318,8 +322,9 @@ impl Tensor {
     /// Sets every element of the tensor or view.
     ///
     /// # Errors
-    /// Views that form no layout.
+    /// Views that form no layout, numbers that the integers of the device do not hold.
     pub fn fill(&self, value: f64) -> Result<Moved> {
+        narrow::number_fits(value, self.format())?;
         let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
         self.write_from(&value.to_le_bytes(), &one, Dtype::Float64)
     }

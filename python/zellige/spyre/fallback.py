@@ -207,7 +207,7 @@ class _ByName:
         text = {
             "float32": "float32 tensors are stored in 16 bits (SEN169_FP16) on the device; "
             "ZELLIGE_FP32=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
-            "int64": "int64 tensors are stored in 32 bits on the device: values outside of them change",
+            "int64": "int64 tensors are stored in 32 bits on the device: values past them are refused, results wrap",
         }[kind]
         warnings.warn_explicit(text, UserWarning, *_place())
 

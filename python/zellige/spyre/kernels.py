@@ -168,6 +168,16 @@ def _copy_from(self, dst, non_blocking=False):
     return dst
 
 
+@torch._disable_dynamo
+def _copy_from_lazy(self, dst, non_blocking=False):
+    """A copy where one side is a lazy conjugate or negative. PyTorch would copy into a resolved copy of
+    ``dst`` and forget it, as the schema does not say that ``dst`` is written."""
+    self = self.resolve_conj().resolve_neg()
+    if dst.is_conj() or dst.is_neg():
+        return dst.copy_(self.cpu())
+    return torch.ops.aten._copy_from(self, dst, non_blocking)
+
+
 @_kernel("_copy_from_and_resize")
 def _copy_from_and_resize(self, dst):
     if dst.shape != self.shape:
@@ -206,13 +216,13 @@ def _clone(self, *, memory_format=None):
     return out
 
 
-_BITS = {torch.uint8: 8, torch.int8: 8, torch.int16: 16, torch.int32: 32, torch.int64: 32}
+_BITS = {torch.uint8: 8, torch.int8: 8, torch.int16: 16, torch.int32: 32}
 
 
 def _fill(tensor, value):
     bits = _BITS.get(tensor.dtype)
     if bits is not None and isinstance(value, int):
-        # Integers wrap, as they do on their way from the host.
+        # Narrow integers wrap, as their arithmetic does; one that 32 bits do not hold is refused.
         low = 0 if tensor.dtype is torch.uint8 else -(1 << bits - 1)
         value = (value - low) % (1 << bits) + low
     _native.fill(tensor, float(value))
@@ -684,3 +694,4 @@ def install() -> None:
         if name not in _FINAL and not isinstance(function, type(_native.view)):
             function = _refusable(name, function)
         register(name, function)
+    register("_copy_from", _copy_from_lazy, "Negative", "Conjugate")

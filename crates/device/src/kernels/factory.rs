@@ -16,7 +16,9 @@ use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
 use crate::lay::is_float;
 use crate::math::random::{below, fill_normal, fill_uniform, normal, uniform};
+use crate::narrow;
 use crate::sticks::Sticks;
+use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
 
 /// The value of an element by its row-major index.
@@ -59,6 +61,20 @@ impl Value {
             Value::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
             Value::Integer { low, count, seed } => low + below(i, seed, count) as f64,
             Value::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
+        }
+    }
+
+    /// The least and the greatest value of a tensor with so many elements, in some order; none where
+    /// it has no elements, or where no value is large.
+    fn ends(self, count: u64) -> Option<[f64; 2]> {
+        let last = count.checked_sub(1)?;
+        match self {
+            Value::Full(_) | Value::Arange { .. } | Value::Linspace { .. } => {
+                Some([self.at(0), self.at(last)])
+            }
+            Value::Integer { low, count, .. } => Some([low, low + count.saturating_sub(1) as f64]),
+            Value::Uniform { low, high, .. } => Some([low.into(), high.into()]),
+            Value::Eye { .. } | Value::Normal { .. } | Value::Kept { .. } => None,
         }
     }
 
@@ -111,7 +127,11 @@ impl Kernel for Factory {
                 reason: "it takes no operands".into(),
             });
         }
-        self.dtype.device_format()?;
+        let format = zellige_movement::device_format_of(self.dtype.device_format()?);
+        let count = self.size.iter().try_fold(1u64, |all, n| all.checked_mul(n.unsigned_abs()));
+        for end in self.value.ends(count.unwrap_or(u64::MAX)).into_iter().flatten() {
+            narrow::number_fits(end, format.unwrap_or(Format::F32))?;
+        }
         Ok(vec![Meta { size: self.size.clone(), dtype: self.dtype }])
     }
 

@@ -75,6 +75,12 @@ impl Kernel for Reduce {
             let reason = format!("dimension {d} has no elements, and of none there is no result");
             return Err(self.refuse(Some(0), reason));
         }
+        let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
+        if self.what.counts() && !reduced.is_some_and(|n| i32::try_from(n).is_ok()) {
+            let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
+            let reason = format!("among {line:?} elements there are places past 32 bits");
+            return Err(self.refuse(Some(0), reason));
+        }
         if self.what.floats_only() && !is_float(x.dtype) {
             let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
             return Err(self.refuse(Some(0), reason));

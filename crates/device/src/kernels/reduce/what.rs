@@ -75,6 +75,12 @@ impl What {
             || matches!(self, Norm { p } if p.is_infinite() || p < 0.0)
     }
 
+    /// Whether results are places among the reduced elements, or a number of them.
+    pub(super) fn counts(self) -> bool {
+        use What::{ArgMax, ArgMin, CountNonzero, Max, Min};
+        matches!(self, Max | Min | ArgMax | ArgMin | CountNonzero)
+    }
+
     pub(super) fn floats_only(self) -> bool {
         use What::{Exx2, LogSumExp, Mean, NanMean, Norm, Var};
         matches!(self, Mean | NanMean | Var { .. } | Exx2 | LogSumExp | Norm { .. })
