@@ -1,6 +1,7 @@
 //! Host memory of other libraries, seen without a copy.
 
 use crate::dlpack::{DlDevice, DlManaged, DlTensor, DlVersioned, ExchangeApi, READ_ONLY};
+use crate::plain::{Use, plain};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -27,9 +28,13 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut T> {
 }
 
 impl<'py> Array<'py> {
-    /// The memory of a numpy array, a PyTorch tensor on the CPU, or anything with `__dlpack__`.
-    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
+    /// The memory of a numpy array, a PyTorch tensor on the CPU, or anything with `__dlpack__`, which
+    /// holds its elements as they are.
+    ///
+    /// A lazy conjugate or negative is read from a copy of its own.
+    pub(crate) fn of(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Array<'py>> {
         let py = object.py();
+        let object = &plain(object, used)?;
         if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
             && let Some(api) = pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
         {
@@ -85,8 +90,10 @@ impl<'py> Array<'py> {
             )));
         }
         let Some(dtype) = tensor.dtype.dtype() else {
+            let named = object.getattr("dtype").map(|d| d.to_string()).unwrap_or_default();
             return Err(PyTypeError::new_err(format!(
-                "elements of {} are not moved",
+                "elements of {named} ({}) are not moved; as integers of the same width they are, \
+                 such as `x.view(torch.uint8)`",
                 tensor.dtype.describe()
             )));
         };

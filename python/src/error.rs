@@ -1,5 +1,6 @@
 //! Refusals of the crates as Python exceptions, message for message.
 
+use crate::panics;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -34,6 +35,7 @@ pub(crate) fn device(e: &DeviceError) -> PyErr {
             PyTypeError::new_err(e.to_string())
         }
         DeviceError::Layout(inner) => layout(inner),
+        DeviceError::Panicked { message } => panics::internal(message),
         _ => DeviceFault::new_err(e.to_string()),
     }
 }

@@ -17,6 +17,8 @@ mod dlpack;
 mod draw;
 mod error;
 mod layout;
+mod panics;
+mod plain;
 mod relayout;
 mod stick;
 mod torch;
@@ -30,6 +32,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("LayoutError", py.get_type::<error::LayoutError>())?;
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
+    panics::register(m)?;
     m.add_class::<layout::PyLayout>()?;
     m.add_class::<stick::PyStickLayout>()?;
     m.add_class::<stick::DataFormats>()?;

@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::error;
 use crate::layout::PyLayout;
+use crate::plain::{Use, written};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -40,6 +41,12 @@ impl Side<'_> {
 /// Texts that were read before.
 static TEXTS: LazyLock<Mutex<HashMap<(String, Option<Vec<i64>>), PyLayout>>> =
     LazyLock::new(Mutex::default);
+
+/// Runs something with the locks of this file held.
+pub(crate) fn with_locks(work: impl FnOnce()) {
+    let _texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    work();
+}
 
 fn given<'py>(value: &Bound<'py, PyAny>, shape: Option<&[i64]>) -> PyResult<Side<'py>> {
     if let Ok(layout) = value.cast::<PyLayout>() {
@@ -80,7 +87,15 @@ fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
 ///
 /// The result is `out`, or a new array of the same library: of the logical shape where `dst` is
 /// row-major, of `device_size` for a device layout, flat memory otherwise. Elements become those of
-/// `out`'s dtype. Padding is filled with `fill`: a number, "zero", "max", "min", or "leave".
+/// `out`'s dtype.
+///
+/// Every byte of the result is written: where `dst` puts no element (padding, gaps between elements,
+/// what lies in front of the first and behind the last) it holds `fill`, a number, "zero" (as is
+/// usual), "max" or "min". With `out`, "leave" keeps what is there. An `out` without `dst` is written
+/// at its own elements alone, as what lies between them is not its own.
+///
+/// Tensors of PyTorch are read as their elements are, also lazy conjugates and negatives; those whose
+/// memory does not hold their elements are refused. A result has no gradient.
 ///
 /// The GIL is released; `threads` bounds the threads of large moves.
 #[pyfunction]
@@ -94,7 +109,7 @@ pub(crate) fn relayout<'py>(
     fill: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let from = Array::of(array)?;
+    let from = Array::of(array, Use::Read)?;
     let source = match src {
         None => own(&from)?,
         Some(value) => {
@@ -109,17 +124,26 @@ pub(crate) fn relayout<'py>(
     };
     let shape = &source.get().shape;
     let target = dst.map(|value| given(value, Some(shape))).transpose()?;
+    let choice = padding(fill)?;
+    if out.is_none() && choice == Padding::Leave {
+        return Err(PyValueError::new_err(
+            "fill=\"leave\" keeps what `out` holds, and without `out` there is nothing to keep: give \
+             `out`, or a value to fill with",
+        ));
+    }
     let (result, to) = match out {
-        Some(out) => (out.clone(), Array::of(out)?),
+        Some(out) => (out.clone(), Array::of(out, Use::Written)?),
         None => {
             let made = fresh(py, array, &from, target.as_ref().map(Side::get), shape)?;
-            let to = Array::of(&made)?;
+            let to = Array::of(&made, Use::Written)?;
             (made, to)
         }
     };
     if to.read_only {
         return Err(PyValueError::new_err("`out` is read-only"));
     }
+    // What lies between the elements of a view of the caller's belongs to others.
+    let whole = out.is_none() || target.is_some();
     let target = match target {
         None => own(&to)?,
         Some(_) if !to.is_contiguous() => {
@@ -136,10 +160,13 @@ pub(crate) fn relayout<'py>(
             target.get().shape
         )));
     }
-    let padded = target.layout().window().is_some();
-    let element = if padded { padding(fill, &to)? } else { None };
+    let element = if whole { choice.element(to.dtype).map_err(|e| wrong(&e))? } else { None };
     let dtypes = Dtypes::of(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
-    let fills = if element.is_some() { Fill::Padding } else { Fill::Leave };
+    let fills = match element {
+        None => Fill::Leave,
+        // An `out` that is too short for the padding is refused by the mover.
+        Some(_) => Fill::Rest { len: to.len().max(span(target.layout())?) },
+    };
     let mover = PLANS
         .mover(source.layout(), target.layout(), shape, dtypes, fills)
         .map_err(|e| error::moved(&e))?;
@@ -169,32 +196,39 @@ pub(crate) fn relayout<'py>(
         None if small => 1,
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let mut run = || mover.run(read, write, element.as_deref(), threads);
+    let element = element.as_ref().map(|e| e.bytes.as_slice());
+    let mut run = || mover.run(read, write, element, threads);
     // Releasing the lock costs more than a small move.
     let moved = if small { run() } else { py.detach(run) };
     moved.map_err(|e| error::moved(&e))?;
+    if out.is_some() {
+        written(&result)?;
+    }
     Ok(result)
 }
 
-/// The element that padding is filled with; none leaves it.
-fn padding(fill: Option<&Bound<'_, PyAny>>, to: &Array<'_>) -> PyResult<Option<Vec<u8>>> {
-    let wrong = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
-    let choice = match fill {
-        None => Padding::Zero,
-        Some(fill) => {
-            if let Ok(text) = fill.extract::<String>() {
-                Padding::parse(&text).map_err(|e| wrong(&e))?
-            } else if let Ok(n) = fill.extract::<i64>() {
-                Padding::Integer(n)
-            } else if let Ok(x) = fill.extract::<f64>() {
-                Padding::Real(x)
-            } else {
-                return Err(PyTypeError::new_err("`fill` is a number or a word"));
-            }
-        }
-    };
-    let element = choice.element(to.dtype).map_err(|e| wrong(&e))?;
-    Ok(element.map(|e| e.bytes))
+fn wrong(e: &dyn std::fmt::Display) -> PyErr {
+    PyValueError::new_err(e.to_string())
+}
+
+/// Elements that the memory of a layout takes, padding included.
+fn span(layout: &Layout) -> PyResult<i64> {
+    let axis = layout.tile().axes().first().copied().unwrap_or(Axis::M);
+    layout.padded().span(axis).map_err(|e| error::layout(&e))
+}
+
+/// What is written where no element is.
+fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
+    let Some(fill) = fill else { return Ok(Padding::Zero) };
+    if let Ok(text) = fill.extract::<String>() {
+        Padding::parse(&text).map_err(|e| wrong(&e))
+    } else if let Ok(n) = fill.extract::<i64>() {
+        Ok(Padding::Integer(n))
+    } else if let Ok(x) = fill.extract::<f64>() {
+        Ok(Padding::Real(x))
+    } else {
+        Err(PyTypeError::new_err("`fill` is a number or a word"))
+    }
 }
 
 /// A new array of the library that the source is of.
@@ -212,7 +246,7 @@ fn fresh<'py>(
             Parsed::Torch(host) if host.is_row_major() && host.offset() == 0 => {
                 host.size().to_vec()
             }
-            _ => vec![layout.layout.span(Axis::M).map_err(|e| error::layout(&e))?],
+            _ => vec![span(&layout.layout)?],
         },
     };
     let shape = PyTuple::new(py, shape)?;

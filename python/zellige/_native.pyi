@@ -12,6 +12,9 @@ class LayoutError(ValueError):
 class DeviceError(RuntimeError):
     """What the simulated device refuses."""
 
+class InternalError(RuntimeError):
+    """A defect of zellige: the engine panicked. Calls after it work; please report it."""
+
 Place = dict[str, int]
 
 class Layout:

@@ -5,6 +5,7 @@ use super::handle::{Dims, dtype_of};
 use super::store;
 use crate::dlpack::{DlDevice, DlDtype, DlTensor, DlVersioned, ExchangeApi};
 use crate::error::{self, DeviceFault};
+use crate::panics;
 use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
 use std::ffi::c_void;
@@ -53,12 +54,14 @@ unsafe extern "C" fn delete(managed: *mut DlVersioned) {
     if managed.is_null() {
         return;
     }
-    // SAFETY: both were boxes of `mint`, and PyTorch calls this once.
-    let context = unsafe {
-        let managed = Box::from_raw(managed);
-        Box::from_raw(managed.context.cast::<Context>())
-    };
-    store::forget(context.address);
+    panics::contained(|| {
+        // SAFETY: both were boxes of `mint`, and PyTorch calls this once.
+        let context = unsafe {
+            let managed = Box::from_raw(managed);
+            Box::from_raw(managed.context.cast::<Context>())
+        };
+        store::forget(context.address);
+    });
 }
 
 /// A PyTorch tensor with the sizes and strides of a tensor of the card. It may run without a GIL

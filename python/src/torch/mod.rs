@@ -33,6 +33,11 @@ fn init(py: Python<'_>, libtorch: &str, fallback: Py<PyAny>) -> PyResult<()> {
     cards::configure().map_err(|e| error::device(&e))
 }
 
+/// Runs something with the locks of the device held.
+pub(crate) fn with_locks(work: impl FnOnce()) {
+    store::with_lock(|| number::with_lock(work));
+}
+
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<kernel::Kernel>()?;
     m.add_class::<program::Program>()?;

@@ -141,6 +141,12 @@ pub(super) fn held(card: usize) -> u64 {
     kept.iter().filter(|(k, _)| k.0 == card).map(|(_, t)| t.block().bytes() as u64).sum()
 }
 
+/// Runs something with the lock of the kept numbers held.
+pub(super) fn with_lock(work: impl FnOnce()) {
+    let _kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    work();
+}
+
 /// 0 for bool, 1 for integers, 2 for floats.
 pub(super) fn category(dtype: Dtype) -> u8 {
     match dtype {

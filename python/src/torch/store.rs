@@ -22,6 +22,12 @@ fn storages() -> MutexGuard<'static, HashMap<usize, Tensor>> {
     STORAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Runs something with the lock of the storages held.
+pub(super) fn with_lock(work: impl FnOnce()) {
+    let _storages = storages();
+    work();
+}
+
 /// Host elements are at most twice as wide as what the device stores for them.
 const SPREAD: usize = 2;
 /// Addresses of one card: its memory, spread.

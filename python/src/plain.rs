@@ -1,0 +1,202 @@
+//! Whether the memory of a tensor holds its elements.
+//!
+//! A DLPack structure says where memory is, not what else decides the elements: PyTorch has conjugate
+//! and negative bits, layouts that are not strided, wrappers whose memory is somebody else's. What
+//! can be resolved is; the rest is refused with what to do instead.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// How an array is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Written,
+}
+
+/// The object whose memory holds the elements of `object`: itself, or for a lazy conjugate or
+/// negative a copy that is not lazy.
+pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    if let Ok(torch) = modules.get_item(intern!(py, "torch"))
+        && let Ok(class) = torch.getattr(intern!(py, "Tensor"))
+        && object.is_instance(&class)?
+    {
+        return tensor(object, &torch, &class, used);
+    }
+    if let Ok(masked) = modules.get_item(intern!(py, "numpy.ma"))
+        && object.is_instance(&masked.getattr(intern!(py, "MaskedArray"))?)?
+    {
+        return Err(PyTypeError::new_err(
+            "a masked array has elements that are not there: give `a.filled(value)`, or `a.data` and \
+             the mask as two arrays",
+        ));
+    }
+    Ok(object.clone())
+}
+
+fn tensor<'py>(
+    object: &Bound<'py, PyAny>,
+    torch: &Bound<'py, PyAny>,
+    class: &Bound<'py, PyAny>,
+    used: Use,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let refuse = |reason: String| Err(PyTypeError::new_err(reason));
+    let is = |name: &Bound<'py, pyo3::types::PyString>| -> PyResult<bool> {
+        object.call_method0(name)?.is_truthy()
+    };
+    let flag = |name: &Bound<'py, pyo3::types::PyString>| -> PyResult<bool> {
+        object.getattr(name)?.is_truthy()
+    };
+    let own = object.get_type();
+    if !own.is(class) && overrides(&own, torch, class)? {
+        return refuse(format!(
+            "{} is a subclass of torch.Tensor that computes its elements: its memory need not hold \
+             them; give a plain tensor, such as one of its parts or `x.as_subclass(torch.Tensor)`",
+            own.name()?
+        ));
+    }
+    if flag(intern!(py, "requires_grad"))?
+        && torch.call_method0(intern!(py, "is_grad_enabled"))?.is_truthy()?
+    {
+        if used == Use::Written {
+            return Err(PyValueError::new_err(
+                "`out` requires a gradient, and a move has none: write it under torch.no_grad(), or \
+                 give `out.detach()`",
+            ));
+        }
+        // A parameter is data; what was computed from one would lose its history.
+        if !flag(intern!(py, "is_leaf"))? {
+            return Err(PyValueError::new_err(
+                "the tensor is part of a computation that is differentiated, and a move has no \
+                 gradient: give `x.detach()`",
+            ));
+        }
+    }
+    let keys = keys(object, torch);
+    if let (Some(usual), Some(own)) = (USUAL.get(py), &keys)
+        && own.eq(usual)?
+    {
+        return Ok(object.clone());
+    }
+    let wrapped = torch
+        .getattr(intern!(py, "_C"))?
+        .getattr(intern!(py, "_functorch"))?
+        .call_method1(intern!(py, "is_functorch_wrapped_tensor"), (object,))?;
+    let functional = torch.call_method1(intern!(py, "_is_functional_tensor"), (object,))?;
+    if wrapped.is_truthy()? || functional.is_truthy()? {
+        return refuse(
+            "the tensor belongs to a transform of torch.func (vmap, grad, jvp, ..), and its memory \
+             holds another tensor: move it outside of the transform"
+                .into(),
+        );
+    }
+    let layout = object.getattr(intern!(py, "layout"))?;
+    if !layout.is(torch.getattr(intern!(py, "strided"))?) {
+        return refuse(format!(
+            "a tensor of layout {layout} has no strides: give `x.to_dense()`, or its parts, such as \
+             `x.values()`, one by one"
+        ));
+    }
+    if flag(intern!(py, "is_nested"))? {
+        return refuse(
+            "a nested tensor has no single shape: give its parts (`x.unbind()`) one by one, or \
+             `torch.nested.to_padded_tensor(x, value)`"
+                .into(),
+        );
+    }
+    if flag(intern!(py, "is_quantized"))? {
+        return refuse(
+            "the elements of a quantized tensor are numbers and a scale: give `x.int_repr()` to move \
+             the numbers, or `x.dequantize()`"
+                .into(),
+        );
+    }
+    if flag(intern!(py, "is_meta"))? {
+        return refuse(
+            "a tensor on the device meta has a shape and no elements: `zellige.Layout` describes it, \
+             and there is nothing to move"
+                .into(),
+        );
+    }
+    if is(intern!(py, "_is_zerotensor"))? {
+        if used == Use::Written {
+            return refuse("`out` is a tensor of zeros without memory: give `out.clone()`".into());
+        }
+        return object.call_method0(intern!(py, "clone"));
+    }
+    let (conjugate, negative) = (is(intern!(py, "is_conj"))?, is(intern!(py, "is_neg"))?);
+    if !conjugate && !negative {
+        if let Some(keys) = keys.filter(|_| flag(intern!(py, "is_cpu")).unwrap_or(false)) {
+            let _ = USUAL.set(py, keys.unbind());
+        }
+        return Ok(object.clone());
+    }
+    if used == Use::Written {
+        let (what, method) = if conjugate {
+            ("conjugates of its elements", "resolve_conj")
+        } else {
+            ("its elements with the other sign", "resolve_neg")
+        };
+        return Err(PyValueError::new_err(format!(
+            "the memory of `out` holds {what}: give the tensor that it is a view of, or a tensor of \
+             its own (`out.{method}()`)"
+        )));
+    }
+    object.call_method0(intern!(py, "resolve_conj"))?.call_method0(intern!(py, "resolve_neg"))
+}
+
+/// The dispatch keys of a tensor of which every question was asked and answered well. All that could
+/// be said against a tensor is a key, so that one with the same keys needs no questions.
+static USUAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The dispatch keys of a tensor. Not a public function: where it is missing, there are none, and
+/// every question is asked.
+fn keys<'py>(object: &Bound<'py, PyAny>, torch: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let py = object.py();
+    let all = torch.getattr(intern!(py, "_C")).ok()?;
+    let all = all.call_method1(intern!(py, "_dispatch_keys"), (object,)).ok()?;
+    all.call_method0(intern!(py, "raw_repr")).ok()
+}
+
+/// Whether a subclass decides what its elements are: it has a `__torch_dispatch__`, or a
+/// `__torch_function__` that is neither PyTorch's own nor the one that does nothing.
+fn overrides(
+    own: &Bound<'_, PyAny>,
+    torch: &Bound<'_, PyAny>,
+    class: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let py = own.py();
+    let dispatch = intern!(py, "__torch_dispatch__");
+    if !own.getattr(dispatch)?.is(class.getattr(dispatch)?) {
+        return Ok(true);
+    }
+    let (function, inner) = (intern!(py, "__torch_function__"), intern!(py, "__func__"));
+    let given = own.getattr(function)?;
+    let nothing = torch.getattr(intern!(py, "_C"))?.getattr("_disabled_torch_function_impl")?;
+    if given.is(&nothing) {
+        return Ok(false);
+    }
+    let usual = class.getattr(function)?.getattr(inner)?;
+    Ok(!given.getattr(inner).is_ok_and(|f| f.is(&usual)))
+}
+
+/// Tells PyTorch that a tensor was written, so that a gradient that needs its former elements is
+/// refused instead of wrong.
+pub(crate) fn written(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(()) };
+    let Ok(class) = torch.getattr(intern!(py, "Tensor")) else { return Ok(()) };
+    if object.is_instance(&class)?
+        && !object.call_method0(intern!(py, "is_inference"))?.is_truthy()?
+    {
+        let graph = torch.getattr(intern!(py, "autograd"))?.getattr(intern!(py, "graph"))?;
+        graph.call_method1(intern!(py, "increment_version"), (object,))?;
+    }
+    Ok(())
+}
