@@ -15,7 +15,7 @@ use zellige_files::{
 };
 use zellige_float::{Loss, losses};
 use zellige_layout::Dtype;
-use zellige_movement::{Dtypes, FillElement, Padding, Plan};
+use zellige_movement::{Dtypes, Fill, FillElement, Padding, Plan};
 use zellige_notation::visible;
 
 #[derive(clap::Args)]
@@ -24,8 +24,9 @@ A layout is a text in TIRx, PyTorch or Spyre notation, or `row-major`, `column-m
 (the default device layout of the shape). The output holds the memory image of the destination: for
 row-major the tensor itself, for a device layout an array of its device size, else a flat array.
 
-Padding is filled with a number, with `zero`, or with what is neutral for `sum` (zero), `max` (minus
-infinity, or the lowest number) or `min`; `leave` writes nothing, which in a new file is zero.
+What holds no element (padding, gaps between strides, what lies in front of an offset) is filled with
+a number, with `zero`, or with what is neutral for `sum` (zero), `max` (minus infinity, or the lowest
+number) or `min`; `leave` writes nothing, which in a new file is zero.
 
 Examples:
   zellige move weights.npy sticks.npy --to spyre
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     /// Convert the elements, by the PyTorch name of their new type
     #[arg(long, value_name = "DTYPE")]
     to_dtype: Option<String>,
-    /// What padding holds: leave, zero, sum, max, min or a number
+    /// What padding and gaps hold: leave, zero, sum, max, min or a number
     #[arg(long, value_name = "FILL", default_value = "zero", allow_hyphen_values = true)]
     fill: String,
     /// Threads at most
@@ -100,7 +101,8 @@ impl<'a> Task<'a> {
         let to = side(&args.to, &shape, dtype).context("--to")?;
         let padding = Padding::parse(&args.fill).context("--fill")?;
         let fill = padding.element(dtype).context("--fill")?;
-        let plan = Plan::between(&from.layout, &to.layout, &shape, padding.fill())?;
+        // The fill is written slab by slab, around the elements.
+        let plan = Plan::between(&from.layout, &to.layout, &shape, Fill::Leave)?;
         let held: i128 = info.shape().iter().map(|n| i128::from(*n)).product();
         if i128::from(plan.src_len()) > held {
             bail!(
@@ -110,6 +112,13 @@ impl<'a> Task<'a> {
             );
         }
         Ok(Task { info, shape, dtype, from, to, plan, fill, losses })
+    }
+
+    /// Whether the output holds more than elements.
+    fn has_rest(&self) -> bool {
+        let held: i128 = self.to.image.iter().map(|n| i128::from(*n)).product();
+        let written: i128 = self.plan.nests().iter().map(|n| i128::from(n.elements())).sum();
+        written < held
     }
 
     fn relayout(&self, args: &Args) -> Relayout<'_> {
@@ -134,7 +143,7 @@ impl<'a> Task<'a> {
             self.info.bytes(),
         );
         if let Some(fill) = self.fill.as_ref().filter(|f| f.value != 0.0)
-            && !self.plan.fills().is_empty()
+            && self.has_rest()
         {
             text.push_str(&format!(", padding is {}", fill.value));
         }

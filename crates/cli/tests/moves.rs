@@ -53,6 +53,38 @@ fn f32_bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
 }
 
+/// Gaps are padding: with strides, an offset, a swizzle, a window and a replica every element of the
+/// file is one of the input or the fill, and `--verify` sees one that is neither.
+#[test]
+fn gaps_hold_what_is_asked_for() {
+    let folder = Folder::new("gaps");
+    let (input, out) = (folder.file("a.npy"), folder.file("b.npy"));
+    let data = f32_bytes((1..=64).map(|i| i as f32));
+    write_all(&input, &[(NewTensor::new("a", Dtype::Float32, vec![64]), &data)], Kind::Npy)
+        .expect("written");
+    let memory = |path: &str| -> Vec<f32> {
+        let (_, bytes) = read_all(path, None).expect("readable");
+        bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("4"))).collect()
+    };
+    for (to, places) in [
+        ("S[64:1]+960", (960..1024).collect::<Vec<usize>>()),
+        ("S[64:16]", (0..64).map(|i| 16 * i).collect()),
+        ("S[(8,8):(20,2)]+3", (0..64).map(|i| 3 + i / 8 * 20 + i % 8 * 2).collect()),
+        ("S[64:1]+R[2:100]", (0..128).map(|i| i / 64 * 100 + i % 64).collect()),
+    ] {
+        for (fill, want) in [("7", 7.0), ("zero", 0.0), ("leave", 0.0), ("1.5", 1.5)] {
+            let told = stdout(&["move", &input, &out, "--to", to, "--fill", fill, "--verify"]);
+            assert_eq!(told.contains(&format!("padding is {fill}")), want != 0.0, "{told}");
+            let held = memory(&out);
+            for (at, value) in held.iter().enumerate() {
+                let element = places.iter().position(|p| *p == at).map(|i| (i % 64 + 1) as f32);
+                assert_eq!(*value, element.unwrap_or(want), "{to}, {fill}, at {at}");
+            }
+            assert_eq!(held.len(), places.iter().max().expect("some") + 1, "{to}");
+        }
+    }
+}
+
 #[test]
 fn padding_holds_what_is_asked_for() {
     let folder = Folder::new("fill");

@@ -4,7 +4,7 @@ use crate::error::{quote, shown};
 use crate::feed::Feed;
 use crate::{Container, Error, TensorInfo, Writer, disk};
 use zellige_layout::Dtype;
-use zellige_movement::{Dtypes, MoveError, Plan};
+use zellige_movement::{Dtypes, MoveError, Nest, Plan};
 
 /// Why a move between files stopped.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -41,8 +41,9 @@ pub enum RelayoutError {
 /// How to move.
 #[derive(Debug, Clone, Copy)]
 pub struct Relayout<'a> {
-    /// The element written to padding, of the dtype that is written; without one it is zero, as
-    /// everything is in a file that was just made.
+    /// The element written wherever the plan puts none (padding, gaps, what lies in front and
+    /// behind), of the dtype that is written; without one that is zero, as everything is in a file
+    /// that was just made.
     pub fill: Option<&'a [u8]>,
     /// The dtype to write: elements are converted on the way.
     pub dtype: Dtype,
@@ -60,6 +61,8 @@ impl Relayout<'_> {
     /// in the other half. A compressed tensor that does not fit there is decompressed once, into a file
     /// without a name in the folder of the output. The writer is not finished: until it is, nothing has the
     /// final name.
+    ///
+    /// **Law**: every element of the tensor in the writer is an element of the source or the fill.
     ///
     /// # Errors
     /// Besides those of files and plans: a source that was changed meanwhile.
@@ -79,7 +82,9 @@ impl Relayout<'_> {
             let (name, needed) = (quote(info.name()), plan.src_len());
             return Err(RelayoutError::Source { name, needed, held });
         }
-        let total = usize::try_from(plan.dst_len()).unwrap_or(usize::MAX).saturating_mul(width);
+        let planned = usize::try_from(plan.dst_len()).unwrap_or(usize::MAX).saturating_mul(width);
+        let held = to.tensors().get(index).map_or(0, TensorInfo::bytes);
+        let total = usize::try_from(held).unwrap_or(usize::MAX).max(planned);
         let slab = (self.memory / 2).clamp(1 << 16, 1 << 30) / width * width;
         let mut feed = Feed::new(from, info, read, slab, to.folder())?;
         let mut buffer = disk::buffer(slab.min(total) as u64)
@@ -90,12 +95,30 @@ impl Relayout<'_> {
             let elements = |bytes: usize| i64::try_from(bytes / width).unwrap_or(i64::MAX);
             let part = plan.clip(elements(done), elements(done + len));
             let target = &mut buffer[..len];
-            target.fill(0);
+            let written: i64 = part.nests().iter().map(Nest::elements).sum();
+            if written != elements(len) {
+                repeat(self.fill.unwrap_or(&[0]), target);
+            }
             feed.run(&part, dtypes, target, self.fill, self.threads)?;
             to.write_at(index, done as u64, target)?;
             done += len;
             progress(done as u64, total as u64);
         }
         Ok(from.check_unchanged()?)
+    }
+}
+
+/// Fills memory with an element, of which it holds a whole number.
+fn repeat(element: &[u8], target: &mut [u8]) {
+    if let Some(byte) = element.first().filter(|b| element.iter().all(|e| e == *b)) {
+        target.fill(*byte);
+        return;
+    }
+    let mut done = element.len().min(target.len());
+    target[..done].copy_from_slice(&element[..done]);
+    while done < target.len() {
+        let part = done.min(target.len() - done);
+        target.copy_within(..part, done);
+        done += part;
     }
 }

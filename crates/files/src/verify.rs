@@ -5,7 +5,7 @@ use crate::relayout::{Relayout, RelayoutError};
 use crate::{Container, TensorInfo, disk};
 use zellige_float::{Converter, Isa, changed};
 use zellige_layout::{Layout, Strided, unflatten};
-use zellige_movement::{Dtypes, Fill, FillNest, Plan};
+use zellige_movement::{Dtypes, Fill, Mover, Plan};
 
 /// One side of a comparison: a tensor of a file, and the layout of its elements.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,8 @@ pub struct Verified {
 }
 
 impl Relayout<'_> {
-    /// Compares every element and every padding position of `written` with what `source` gives.
+    /// Compares every element of `written` with what `source` gives, and everything else in it with
+    /// the fill.
     ///
     /// Both files are moved to the row-major tensor they mean, part by part. Elements that change
     /// their format are converted by the portable kernels, not by those that wrote them.
@@ -40,11 +41,10 @@ impl Relayout<'_> {
     ) -> Result<Verified, RelayoutError> {
         let dtypes = Dtypes::of(source.info.dtype(), self.dtype)?;
         let flat = Strided::contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
-        let plan = |from: &Layout, to: &Layout, fill| {
-            Plan::between(from, to, shape, fill).map_err(plan_error)
+        let plan = |from: &Layout| {
+            Plan::between(from, &flat, shape, Fill::Leave).map_err(plan_error)
         };
-        let (read, copied) =
-            (plan(source.layout, &flat, Fill::Leave)?, plan(written.layout, &flat, Fill::Leave)?);
+        let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
         let size = flat.size();
@@ -78,8 +78,7 @@ impl Relayout<'_> {
             all.elements += count as u64;
             at = end;
         }
-        let padded = plan(&flat, written.layout, Fill::Padding)?;
-        self.padding(&padded, written, &mut from_written, to)?;
+        self.rest(written, &mut from_written, shape, to)?;
         source.file.check_unchanged()?;
         written.file.check_unchanged()?;
         Ok(all)
@@ -102,48 +101,34 @@ impl Relayout<'_> {
         Ok(out)
     }
 
-    /// That every padding position holds the fill.
-    fn padding(
+    /// That everything that is no element holds the fill.
+    ///
+    /// One mark is moved to the place of every element, part by part; what has no mark is compared.
+    fn rest(
         &self,
-        plan: &Plan,
         side: Stored<'_>,
         feed: &mut Feed<'_>,
+        shape: &[i64],
         width: usize,
     ) -> Result<(), RelayoutError> {
+        let mark = Strided::new(shape, &vec![0; shape.len()], 0).and_then(|s| s.to_layout());
+        let mark = mark.map_err(plan_error)?;
+        let plan = Plan::between(&mark, side.layout, shape, Fill::Leave).map_err(plan_error)?;
         let zero = vec![0; width];
         let fill = self.fill.unwrap_or(&zero);
-        if plan.fills().is_empty() {
-            return Ok(());
-        }
+        let held = i64::try_from(side.info.bytes() / width as u64).unwrap_or(i64::MAX);
         let part = i64::try_from((self.memory / 8 / width).max(1)).unwrap_or(i64::MAX);
         let mut low = 0;
-        while low < plan.dst_len() {
-            let high = low.saturating_add(part).min(plan.dst_len());
+        while low < held {
+            let high = low.saturating_add(part).min(held);
             let bytes = feed.elements(low, high)?;
-            for FillNest { loops, starts } in plan.clip(low, high).fills() {
-                for start in starts {
-                    let mut digits = vec![0; loops.len()];
-                    let mut place = *start;
-                    loop {
-                        let at = usize::try_from(place).unwrap_or(0) * width;
-                        if bytes[at..at + width] != *fill {
-                            return Err(self.differs(side, format!("padding at {}", low + place)));
-                        }
-                        let step = loops.iter().zip(&mut digits).rev().any(|((n, by), digit)| {
-                            *digit += 1;
-                            place += by;
-                            if *digit < *n {
-                                return true;
-                            }
-                            place -= n * by;
-                            *digit = 0;
-                            false
-                        });
-                        if !step {
-                            break;
-                        }
-                    }
-                }
+            let mut marked = vec![0u8; bytes.len() / width];
+            let mover = Mover::new(&plan.clip(low, high), 1)?;
+            mover.run(&[1], &mut marked, None, self.threads)?;
+            let elements = bytes.chunks_exact(width).zip(&marked);
+            if let Some(at) = elements.into_iter().position(|(e, m)| *m == 0 && e != fill) {
+                let place = low + i64::try_from(at).unwrap_or(0);
+                return Err(self.differs(side, format!("padding at {place}")));
             }
             low = high;
         }
