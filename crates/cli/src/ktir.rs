@@ -10,7 +10,9 @@ use zellige_device::Hardware;
 use zellige_files::{
     Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
 };
-use zellige_ktir::{Array, Elem, Module, Outcome, Run, RunError, Scalar, text};
+use zellige_ktir::{
+    Array, DEFAULT_BYTES, DEFAULT_STEPS, Elem, Module, Outcome, Run, RunError, Scalar, text,
+};
 use zellige_layout::Dtype;
 use zellige_notation::Diagnostic;
 
@@ -71,6 +73,12 @@ struct RunArgs {
     /// Bytes of memory that may be used from address 0, for kernels with addresses of their own
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     memory: usize,
+    /// Steps that the run may take: operations of all cores, and every 64 elements they work on
+    #[arg(long, default_value_t = DEFAULT_STEPS, value_name = "N")]
+    limit_steps: u64,
+    /// Bytes that the run may take for arrays, tiles and everything that grows with the kernel
+    #[arg(long, default_value_t = DEFAULT_BYTES, value_name = "BYTES")]
+    limit_memory: u64,
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -145,7 +153,12 @@ fn execute(args: &RunArgs) -> Result<ExitCode> {
     };
     let hardware = Hardware::named(&args.hardware).context("--hardware")?;
     let traced = if args.trace.is_some() { EVENTS } else { 0 };
-    let mut run = Run::new(&module, &kernel).hardware(hardware).memory(args.memory).trace(traced);
+    let mut run = Run::new(&module, &kernel)
+        .hardware(hardware)
+        .memory(args.memory)
+        .trace(traced)
+        .max_steps(args.limit_steps)
+        .max_bytes(args.limit_memory);
     for pair in &args.input {
         let (name, file) = named(pair, "--input", "x=data.npy")?;
         run = run.array(name, array(file).with_context(|| format!("--input {name}"))?);

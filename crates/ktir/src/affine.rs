@@ -12,6 +12,7 @@ pub use show::Names;
 pub(crate) use show::show_with;
 
 use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
 
 /// An expression over dimensions and symbols.
 ///
@@ -93,6 +94,17 @@ impl Expr {
                 Some(a.div_euclid(k) + i64::from(a.rem_euclid(k) != 0))
             }
             Node::Mod(a, k) => Some(of(a)?.rem_euclid(*k)),
+        }
+    }
+
+    /// How many nodes it has: what evaluating it takes.
+    pub(crate) fn nodes(&self) -> usize {
+        match &self.0 {
+            Node::Const(_) | Node::Dim(_) | Node::Symbol(_) => 1,
+            Node::Add(a, b) => 1 + a.nodes() + b.nodes(),
+            Node::Mul(a, _) | Node::FloorDiv(a, _) | Node::CeilDiv(a, _) | Node::Mod(a, _) => {
+                1 + a.nodes()
+            }
         }
     }
 
@@ -192,7 +204,8 @@ pub struct AffineError {
 pub struct Map {
     dims: usize,
     symbols: usize,
-    results: Vec<Expr>,
+    // Shared: a text may use one alias any number of times.
+    results: Arc<[Expr]>,
 }
 
 impl Map {
@@ -202,7 +215,7 @@ impl Map {
     /// A result that mentions others.
     pub fn new(dims: usize, symbols: usize, results: Vec<Expr>) -> Result<Map, AffineError> {
         results.iter().try_for_each(|e| e.check(dims, symbols))?;
-        Ok(Map { dims, symbols, results })
+        Ok(Map { dims, symbols, results: results.into() })
     }
 
     /// `(d0, d1, ..) -> (d0, d1, ..)`.
@@ -231,6 +244,11 @@ impl Map {
     /// Its results.
     pub fn results(&self) -> &[Expr] {
         &self.results
+    }
+
+    /// What evaluating it takes, in nodes of its expressions.
+    pub(crate) fn nodes(&self) -> usize {
+        self.results.iter().map(Expr::nodes).sum()
     }
 
     /// Its results at a point.
@@ -274,7 +292,8 @@ pub struct Constraint {
 pub struct Set {
     dims: usize,
     symbols: usize,
-    constraints: Vec<Constraint>,
+    // Shared: a text may use one alias any number of times.
+    constraints: Arc<[Constraint]>,
 }
 
 impl Set {
@@ -288,7 +307,7 @@ impl Set {
         constraints: Vec<Constraint>,
     ) -> Result<Set, AffineError> {
         constraints.iter().try_for_each(|c| c.expr.check(dims, symbols))?;
-        Ok(Set { dims, symbols, constraints })
+        Ok(Set { dims, symbols, constraints: constraints.into() })
     }
 
     /// `0 <= d_i < extents[i]`.
@@ -306,7 +325,8 @@ impl Set {
             let high = -Expr::dim(i) + Expr::constant(last);
             constraints.extend([low, high].map(|expr| Constraint { expr, equal: false }));
         }
-        Set { dims: origin.len().min(extents.len()), symbols: 0, constraints }
+        let dims = origin.len().min(extents.len());
+        Set { dims, symbols: 0, constraints: constraints.into() }
     }
 
     /// How many dimensions its points have.
@@ -322,6 +342,11 @@ impl Set {
     /// Its conditions.
     pub fn constraints(&self) -> &[Constraint] {
         &self.constraints
+    }
+
+    /// What looking at one point takes, in nodes of its expressions.
+    pub(crate) fn nodes(&self) -> usize {
+        self.constraints.iter().map(|c| c.expr.nodes()).sum()
     }
 
     /// Whether a point is in it; not where a number does not fit in 64 bits.

@@ -105,7 +105,7 @@ impl Builder {
             span: Place::default(),
         }
         .canonical();
-        verify::function(None, &function)?;
+        verify::function(&function)?;
         Ok(function)
     }
 

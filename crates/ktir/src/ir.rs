@@ -115,7 +115,7 @@ impl Function {
 
     /// How many cores run it.
     pub fn cores(&self) -> usize {
-        self.grid.iter().fold(1, |n, d| n * usize::try_from(*d).unwrap_or(1))
+        self.grid.iter().fold(1, |n: usize, d| n.saturating_mul(usize::try_from(*d).unwrap_or(1)))
     }
 
     /// Its arguments.

@@ -228,6 +228,9 @@ impl Kind {
 
     /// The operation whose name is nearest to a word, if one is near.
     pub fn nearest(word: &str) -> Option<Kind> {
+        if word.len() > LONGEST_NAME {
+            return None;
+        }
         let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
         let own = tail(word);
         // The right name in another dialect is one mistake.
@@ -260,6 +263,10 @@ impl Kind {
             && self != Kind::TensorCast
     }
 }
+
+/// Names that are compared with others for a suggestion, in bytes at most: the time grows with the
+/// product of two lengths.
+pub(crate) const LONGEST_NAME: usize = 100;
 
 /// Insertions, deletions and replacements between two words.
 pub(crate) fn distance(a: &str, b: &str) -> usize {

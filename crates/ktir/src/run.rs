@@ -17,6 +17,10 @@
 //! index of its first element. Every tile that is alive is charged to the scratchpad of its core, in
 //! whole sticks of 128 bytes.
 //!
+//! # Limits
+//! A run has a number of steps and of bytes ([`Run::max_steps`], [`Run::max_bytes`]) and ends with a
+//! fault that names the operation and the core where it would take more.
+//!
 //! # Cost
 //! A load or store is charged the sticks it touches; a float operation its elements, one on integers
 //! only where it works on tiles; a reduction what its combiner costs for every element. What a core did
@@ -25,6 +29,7 @@
 
 mod access;
 mod body;
+mod budget;
 mod core;
 mod cost;
 mod error;
@@ -37,15 +42,18 @@ mod step;
 mod tiles;
 mod value;
 
+pub use budget::{DEFAULT_BYTES, DEFAULT_STEPS};
 pub use error::{Fault, RunError, Waits};
 pub use report::Outcome;
 
 use crate::ir::{Function, Module};
 use crate::types::{Elem, Type};
-use core::Core;
+use budget::Meter;
+use core::{Core, Program};
 use exchange::Exchange;
 use memory::Memory;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use value::Val;
 use zellige_device::{Hardware, Key};
 
@@ -94,7 +102,8 @@ pub struct Run<'m> {
     hardware: Hardware,
     spare: usize,
     traced: usize,
-    limit: u64,
+    max_steps: u64,
+    max_bytes: u64,
 }
 
 impl<'m> Run<'m> {
@@ -108,7 +117,8 @@ impl<'m> Run<'m> {
             hardware: Hardware::ktir(),
             spare: 0,
             traced: 0,
-            limit: u64::MAX,
+            max_steps: DEFAULT_STEPS,
+            max_bytes: DEFAULT_BYTES,
         }
     }
 
@@ -136,9 +146,17 @@ impl<'m> Run<'m> {
         self
     }
 
-    /// With at most so many operations on a core, those of loops counted each time.
-    pub fn limit(mut self, operations: u64) -> Run<'m> {
-        self.limit = operations;
+    /// With at most so many steps on all cores together ([`DEFAULT_STEPS`] otherwise). A step is an
+    /// operation, those of loops counted each time, or 64 elements that it works on.
+    pub fn max_steps(mut self, steps: u64) -> Run<'m> {
+        self.max_steps = steps;
+        self
+    }
+
+    /// With at most so many bytes for arrays, tiles and everything else that grows with the kernel
+    /// ([`DEFAULT_BYTES`] otherwise).
+    pub fn max_bytes(mut self, bytes: u64) -> Run<'m> {
+        self.max_bytes = bytes;
         self
     }
 
@@ -159,15 +177,22 @@ impl<'m> Run<'m> {
             let known = self.module.functions.iter().map(|f| f.name.clone()).collect();
             return Err(RunError::before(Fault::UnknownKernel { name: self.kernel, known }));
         };
-        let (mut memory, args) = self.bind(f).map_err(RunError::before)?;
+        let meter = Meter::new(self.max_steps, self.max_bytes);
+        let (mut memory, args) = self.bind(f, &meter).map_err(RunError::before)?;
         let count = f.cores();
         let capacity = self.hardware.count(Key::LxSize);
         memory.scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
-        let drops = core::liveness(self.module);
-        let mut cores: Vec<Core<'_>> = (0..count)
-            .map(|id| Core::new(self.module, f, &drops, id, &args, capacity, self.traced > 0))
-            .collect();
-        cores.iter_mut().for_each(|c| c.limit = self.limit);
+        let program = Program::new(self.module);
+        let mut cores: Vec<Core<'_>> = Vec::with_capacity(count);
+        for id in 0..count {
+            let core = Core::new(&program, f, id, &args, capacity, self.traced, &meter);
+            cores.push(core.map_err(|fault| RunError {
+                fault,
+                core: Some(id),
+                op: None,
+                span: 0..0,
+            })?);
+        }
         let mut exchange = Exchange::default();
         loop {
             let mut moved = false;
@@ -181,12 +206,12 @@ impl<'m> Run<'m> {
                 return Err(exchange::deadlock(&cores));
             }
         }
-        let arrays = memory.read_back(&self.arrays);
+        let arrays = memory.read_back(self.arrays);
         Ok(report::outcome(f, &self.hardware, cores, arrays, self.traced))
     }
 
     /// Arguments as values; arrays go to memory.
-    fn bind(&self, f: &Function) -> Result<(Memory, Vec<Val>), Fault> {
+    fn bind(&self, f: &Function, meter: &Rc<Meter>) -> Result<(Memory, Vec<Val>), Fault> {
         let names: Vec<&str> = f.args().iter().map(|v| f.value(*v).name.as_str()).collect();
         let bad = |name: &str, reason: String| Fault::BadArgument { name: name.into(), reason };
         for given in self.arrays.keys().chain(self.scalars.keys()) {
@@ -197,7 +222,7 @@ impl<'m> Run<'m> {
                 ));
             }
         }
-        let mut memory = Memory::new(self.spare);
+        let mut memory = Memory::new(self.spare, meter)?;
         let mut args = Vec::new();
         for (v, name) in f.args().iter().zip(names) {
             let ty = f.ty(*v);
@@ -206,7 +231,7 @@ impl<'m> Run<'m> {
                     return Err(bad(name, "is given as an array and as a number".into()));
                 }
                 (Some(array), None, Type::Scalar(Elem::Index) | Type::RuntimeArg(_)) => {
-                    Val::I(memory.place(name, array).map_err(|reason| bad(name, reason))?)
+                    Val::I(memory.place(name, array)?)
                 }
                 (None, Some(scalar), Type::Scalar(elem)) => match (scalar, elem.is_float()) {
                     (Scalar::Int(n), false) => Val::I(pointwise::wrap(*n, *elem)),

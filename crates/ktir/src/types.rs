@@ -180,6 +180,26 @@ impl Type {
     }
 }
 
+/// Dimensions of a shape, at most.
+pub(crate) const MAX_RANK: usize = 64;
+
+/// Whether a shape can be counted: the product of its sizes fits in 64 bits, and so does every partial
+/// product, as sizes of 0 are left out of it.
+pub(crate) fn countable(sizes: impl Iterator<Item = i64>, rank: usize) -> Result<(), String> {
+    if rank > MAX_RANK {
+        return Err(format!("a shape of {rank} dimensions; there are {MAX_RANK} at most"));
+    }
+    let mut count = Some(1_i64);
+    for size in sizes {
+        if size < 0 {
+            return Err(format!("a size of {size}; sizes are 0 or more"));
+        }
+        count = count.and_then(|n| n.checked_mul(size.max(1)));
+    }
+    let message = "the number of elements does not fit in 64 bits, sizes of 0 left out";
+    count.map(|_| ()).ok_or_else(|| message.into())
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims = |shape: &[i64]| shape.iter().map(|n| format!("{n}x")).collect::<String>();

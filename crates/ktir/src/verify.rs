@@ -3,6 +3,7 @@
 //!
 //! A module that passes here never makes the interpreter meet a shape it does not know.
 
+mod calls;
 mod flow;
 mod ktdp;
 mod linalg;
@@ -11,38 +12,45 @@ mod tensor;
 
 use crate::ir::{Block, Function, Module, Op, Value};
 use crate::op::{Form, Kind};
-use crate::types::{Elem, Type};
+use crate::types::{Elem, Type, countable};
+use std::cell::Cell;
+use std::collections::HashMap;
 use zellige_notation::Diagnostic;
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Diagnostic>;
+
+/// Steps that one verification may take: nodes of affine expressions that are evaluated. Rules about
+/// sets look at their points, and a short text can name large sets often.
+const STEPS: u64 = 1 << 28;
 
 /// Checks a module.
 ///
 /// # Errors
 /// The first rule that is broken; of a module that was read, with its place.
 pub fn verify(module: &Module) -> Result {
-    module.functions.iter().try_for_each(|f| function(Some(module), f))?;
-    no_recursion(module)
+    let functions: Functions<'_> = module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
+    let steps = Cell::new(STEPS);
+    for f in &module.functions {
+        Checker::new(Some(&functions), f, &steps).function()?;
+    }
+    calls::no_recursion(module, &functions)
 }
 
 /// Checks one function; calls are checked where the module is known.
-pub(crate) fn function(module: Option<&Module>, f: &Function) -> Result {
-    let mut defined = vec![false; f.values.len()];
-    let c = Checker { module, f };
-    if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.cores() > 4096 {
-        let message = format!("`@{}` has grid {:?}", f.name, f.grid);
-        let d = Diagnostic::syntax(f.span.0.clone(), message, "not a grid").id("Z204");
-        return Err(d.help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
-    }
-    for v in &f.values {
-        c.counted(v)?;
-    }
-    c.block(&f.body, &mut defined, Kind::Return)
+pub(crate) fn function(f: &Function) -> Result {
+    Checker::new(None, f, &Cell::new(STEPS)).function()
 }
 
+/// The functions of a module by name.
+type Functions<'m> = HashMap<&'m str, &'m Function>;
+
 pub(crate) struct Checker<'m> {
-    pub(crate) module: Option<&'m Module>,
+    functions: Option<&'m Functions<'m>>,
     pub(crate) f: &'m Function,
+    /// The operation that gives a value.
+    made: HashMap<Value, &'m Op>,
+    /// Steps that are left.
+    steps: &'m Cell<u64>,
 }
 
 /// A broken rule at an operation.
@@ -57,6 +65,39 @@ pub(crate) fn ensure(op: &Op, holds: bool, message: impl FnOnce() -> String) -> 
 }
 
 impl<'m> Checker<'m> {
+    fn new(
+        functions: Option<&'m Functions<'m>>,
+        f: &'m Function,
+        steps: &'m Cell<u64>,
+    ) -> Checker<'m> {
+        let mut made = HashMap::new();
+        f.body.visit(&mut |op| made.extend(op.results.iter().map(|v| (*v, op))));
+        Checker { functions, f, made, steps }
+    }
+
+    /// Takes steps from the budget of the verification.
+    fn spend(&self, op: &Op, steps: u64) -> Result {
+        let left = self.steps.get().checked_sub(steps);
+        self.steps.set(left.unwrap_or(0));
+        ensure(op, left.is_some(), || {
+            format!("the sets of the module take more than {STEPS} steps to verify")
+        })
+    }
+
+    fn function(&self) -> Result {
+        let f = self.f;
+        let mut defined = vec![false; f.values.len()];
+        if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.cores() > 4096 {
+            let message = format!("`@{}` has grid {:?}", f.name, f.grid);
+            let d = Diagnostic::syntax(f.span.0.clone(), message, "not a grid").id("Z204");
+            return Err(d.help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
+        }
+        for v in &f.values {
+            self.counted(v, &v.ty)?;
+        }
+        self.block(&f.body, &mut defined, Kind::Return)
+    }
+
     fn block(&self, block: &'m Block, defined: &mut [bool], end: Kind) -> Result {
         let mut own: Vec<Value> = block.args.clone();
         for v in &block.args {
@@ -96,22 +137,20 @@ impl<'m> Checker<'m> {
     }
 
     /// Sizes are not negative, and their product fits in 64 bits.
-    fn counted(&self, v: &crate::ir::ValueDef) -> Result {
-        let product = |shape: &[i64]| {
-            let n = shape.iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
-            n.is_some() && shape.iter().all(|d| *d >= 0)
+    fn counted(&self, v: &crate::ir::ValueDef, ty: &Type) -> Result {
+        let fits = match ty {
+            Type::Tensor(shape, _) | Type::AccessTile(shape) => {
+                countable(shape.iter().copied(), shape.len())
+            }
+            Type::MemRef(shape, _) => countable(shape.iter().flatten().copied(), shape.len()),
+            Type::TileFuture(types, _) => return types.iter().try_for_each(|t| self.counted(v, t)),
+            Type::Scalar(_) | Type::RuntimeArg(_) => Ok(()),
         };
-        let ok = match &v.ty {
-            Type::Tensor(shape, _) | Type::AccessTile(shape) => product(shape),
-            Type::MemRef(shape, _) => product(&shape.iter().flatten().copied().collect::<Vec<_>>()),
-            _ => true,
-        };
-        if ok {
-            return Ok(());
-        }
-        let message = format!("`%{}` of `@{}` is {}", v.name, self.f.name, v.ty);
-        let d = Diagnostic::syntax(self.f.span.0.clone(), message, "not a shape").id("Z204");
-        Err(d.help("sizes are 0 or more, and their product fits in 64 bits"))
+        fits.map_err(|reason| {
+            let message = format!("`%{}` of `@{}` is {ty}", v.name, self.f.name);
+            let d = Diagnostic::syntax(self.f.span.0.clone(), message, "not a shape").id("Z204");
+            d.help(reason)
+        })
     }
 
     fn define(&self, v: Value, defined: &mut [bool]) -> Result {
@@ -236,32 +275,4 @@ impl<'m> Checker<'m> {
             _ => self.tensor_op(op),
         }
     }
-}
-
-/// Calls that come back to their own function would never end on a core.
-fn no_recursion(module: &Module) -> Result {
-    fn visit<'m>(module: &'m Module, f: &'m Function, path: &mut Vec<&'m str>) -> Result {
-        path.push(&f.name);
-        let mut calls: Vec<&Op> = Vec::new();
-        f.body.visit(&mut |op| {
-            if op.kind == Kind::Call {
-                calls.push(op);
-            }
-        });
-        for op in calls {
-            let callee = op.word("callee").unwrap_or_default();
-            if path.contains(&callee) {
-                return broken(op, format!("`@{callee}` would call itself"));
-            }
-            if path.len() > 32 {
-                return broken(op, "more than 32 calls deep");
-            }
-            if let Some(next) = module.function(callee) {
-                visit(module, next, path)?;
-            }
-        }
-        path.pop();
-        Ok(())
-    }
-    module.functions.iter().try_for_each(|f| visit(module, f, &mut Vec::new()))
 }

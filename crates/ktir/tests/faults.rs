@@ -26,7 +26,7 @@ fn run(text: &str, n: i64) -> Result<u64, RunError> {
     Run::new(&module, "f")
         .array("x", halves(&[4, 8], &[1.0; 32]))
         .scalar("n", Scalar::Int(n))
-        .limit(100_000)
+        .max_steps(100_000)
         .execute()
         .map(|o| o.cycles())
 }

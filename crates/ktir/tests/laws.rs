@@ -230,7 +230,7 @@ proptest! {
         let read = parse(&print(&built)).unwrap();
         let run = |m: &Module| {
             let x = Array { elem: Elem::F32, shape: vec![128], bytes: vec![0; 512] };
-            Run::new(m, "f").array("x", x).scalar("eps", Scalar::Float(0.5)).limit(10_000).execute()
+            Run::new(m, "f").array("x", x).scalar("eps", Scalar::Float(0.5)).max_steps(10_000).execute()
         };
         match (run(&built), run(&read)) {
             (Ok(a), Ok(b)) => prop_assert_eq!(a, b),
@@ -307,7 +307,7 @@ proptest! {
                 prop_assert!(parse(&printed).as_ref() == Ok(&m), "changed:\n{}", printed);
                 if which < 4 {
                     let f = &m.functions[m.functions.len() - 1];
-                    let mut run = Run::new(&m, f.name()).limit(500);
+                    let mut run = Run::new(&m, f.name()).max_steps(5000);
                     for v in f.args() {
                         let name = &f.value(*v).name;
                         run = match (name.as_str(), f.ty(*v)) {

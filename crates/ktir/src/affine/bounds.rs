@@ -75,7 +75,7 @@ impl Set {
         let mut low = vec![i64::MIN; self.dims];
         let mut high = vec![i64::MAX; self.dims];
         let (mut exact, mut empty) = (true, false);
-        for c in &self.constraints {
+        for c in self.constraints.iter() {
             let Some(l) = linear(&c.expr, self.dims, symbols) else {
                 exact = false;
                 continue;

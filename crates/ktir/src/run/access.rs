@@ -1,5 +1,6 @@
 //! Views and access tiles: coordinates to bytes.
 
+use super::budget::Meter;
 use super::error::Fault;
 use super::memory::Memory;
 use crate::affine::{Map, Set};
@@ -94,6 +95,20 @@ impl View {
     }
 }
 
+impl View {
+    /// Nodes of the expressions that an element is put into before its place is known.
+    fn nodes(&self) -> usize {
+        let of = |p: &Part| p.coordinates.as_ref().map_or(1, |(set, ..)| 1 + set.nodes());
+        if self.joined { self.parts.iter().map(of).sum() } else { 1 }
+    }
+}
+
+impl Subscript {
+    fn nodes(&self) -> usize {
+        1 + self.map.nodes() + self.captured.len() + self.through.as_ref().map_or(0, |v| v.nodes())
+    }
+}
+
 impl Part {
     fn byte(&self, at: &[i64], elem: Elem) -> Result<(Place, i64), Fault> {
         let mut element = Some(self.base);
@@ -114,14 +129,14 @@ impl Access {
     }
 
     /// The bytes of the tile, in its order.
-    pub(super) fn runs(&self, memory: &mut Memory) -> Result<Runs, Fault> {
+    pub(super) fn runs(&self, memory: &mut Memory, meter: &Meter) -> Result<Runs, Fault> {
         match self {
             Access::Direct { view, base, set, order } => {
-                if let Some(runs) = boxed(view, base, set, order.as_ref())? {
+                if let Some(runs) = boxed(view, base, set, order.as_ref(), meter)? {
                     return Ok(runs);
                 }
                 let mut runs = Vec::new();
-                for p in points(set, order.as_ref())? {
+                for p in points(set, order.as_ref(), view.nodes(), meter)? {
                     let at: Option<Vec<i64>> =
                         p.iter().zip(base).map(|(i, b)| i.checked_add(*b)).collect();
                     runs.push(view.byte(&at.ok_or(Fault::Overflow("a coordinate"))?)?);
@@ -131,7 +146,8 @@ impl Access {
             Access::Indirect { view, subscripts, set, order } => {
                 let (mut runs, mut index, mut index_size) = (Vec::new(), Vec::new(), 0);
                 let mut at = vec![0; subscripts.len()];
-                for p in points(set, order.as_ref())? {
+                let nodes = subscripts.iter().map(Subscript::nodes).sum::<usize>() + view.nodes();
+                for p in points(set, order.as_ref(), nodes, meter)? {
                     for (d, s) in subscripts.iter().enumerate() {
                         let dims = [p.as_slice(), s.captured.as_slice()].concat();
                         let values =
@@ -177,7 +193,19 @@ fn joined(
     Runs { runs, len, index, index_size }
 }
 
-fn points(set: &Set, order: Option<&Map>) -> Result<Vec<Vec<i64>>, Fault> {
+/// The points of a set in order; `nodes` are those of expressions that each of them is put into.
+fn points(
+    set: &Set,
+    order: Option<&Map>,
+    nodes: usize,
+    meter: &Meter,
+) -> Result<Vec<Vec<i64>>, Fault> {
+    let count = set.bounds(&[]).and_then(|b| b.points()).filter(|n| *n <= POINTS).unwrap_or(0);
+    let count = u64::try_from(count).unwrap_or(0);
+    let nodes = nodes + set.nodes() + order.map_or(0, Map::nodes);
+    meter.steps(count * (1 + nodes as u64 / 16))?;
+    // A point, its place in the order, and where it lies.
+    meter.fits(count * 16 * (8 + set.dims() as u64))?;
     let mut points = set
         .points(&[], POINTS)
         .ok_or_else(|| Fault::TooLarge(format!("a tile of more than {POINTS} elements")))?;
@@ -188,7 +216,13 @@ fn points(set: &Set, order: Option<&Map>) -> Result<Vec<Vec<i64>>, Fault> {
 }
 
 /// Rows of a box in a plain view; none where it has to be enumerated.
-fn boxed(view: &View, base: &[i64], set: &Set, order: Option<&Map>) -> Result<Option<Runs>, Fault> {
+fn boxed(
+    view: &View,
+    base: &[i64],
+    set: &Set,
+    order: Option<&Map>,
+    meter: &Meter,
+) -> Result<Option<Runs>, Fault> {
     let [part] = view.parts.as_slice() else { return Ok(None) };
     let plain = !view.joined && order.is_none_or(Map::is_identity);
     let Some(bounds) = set.bounds(&[]).filter(|b| b.exact && plain) else { return Ok(None) };
@@ -227,6 +261,9 @@ fn boxed(view: &View, base: &[i64], set: &Set, order: Option<&Map>) -> Result<Op
     if count > POINTS {
         return Err(Fault::TooLarge(format!("a tile of more than {POINTS} pieces")));
     }
+    let pieces = u64::try_from(count).unwrap_or(0);
+    meter.elements(pieces.saturating_mul(8))?;
+    meter.fits(pieces * 64)?;
     let mut runs = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     let mut at = low.clone();
     'all: loop {

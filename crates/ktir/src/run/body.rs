@@ -1,5 +1,6 @@
 //! Bodies on elements, run on all of them at once: generic, reduce, map, generate, pad.
 
+use super::budget::Meter;
 use super::core::Core;
 use super::error::Fault;
 use super::pointwise;
@@ -26,6 +27,13 @@ impl Space {
         self.sizes.iter().product()
     }
 
+    /// How many points there are; refused where that many steps are not left.
+    fn rounds(&self, meter: &Meter) -> Result<usize, Fault> {
+        let rounds = self.sizes.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
+        meter.steps(rounds as u64)?;
+        Ok(rounds)
+    }
+
     /// The index of a loop at every point.
     pub(super) fn index(&self, d: usize) -> Data {
         let strides: Vec<(usize, usize)> =
@@ -45,6 +53,10 @@ impl<'m> Core<'m> {
         n: usize,
         index: &dyn Fn(i64) -> Data,
     ) -> Result<Vec<Rc<Data>>, Fault> {
+        let work = (n as u64).saturating_mul(body.ops.len() as u64);
+        self.meter.elements(work)?;
+        // Every operation of the body leaves a value of each lane.
+        let _held = self.meter.hold(work.saturating_mul(8))?;
         let mut lanes: Lanes = body.args.iter().copied().zip(args).collect();
         for op in &body.ops {
             if op.kind.is_terminator() {
@@ -261,8 +273,12 @@ impl<'m> Core<'m> {
             .zip(&data[inputs..])
             .map(|(at, d)| Rc::new(d.gather(at.iter().copied())))
             .collect();
+        // Without a lane nothing is computed, however many rounds there are.
+        let rounds = if n == 0 { 0 } else { steps.rounds(&self.meter)? };
+        let nodes: usize = maps.iter().map(Map::nodes).sum();
         let mut at = vec![0_usize; reduced.len()];
-        for _ in 0..steps.count() {
+        for _ in 0..rounds {
+            self.meter.elements((n as u64).saturating_mul(nodes as u64 + 1))?;
             let mut args = Vec::with_capacity(data.len());
             for i in 0..inputs {
                 let whole = maps[i].is_identity() && reduced.is_empty();

@@ -1,5 +1,6 @@
 //! One core: its calls, its frames, what is alive, what it did.
 
+use super::budget::{self, Held, Meter, host_bytes};
 use super::cost::Ledger;
 use super::error::{Fault, RunError};
 use super::exchange::Exchange;
@@ -13,11 +14,11 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// For each block, what dies after each of its operations.
-pub(super) type Drops = HashMap<*const Block, Vec<Vec<Value>>>;
+type Drops = HashMap<*const Block, Vec<Vec<Value>>>;
 
 /// What dies where: a value dies after the last operation of its block that mentions it, itself or
 /// in a region; one that nobody mentions dies at once.
-pub(super) fn liveness(module: &Module) -> Drops {
+fn liveness(module: &Module) -> Drops {
     let mut drops = Drops::new();
     for f in &module.functions {
         let mut last = HashMap::new();
@@ -57,6 +58,20 @@ fn block_liveness(block: &Block, last: &mut HashMap<Value, usize>, drops: &mut D
     drops.insert(std::ptr::from_ref(block), dies);
 }
 
+/// A module as cores run it.
+#[derive(Debug)]
+pub(super) struct Program<'m> {
+    functions: HashMap<&'m str, &'m Function>,
+    drops: Drops,
+}
+
+impl<'m> Program<'m> {
+    pub(super) fn new(module: &'m Module) -> Program<'m> {
+        let functions = module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
+        Program { functions, drops: liveness(module) }
+    }
+}
+
 /// A function that is being run.
 #[derive(Debug)]
 pub(super) struct Call<'m> {
@@ -65,12 +80,12 @@ pub(super) struct Call<'m> {
     pub(super) frames: Vec<Frame<'m>>,
     /// The call that waits for it.
     pub(super) from: Option<&'m Op>,
+    _held: Held,
 }
 
 #[derive(Debug)]
 pub(super) struct Core<'m> {
-    pub(super) module: &'m Module,
-    pub(super) drops: &'m Drops,
+    program: &'m Program<'m>,
     pub(super) id: usize,
     pub(super) grid: Vec<i64>,
     pub(super) cores: usize,
@@ -82,24 +97,22 @@ pub(super) struct Core<'m> {
     pub(super) turns: HashMap<*const Op, u64>,
     /// Cores that it waits for.
     pub(super) waits: Vec<usize>,
-    /// Operations so far, and at most.
-    pub(super) steps: u64,
-    pub(super) limit: u64,
+    /// What all cores together may take.
+    pub(super) meter: Rc<Meter>,
 }
 
 impl<'m> Core<'m> {
     pub(super) fn new(
-        module: &'m Module,
+        program: &'m Program<'m>,
         f: &'m Function,
-        drops: &'m Drops,
         id: usize,
         args: &[Val],
         capacity: u64,
-        traced: bool,
-    ) -> Core<'m> {
+        traced: usize,
+        meter: &Rc<Meter>,
+    ) -> Result<Core<'m>, Fault> {
         let mut core = Core {
-            module,
-            drops,
+            program,
             id,
             grid: f.grid.clone(),
             cores: f.cores(),
@@ -109,20 +122,27 @@ impl<'m> Core<'m> {
             ledger: Ledger::new(traced),
             turns: HashMap::new(),
             waits: Vec::new(),
-            steps: 0,
-            limit: u64::MAX,
+            meter: meter.clone(),
         };
-        core.enter(f, args.to_vec(), None);
-        core
+        core.enter(f, args.to_vec(), None)?;
+        Ok(core)
     }
 
-    pub(super) fn enter(&mut self, f: &'m Function, args: Vec<Val>, from: Option<&'m Op>) {
+    pub(super) fn enter(
+        &mut self,
+        f: &'m Function,
+        args: Vec<Val>,
+        from: Option<&'m Op>,
+    ) -> Result<(), Fault> {
+        let slots = f.values.len() * size_of::<Option<Val>>();
+        let _held = self.meter.hold((slots + size_of::<Core<'_>>()) as u64)?;
         let mut env = vec![None; f.values.len()];
         for (v, value) in f.body.args.iter().zip(args) {
             env[v.index()] = Some(value);
         }
         let frames = vec![Frame { block: &f.body, pc: 0, what: What::Body }];
-        self.calls.push(Call { f, env, frames, from });
+        self.calls.push(Call { f, env, frames, from, _held });
+        Ok(())
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -137,16 +157,17 @@ impl<'m> Core<'m> {
     ) -> Result<bool, RunError> {
         let mut moved = false;
         while let Some(call) = self.calls.last() {
-            self.steps += 1;
             let Some(frame) = call.frames.last() else { break };
             let op = &frame.block.ops[frame.pc];
             let id = self.id;
             let (name, span) = (op.kind.name(), op.span());
-            if self.steps > self.limit {
-                let fault = Fault::TooLong(self.limit);
-                return Err(RunError { fault, core: Some(id), op: Some(name), span });
-            }
-            match self.step(op, memory, exchange) {
+            let steps = budget::steps(call.f, op);
+            let stepped = self.meter.steps(steps).and_then(|()| {
+                let moved = self.step(op, memory, exchange)?;
+                self.meter.keep(self.ledger.grown())?;
+                Ok(moved)
+            });
+            match stepped {
                 Ok(true) => moved = true,
                 Ok(false) => return Ok(moved),
                 Err(fault) => {
@@ -188,7 +209,7 @@ impl<'m> Core<'m> {
 
     /// What the current operation was the last to use goes, and the next one comes.
     pub(super) fn advance(&mut self) {
-        let drops = self.drops;
+        let drops = &self.program.drops;
         let call = self.call();
         let Some(frame) = call.frames.last_mut() else { return };
         if let Some(dead) =
@@ -207,12 +228,13 @@ impl<'m> Core<'m> {
     }
 
     pub(super) fn tile_of(&mut self, ty: &Type, data: Rc<Data>) -> Result<Val, Fault> {
-        let Type::Tensor(shape, _) = ty else { return Ok(data.first()) };
+        let Type::Tensor(shape, elem) = ty else { return Ok(data.first()) };
         let bytes = self.room(ty)?;
+        let _held = self.meter.hold(host_bytes(*elem, data.len() as u64))?;
         self.used.set(self.used.get() + bytes);
         self.ledger.peak(self.used.get());
         let _charge = Charge { bytes, used: self.used.clone() };
-        Ok(Val::Tile(Rc::new(Tile { shape: shape.clone(), data, _charge })))
+        Ok(Val::Tile(Rc::new(Tile { shape: shape.clone(), data, _charge, _held })))
     }
 
     /// What a tile takes; refused where the scratchpad does not have it.
@@ -222,7 +244,15 @@ impl<'m> Core<'m> {
             let (tile, capacity) = (ty.to_string(), self.capacity);
             return Err(Fault::LxOverflow { tile, bytes, used, capacity });
         }
+        // The elements, and what the host needs to compute them.
+        let host = host_bytes(ty.elem().unwrap_or(Elem::Index), budget::elements(ty));
+        self.meter.fits(host.saturating_mul(4))?;
         Ok(bytes)
+    }
+
+    /// A function of the module.
+    pub(super) fn function(&self, name: &str) -> Option<&'m Function> {
+        self.program.functions.get(name).copied()
     }
 
     /// Coordinates in the grid.

@@ -25,20 +25,23 @@ pub(super) struct Ledger {
     pub(super) sent: Vec<Sent>,
     /// Sticks touched by loads and stores, each operation by itself.
     sticks: u64,
-    traced: bool,
+    /// Events that are kept, at most.
+    traced: usize,
     pub(super) events: Vec<Spent>,
     now: Option<Spent>,
+    /// Entries of lists that were added, in bytes, and not told yet.
+    grown: u64,
 }
 
 impl Ledger {
-    pub(super) fn new(traced: bool) -> Ledger {
+    pub(super) fn new(traced: usize) -> Ledger {
         let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
         Ledger { work, traced, ..Ledger::default() }
     }
 
     /// Begins an operation.
     pub(super) fn begin(&mut self, name: &'static str) {
-        if self.traced {
+        if self.events.len() < self.traced {
             let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
             self.now = Some(Spent { name, work, groups: Vec::new() });
         }
@@ -49,8 +52,14 @@ impl Ledger {
         if let Some(spent) = self.now.take()
             && (!spent.work.is_idle() || !spent.groups.is_empty())
         {
+            self.grown += size_of::<Spent>() as u64;
             self.events.push(spent);
         }
+    }
+
+    /// Bytes that the lists have grown by since this was asked last.
+    pub(super) fn grown(&mut self) -> u64 {
+        std::mem::take(&mut self.grown)
     }
 
     fn each(&mut self, f: impl Fn(&mut CoreWork)) {
@@ -88,6 +97,8 @@ impl Ledger {
 
     pub(super) fn send(&mut self, bytes: u64, group: usize) {
         let sent = Sent { bytes, group: group as u64 };
+        // Each becomes a move on the ring in the end.
+        self.grown += (size_of::<Sent>() + size_of::<RingMove>()) as u64;
         self.sent.push(sent);
         if let Some(now) = &mut self.now {
             now.groups.push(sent);
@@ -131,6 +142,7 @@ impl Ledger {
                     if *other != core {
                         let apart = core.abs_diff(*other);
                         let hops = apart.min(cores.saturating_sub(apart)) as u64;
+                        self.grown += 2 * size_of::<RingMove>() as u64;
                         self.each(|w| w.ring.push(RingMove { bytes: length, hops }));
                     }
                 }

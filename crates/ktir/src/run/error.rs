@@ -120,9 +120,22 @@ pub enum Fault {
     /// Groups of cores that make no sense for the operation.
     #[error("{0}")]
     Groups(String),
-    /// More operations than were allowed.
-    #[error("more than {0} operations on one core")]
+    /// More steps than were allowed.
+    #[error(
+        "the run takes more than {0} steps; a step is an operation of a core, or {each} elements of one",
+        each = super::budget::ELEMENTS
+    )]
     TooLong(u64),
+    /// More bytes than were allowed.
+    #[error("the run needs {bytes} bytes more, {used} of {limit} bytes are in use")]
+    OutOfMemory {
+        /// What is asked for.
+        bytes: u64,
+        /// What is in use.
+        used: u64,
+        /// What there is.
+        limit: u64,
+    },
     /// More work than is reasonable.
     #[error("{0}")]
     TooLarge(String),
@@ -168,6 +181,7 @@ impl Fault {
             Fault::Overflow(_) => "overflow",
             Fault::Groups(_) => "groups",
             Fault::TooLong(_) => "too_long",
+            Fault::OutOfMemory { .. } => "out_of_memory",
             Fault::TooLarge(_) => "too_large",
         }
     }

@@ -1,5 +1,6 @@
 //! What cores tell each other.
 
+use super::budget::{self, Meter};
 use super::core::Core;
 use super::error::{Fault, RunError, Waits};
 use super::flow::What;
@@ -8,7 +9,7 @@ use crate::affine::Set;
 use crate::ir::Op;
 use crate::op::Kind;
 use crate::types::Type;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Groups that an operation may have.
@@ -52,7 +53,10 @@ pub(super) fn deadlock(cores: &[Core<'_>]) -> RunError {
     }
 }
 
-fn groups_of(set: &Set, groups: &Set, core: usize) -> Result<Option<i64>, Fault> {
+fn groups_of(set: &Set, groups: &Set, core: usize, meter: &Meter) -> Result<Option<i64>, Fault> {
+    let count = groups.bounds(&[]).and_then(|b| b.points()).filter(|n| *n <= GROUPS);
+    let count = count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    meter.elements(count * (1 + (set.nodes() + groups.nodes()) as u64))?;
     let all = groups
         .points(&[], GROUPS)
         .ok_or_else(|| Fault::Groups(format!("more than {GROUPS} groups")))?;
@@ -67,9 +71,10 @@ fn groups_of(set: &Set, groups: &Set, core: usize) -> Result<Option<i64>, Fault>
     }
 }
 
-fn members(set: &Set, symbols: &[i64], cores: usize) -> Vec<usize> {
+fn members(set: &Set, symbols: &[i64], cores: usize, meter: &Meter) -> Result<Vec<usize>, Fault> {
+    meter.elements((cores * (1 + set.nodes())) as u64)?;
     let inside = |c: &usize| set.contains(&[i64::try_from(*c).unwrap_or(i64::MAX)], symbols);
-    (0..cores).filter(inside).collect()
+    Ok((0..cores).filter(inside).collect())
 }
 
 impl<'m> Core<'m> {
@@ -84,7 +89,7 @@ impl<'m> Core<'m> {
         let key = (std::ptr::from_ref(op).addr(), *turn);
         let handle = Handle { key, producers: producers.clone(), groups: groups.clone() };
         let handle = Rc::new(handle);
-        match groups_of(producers, groups, self.id)? {
+        match groups_of(producers, groups, self.id, &self.meter)? {
             Some(group) => {
                 let what = What::Produce { op, handle, group };
                 self.push(&op.regions[0], vec![Val::I(group)], what);
@@ -101,10 +106,14 @@ impl<'m> Core<'m> {
         handle: &Handle,
         group: i64,
         values: &[Val],
-    ) {
+    ) -> Result<(), Fault> {
         let key = (handle.key.0, handle.key.1, group);
-        let partials = values.iter().map(Val::data).collect();
+        let partials: Vec<Rc<Data>> = values.iter().map(Val::data).collect();
+        // Who still comes for them is not known, so they stay.
+        let bytes = partials.iter().map(|d| 64 + 8 * d.len() as u64).sum();
+        self.meter.keep(bytes)?;
         exchange.posted.entry(key).or_default().insert(self.id, partials);
+        Ok(())
     }
 
     /// Receives, or waits: whether it went on.
@@ -118,14 +127,14 @@ impl<'m> Core<'m> {
         let Some(consumers) = op.set("consumer_tiles_per_group") else {
             return Err(Fault::Groups("a delivery without consumers".into()));
         };
-        let Some(group) = groups_of(consumers, &handle.groups, self.id)? else {
+        let Some(group) = groups_of(consumers, &handle.groups, self.id, &self.meter)? else {
             return self.nothing(op).map(|()| true);
         };
-        let mut from = members(&handle.producers, &[group], self.cores);
+        let mut from = members(&handle.producers, &[group], self.cores, &self.meter)?;
         if let Some(needs) = op.set("producer_dependency_per_consumer") {
             let me = i64::try_from(self.id).unwrap_or(i64::MAX);
-            let wanted = members(needs, &[me, group], self.cores);
-            from.retain(|p| wanted.contains(p));
+            let wanted = members(needs, &[me, group], self.cores, &self.meter)?;
+            from.retain(|p| wanted.binary_search(p).is_ok());
         }
         let posted = exchange.posted.get(&(handle.key.0, handle.key.1, group));
         let has = |p: &usize| posted.is_some_and(|all| all.contains_key(p));
@@ -135,9 +144,11 @@ impl<'m> Core<'m> {
         }
         let partials: Vec<Vec<Rc<Data>>> =
             from.iter().filter_map(|p| posted.and_then(|all| all.get(p)).cloned()).collect();
-        let place = members(consumers, &[group], self.cores);
+        let place = members(consumers, &[group], self.cores, &self.meter)?;
         let position = place.iter().position(|c| *c == self.id).unwrap_or(0);
-        let sent: u64 = types.iter().map(super::value::bytes).sum();
+        let sent = types.iter().map(super::value::bytes).fold(0, u64::saturating_add);
+        let arrived = types.iter().map(|t| budget::elements(t)).fold(0, u64::saturating_add);
+        self.meter.elements(arrived.saturating_mul(partials.len() as u64))?;
         self.ledger.begin(op.kind.name());
         self.ledger.send(sent, partials.len());
         self.ledger.end();
@@ -148,10 +159,10 @@ impl<'m> Core<'m> {
         match op.kind {
             Kind::InterReduce | Kind::ReduceScatter => {
                 let share = (place.len(), position);
-                let mut rest = partials.into_iter();
-                match rest.next() {
+                let mut rest = VecDeque::from(partials);
+                match rest.pop_front() {
                     None => self.nothing(op)?,
-                    Some(first) => self.combine(op, &first, rest.collect(), share)?,
+                    Some(first) => self.combine(op, &first, rest, share)?,
                 }
             }
             Kind::Consume | Kind::Scatter => {
@@ -193,6 +204,10 @@ impl<'m> Core<'m> {
                             pieces.push(data.clone());
                         }
                     }
+                    let result = self.ty(op.results[role]);
+                    self.room(result)?;
+                    let arrive = pieces.iter().map(|p: &Rc<Data>| p.len()).sum();
+                    self.arrives(arrive, result)?;
                     let along = if op.kind == Kind::Gather {
                         "gather_dimensions"
                     } else {
@@ -211,6 +226,7 @@ impl<'m> Core<'m> {
         let mut out = Vec::new();
         for (i, v) in op.results.iter().enumerate() {
             let ty = self.ty(*v);
+            self.room(ty)?;
             let n = count(ty.shape().unwrap_or(&[]));
             let data = match op.operands.get(1 + i) {
                 Some(identity) => self.get(*identity)?.data(),
@@ -221,16 +237,21 @@ impl<'m> Core<'m> {
         self.receive(op, out)
     }
 
+    /// Refuses another number of elements than a result has.
+    fn arrives(&self, have: usize, ty: &Type) -> Result<(), Fault> {
+        let n = count(ty.shape().unwrap_or(&[]));
+        if have == n {
+            return Ok(());
+        }
+        Err(Fault::Groups(format!("{have} elements arrive for the {n} of {ty}")))
+    }
+
     /// Results of a delivery.
     fn receive(&mut self, op: &'m Op, data: Vec<Rc<Data>>) -> Result<(), Fault> {
         let mut out = Vec::new();
         for (v, data) in op.results.iter().zip(data) {
             let ty = self.ty(*v);
-            let n = count(ty.shape().unwrap_or(&[]));
-            if data.len() != n {
-                let have = data.len();
-                return Err(Fault::Groups(format!("{have} elements arrive for the {n} of {ty}")));
-            }
+            self.arrives(data.len(), ty)?;
             out.push(self.tile_of(ty, data)?);
         }
         self.waits.clear();
@@ -243,13 +264,13 @@ impl<'m> Core<'m> {
         &mut self,
         op: &'m Op,
         so_far: &[Rc<Data>],
-        mut rest: Vec<Vec<Rc<Data>>>,
+        mut rest: VecDeque<Vec<Rc<Data>>>,
         share: (usize, usize),
     ) -> Result<(), Fault> {
         let Type::TileFuture(types, _) = self.ty(op.operands[0]) else {
             return Err(Fault::Groups("a delivery without a future".into()));
         };
-        if rest.is_empty() {
+        let Some(next) = rest.pop_front() else {
             let mut out = Vec::new();
             for (data, ty) in so_far.iter().zip(types) {
                 let dims = op.ints("scatter_dimensions").and_then(|d| d.first());
@@ -259,8 +280,7 @@ impl<'m> Core<'m> {
                 });
             }
             return self.receive(op, out);
-        }
-        let next = rest.remove(0);
+        };
         let mut args = Vec::new();
         for (data, ty) in so_far.iter().chain(&next).zip(types.iter().chain(types)) {
             args.push(self.tile_of(ty, data.clone())?);
@@ -279,6 +299,8 @@ fn part(data: &Data, shape: &[i64], dim: usize, parts: usize, index: usize) -> R
     let inner: usize = count(&shape[dim + 1..]);
     let outer: usize = count(&shape[..dim]);
     let each = n / parts * inner;
+    // An empty piece may be cut out of a huge number of places.
+    let outer = if each == 0 { 0 } else { outer };
     let at = (0..outer).flat_map(|o| {
         let from = o * n * inner + index * each;
         from..from + each
@@ -291,7 +313,8 @@ fn join(pieces: &[Rc<Data>], shape: &[i64], dim: usize) -> Data {
     let Some(first) = pieces.first() else { return Data::I(Vec::new()) };
     let chunk: usize = count(&shape[dim..]);
     let mut out = first.slice(0..0);
-    for o in 0..count(&shape[..dim]) {
+    let outer = if chunk == 0 { 0 } else { count(&shape[..dim]) };
+    for o in 0..outer {
         for p in pieces {
             out.append(&p.slice(o * chunk..(o + 1) * chunk));
         }

@@ -6,6 +6,7 @@ use super::exchange::{Exchange, Handle};
 use super::value::{Data, Val};
 use crate::ir::{Block, Op};
 use crate::op::Kind;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A block that is being run.
@@ -26,7 +27,7 @@ pub(super) enum What<'m> {
     Do { op: &'m Op },
     Parallel { op: &'m Op, at: Vec<i64> },
     Produce { op: &'m Op, handle: Rc<Handle>, group: i64 },
-    Combine { op: &'m Op, rest: Vec<Vec<Rc<Data>>>, share: (usize, usize) },
+    Combine { op: &'m Op, rest: VecDeque<Vec<Rc<Data>>>, share: (usize, usize) },
 }
 
 impl<'m> Core<'m> {
@@ -90,11 +91,11 @@ impl<'m> Core<'m> {
             }
             _ => {
                 let callee = op.word("callee").unwrap_or_default();
-                let Some(f) = self.module.function(callee) else {
+                let Some(f) = self.function(callee) else {
                     return Err(Fault::Invalid(format!("there is no function `@{callee}`")));
                 };
                 let args: Vec<Val> = o.iter().map(|v| self.get(*v)).collect::<Result<_, _>>()?;
-                self.enter(f, args, Some(op));
+                self.enter(f, args, Some(op))?;
             }
         }
         Ok(())
@@ -115,7 +116,7 @@ impl<'m> Core<'m> {
             }
             What::If { op } => self.leave(op, values),
             What::Produce { op, handle, group } => {
-                self.post(exchange, &handle, group, &values);
+                self.post(exchange, &handle, group, &values)?;
                 self.leave(op, vec![Val::Future(handle)]);
             }
             What::Combine { op, rest, share } => {

@@ -1,10 +1,12 @@
 //! Flat memory, the scratchpads, and who wrote what.
 
 use super::access::Place;
+use super::budget::Meter;
 use super::error::Fault;
 use super::value::Data;
 use super::{Array, BTreeMap};
 use crate::types::Elem;
+use std::rc::Rc;
 use zellige_float::{Converter, Format};
 
 /// Where the first array lies.
@@ -33,37 +35,40 @@ pub(super) struct Memory {
     areas: Vec<Area>,
     pads: Vec<Vec<u8>>,
     pad_size: usize,
+    meter: Rc<Meter>,
 }
 
 impl Memory {
-    pub(super) fn new(spare: usize) -> Memory {
+    pub(super) fn new(spare: usize, meter: &Rc<Meter>) -> Result<Memory, Fault> {
+        meter.keep(spare as u64)?;
         let mut areas = Vec::new();
         if spare > 0 {
             let name = "memory".to_string();
             areas.push(Area { name, start: 0, end: spare, unit: 1, writers: Vec::new() });
         }
-        Memory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0 }
+        let meter = meter.clone();
+        Ok(Memory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
     }
 
     /// Puts an array into memory; the index of its first element.
-    pub(super) fn place(&mut self, name: &str, array: &Array) -> Result<i64, String> {
+    pub(super) fn place(&mut self, name: &str, array: &Array) -> Result<i64, Fault> {
+        let bad = |reason: String| Fault::BadArgument { name: name.into(), reason };
         let unit = array.elem.size();
         let n =
             array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
         let want = n.and_then(|n| n.checked_mul(unit));
         if want != Some(array.bytes.len()) {
             let have = array.bytes.len();
-            return Err(format!(
-                "has {have} bytes, which are no {} of {:?}",
-                array.elem, array.shape
-            ));
+            let (elem, shape) = (array.elem, &array.shape);
+            return Err(bad(format!("has {have} bytes, which are no {elem} of {shape:?}")));
         }
+        self.meter.keep(array.bytes.len() as u64)?;
         let start = self.bytes.len().max(FIRST).next_multiple_of(STICK);
         let end = start + array.bytes.len();
         self.bytes.resize(end.next_multiple_of(STICK), 0);
         self.bytes[start..end].copy_from_slice(&array.bytes);
         self.areas.push(Area { name: name.into(), start, end, unit, writers: Vec::new() });
-        i64::try_from(start / unit).map_err(|_| "is too large".to_string())
+        i64::try_from(start / unit).map_err(|_| bad("is too large".to_string()))
     }
 
     pub(super) fn scratchpads(&mut self, cores: usize, size: usize) {
@@ -71,14 +76,14 @@ impl Memory {
         self.pad_size = size;
     }
 
-    pub(super) fn read_back(&self, arrays: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
-        let mut out = arrays.clone();
+    /// The arrays as the kernel left them.
+    pub(super) fn read_back(&self, mut arrays: BTreeMap<String, Array>) -> BTreeMap<String, Array> {
         for area in &self.areas {
-            if let Some(array) = out.get_mut(&area.name) {
+            if let Some(array) = arrays.get_mut(&area.name) {
                 array.bytes.copy_from_slice(&self.bytes[area.start..area.end]);
             }
         }
-        out
+        arrays
     }
 
     fn area(&self, start: i64, end: i64) -> Result<usize, Fault> {
@@ -145,7 +150,9 @@ impl Memory {
                     let area = self.area(*at, end)?;
                     let area = &mut self.areas[area];
                     if area.writers.is_empty() {
-                        area.writers = vec![NOBODY; (area.end - area.start).div_ceil(area.unit)];
+                        let elements = (area.end - area.start).div_ceil(area.unit);
+                        self.meter.keep(2 * elements as u64)?;
+                        area.writers = vec![NOBODY; elements];
                     }
                     let first = (from - area.start) / area.unit;
                     let last = (from + size - area.start).div_ceil(area.unit);
@@ -175,6 +182,7 @@ impl Memory {
             (Some(pad), true) => {
                 let end = usize::try_from(end).unwrap_or(0);
                 if pad.len() < end {
+                    self.meter.keep((end - pad.len()) as u64)?;
                     pad.resize(end, 0);
                 }
                 Ok(pad)

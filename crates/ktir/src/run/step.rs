@@ -125,7 +125,7 @@ impl<'m> Core<'m> {
     /// Tiles that an operation reads and writes pass the scratchpad's port.
     pub(super) fn touched(&mut self, op: &Op) {
         let all = op.operands.iter().chain(&op.results);
-        let bytes = all.map(|v| super::value::bytes(self.ty(*v))).sum();
+        let bytes = all.map(|v| super::value::bytes(self.ty(*v))).fold(0, u64::saturating_add);
         self.ledger.lx(bytes);
     }
 
@@ -222,7 +222,7 @@ impl<'m> Core<'m> {
     fn load(&mut self, op: &Op, memory: &mut Memory) -> Result<Val, Fault> {
         let access = self.access(op.operands[0])?;
         let elem = access.view().elem;
-        let runs = access.runs(memory)?;
+        let runs = access.runs(memory, &self.meter)?;
         let ty = self.ty(op.results[0]);
         self.fits(runs.runs.len() * runs.len, ty)?;
         let data = memory.read(&runs.runs, runs.len, elem)?;
@@ -234,7 +234,7 @@ impl<'m> Core<'m> {
     fn store(&mut self, op: &Op, memory: &mut Memory) -> Result<(), Fault> {
         let access = self.access(op.operands[1])?;
         let elem = access.view().elem;
-        let runs = access.runs(memory)?;
+        let runs = access.runs(memory, &self.meter)?;
         self.fits(runs.runs.len() * runs.len, self.ty(op.operands[0]))?;
         let data = self.get(op.operands[0])?.data();
         memory.write(&runs.runs, runs.len, elem, &data, self.id)?;

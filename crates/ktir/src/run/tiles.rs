@@ -195,6 +195,7 @@ impl<'m> Core<'m> {
             (_, &[m, k], &[_, n]) => (1, size(m), size(k), size(n)),
             _ => return Err(Fault::Invalid("a product of tiles without rows".into())),
         };
+        self.meter.elements([batch, m, k, n].iter().fold(1, |p, d| p.saturating_mul(*d as u64)))?;
         let (a, mut b, c) = (a.data(), b.data(), c.data());
         if op.kind == Kind::MatmulTransposeB {
             b = Rc::new(b.gather(nest(0, &[(k, 1), (n, k)]).into_iter()));

@@ -1,6 +1,7 @@
 //! Values while a kernel runs.
 
 use super::access::{Access, View};
+use super::budget::Held;
 use super::exchange::Handle;
 use crate::types::{Elem, Type};
 use std::cell::Cell;
@@ -30,6 +31,7 @@ pub(super) struct Tile {
     pub(super) shape: Vec<i64>,
     pub(super) data: Rc<Data>,
     pub(super) _charge: Charge,
+    pub(super) _held: Held,
 }
 
 /// Bytes of a scratchpad, given back in the end.
@@ -135,7 +137,8 @@ impl Val {
     }
 }
 
-/// How many elements a shape has.
+/// How many elements a shape has. The product of sizes above 0 fits in 64 bits (`countable`), so
+/// that of some of them does.
 pub(super) fn count(shape: &[i64]) -> usize {
     shape.iter().map(|n| usize::try_from(*n).unwrap_or(0)).product()
 }
@@ -151,6 +154,10 @@ pub(super) fn strides(shape: &[i64]) -> Vec<usize> {
 
 /// The places of a nest of loops: `base + sum(stride * index)`, the last loop innermost.
 pub(super) fn nest(base: usize, loops: &[(usize, usize)]) -> Vec<usize> {
+    // An empty loop may stand inside of a huge one.
+    if loops.iter().any(|(n, _)| *n == 0) {
+        return Vec::new();
+    }
     let mut out = vec![base];
     for (n, stride) in loops {
         let mut next = Vec::with_capacity(out.len() * n);
@@ -165,10 +172,7 @@ pub(super) fn nest(base: usize, loops: &[(usize, usize)]) -> Vec<usize> {
 /// Bytes of a type in a scratchpad.
 pub(super) fn bytes(ty: &Type) -> u64 {
     match ty {
-        Type::Tensor(shape, elem) => {
-            let n = u64::try_from(shape.iter().product::<i64>()).unwrap_or(u64::MAX);
-            n.saturating_mul(elem.size() as u64)
-        }
+        Type::Tensor(shape, elem) => (count(shape) as u64).saturating_mul(elem.size() as u64),
         _ => 0,
     }
 }

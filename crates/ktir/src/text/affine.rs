@@ -14,8 +14,15 @@ pub(super) enum Scope<'s> {
     Values(&'s [String], &'s mut Vec<Value>),
 }
 
-/// Terms in one expression, at most.
-const TERMS: usize = 1000;
+/// Nodes of one expression, at most; it is walked recursively.
+const NODES: usize = 2048;
+
+/// Names and numbers of one expression or condition, at most. An expression that has no more than
+/// `NODES` is written with fewer.
+const LEAVES: usize = 4 * NODES;
+
+/// Dimensions and symbols of one set or map, at most.
+const NAMES: usize = 256;
 
 impl Parser<'_> {
     /// `affine_set<..>` or an alias of one.
@@ -56,7 +63,7 @@ impl Parser<'_> {
 
     fn alias(&mut self) -> Result<(std::ops::Range<usize>, Alias)> {
         let name = self.name_after('#', "an alias, such as #set")?;
-        match self.aliases.iter().find(|(n, _)| n == name.value) {
+        match self.alias_index.get(name.value).map(|i| &self.aliases[*i]) {
             Some((_, alias)) => Ok((name.span, alias.clone())),
             None => {
                 let message = format!("`#{}` is not defined", name.value);
@@ -77,9 +84,14 @@ impl Parser<'_> {
             Some(w) => Ok(w.value.to_string()),
             None => Err(p.c.expected("the name of a dimension, such as d0")),
         };
+        let start = self.c.at();
         self.expect("(")?;
         let dims = self.list(")", name)?;
         let symbols = if self.eat("[") { self.list("]", name)? } else { Vec::new() };
+        if dims.len() + symbols.len() > NAMES {
+            let message = format!("more than {NAMES} dimensions and symbols");
+            return self.syntax(start..self.c.here(), message, "too many");
+        }
         Ok((dims, symbols))
     }
 
@@ -90,12 +102,15 @@ impl Parser<'_> {
         self.expect(":")?;
         self.expect("(")?;
         let constraints = self.list(")", |p| {
-            let left = p.expr(&mut Scope::Listed(&dims, &symbols))?;
+            let from = p.c.at();
+            p.leaves = 0;
+            let left = p.sum(&mut Scope::Listed(&dims, &symbols))?;
             let op = ["==", ">=", "<="].into_iter().find(|op| p.eat(op));
             let Some(op) = op else { return Err(p.c.expected("`>=`, `<=` or `==`")) };
-            let right = p.expr(&mut Scope::Listed(&dims, &symbols))?;
+            let right = p.sum(&mut Scope::Listed(&dims, &symbols))?;
             let minus = |a: Expr, b: Expr| if b.as_constant() == Some(0) { a } else { a - b };
             let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
+            p.bounded(from, &expr)?;
             Ok(Constraint { expr, equal: op == "==" })
         })?;
         self.expect(">")?;
@@ -119,9 +134,25 @@ impl Parser<'_> {
 
     /// A whole expression.
     pub(super) fn expr(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+        let from = self.c.at();
+        self.leaves = 0;
+        let sum = self.sum(scope)?;
+        self.bounded(from, &sum)?;
+        Ok(sum)
+    }
+
+    fn bounded(&mut self, from: usize, e: &Expr) -> Result<()> {
+        if e.nodes() <= NODES {
+            return Ok(());
+        }
+        let message = format!("an expression of more than {NODES} terms and operators");
+        self.syntax(from..self.c.here(), message, "too long")
+    }
+
+    fn sum(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
         self.deeper(|p| {
             let mut sum = p.term(scope)?;
-            for _ in 0..TERMS {
+            loop {
                 if p.eat("+") {
                     sum = sum + p.term(scope)?;
                 } else if p.c.peek() == Some('-') && !p.sees("->") {
@@ -131,14 +162,12 @@ impl Parser<'_> {
                     return Ok(sum);
                 }
             }
-            let at = p.c.at();
-            p.syntax(at..at, format!("an expression of more than {TERMS} terms"), "too long")
         })
     }
 
     fn term(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
         let mut product = self.unary(scope)?;
-        for _ in 0..TERMS {
+        loop {
             let start = self.c.at();
             if self.eat("*") {
                 let right = self.unary(scope)?;
@@ -168,12 +197,17 @@ impl Parser<'_> {
             };
             product = quotient;
         }
-        let at = self.c.at();
-        self.syntax(at..at, format!("a product of more than {TERMS} factors"), "too long")
     }
 
     fn unary(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
         let start = self.c.at();
+        // Every name and number is counted while it is read: a tree that is too deep must not even
+        // be dropped.
+        self.leaves += 1;
+        if self.leaves > LEAVES {
+            let message = format!("an expression of more than {LEAVES} names and numbers");
+            return self.syntax(start..start, message, "too long");
+        }
         let rest = &self.text[start..];
         let digit = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
         if digit(rest) || rest.strip_prefix('-').is_some_and(digit) {
@@ -183,7 +217,7 @@ impl Parser<'_> {
             return Ok(-self.deeper(|p| p.unary(scope))?);
         }
         if self.eat("(") {
-            let inner = self.expr(scope)?;
+            let inner = self.sum(scope)?;
             self.expect(")")?;
             return Ok(inner);
         }

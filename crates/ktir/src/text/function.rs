@@ -4,12 +4,14 @@ use super::parser::{Parser, Result};
 use crate::ir::{Alias, Block, Function, Module, Op, Place};
 use crate::op::Kind;
 use crate::types::Type;
+use std::collections::HashSet;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
 impl Parser<'_> {
     pub(super) fn module(mut self) -> Result<Module> {
         let mut module = Module::default();
+        let mut names = HashSet::new();
         let mut wrapped = false;
         while self.c.peek().is_some() {
             if self.c.peek() == Some('#') {
@@ -27,10 +29,10 @@ impl Parser<'_> {
                 }
                 self.expect("{")?;
                 while !self.eat("}") {
-                    self.function_into(&mut module)?;
+                    self.function_into(&mut module, &mut names)?;
                 }
             } else {
-                self.function_into(&mut module)?;
+                self.function_into(&mut module, &mut names)?;
             }
         }
         if module.functions.is_empty() {
@@ -44,7 +46,7 @@ impl Parser<'_> {
 
     fn define_alias(&mut self) -> Result<()> {
         let name = self.name_after('#', "an alias")?;
-        if self.aliases.iter().any(|(n, _)| n == name.value) {
+        if self.alias_index.insert(name.value, self.aliases.len()).is_some() {
             let message = format!("`#{}` is defined already", name.value);
             let d = Diagnostic::syntax(name.span, message, "a second definition");
             return Err(d.id("Z203"));
@@ -61,9 +63,9 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn function_into(&mut self, module: &mut Module) -> Result<()> {
+    fn function_into(&mut self, module: &mut Module, names: &mut HashSet<String>) -> Result<()> {
         let function = self.function()?;
-        if module.function(&function.name).is_some() {
+        if !names.insert(function.name.clone()) {
             let message = format!("`@{}` is defined already", function.name);
             let d = Diagnostic::syntax(function.span.0.clone(), message, "a second definition");
             return Err(d.id("Z203"));

@@ -17,6 +17,10 @@ pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) c: Cursor<'a>,
     pub(super) aliases: Vec<(String, Alias)>,
+    /// Where each of them is.
+    pub(super) alias_index: HashMap<&'a str, usize>,
+    /// Names and numbers of the affine expression being read.
+    pub(super) leaves: usize,
     /// Values of the function being read.
     pub(super) values: Vec<ValueDef>,
     scopes: Vec<HashMap<String, Value>>,
@@ -58,6 +62,8 @@ impl<'a> Parser<'a> {
             text,
             c: Cursor::with_comments_from(text, "//"),
             aliases: Vec::new(),
+            alias_index: HashMap::new(),
+            leaves: 0,
             values: Vec::new(),
             scopes: Vec::new(),
             depth: 0,
@@ -193,6 +199,7 @@ impl<'a> Parser<'a> {
             .scopes
             .iter()
             .flat_map(|s| s.keys())
+            .filter(|k| k.len().max(name.len()) <= crate::op::LONGEST_NAME)
             .map(|k| (crate::op::distance(name, k), k))
             .min()
             .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());

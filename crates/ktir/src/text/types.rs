@@ -129,9 +129,9 @@ impl Parser<'_> {
             shape.push(Some(n));
             self.expect("x")?;
         }
-        if shape.iter().flatten().try_fold(1_i64, |n, d| n.checked_mul(*d)).is_none() {
+        if let Err(reason) = crate::types::countable(shape.iter().flatten().copied(), shape.len()) {
             let at = self.c.at();
-            return self.syntax(at..at, "the number of elements does not fit in 64 bits", "here");
+            return self.syntax(at..at, reason, "here");
         }
         let Some(word) = self.c.word() else {
             return Err(self.c.expected("an element type, such as f16"));

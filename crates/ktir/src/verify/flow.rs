@@ -127,9 +127,9 @@ impl<'m> Checker<'m> {
     }
 
     fn call(&self, op: &Op) -> Result {
-        let Some(module) = self.module else { return Ok(()) };
+        let Some(functions) = self.functions else { return Ok(()) };
         let callee = op.word("callee").unwrap_or_default();
-        let Some(f) = module.function(callee) else {
+        let Some(f) = functions.get(callee) else {
             return broken(op, format!("there is no function `@{callee}`"));
         };
         let args: Vec<&Type> = f.args().iter().map(|v| f.ty(*v)).collect();

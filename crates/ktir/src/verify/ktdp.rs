@@ -6,6 +6,9 @@ use crate::ir::{Attr, DYNAMIC, Op};
 use crate::op::Kind;
 use crate::types::{Elem, Type};
 
+/// Points of a set that are counted; of one that is no box and has more, a run finds out.
+const POINTS: i64 = 1 << 20;
+
 impl<'m> Checker<'m> {
     pub(super) fn ktdp(&self, op: &'m Op) -> Result {
         let o = &op.operands;
@@ -61,12 +64,7 @@ impl<'m> Checker<'m> {
             format!("a tensor of shape {shape:?} through a tile of shape {coordinates:?}")
         })?;
         // The elements of the view, where the tile is made in this function.
-        let mut made = None;
-        self.f.body.visit(&mut |o| {
-            if o.results.contains(&tile) {
-                made = Some(o);
-            }
-        });
+        let made = self.made.get(&tile);
         let view = made.filter(|o| matches!(o.kind, Kind::AccessTile | Kind::IndirectTile));
         if let Some(Type::MemRef(_, of)) = view.map(|o| self.ty(o.operands[0])) {
             ensure(op, *of == elem, || format!("the view has elements {of}, the tensor {elem}"))?;
@@ -172,6 +170,8 @@ impl<'m> Checker<'m> {
 
     /// A set that is a box has as many points as the tile.
     fn fills(&self, op: &Op, set: &Set, tile: &[i64]) -> Result {
+        let nodes = set.nodes() as u64 + 1;
+        self.spend(op, nodes * (set.dims() as u64 + 1))?;
         let Some(bounds) = set.bounds(&[]) else {
             return broken(op, "the set of the tile has no bounds");
         };
@@ -182,7 +182,9 @@ impl<'m> Checker<'m> {
                 format!("the set has {:?} points, but the tile is {tile:?}", bounds.extents)
             });
         }
-        let points = set.points(&[], 1 << 20).map(|p| i64::try_from(p.len()).unwrap_or(i64::MAX));
+        let points = bounds.points().filter(|n| *n <= POINTS);
+        self.spend(op, points.and_then(|n| u64::try_from(n).ok()).unwrap_or(0) * nodes)?;
+        let points = set.points(&[], POINTS).map(|p| i64::try_from(p.len()).unwrap_or(i64::MAX));
         ensure(op, points.is_none_or(|p| p == n), || {
             format!("the set has {} points, but the tile is {tile:?}", points.unwrap_or(0))
         })
@@ -246,6 +248,7 @@ impl<'m> Checker<'m> {
         ensure(op, (groups.dims(), groups.symbols()) == (1, 0), || {
             "groups is a set of one dimension, such as (g) : (g == 0)".into()
         })?;
+        self.spend(op, (groups.nodes() as u64 + 1) * 2)?;
         ensure(op, groups.bounds(&[]).is_some(), || "there is no end of groups".into())?;
         self.cores(op, "producer_tiles_per_group", 1)?;
         let tiles = types.iter().all(|t| matches!(t, Type::Tensor(..)));
