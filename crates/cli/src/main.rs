@@ -34,9 +34,13 @@ use std::process::ExitCode;
 /// Tensor layouts: where every element lives, proved, drawn and explained.
 #[derive(Parser)]
 #[command(name = "zellige", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(arg_required_else_help = true)]
 struct Cli {
+    /// Print the crates of others in this program, with their licences and the texts of them
+    #[arg(long, exclusive = true)]
+    licenses: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
     #[command(flatten)]
     limits: limits::Args,
 }
@@ -44,6 +48,9 @@ struct Cli {
 /// Counts memory in use, for the limits.
 #[global_allocator]
 static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
+
+/// Made by the tests of `crates/notices` from the lock file.
+const NOTICES: &str = include_str!("../../../THIRD-PARTY-NOTICES");
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -99,14 +106,18 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // The parser asks for one of the two.
+    let Some(command) = &cli.command else {
+        return finish(common::print(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));
+    };
     zellige_guard::quiet();
-    let limits = match cli.command {
+    let limits = match command {
         // Each of its requests has limits of its own.
         Command::Ask(_) => zellige_guard::Limits::NONE,
         _ => cli.limits.of_command(),
     };
-    match zellige_guard::call(limits, || perform(&cli)) {
-        Ok(code) => code,
+    match zellige_guard::call(limits, || perform(command, &cli.limits)) {
+        Ok(outcome) => finish(outcome),
         Err(stopped) => {
             let _ = writeln!(std::io::stderr(), "error: {stopped}");
             let mistake = matches!(stopped, zellige_guard::Stopped::Panic { .. });
@@ -115,8 +126,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(cli: &Cli) -> ExitCode {
-    let outcome = match &cli.command {
+fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Show(args) => {
             interrupt::watch();
             show::run(args)
@@ -153,8 +164,12 @@ fn perform(cli: &Cli) -> ExitCode {
         }
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),
-        Command::Ask(args) => ask::run(args, cli.limits.of_request()),
-    };
+        Command::Ask(args) => ask::run(args, limits.of_request()),
+    }
+}
+
+/// The exit code of what came out, and its message.
+fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(e) if is_closed_pipe(&e) => ExitCode::SUCCESS,

@@ -538,3 +538,23 @@ fn ask_compiles_models() {
     let told = answers[1]["error"]["message"].as_str().unwrap_or_default();
     assert!(told.contains("--bind batch=N"), "{}", answers[1]);
 }
+
+/// The notice is whole, and says which text belongs to which crate.
+#[test]
+fn licenses_are_printed() {
+    let told = stdout(&["--licenses"]);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../THIRD-PARTY-NOTICES");
+    assert_eq!(told.trim_end(), std::fs::read_to_string(path).expect("the notice").trim_end());
+    let crates: Vec<&str> =
+        told.lines().filter(|l| l.ends_with(')') && l.contains(" (text ")).collect();
+    assert!(crates.len() > 40, "{} crates", crates.len());
+    for line in crates {
+        let numbers = line.rsplit_once(" (").expect("its texts").1.trim_end_matches(')');
+        for number in numbers.split(", ") {
+            let title = format!("\nText {}\n", number.trim_start_matches("text "));
+            assert!(told.contains(&title), "{line}");
+        }
+    }
+    assert_eq!(zellige(&["--licenses", "presets"]).status.code(), Some(2));
+    assert_eq!(zellige(&[]).status.code(), Some(2));
+}

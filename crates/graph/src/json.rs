@@ -6,6 +6,7 @@ use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zellige_layout::Dtype;
+use zellige_notation::cursor::Cursor;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +96,25 @@ impl DocPin {
     }
 }
 
+/// Words that a text reads as something else than a name.
+const RESERVED: [&str; 4] = ["return", "true", "false", "null"];
+
+/// Refuses a name that a text cannot hold: both forms say the same.
+fn named(name: &str) -> Result<()> {
+    let mut c = Cursor::new(name);
+    let whole = c.dotted().is_some_and(|w| w.value == name);
+    if whole && !RESERVED.contains(&name) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(40).collect();
+    let message = format!(
+        "{shown:?} is no name: letters, digits, `_` and `.` between them, no digit at the beginning, \
+         and none of {}",
+        RESERVED.join(", ")
+    );
+    Err(GraphError::new("bad_name", message))
+}
+
 /// Reads a graph with its symbols unbound.
 ///
 /// # Errors
@@ -102,6 +122,12 @@ impl DocPin {
 pub fn source(text: &str) -> Result<Source> {
     let doc: Doc =
         serde_json::from_str(text).map_err(|e| GraphError::new("bad_json", e.to_string()))?;
+    let results = doc.ops.iter().flat_map(|o| &o.outputs);
+    let symbols = doc.symbols.iter().map(|s| &s.name);
+    for name in doc.inputs.iter().map(|i| &i.name).chain(results).chain(symbols).chain([&doc.name])
+    {
+        named(name)?;
+    }
     let mut source = Source { name: doc.name, ..Source::default() };
     for s in doc.symbols {
         if s.min < 0 || s.max < s.min || s.step < 1 || s.max % s.step != 0 {

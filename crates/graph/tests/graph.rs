@@ -198,3 +198,30 @@ proptest! {
         }
     }
 }
+
+/// Both forms hold the same graphs, so JSON has no names that a text cannot have.
+#[test]
+fn names_are_the_same_in_both_forms() {
+    let with = |name: &str| {
+        let ops = serde_json::json!([
+            {"op": "relu", "inputs": ["x"], "outputs": ["first"]},
+            {"op": "relu", "inputs": ["first"], "outputs": [name]},
+            {"op": "relu", "inputs": [name], "outputs": ["last"]},
+        ]);
+        let inputs = serde_json::json!([{"name": "x", "dtype": "float16", "size": [2, 64]}]);
+        let all =
+            serde_json::json!({"name": "g", "inputs": inputs, "ops": ops, "outputs": ["last"]});
+        json::parse(&all.to_string())
+    };
+    for name in ["y", "a.b.c", "é2", "pin", "split", "at", "in", "step", "graph", "stick"] {
+        let graph = with(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(text::parse(&text::print(&graph)).unwrap(), graph, "{name}");
+        assert_eq!(json::parse(&json::print(&graph)).unwrap(), graph, "{name}");
+    }
+    for name in
+        ["", "2x", "a b", "f(", "a.", ".a", "a\n", "\u{1b}[31m", "return", "true", "null", "x;"]
+    {
+        let e = with(name).expect_err(name);
+        assert!(e.to_string().contains("is no name"), "{name:?}: {e}");
+    }
+}

@@ -60,8 +60,6 @@ pub use ir::{
     Alias, Attr, Block, DYNAMIC, Function, Literal, Module, Op, Place, Space, Value, ValueDef,
 };
 pub use op::Kind;
-pub use run::{
-    Array, DEFAULT_BYTES, DEFAULT_STEPS, Fault, Outcome, Run, RunError, Scalar, Waits,
-};
+pub use run::{Array, DEFAULT_BYTES, DEFAULT_STEPS, Fault, Outcome, Run, RunError, Scalar, Waits};
 pub use types::{Elem, Type};
 pub use verify::verify;

@@ -157,3 +157,23 @@ fn transfers_that_others_get_wrong() {
         StickLayout::default(&[6, 70], zellige_layout::Dtype::Float16).and_then(|s| s.lower());
     check(&sparse, &dense.expect("a layout"), &[6, 70]).expect("equal");
 }
+
+/// A plan that was written down may have nests and fills without a start: they do nothing.
+#[test]
+fn nests_without_a_start_do_nothing() {
+    let text = r#"{"nests":[{"loops":[{"range":5,"src":7,"dst":8},{"range":7,"src":1,"dst":1}],
+        "starts":[[0,0]]},{"loops":[{"range":3,"src":1,"dst":1}],"starts":[]}],
+        "fills":[{"loops":[[5,8]],"starts":[]},{"loops":[[5,8]],"starts":[7]}],
+        "elements":35,"copies":1,"src_range":[0,34],"dst_range":[0,39]}"#;
+    let plan: zellige_movement::Plan = serde_json::from_str(text).expect("a plan");
+    let source: Vec<u8> = (0..35).collect();
+    let mover = zellige_movement::Mover::new(&plan, 1).expect("elements of a byte");
+    for threads in [1, 3] {
+        let mut out = vec![0xee_u8; 40];
+        mover.run(&source, &mut out, Some(&[9]), threads).expect("buffers that fit");
+        for (at, byte) in out.iter().enumerate() {
+            let want = if at % 8 == 7 { 9 } else { source[at / 8 * 7 + at % 8] };
+            assert_eq!(*byte, want, "place {at}");
+        }
+    }
+}

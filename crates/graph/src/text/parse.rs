@@ -116,6 +116,11 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
     Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, span })
 }
 
+/// Whether a word that comes next is the name of a result.
+fn names_a_result(c: &Cursor<'_>, word: &str) -> bool {
+    ['=', ','].into_iter().any(|sign| c.clone().follows(word, sign))
+}
+
 fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<Pin>> {
     if !c.eat_word("pin") {
         return Ok(None);
@@ -187,7 +192,8 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
     loop {
         let next = c.clone().word().map(|w| w.value);
         match next {
-            Some("pin") if pinned.is_none() => pinned = pin(c, text)?,
+            // A result of the next line may be called so.
+            Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => pinned = pin(c, text)?,
             Some("split") if hint.is_empty() && c.clone().follows("split", '{') => {
                 c.eat_word("split");
                 hint = splits(c)?;

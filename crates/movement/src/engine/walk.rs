@@ -107,6 +107,10 @@ impl Job {
     /// Everything that the nest reads from `src` is readable, everything it writes to `dst` is
     /// writable, and the two do not overlap.
     pub(super) unsafe fn run(&self, items: Range<usize>, src: *const u8, dst: *mut u8, cut: Cut) {
+        // A nest without a start has no first tile.
+        if items.is_empty() {
+            return;
+        }
         let table = self.is_table();
         let (tx, ty) = self.tiles(cut);
         let mut rest = items.start;

@@ -1,0 +1,17 @@
+//! Requests: any line is answered by one line of JSON, with one `ok` or one `error`.
+
+use crate::budget::bounded;
+use serde_json::Value;
+
+/// Bytes that an answer may take. Answers list up to four million places.
+const BYTES: usize = 2 << 30;
+
+pub(crate) fn line(data: &[u8]) {
+    let Ok(line) = std::str::from_utf8(data) else { return };
+    let reply = bounded("an answer", BYTES, || zellige_ask::answer(line));
+    assert!(!reply.contains('\n'));
+    let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
+    let object = reply.as_object().expect("an answer is an object");
+    assert!(object.contains_key("ok") != object.contains_key("error"), "{reply}");
+    assert!(object.contains_key("id") && object.len() == 2, "{reply}");
+}

@@ -1,0 +1,103 @@
+//! The cache of results: an entry is what was put there or nothing, and what it holds can make a
+//! program slower, never wrong.
+
+use crate::budget::bounded;
+use crate::files::FOLDER;
+use arbitrary::Unstructured;
+use std::sync::LazyLock;
+use zellige_compile::{Decisions, Options, check, compile, compile_again};
+use zellige_files::{Cache, Found, content_hash};
+use zellige_graph::Graph;
+
+const KIND: &str = "fuzz";
+
+/// An entry, and what a stranger did to its file.
+#[derive(Debug)]
+struct Damage {
+    /// Bytes that are exchanged: where, and by what.
+    edits: Vec<(u16, u8)>,
+    /// Where the file ends instead.
+    cut: Option<u16>,
+    /// Bytes that are added.
+    tail: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Damage {
+    fn read(u: &mut Unstructured<'_>) -> arbitrary::Result<Damage> {
+        let mut edits = Vec::new();
+        for _ in 0..u.int_in_range(0..=3)? {
+            edits.push(u.arbitrary()?);
+        }
+        let cut = if u.ratio(1, 4)? { Some(u.arbitrary()?) } else { None };
+        let tail = u.int_in_range(0..=3)?;
+        let tail = u.bytes(tail)?.to_vec();
+        let body = u.bytes(u.len())?.to_vec();
+        Ok(Damage { edits, cut, tail, body })
+    }
+}
+
+pub(crate) fn entry(data: &[u8]) {
+    let Ok(damage) = Damage::read(&mut Unstructured::new(data)) else { return };
+    let folder = FOLDER.join("cache");
+    let cache = Cache::in_folder(&folder, KIND, 4);
+    let key = content_hash(&[b"fuzz", &damage.body]);
+    cache.put(&key, &damage.body);
+    assert_eq!(cache.get(&key), Found::Entry(damage.body.clone()), "what was put comes back");
+    // The only file of the kind: names are the cache's own.
+    let mut files = std::fs::read_dir(&folder).expect("the folder of the cache");
+    let path = files
+        .find_map(|e| Some(e.ok()?.path()).filter(|p| p.extension().is_some_and(|x| x == KIND)));
+    let path = path.expect("the entry is a file");
+    let whole = std::fs::read(&path).expect("it can be read");
+    let mut changed = whole.clone();
+    for (at, byte) in &damage.edits {
+        let at = usize::from(*at) % changed.len().max(1);
+        changed[at] = *byte;
+    }
+    if let Some(cut) = damage.cut {
+        changed.truncate(usize::from(cut));
+    }
+    changed.extend(&damage.tail);
+    std::fs::write(&path, &changed).expect("it can be written");
+    let bytes = (1 << 16) + 16 * changed.len();
+    match bounded("an entry", bytes, || cache.get(&key)) {
+        Found::Entry(found) => {
+            assert!(changed == whole, "a changed file was believed");
+            assert_eq!(found, damage.body);
+        }
+        Found::Missing | Found::Broken => assert!(changed != whole, "an entry was lost"),
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+/// A graph whose operations are divided, placed and moved.
+pub(crate) static GRAPH: LazyLock<Graph> = LazyLock::new(|| {
+    let text = "graph g(x: float16[64, 128], w: float16[96, 128] @weight) {
+        h = linear(x, w)
+        t = transpose(h, dim0=0, dim1=1)
+        y = softmax(t, dim=-1)
+        return y
+    }";
+    zellige_graph::text::parse(text).expect("a graph")
+});
+
+/// Decisions as a cache on disk holds them.
+pub(crate) fn decisions(data: &[u8]) {
+    let Ok(decisions) = serde_json::from_slice::<Decisions>(data) else { return };
+    let printed = serde_json::to_vec(&decisions).expect("decisions are JSON");
+    let again: Decisions = serde_json::from_slice(&printed).expect("their own JSON");
+    assert_eq!(again, decisions);
+    let options = Options { cores: 4, ..Options::default() };
+    let bytes = (1 << 26) + 1000 * data.len();
+    let program = bounded("a program", bytes, || compile_again(&GRAPH, &options, &decisions));
+    let program = program.expect("decisions never make a compilation fail");
+    check(&program).expect("decisions never make a program wrong");
+}
+
+/// Decisions of a search, as JSON.
+pub(crate) fn searched(cores: usize) -> Vec<u8> {
+    let options = Options { cores, ..Options::default() };
+    let program = compile(&GRAPH, &options).expect("a program");
+    serde_json::to_vec(&program.decisions).expect("decisions are JSON")
+}

@@ -1,0 +1,182 @@
+//! Transfers between a host tensor and the device: refused, or the loops of the plan and of the
+//! descriptor are the mapping that the two layouts define, element by element.
+
+use crate::budget::bounded;
+use arbitrary::{Result, Unstructured};
+use serde_json::{Value, json};
+use zellige_layout::{Axis, Dtype, StickLayout, Strided};
+use zellige_movement::{Direction, Transfer};
+
+/// Elements that are enumerated.
+const MOST: i64 = 1 << 13;
+
+/// Sizes and strides where tilings, padding and arithmetic change.
+const NUMBERS: &[i64] =
+    &[0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 1000, 4096];
+
+/// Numbers that do not fit somewhere.
+const EXTREMES: &[i64] =
+    &[-1, -64, i64::MAX, i64::MIN, 1 << 31, 1 << 40, (1 << 62) - 1, 1_000_000_000_000];
+
+/// A request as `zellige ask` takes it.
+#[derive(Debug)]
+struct Request {
+    size: Vec<i64>,
+    stride: Vec<i64>,
+    offset: i64,
+    own: Option<Vec<i64>>,
+    device_size: Vec<i64>,
+    stride_map: Vec<i64>,
+    dtype: Dtype,
+    direction: Direction,
+}
+
+fn number(u: &mut Unstructured<'_>) -> Result<i64> {
+    Ok(if u.ratio(1, 40)? { *u.choose(EXTREMES)? } else { *u.choose(NUMBERS)? })
+}
+
+fn numbers(u: &mut Unstructured<'_>, n: usize) -> Result<Vec<i64>> {
+    (0..n).map(|_| number(u)).collect()
+}
+
+impl Request {
+    fn read(u: &mut Unstructured<'_>) -> Result<Request> {
+        let rank = u.int_in_range(0..=4)?;
+        let size = numbers(u, rank)?;
+        let plain = || {
+            let mut strides = vec![1_i64; rank];
+            for d in (1..rank).rev() {
+                strides[d - 1] = strides[d].saturating_mul(size[d].max(1));
+            }
+            strides
+        };
+        let stride = if u.ratio(3, 4)? { plain() } else { numbers(u, rank)? };
+        let own = match u.int_in_range(0..=2)? {
+            0 => None,
+            1 => Some(plain()),
+            _ => Some(numbers(u, rank)?),
+        };
+        let dtype =
+            *u.choose(&[Dtype::Float16, Dtype::Float32, Dtype::Int8, Dtype::Bool, Dtype::Int64])?;
+        let direction =
+            if u.arbitrary()? { Direction::HostToDevice } else { Direction::DeviceToHost };
+        let offset = if u.ratio(1, 4)? { number(u)? } else { 0 };
+        // Mostly a layout that fits, with a number exchanged; else any numbers.
+        let fitting = StickLayout::default(&size, dtype).ok();
+        let (mut device_size, mut stride_map) = match fitting {
+            Some(l) if u.ratio(3, 4)? => (l.device_size().to_vec(), l.stride_map().to_vec()),
+            _ => {
+                let n = u.int_in_range(1..=5)?;
+                (numbers(u, n)?, numbers(u, n)?)
+            }
+        };
+        for list in [&mut device_size, &mut stride_map] {
+            if !list.is_empty() && u.ratio(1, 4)? {
+                let at = u.choose_index(list.len())?;
+                list[at] = number(u)?;
+            }
+        }
+        Ok(Request { size, stride, offset, own, device_size, stride_map, dtype, direction })
+    }
+
+    /// The line that asks for the same.
+    fn line(&self) -> String {
+        let direction = if self.direction == Direction::HostToDevice { "h2d" } else { "d2h" };
+        let mut line = json!({
+            "id": 1, "op": "dma", "size": self.size, "stride": self.stride, "offset": self.offset,
+            "dtype": self.dtype.name(), "device_size": self.device_size,
+            "stride_map": self.stride_map, "direction": direction,
+        });
+        if let (Some(own), Value::Object(fields)) = (&self.own, &mut line) {
+            fields.insert("tensor_stride".into(), json!(own));
+        }
+        line.to_string()
+    }
+
+    fn transfer(&self) -> zellige_layout::Result<(Strided, StickLayout, Transfer)> {
+        let host = Strided::new(&self.size, &self.stride, self.offset)?;
+        let format = self.dtype.device_format()?;
+        let device = StickLayout::explicit(&self.device_size, &self.stride_map, format)?;
+        let device = match &self.own {
+            Some(own) => device.with_own_strides(&self.size, own)?,
+            None => device.with_host(&self.size, Some(&self.stride))?,
+        };
+        let transfer = Transfer::new(&host, &device, self.dtype, self.direction)?;
+        Ok((host, device, transfer))
+    }
+}
+
+pub(crate) fn transfer(data: &[u8]) {
+    let Ok(request) = Request::read(&mut Unstructured::new(data)) else { return };
+    let line = request.line();
+    let reply = bounded("an answer", 2 << 30, || zellige_ask::answer(&line));
+    let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
+    let Ok((host, device, transfer)) = bounded("a plan", 1 << 30, || request.transfer()) else {
+        assert!(reply.get("error").is_some(), "{line} was answered, and there is no plan");
+        return;
+    };
+    let count = host.size().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
+    let positions = device.positions();
+    if count.is_none_or(|n| n > MOST) || positions > 16 * MOST || transfer.nests().len() > 1 << 12 {
+        return;
+    }
+    let mut have: Vec<(i64, i64)> = Vec::new();
+    for n in transfer.nests() {
+        let first = (n.host_offset, n.device_offset);
+        have.extend(pairs(&n.ranges, &n.host_strides, &n.device_strides, first));
+    }
+    have.sort_unstable();
+    agrees(&line, &host, &device, request.direction, &have);
+    let made = transfer.descriptor("x").expect("a plan has a descriptor");
+    let mut told: Vec<(i64, i64)> = Vec::new();
+    for d in &made.dcsi_ {
+        let all = pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
+        let back = request.direction == Direction::DeviceToHost;
+        told.extend(all.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) }));
+    }
+    told.sort_unstable();
+    assert_eq!(told, have, "{line}: the descriptor is another mapping");
+}
+
+/// Every pair of addresses of a nest.
+fn pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i64)> {
+    let mut points = vec![first];
+    for ((n, s), t) in range.iter().zip(a).zip(b) {
+        let along = |(x, y): &(i64, i64)| {
+            (0..*n).map(move |i| (i, *s, *t)).map({
+                let (x, y) = (*x, *y);
+                move |(i, s, t)| (x + i * s, y + i * t)
+            })
+        };
+        points = points.iter().flat_map(along).collect();
+    }
+    points
+}
+
+/// The mapping by its definition: an element goes to all of its places, and comes from one of them.
+fn agrees(line: &str, host: &Strided, device: &StickLayout, way: Direction, have: &[(i64, i64)]) {
+    let there = device.lower().expect("it was planned");
+    let here = host.to_layout().expect("it was planned");
+    let address = |p: &zellige_layout::Point| p.get(Axis::M);
+    let (mut want, mut count) = (Vec::new(), 0);
+    for flat in 0..here.size() {
+        let from: Vec<i64> =
+            here.places(flat).expect("inside").points().iter().map(address).collect();
+        let to: Vec<i64> =
+            there.places(flat).expect("inside").points().iter().map(address).collect();
+        match way {
+            Direction::HostToDevice => want.extend(to.iter().map(|p| (from[0], *p))),
+            Direction::DeviceToHost => {
+                count += 1;
+                let found = to.iter().any(|p| have.binary_search(&(from[0], *p)).is_ok());
+                assert!(found, "{line}: element {flat} comes from none of its places");
+            }
+        }
+    }
+    if way == Direction::HostToDevice {
+        want.sort_unstable();
+        assert_eq!(have, want, "{line}: the plan is another mapping");
+    } else {
+        assert_eq!(have.len(), count, "{line}: the plan reads another number of elements");
+    }
+}

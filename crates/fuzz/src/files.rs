@@ -1,0 +1,113 @@
+//! Containers of tensors: refused, or every tensor lies inside of the file, can be read to its last
+//! byte, and is the same after it was written and read again.
+
+use crate::budget::bounded;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use zellige_files::{Container, Endian, Kind, NewTensor, Order, TensorInfo, write_all};
+
+/// Tensors that are read whole, in bytes at most. A compressed one may be a thousand times its file.
+const WHOLE: u64 = 1 << 22;
+
+/// A folder of this process, in memory where the system has such a place.
+pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let folder = base.join(format!("zellige-fuzz-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the files of one process");
+    folder
+});
+
+/// Removes what the targets wrote; a fuzzer that is killed leaves its folder.
+pub fn clean() {
+    let _ = std::fs::remove_dir_all(&*FOLDER);
+}
+
+pub(crate) fn npy(data: &[u8]) {
+    container(data, Kind::Npy);
+}
+
+pub(crate) fn npz(data: &[u8]) {
+    container(data, Kind::Npz);
+}
+
+pub(crate) fn safetensors(data: &[u8]) {
+    container(data, Kind::Safetensors);
+}
+
+fn container(data: &[u8], kind: Kind) {
+    let path = FOLDER.join(format!("in.{}", kind.extension()));
+    std::fs::write(&path, data).expect("the folder can be written");
+    // The decompressor and the end of an archive take a constant.
+    let bytes = (1 << 20) + 64 * data.len();
+    let container = match bounded("opening a file", bytes, || Container::open(&path)) {
+        Ok(container) => container,
+        Err(error) => {
+            assert_eq!(error.path(), path);
+            assert!(error.to_string().len() < 2000, "{error}");
+            return;
+        }
+    };
+    let mut ranges = Vec::new();
+    for info in container.tensors() {
+        let count = info.shape().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
+        let bits = count.and_then(|n| n.checked_mul(info.dtype().bits()));
+        assert_eq!(bits.and_then(|b| u64::try_from(b).ok()), info.bytes().checked_mul(8));
+        if let Some(offset) = info.data_offset() {
+            let end = offset.checked_add(info.bytes()).expect("an offset of the file");
+            assert!(end <= data.len() as u64, "{} leaves the file", info.name());
+            ranges.push((offset, end));
+        }
+    }
+    ranges.sort_unstable();
+    assert!(
+        ranges.windows(2).all(|w| w[0].1 <= w[1].0 || w[0].0 == w[0].1 || w[1].0 == w[1].1),
+        "two tensors share bytes: {ranges:?}"
+    );
+    let whole: Vec<(NewTensor, Vec<u8>)> = container
+        .tensors()
+        .iter()
+        .filter(|i| i.order() == Order::RowMajor && i.endian() == Endian::Little)
+        .filter_map(|i| {
+            Some((NewTensor::new(i.name(), i.dtype(), i.shape()), read(&container, i)?))
+        })
+        .collect();
+    again(&whole, kind);
+}
+
+/// The bytes of a tensor, where they are what the container says.
+fn read(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
+    if info.bytes() > WHOLE {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(info.bytes()).ok()?];
+    let mut reader = container.reader(info).ok()?;
+    let checked = reader.fill(&mut bytes);
+    if let Ok(source) = container.source(info) {
+        let mut direct = vec![0; bytes.len()];
+        source.read_at(&mut direct, 0).expect("a tensor inside of the file");
+        assert!(checked.is_err() || direct == bytes, "two ways to read {} differ", info.name());
+    }
+    checked.ok().map(|()| bytes)
+}
+
+/// What was read is written and read back the same, where the kind of file can hold it.
+fn again(tensors: &[(NewTensor, Vec<u8>)], kind: Kind) {
+    let path = FOLDER.join(format!("out.{}", kind.extension()));
+    let list: Vec<(NewTensor, &[u8])> =
+        tensors.iter().map(|(new, bytes)| (new.clone(), bytes.as_slice())).collect();
+    if write_all(&path, &list, kind).is_err() {
+        return;
+    }
+    let container = Container::open(&path).expect("a file of our own");
+    assert_eq!(container.tensors().len(), tensors.len());
+    for (new, bytes) in tensors {
+        let info = match kind {
+            Kind::Npy => container.only(),
+            _ => container.tensor(&new.name),
+        };
+        let info = info.expect("a tensor that was written");
+        assert_eq!((info.dtype(), info.shape()), (new.dtype, new.shape.as_slice()));
+        assert_eq!(read(&container, info).as_ref(), Some(bytes), "{}", new.name);
+    }
+}

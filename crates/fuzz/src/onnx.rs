@@ -1,0 +1,26 @@
+//! ONNX models: refused with a message, or a graph that is written and read back the same.
+
+use crate::budget::bounded;
+use std::collections::BTreeMap;
+use zellige_graph::text;
+use zellige_onnx::Model;
+
+pub(crate) fn file(data: &[u8]) {
+    let bytes = (1 << 26) + 4000 * data.len();
+    let imported = bounded("reading a model", bytes, || {
+        let model = Model::read(data).ok()?;
+        let bind: BTreeMap<String, i64> = model.symbols().into_iter().map(|s| (s, 3)).collect();
+        Some(model.import(&bind))
+    });
+    match imported {
+        None => {}
+        Some(Err(e)) => assert!(!e.to_string().is_empty()),
+        Some(Ok(imported)) => {
+            let printed = text::print(&imported.graph);
+            assert!(
+                text::parse(&printed).is_ok_and(|g| g == imported.graph),
+                "changed:\n{printed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The crates of the workspace, by `cargo metadata`.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A crate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its licence, an SPDX expression.
+    pub license: Option<String>,
+    /// The registry or repository that it is from; none for one of this workspace.
+    pub source: Option<String>,
+    /// Where its source is on this machine.
+    pub folder: PathBuf,
+    /// Whether it only runs while others are compiled.
+    pub is_macro: bool,
+}
+
+/// Crates and what they link.
+#[derive(Debug, Default)]
+pub struct Packages {
+    all: BTreeMap<String, Package>,
+    /// What a crate needs when it runs, by id.
+    needs: BTreeMap<String, Vec<String>>,
+}
+
+/// Where the workspace is.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+impl Packages {
+    /// Asks cargo, for one target or for all of them, without the network.
+    ///
+    /// # Errors
+    /// What cargo says, and answers of another form than the documented one.
+    pub fn ask(target: Option<&str>) -> Result<Packages, String> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
+        command.args(["--all-features", "--manifest-path"]).arg(root().join("Cargo.toml"));
+        if let Some(target) = target {
+            command.args(["--filter-platform", target]);
+        }
+        let output = command.output().map_err(|e| format!("cargo metadata: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|e| format!("cargo metadata gives JSON: {e}"))?;
+        Packages::read(&answer).ok_or_else(|| "cargo metadata answers in another form".into())
+    }
+
+    fn read(answer: &Value) -> Option<Packages> {
+        let text = |v: &Value| v.as_str().map(str::to_string);
+        let mut packages = Packages::default();
+        for p in answer["packages"].as_array()? {
+            let manifest = PathBuf::from(p["manifest_path"].as_str()?);
+            let kinds = p["targets"].as_array()?.iter().filter_map(|t| t["kind"].as_array());
+            let package = Package {
+                name: text(&p["name"])?,
+                version: text(&p["version"])?,
+                license: text(&p["license"]),
+                source: text(&p["source"]),
+                folder: manifest.parent()?.to_path_buf(),
+                is_macro: kinds.flatten().any(|k| k == "proc-macro"),
+            };
+            packages.all.insert(text(&p["id"])?, package);
+        }
+        for node in answer["resolve"]["nodes"].as_array()? {
+            let mut needs = Vec::new();
+            for dep in node["deps"].as_array()? {
+                // A kind of null is a dependency that is linked, unlike "dev" and "build".
+                if dep["dep_kinds"].as_array()?.iter().any(|k| k["kind"].is_null()) {
+                    needs.push(text(&dep["pkg"])?);
+                }
+            }
+            packages.needs.insert(text(&node["id"])?, needs);
+        }
+        Some(packages)
+    }
+
+    /// Every crate that the lock file has.
+    pub fn all(&self) -> impl Iterator<Item = &Package> {
+        self.all.values()
+    }
+
+    /// The crates of others that are linked into one of this workspace.
+    pub fn linked_into(&self, name: &str) -> Vec<&Package> {
+        let own = |p: &Package| p.source.is_none() && p.name == name;
+        let mut open: Vec<&String> =
+            self.all.iter().filter(|(_, p)| own(p)).map(|(id, _)| id).collect();
+        let mut seen: BTreeSet<&String> = open.iter().copied().collect();
+        while let Some(id) = open.pop() {
+            for next in self.needs.get(id).into_iter().flatten() {
+                // What a macro needs runs in the compiler, too.
+                if self.all.get(next).is_some_and(|p| !p.is_macro) && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        let others = seen.iter().filter_map(|id| self.all.get(*id)).filter(|p| p.source.is_some());
+        others.collect()
+    }
+}

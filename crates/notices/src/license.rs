@@ -1,0 +1,63 @@
+//! Licence expressions of SPDX, as far as crates use them.
+
+/// Whether an expression can be met by licences that are accepted: one side of every `OR`, both of
+/// every `AND`. The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
+///
+/// ```
+/// use zellige_notices::license::accepted;
+/// let allow = |name: &str| ["MIT", "Unicode-3.0"].contains(&name);
+/// assert_eq!(accepted("(MIT OR Apache-2.0) AND Unicode-3.0", &allow), Ok(true));
+/// assert_eq!(accepted("MIT AND GPL-3.0-only", &allow), Ok(false));
+/// assert_eq!(accepted("Apache-2.0/MIT", &allow), Ok(true));
+/// assert!(accepted("MIT OR", &allow).is_err());
+/// ```
+///
+/// # Errors
+/// An expression that is none.
+pub fn accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    let holds = either(&words, &mut at, allow);
+    match holds {
+        Some(holds) if at == words.len() => Ok(holds),
+        _ => Err(format!("`{expression}` is no licence expression")),
+    }
+}
+
+fn either(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+    let mut holds = both(words, at, allow)?;
+    while words.get(*at) == Some(&"OR") {
+        *at += 1;
+        holds |= both(words, at, allow)?;
+    }
+    Some(holds)
+}
+
+fn both(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+    let mut holds = one(words, at, allow)?;
+    while words.get(*at) == Some(&"AND") {
+        *at += 1;
+        holds &= one(words, at, allow)?;
+    }
+    Some(holds)
+}
+
+fn one(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+    let word = *words.get(*at)?;
+    *at += 1;
+    if word == "(" {
+        let holds = either(words, at, allow)?;
+        *at += 1;
+        return (words.get(*at - 1) == Some(&")")).then_some(holds);
+    }
+    if [")", "OR", "AND", "WITH"].contains(&word) {
+        return None;
+    }
+    if words.get(*at) != Some(&"WITH") {
+        return Some(allow(word));
+    }
+    let exception = words.get(*at + 1)?;
+    *at += 2;
+    Some(allow(&format!("{word} WITH {exception}")))
+}
