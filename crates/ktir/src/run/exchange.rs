@@ -147,7 +147,7 @@ impl<'m> Core<'m> {
         let place = members(consumers, &[group], self.cores, &self.meter)?;
         let position = place.iter().position(|c| *c == self.id).unwrap_or(0);
         let sent = types.iter().map(super::value::bytes).fold(0, u64::saturating_add);
-        let arrived = types.iter().map(|t| budget::elements(t)).fold(0, u64::saturating_add);
+        let arrived = types.iter().map(budget::elements).fold(0, u64::saturating_add);
         self.meter.elements(arrived.saturating_mul(partials.len() as u64))?;
         self.ledger.begin(op.kind.name());
         self.ledger.send(sent, partials.len());
