@@ -1,5 +1,6 @@
 """The layout API, which needs numpy alone."""
 
+import importlib.metadata
 import pickle
 import subprocess
 import sys
@@ -141,3 +142,11 @@ def test_explain_draw_and_ask():
 def test_save_drawing(tmp_path):
     zellige.draw("S[(4,4):(4,1)]").save(tmp_path / "l.svg")
     assert (tmp_path / "l.svg").read_text().startswith("<svg")
+
+
+def test_the_notices_of_others_travel_with_the_package():
+    files = importlib.metadata.files("zellige") or []
+    found = [f for f in files if f.name == "THIRD-PARTY-NOTICES"]
+    assert found and ".dist-info" in str(found[0])
+    assert "serde_json " in found[0].read_text()
+    assert any(f.name == "LICENSE" for f in files)

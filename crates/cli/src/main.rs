@@ -34,10 +34,10 @@ use std::process::ExitCode;
 /// Tensor layouts: where every element lives, proved, drawn and explained.
 #[derive(Parser)]
 #[command(name = "zellige", version, max_term_width = 100, after_help = AFTER_HELP)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 struct Cli {
     /// Print the crates of others in this program, with their licences and the texts of them
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     licenses: bool,
     #[command(subcommand)]
     command: Option<Command>,
