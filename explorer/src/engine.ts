@@ -58,7 +58,7 @@ export interface Cell {
   row: number;
   col: number;
   span: number;
-  kind: "element" | "padding" | "unused";
+  kind: "element" | "padding" | "gap";
   label: string;
   colors: number[];
   elements: number[][];
@@ -81,7 +81,7 @@ export interface Steps {
 }
 
 export interface Described { coord: number[]; index: number; steps: Steps; spots: Partial<Record<Side, Spot[]>> }
-export interface Inspected { state: "element" | "padding" | "unused" | "nothing"; place: Place | null; elements: Described[]; count: number }
+export interface Inspected { state: "element" | "padding" | "gap" | "nothing"; place: Place | null; elements: Described[]; count: number }
 
 export interface Phase { lanes: number[]; banks: number[]; words: { bank: number; words: number[] }[]; ways: number }
 export interface Conflicts { ways: number; conflict_free: boolean; phases: Phase[] }

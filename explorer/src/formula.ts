@@ -16,7 +16,7 @@ export function sentence(found: Inspected): string {
   if (found.state === "nothing") return "Nothing is stored here.";
   const at = found.place ? placeText(found.place) : "";
   if (found.state === "padding") return `${at}: padding.`;
-  if (found.state === "unused") return `${at}: no element maps here.`;
+  if (found.state === "gap") return `${at}: no element maps here.`;
   const first = found.elements[0]!;
   const where = first.steps.places.map(placeText).join("; ");
   const more = found.count > 1 ? ` and ${found.count - 1} more elements share it` : "";

@@ -1,6 +1,7 @@
 //! A layout in words.
 
 use crate::Fault;
+use crate::free::Free;
 use std::fmt::Write;
 use zellige_layout::{Access, Axis, Dtype, Layout, Lint};
 use zellige_notation::{Parsed, tirx};
@@ -78,10 +79,6 @@ pub fn explain(
             ),
         );
     }
-    let positions = match parsed {
-        Parsed::Spyre(stick) => stick.positions(),
-        _ => layout.positions()?,
-    };
     let image = layout.image();
     let mut padding_bytes = None;
     match &image {
@@ -102,19 +99,18 @@ pub fn explain(
             if image.copies > 1 {
                 line("replicas", format!("{} places for each element", image.copies));
             }
-            if image.injective() && image.copies == 1 {
-                let padding = positions.saturating_sub(layout.size());
-                padding_bytes = bits.map(|b| {
-                    i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
-                });
-                if padding > 0 {
-                    let share = 100.0 * padding as f64 / positions as f64;
-                    let bytes = padding_bytes.map(|b| format!(", {b} bytes")).unwrap_or_default();
-                    line(
-                        "padding",
-                        format!("{padding} of {positions} positions ({share:.1}%){bytes}"),
-                    );
+            let Free { positions, places: padding, gaps } = Free::of(parsed, layout)?;
+            padding_bytes = bits.map(|b| {
+                i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
+            });
+            if padding > 0 {
+                let share = 100.0 * padding as f64 / positions as f64;
+                let bytes = padding_bytes.map(|b| format!(", {b} bytes")).unwrap_or_default();
+                let mut text = format!("{padding} of {positions} positions ({share:.1}%){bytes}");
+                if gaps > 0 {
+                    let _ = write!(text, ", {gaps} of them gaps that nothing maps to");
                 }
+                line("padding", text);
             }
         }
     }

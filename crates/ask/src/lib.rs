@@ -20,6 +20,7 @@
 mod explain;
 mod fault;
 mod fields;
+mod free;
 mod json;
 mod metered;
 mod ops;

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 ("element", list.iter().map(|i| unflatten(&loaded.shape, *i)).collect())
             }
             Held::Padding => ("padding", Vec::new()),
+            Held::Gap => ("gap", Vec::new()),
             Held::Outside => ("outside", Vec::new()),
         };
         let shown: Vec<String> = found.iter().map(|c| tuple(c)).collect();

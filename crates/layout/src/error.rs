@@ -256,6 +256,12 @@ pub enum Error {
         /// The number of steps allowed.
         limit: u64,
     },
+    /// A question that the methods here answer neither way.
+    #[error("not decided: {reason}")]
+    Undecided {
+        /// What could not be told.
+        reason: String,
+    },
     /// The thread axes of a layout do not form one chain of scopes.
     #[error("no scope pair: {reason}")]
     NoScope {
@@ -358,6 +364,7 @@ impl Error {
             Error::NotPackable { .. } => "not_packable",
             Error::BadParameter { .. } => "bad_parameter",
             Error::TooLarge { .. } => "too_large",
+            Error::Undecided { .. } => "undecided",
             Error::NoScope { .. } => "no_scope",
             Error::NeedsCopy { .. } => "needs_copy",
             Error::UnknownDtype { .. } => "unknown_dtype",

@@ -315,10 +315,12 @@ impl Layout {
     }
 
     /// Replaces the tile layout, keeping the swizzle and dropping the window.
+    ///
+    /// Without a coordinate on `m` every address is 0, which no swizzle moves: then it goes too.
     pub(crate) fn with_tile(&self, tile: TileLayout) -> Result<Layout> {
         match self.swizzle {
-            Some(sw) => Layout::swizzled(sw, tile),
-            None => Ok(tile.into()),
+            Some(sw) if tile.axes().contains(&Axis::M) => Layout::swizzled(sw, tile),
+            _ => Ok(tile.into()),
         }
     }
 

@@ -196,6 +196,36 @@ impl Radix {
         }
     }
 
+    /// `i -> F(b + i) - F(b)` as digits (innermost first) on the longest range `[0, n)` on which it is
+    /// a mixed-radix linear function, `1 <= n <= most`.
+    ///
+    /// Each digit goes on until the function leaves it. A range that goes on past that place must have
+    /// a boundary there, so none is longer where the place is no multiple of the boundaries before.
+    pub(crate) fn longest_from(&self, b: i128, most: i128) -> Vec<Digit> {
+        let base = self.eval(b);
+        let mut digits: Vec<Digit> = Vec::new();
+        let mut weight = 1i128;
+        while 2 * weight <= most {
+            let value = self.eval(b + weight);
+            let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
+            digits.push(Digit { extent: most / weight, stride });
+            let tried = Radix { digits, width: self.width };
+            let end = tried.first_difference(0, self, b, most).unwrap_or(most);
+            digits = tried.digits;
+            let last = digits.last_mut().expect("one was pushed");
+            last.extent = end / weight;
+            if last.extent < 2 {
+                digits.pop();
+                break;
+            }
+            if end % weight != 0 || end == most {
+                break;
+            }
+            weight = end;
+        }
+        digits
+    }
+
     /// `i -> F(o + i s) - F(o)` for `i` in `[0, e)` as digits, innermost first.
     ///
     /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
@@ -363,6 +393,21 @@ mod tests {
                         f.eval(b + t)[0] - f.eval(b)[0] != g.eval(c + t)[0] - g.eval(c)[0]
                     });
                     assert_eq!(f.first_difference(b, g, c, n), brute, "{f:?} {g:?} {b} {c}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_range_is_that_of_enumeration() {
+        for f in functions() {
+            for b in 0..f.size() {
+                let most = f.size() - b;
+                let got = Radix::from_digits(f.longest_from(b, most), 1);
+                let want = (1..=most).rev().find(|n| scan(*n, 1, |i| f.eval(b + i)).is_ok());
+                assert_eq!(Some(got.size()), want, "{f:?} from {b}");
+                for i in 0..got.size() {
+                    assert_eq!(got.eval(i)[0], f.eval(b + i)[0] - f.eval(b)[0], "{f:?} from {b}");
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Valid extents inside padded ones: which part of a layout's domain holds elements.
 
 use crate::error::{Error, Result};
-use crate::int::product;
+use crate::int::{product, row_major};
+use crate::tile::TileLayout;
 
 /// One logical dimension: elements `begin .. begin + valid` of a padded extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +88,14 @@ impl Window {
     /// Whether every padded index is valid.
     pub fn is_full(&self) -> bool {
         self.dims.iter().all(|d| d.valid == d.padded)
+    }
+
+    /// The window as a layout: from a valid flat index to the padded one, on `m`.
+    pub(crate) fn as_tile(&self) -> Result<TileLayout> {
+        let begin: Vec<i64> = self.dims.iter().map(|d| d.begin).collect();
+        let weights = row_major(&self.padded_shape())?;
+        let first = begin.iter().zip(&weights).map(|(b, w)| b * w).sum();
+        TileLayout::strided(&self.shape(), &weights, first)
     }
 
     /// The padded flat index of a valid flat index inside `[0, size)`.

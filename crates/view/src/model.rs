@@ -105,7 +105,7 @@ pub enum CellKind {
     /// Padding: an index of the padded domain that is no element.
     Padding,
     /// Nothing maps here, though the place lies inside the span.
-    Unused,
+    Gap,
 }
 
 /// One place, or one element, of a panel.

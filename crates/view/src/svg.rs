@@ -144,7 +144,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
         let rest = scene.palette.len() - named;
         entries.push((Fill::None, format!("and {rest} more, around the colour wheel")));
     }
-    for (kind, name) in [(CellKind::Padding, "padding"), (CellKind::Unused, "unused")] {
+    for (kind, name) in [(CellKind::Padding, "padding"), (CellKind::Gap, "gap")] {
         if cells().any(|c| c.kind == kind) {
             entries.push((Fill::Kind(kind), name.into()));
         }

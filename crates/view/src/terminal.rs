@@ -141,7 +141,7 @@ fn legend(scene: &Scene, width: usize, style: Style, page: &mut Block) {
         }
     }
     let cells = || scene.logical.iter().chain(&scene.physical).flat_map(|p| &p.cells);
-    for (kind, text) in [(CellKind::Padding, "░ padding"), (CellKind::Unused, "· unused")] {
+    for (kind, text) in [(CellKind::Padding, "░ padding"), (CellKind::Gap, "· gap")] {
         if cells().any(|c| c.kind == kind) {
             entries.push((text.into(), String::new()));
         }

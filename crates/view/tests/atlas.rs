@@ -83,7 +83,7 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                     let kind = match cell.kind {
                         CellKind::Element => u8::try_from(cell.colors[0]).expect("few"),
                         CellKind::Padding => PADDING,
-                        CellKind::Unused => UNUSED,
+                        CellKind::Gap => UNUSED,
                     };
                     let at = cell.row * usize::try_from(sheet.cols).expect("small") + cell.col;
                     painted[at..at + cell.span].fill(kind);

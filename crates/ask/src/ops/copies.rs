@@ -5,7 +5,7 @@ use super::moves::read;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Layout};
+use zellige_layout::Layout;
 use zellige_movement::Plan;
 use zellige_view::Options;
 use zellige_view::atlas::{Atlas, Spot};
@@ -29,9 +29,10 @@ pub(super) fn copies(r: &Request) -> Answer {
     };
     let (from, to) = (atlas("src", &request.src)?, atlas("dst", &request.dst)?);
     let spots = |atlas: &Atlas, layout: &Layout, address: i64| -> Vec<Spot> {
-        // Plans move memory; without an axis everything is at the one place there is.
+        // Plans move along one memory axis, whatever its name; without an axis everything is at the
+        // one place there is.
         let place = [address];
-        atlas.spots_of_place(if layout.tile().axes() == [Axis::M] { &place } else { &[] })
+        atlas.spots_of_place(if layout.tile().axes().is_empty() { &[] } else { &place })
     };
     let mut list: Vec<Value> = Vec::new();
     let mut seen = 0i64;

@@ -7,7 +7,7 @@ use crate::request::{Request, ints};
 use crate::steps::steps;
 use serde_json::{Value, json};
 use std::ops::Range;
-use zellige_layout::{Axis, Dtype, Layout, Point, Swizzle, flatten, unflatten};
+use zellige_layout::{Axis, Dtype, Held, Layout, Point, Swizzle, flatten, unflatten};
 use zellige_notation::{Parsed, tirx};
 use zellige_view::atlas::{Atlas, Found, Side, Window};
 use zellige_view::{Options, Scene, svg};
@@ -116,31 +116,19 @@ pub(super) fn inspect(r: &Request) -> Answer {
         Some(v) => Found::Element(flatten(shape, &ints("coord", v)?)?),
         None => atlas.at(side(r)?, r.opt_int("box")?.unwrap_or(0), r.int("row")?, r.int("col")?)?,
     };
-    let (at, elements) = match &found {
+    let (state, at, elements) = match &found {
         Found::Nothing => return Ok(json!({"state": "nothing", "elements": []})),
-        Found::Element(flat) => (Value::Null, vec![*flat]),
+        Found::Element(flat) => ("element", Value::Null, vec![*flat]),
         Found::Place(values) => {
             let named: Vec<(Axis, i64)> =
                 axes.iter().copied().zip(values.iter().copied()).collect();
-            let held = match layout.lookup(&named)? {
-                zellige_layout::Held::Elements(list) => list,
-                _ => Vec::new(),
+            let (state, held) = match layout.lookup(&named)? {
+                Held::Elements(list) => ("element", list),
+                Held::Padding => ("padding", Vec::new()),
+                Held::Gap | Held::Outside => ("gap", Vec::new()),
             };
-            (place(&point(values)), held)
+            (state, place(&point(values)), held)
         }
-    };
-    let state = match (elements.is_empty(), &found) {
-        (false, _) => "element",
-        // A place that nothing of the padded domain maps to is a hole, not padding.
-        (true, Found::Place(values)) => {
-            let named: Vec<(Axis, i64)> =
-                axes.iter().copied().zip(values.iter().copied()).collect();
-            match layout.padded().lookup(&named)? {
-                zellige_layout::Held::Elements(_) => "padding",
-                _ => "unused",
-            }
-        }
-        (true, _) => "unused",
     };
     let total = elements.len();
     let described = elements.iter().take(TENANTS).map(|flat| {

@@ -68,8 +68,8 @@ pub const OPERATIONS: &[Operation] = operations! {
     "equal", "a, b, shape?", "equal, witness", proof::equal;
     "differences", "a, b, shape?, count?", "equal, differences: coordinate and both answers of the first ones, complete", proof::differences;
     "refine", "layouts, shape", "extents, layouts", proof::refine;
-    "lookup", "layout, shape?, place", "coords, or padding, or outside", proof::lookup;
-    "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, contiguous, replicas, scope", proof::facts;
+    "lookup", "layout, shape?, place", "state: element, padding, gap or outside; coords", proof::lookup;
+    "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, gaps, contiguous, replicas, scope, clash, unused, gap", proof::facts;
     "span", "layout, axis?", "span, extent", proof::span;
     "scope", "layout", "scope: [inner, outer] or null", proof::scope;
     "analyze", "layout, shape?, dtype, access?, vector?", "vector, sectors, banks, owners, lints", analysis::analyze;

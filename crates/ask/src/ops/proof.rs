@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::Fault;
+use crate::free::{Free, held};
 use crate::json::{per_axis, points};
 use crate::request::{Request, int};
 use serde_json::{Value, json};
@@ -99,11 +100,12 @@ pub(super) fn refine(r: &Request) -> Answer {
         .map(|v| r.lower("layouts", &r.parsed_value("layouts", v)?, None))
         .collect::<Result<Vec<Layout>, Fault>>()?;
     let (extents, split) = common_refinement(&layouts, &r.ints("shape")?)?;
-    let texts = split.into_iter().map(|t| r.print(&t.into())).collect::<Result<Vec<_>, Fault>>()?;
+    let texts = split.iter().map(|l| r.print(l)).collect::<Result<Vec<_>, Fault>>()?;
     Ok(json!({"extents": extents, "layouts": texts}))
 }
 
 pub(super) fn lookup(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
     let v = r.need("place")?;
     let object = v
@@ -114,12 +116,13 @@ pub(super) fn lookup(r: &Request) -> Answer {
     for (name, value) in object {
         place.push((axes.get(name)?, int("place", value)?));
     }
-    Ok(match layout.lookup(&place)? {
+    Ok(match held(&parsed, &layout, &place)? {
         Held::Elements(found) => {
             let coords: Vec<_> = found.iter().map(|i| unflatten(&shape, *i)).collect();
             json!({"state": "element", "coords": coords})
         }
         Held::Padding => json!({"state": "padding", "padding": true, "coords": []}),
+        Held::Gap => json!({"state": "gap", "padding": true, "gap": true, "coords": []}),
         Held::Outside => json!({"state": "outside", "outside": true, "coords": []}),
     })
 }
@@ -132,11 +135,7 @@ pub(super) fn facts(r: &Request) -> Answer {
         layout.admit(shape)?;
     }
     let image = layout.image()?;
-    let positions = match &parsed {
-        zellige_notation::Parsed::Spyre(stick) => stick.positions(),
-        _ => layout.positions()?,
-    };
-    let held = layout.size().saturating_mul(image.copies);
+    let free = Free::of(&parsed, &layout)?;
     let mut clash = Value::Null;
     if let Some((a, b, place)) = &image.clash {
         clash = json!({"pair": [a, b], "place": crate::json::place(place)});
@@ -149,12 +148,14 @@ pub(super) fn facts(r: &Request) -> Answer {
         "span": per_axis(&layout, |a| layout.span(a))?,
         "extent": per_axis(&layout, |a| layout.extent(a))?,
         "size_on": per_axis(&layout, |a| Ok(layout.tile().size_on(a)))?,
-        "padding": {"valid": layout.size(), "padded": positions, "count": (positions - held).max(0)},
+        "padding": {"valid": layout.size(), "padded": free.positions, "count": free.places},
+        "gaps": free.gaps,
         "contiguous": layout.is_contiguous()?,
         "replicas": image.copies,
         "scope": scope_of(&layout),
         "clash": clash,
-        "gap": image.gap.as_ref().map(crate::json::place),
+        "unused": image.unused.as_ref().map(crate::json::place),
+        "gap": layout.gap()?.as_ref().map(crate::json::place),
     }))
 }
 

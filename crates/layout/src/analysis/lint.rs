@@ -78,8 +78,7 @@ impl Layout {
         }
         if let Some(sw) = self.swizzle() {
             let span = tile.span(Axis::M);
-            if sw.is_identity() || span <= 1 << (sw.per_element() + sw.atom_len()) && sw.is_inner()
-            {
+            if self.effective_swizzle().is_none() {
                 let message = format!("{sw:?} moves none of the {span} addresses");
                 say("idle-swizzle", Severity::Note, message);
             } else if self.span(Axis::M)? > span {
@@ -96,8 +95,9 @@ impl Layout {
             let message =
                 format!("{padding} of {} padded positions hold no element", w.padded_size());
             say("padding", Severity::Note, message);
-        } else if let Ok(Some(place)) = self.gap() {
-            say("gap", Severity::Note, format!("no element uses {place}"));
+        }
+        if let Ok(Some(place)) = self.gap() {
+            say("gap", Severity::Note, format!("nothing maps to {place}"));
         }
         if let Some(bits) = bits
             && tile.axes() == [Axis::M]

@@ -54,10 +54,15 @@ impl TileLayout {
     /// threads) and a warpgroup (4 warps).
     ///
     /// An axis that counts scope A in B and one that counts B in C become the axis that counts A
-    /// in C, where each is the only one to do so; offsets and replicas move with them.
+    /// in C, where each is the only one to do so; offsets and replicas move with them. An offset
+    /// carries into the wider axis, but steps that reach over a whole B do not fuse: 64 lanes are no
+    /// lanes of two warps.
+    ///
+    /// **Law**: with `n` of scope A in B, a place at `a` on the narrow axis and `b` on the wide one
+    /// is at `a + n b` on the fused axis, and no two places become one.
     pub fn canonical_cuda(&self) -> Result<TileLayout> {
         let mut layout = self.canonical();
-        while let Some((narrow, wide, fused, ratio)) = fusible(layout.axes()) {
+        while let Some((narrow, wide, fused, ratio)) = fusible(&layout) {
             let moved = |it: &Iter| -> Result<Iter> {
                 Ok(match it.axis {
                     a if a == narrow => Iter { axis: fused, ..*it },
@@ -93,9 +98,7 @@ impl Layout {
     }
 
     fn with_canonical(&self, tile: TileLayout) -> Result<Layout> {
-        // Without a coordinate on `m` every address is 0, which no swizzle moves.
-        let plain =
-            if tile.axes().contains(&Axis::M) { self.with_tile(tile)? } else { tile.into() };
+        let plain = self.with_tile(tile)?;
         match self.window() {
             Some(w) if self.tile().size() > 0 => plain.with_window(w.clone()),
             _ => Ok(plain),
@@ -127,7 +130,8 @@ fn fuse_replicas(replica: &mut Vec<Iter>) {
 }
 
 /// A pair of axes that fuse: the narrow one, the wide one, the fused one and the ratio.
-fn fusible(axes: &[Axis]) -> Option<(Axis, Axis, Axis, i64)> {
+fn fusible(layout: &TileLayout) -> Option<(Axis, Axis, Axis, i64)> {
+    let axes = layout.axes();
     let scopes = |a: &Axis| match a.kind() {
         AxisKind::Thread { of, within } => Some((of, within)),
         _ => None,
@@ -135,13 +139,18 @@ fn fusible(axes: &[Axis]) -> Option<(Axis, Axis, Axis, i64)> {
     for narrow in axes {
         let Some((of, middle)) = scopes(narrow) else { continue };
         let Some(ratio) = of.count_in(middle) else { continue };
+        // Of two places, one narrow coordinate is never a whole `ratio` from the other.
+        let bounds = layout.bounds(*narrow);
+        if bounds.max - bounds.min >= ratio {
+            continue;
+        }
         let counted_in = axes.iter().filter(|a| scopes(a).is_some_and(|(_, w)| w == middle));
         let counting: Vec<_> =
             axes.iter().filter(|a| scopes(a).is_some_and(|(o, _)| o == middle)).collect();
         let ([wide], 1) = (counting.as_slice(), counted_in.count()) else { continue };
         let Some((_, outer)) = scopes(wide) else { continue };
         let kind = AxisKind::Thread { of, within: outer };
-        let fused = AxisTable::new().iter().find(|a| a.kind() == kind)?;
+        let Some(fused) = AxisTable::new().iter().find(|a| a.kind() == kind) else { continue };
         if !axes.contains(&fused) {
             return Some((*narrow, **wide, fused, ratio));
         }

@@ -29,11 +29,18 @@ impl Layout {
     /// `[left_0, right_0, ..]` of the sum.
     pub fn is_direct_sum_right(&self, sum: &Layout, interleaved: &[i64]) -> Result<Option<Layout>> {
         let op = "is_direct_sum_right";
-        if self.unpadded(op)?.swizzle() != sum.unpadded(op)?.swizzle() {
-            return Ok(None);
-        }
+        self.unpadded(op)?;
+        sum.unpadded(op)?;
         let Some(parts) = split(sum.tile(), interleaved)? else { return Ok(None) };
-        Ok(parts.left_of(self.tile())?.map(Layout::from))
+        let Some(left) = parts.left_of(self.tile())?.map(Layout::from) else { return Ok(None) };
+        if self.swizzle() == sum.swizzle() {
+            return Ok(Some(left));
+        }
+        // Swizzles written differently may do the same to the addresses there are.
+        let shape =
+            |odd: usize| -> Vec<i64> { interleaved.iter().skip(odd).step_by(2).copied().collect() };
+        let again = self.direct_sum(&left, &shape(0), &shape(1))?;
+        Ok(again.difference(sum)?.is_none().then_some(left))
     }
 
     /// The `right` with `direct_sum(self, right) = sum`, if there is one; it carries the swizzle of
@@ -53,7 +60,7 @@ impl Layout {
 
 /// A layout without swizzle or window.
 pub(crate) fn plain<'a>(layout: &'a Layout, op: &'static str) -> Result<&'a TileLayout> {
-    if layout.unpadded(op)?.swizzle().is_some_and(|s| !s.is_identity()) {
+    if layout.unpadded(op)?.effective_swizzle().is_some() {
         let help = "this operand takes a tile layout without swizzle";
         return Err(Error::Swizzled { op, help });
     }

@@ -4,6 +4,7 @@ use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::ops::group::{groups, mention};
+use crate::proof::compose_tiles;
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
@@ -16,10 +17,13 @@ impl Layout {
     pub fn pack(&self, num: i64) -> Result<Layout> {
         check_factor(num)?;
         let tile = self.unpadded("pack")?.tile();
-        let swizzle = self.swizzle().map(|sw| narrower(sw, num)).transpose()?;
-        let fail = |index| Err(Error::NotPackable { num, index });
+        let narrowed = self.swizzle().map(|sw| narrower(sw, num)).transpose();
+        // Where the swizzle as written is in the way, what it does to the addresses there are counts.
+        let swizzle = narrowed
+            .or_else(|_| self.effective_swizzle().map(|sw| narrower(sw, num)).transpose())?;
         if tile.size() % num != 0 {
-            return fail(tile.size() - tile.size() % num);
+            let index = tile.size() - tile.size() % num;
+            return Err(Error::NotPackable { num, index });
         }
         if tile.size() == 0 {
             let mut shard = tile.shard().to_vec();
@@ -28,43 +32,10 @@ impl Layout {
             }
             return rebuild(tile.with_shard(shard)?, swizzle);
         }
-        let shape = [tile.size() / num, num];
-        let parts = groups(tile, &shape).or_else(|_| groups(&tile.canonical(), &shape));
-        let Ok([mut outer, inner]) =
-            parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
-        else {
-            return fail(0);
-        };
-        let run = TileLayout::of(inner)?;
-        if !run.is_trivial() {
-            return fail(0);
+        match packed(tile, num)? {
+            Ok(packed) => rebuild(packed, swizzle),
+            Err(index) => Err(Error::NotPackable { num, index }),
         }
-        let mut weight = num;
-        for it in outer.iter_mut().rev() {
-            if it.axis == Axis::M {
-                if it.stride % num != 0 && it.extent > 1 {
-                    return fail(weight);
-                }
-                it.stride /= num;
-            }
-            weight *= it.extent;
-        }
-        outer.push(mention(Axis::M));
-        let mut replica = tile.replica().to_vec();
-        for it in replica.iter_mut().filter(|it| it.axis == Axis::M) {
-            if it.stride % num != 0 && it.extent > 1 {
-                return fail(0);
-            }
-            it.stride /= num;
-        }
-        let mut offset = tile.offset().to_vec();
-        for (_, v) in offset.iter_mut().filter(|(a, _)| *a == Axis::M) {
-            if *v % num != 0 {
-                return fail(0);
-            }
-            *v /= num;
-        }
-        rebuild(tidy(TileLayout::new(outer, replica, offset)?)?, swizzle)
     }
 
     /// Elements `num` times narrower: each becomes `num` neighbours in index and on `m`.
@@ -96,6 +67,49 @@ impl Layout {
             .collect::<Result<Vec<_>>>()?;
         rebuild(TileLayout::new(shard, iters(tile.replica())?, offset)?, swizzle)
     }
+}
+
+/// The tile layout with `num` neighbours in one, or the first element of neighbours that are none.
+fn packed(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i64>> {
+    let multiple = |it: &Iter| it.axis != Axis::M || it.extent == 1 || it.stride % num == 0;
+    let whole = tile.offset_on(Axis::M) % num == 0 && tile.replica().iter().all(multiple);
+    let run = TileLayout::strided(&[num], &[1], 0)?;
+    let bare = TileLayout::of(tile.shard().to_vec())?;
+    if !whole || !compose_tiles(&bare, &run).is_ok_and(|t| t.is_trivial()) {
+        return Ok(Err(0));
+    }
+    let shape = [tile.size() / num, num];
+    let parts = groups(tile, &shape).or_else(|_| groups(&tile.canonical(), &shape));
+    let Ok([mut outer, _]) = parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
+    else {
+        // The first neighbours are a run, so those across the end of the canonical iter that the
+        // boundary cuts part there.
+        let mut run = 1;
+        for it in tile.canonical().shard().iter().rev() {
+            run *= it.extent;
+            if run % num != 0 && num % run != 0 {
+                break;
+            }
+        }
+        return Ok(Err(run / num * num));
+    };
+    let mut weight = num;
+    for it in outer.iter().rev() {
+        if !multiple(it) {
+            return Ok(Err(weight));
+        }
+        weight *= it.extent;
+    }
+    let narrow = |it: &Iter| match it.axis {
+        Axis::M => Iter { stride: it.stride / num, ..*it },
+        _ => *it,
+    };
+    outer = outer.iter().map(narrow).collect();
+    outer.push(mention(Axis::M));
+    let replica = tile.replica().iter().map(narrow).collect();
+    let narrowed = |(a, v): &(Axis, i64)| (*a, if *a == Axis::M { v / num } else { *v });
+    let offset: Vec<(Axis, i64)> = tile.offset().iter().map(narrowed).collect();
+    Ok(Ok(tidy(TileLayout::new(outer, replica, offset)?)?))
 }
 
 fn rebuild(tile: TileLayout, swizzle: Option<Swizzle>) -> Result<Layout> {

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::int::row_major;
 use crate::layout::{Layout, flatten};
-use crate::proof::compose_tiles;
+use crate::proof::{compose_through, compose_tiles, refine_extents};
 use crate::tile::TileLayout;
 use crate::window::{Extent, Window};
 
@@ -15,31 +15,58 @@ impl Layout {
     ///
     /// Taking a box is composing with the strided walk over it, so the result is exact wherever
     /// iters can express it, and otherwise [`Error::NotExpressible`] with an index of the box that
-    /// proves it. [`Layout::slice_window`] then still gives the exact general form.
+    /// proves it. [`Layout::slice_window`] then mostly gives the exact general form.
     pub fn slice(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
-        let dims = self.sliced_dims(shape, region)?;
-        let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
-        let size: Vec<i64> = dims.iter().map(|d| d.valid).collect();
+        self.check_region(shape, region)?;
+        let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
         if size.contains(&0) {
             let zeros = vec![0; size.len()];
             let empty = TileLayout::strided(&size, &zeros, 0)?;
             return self.with_tile(empty);
         }
-        let begin: Vec<i64> = dims.iter().map(|d| d.begin).collect();
-        let walk = TileLayout::strided(&size, &row_major(&padded)?, flatten(&padded, &begin)?)?;
-        let tile = compose_tiles(self.tile(), &walk)?;
+        let begin: Vec<i64> = region.iter().map(|(b, _)| *b).collect();
+        let walk = match self.window().filter(|w| w.shape() == shape) {
+            // Dimension by dimension, the walk inside the window is one over the padded shape.
+            Some(w) => {
+                let first: Vec<i64> =
+                    w.dims().iter().zip(&begin).map(|(d, b)| d.begin + b).collect();
+                let padded = w.padded_shape();
+                TileLayout::strided(&size, &row_major(&padded)?, flatten(&padded, &first)?)?
+            }
+            None => TileLayout::strided(&size, &row_major(shape)?, flatten(shape, &begin)?)?,
+        };
+        let tile = match self.window().filter(|w| w.shape() != shape) {
+            Some(w) => compose_through(self.tile(), &w.as_tile()?, &walk)?,
+            None => compose_tiles(self.tile(), &walk)?,
+        };
         // Where the box has unit dimensions or fused ones, split again so that the iters follow it.
         let tile = tile.group(&size).map(|(t, _)| t).unwrap_or(tile);
         self.with_tile(tile)
     }
 
-    /// The sub-box as a window: always exact, the padding around it being the rest of the layout.
+    /// The sub-box as a window, the padding around it being the rest of the layout.
+    ///
+    /// Always exact where `shape` is that of the layout's own window, if it has one. In another shape
+    /// the region must be a box of the window's dimensions, or of parts of them.
     pub fn slice_window(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
-        let dims = self.sliced_dims(shape, region)?;
+        self.check_region(shape, region)?;
+        let window = self.window_over(shape);
+        let dims = if window.iter().map(|d| d.valid).eq(shape.iter().copied()) {
+            let inside = |(d, (b, e)): (&Extent, &(i64, i64))| Extent {
+                begin: d.begin + b,
+                valid: e - b,
+                padded: d.padded,
+            };
+            window.iter().zip(region).map(inside).collect()
+        } else if region.iter().any(|(b, e)| b == e) {
+            window.iter().map(|d| Extent { valid: 0, ..*d }).collect()
+        } else {
+            split_window(&window, shape, region)?
+        };
         self.padded().with_window(Window::new(dims)?)
     }
 
-    fn sliced_dims(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Vec<Extent>> {
+    fn check_region(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<()> {
         self.admit(shape)?;
         if region.len() != shape.len() {
             return Err(Error::LengthMismatch {
@@ -54,18 +81,61 @@ impl Layout {
                 return Err(Error::RegionOutOfRange { dim, begin, end, extent });
             }
         }
-        let dims = self.window_over(shape);
-        if dims.iter().map(|d| d.valid).ne(shape.iter().copied()) {
-            let valid: Vec<i64> = dims.iter().map(|d| d.valid).collect();
-            return Err(Error::NotExpressible {
-                reason: format!("a layout with padding is sliced by its own dimensions {valid:?}"),
-                index: 0,
-            });
-        }
-        Ok(dims
-            .iter()
-            .zip(region)
-            .map(|(d, (b, e))| Extent { begin: d.begin + b, valid: e - b, padded: d.padded })
-            .collect())
+        Ok(())
     }
+}
+
+/// A window and a region of another shape, both split over the boundaries of the two shapes.
+fn split_window(window: &[Extent], shape: &[i64], region: &[(i64, i64)]) -> Result<Vec<Extent>> {
+    let valid: Vec<i64> = window.iter().map(|d| d.valid).collect();
+    let refuse = |dim: usize| Error::Undecided {
+        reason: format!(
+            "whether a window is the region {region:?} of {shape:?}: its dimension {dim} is no box of \
+             the valid extents {valid:?}"
+        ),
+    };
+    let extents = refine_extents(&[shape.to_vec(), valid.clone()]).map_err(|_| refuse(0))?;
+    // Per refined extent, fastest first: the part of the region that it spans.
+    let mut parts = extents.iter().rev();
+    let mut ranges: Vec<(i64, i64, i64)> = Vec::new();
+    for (dim, ((begin, end), extent)) in region.iter().zip(shape).enumerate().rev() {
+        let (mut first, mut last, mut left) = (*begin, end - 1, *extent);
+        while left > 1 {
+            let e = parts.next().copied().ok_or_else(|| refuse(dim))?;
+            let (a, b) = (first % e, last % e);
+            // A part that is not taken whole is only a range while everything above it stays.
+            if first / e != last / e && (a, b) != (0, e - 1) {
+                return Err(refuse(dim));
+            }
+            ranges.push((e, a, b + 1));
+            (first, last, left) = (first / e, last / e, left / e);
+        }
+    }
+    let mut ranges = ranges.into_iter();
+    let mut dims = Vec::new();
+    for (dim, d) in window.iter().enumerate().rev() {
+        let mut rest = *d;
+        while rest.valid > 1 {
+            let (e, begin, end) = ranges.next().ok_or_else(|| refuse(dim))?;
+            if e == rest.valid {
+                dims.push(Extent {
+                    begin: rest.begin + begin,
+                    valid: end - begin,
+                    padded: rest.padded,
+                });
+                rest = Extent::full(1);
+                continue;
+            }
+            if rest.begin % e != 0 || rest.padded % e != 0 {
+                return Err(refuse(dim));
+            }
+            dims.push(Extent { begin, valid: end - begin, padded: e });
+            rest = Extent { begin: rest.begin / e, valid: rest.valid / e, padded: rest.padded / e };
+        }
+        if rest.padded != 1 {
+            dims.push(rest);
+        }
+    }
+    dims.reverse();
+    Ok(dims)
 }

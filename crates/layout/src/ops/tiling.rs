@@ -49,16 +49,21 @@ impl Layout {
         let op = "is_tile_inner";
         self.admit(inner_shape)?;
         tiled.admit(tiled_shape)?;
-        if self.unpadded(op)?.swizzle() != tiled.unpadded(op)?.swizzle() {
-            return Ok(None);
-        }
+        self.unpadded(op)?;
+        tiled.unpadded(op)?;
         let Some(outer_shape) = quotient(tiled_shape, inner_shape)? else { return Ok(None) };
         let Some(parts) = split(tiled.tile(), &interleaved(&outer_shape, inner_shape))? else {
             return Ok(None);
         };
         let Some(sum) = parts.left_of(self.tile())? else { return Ok(None) };
         let Some(outer) = divided(&sum, self.tile())? else { return Ok(None) };
-        Ok(Some(outer.into()))
+        let outer = Layout::from(outer);
+        if self.swizzle() == tiled.swizzle() {
+            return Ok(Some(outer));
+        }
+        // Swizzles written differently may do the same to the addresses there are.
+        let again = self.tile_by(&outer, &outer_shape, inner_shape)?;
+        Ok(again.difference(tiled)?.is_none().then_some(outer))
     }
 
     /// The `inner` with `inner.tile_by(self) = tiled`, if there is one; it carries the swizzle of

@@ -7,17 +7,19 @@ use crate::layout::Layout;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
-    /// The layout `C` that fills what `self` leaves free below `cosize`.
+    /// The layout `C` that fills what `self` leaves free below `cosize`, on the memory axis of `self`.
     ///
-    /// **Laws**: the strides of `C` fall from its first iter to its last; the places `L(i) + C(j)`
-    /// are all distinct; and `size(L) * size(C) >= cosize`. Every iter of `C` but the outermost is
-    /// as large as the gap that it fills.
+    /// **Laws**: the places `L(i) + C(j)` are all distinct, and every place of `[0, cosize)` is one
+    /// of them, so `size(L) * size(C) >= cosize`; the strides of `C` fall from its first iter to its
+    /// last. Where the strides of `self` nest, every gap between them is filled, also past `cosize`.
     ///
-    /// Two elements in one place, a backwards or broadcast iter, an offset, or strides that do not
-    /// nest are errors.
+    /// A layout is complemented where it begins at 0, runs upwards and has no two elements in one
+    /// place. Then a refusal is a proof: a place below `cosize` that nothing else reaches must be one
+    /// of `C`, so the places of `C` below `cosize` are known, and the error names a place that two
+    /// elements would have with them.
     pub fn complement(&self, cosize: i64) -> Result<TileLayout> {
         self.unpadded("complement")?;
-        if self.swizzle().is_some_and(|s| !s.is_identity()) {
+        if self.effective_swizzle().is_some() {
             let help = "complement its tile layout: a swizzle permutes addresses and adds none";
             return Err(Error::Swizzled { op: "complement", help });
         }
@@ -26,52 +28,129 @@ impl Layout {
             return Err(Error::BadParameter { what: "cosize", value: cosize, accepted });
         }
         let tile = self.tile();
-        if tile.axes().iter().any(|a| *a != Axis::M) {
-            return Err(Error::not_one_axis("complement", Axis::M, tile.axes()));
-        }
+        let axis = match tile.axes() {
+            [] => Axis::M,
+            [one] if one.is_memory() => *one,
+            all => return Err(Error::not_one_axis("complement", Axis::M, all)),
+        };
         if let Some((a, b, place)) = self.clash()? {
             return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
-        if tile.offset_on(Axis::M) != 0 {
-            return Err(Error::NotExpressible {
-                reason: "an offset leaves room below the first element".into(),
-                index: 0,
-            });
+        let offset = tile.offset_on(axis);
+        if offset != 0 && tile.size() > 0 {
+            let accepted = "a layout is complemented from its first element on, at 0".into();
+            return Err(Error::BadParameter { what: "the offset", value: offset, accepted });
         }
         let mut iters: Vec<Iter> = tile
             .shard()
             .iter()
             .chain(tile.replica())
-            .filter(|it| it.extent != 1)
+            .filter(|it| it.extent != 1 && tile.size() > 0)
             .copied()
             .collect();
+        iters.retain(|it| it.stride != 0);
         iters.sort_by_key(|it| it.stride);
-        let mut gaps: Vec<Iter> = Vec::new();
-        let mut filled = 1i128;
+        if let Some(back) = iters.iter().find(|it| it.stride < 0) {
+            let accepted = "a layout is complemented where its iters run upwards".into();
+            return Err(Error::BadParameter { what: "a stride", value: back.stride, accepted });
+        }
+        match nested(&iters, cosize, axis)? {
+            Some(found) => Ok(found),
+            None => self.least_complement(&iters, cosize, axis),
+        }
+    }
+
+    /// The complement without a place that must not be there: of the places below `cosize` alone.
+    fn least_complement(&self, iters: &[Iter], cosize: i64, axis: Axis) -> Result<TileLayout> {
+        let mut chain = Chain::on(axis);
+        let mut meets = false;
         for it in iters {
-            if it.extent == 0 {
+            let stride = i128::from(it.stride);
+            if chain.to_reach(cosize) * chain.filled <= stride {
                 break;
             }
-            let stride = i128::from(it.stride);
-            if stride <= 0 || stride % filled != 0 {
-                return Err(Error::NotExpressible {
-                    reason: format!(
-                        "stride {stride} is not a positive multiple of the {filled} places below it"
-                    ),
-                    index: narrow(filled, "an index")?,
-                });
+            meets = stride % chain.filled != 0;
+            if meets {
+                // The last of these places lies below `cosize` and within what is filled of the
+                // element at `stride`.
+                chain.fill(stride / chain.filled + 1)?;
+                break;
             }
-            if stride > filled {
-                let extent = narrow(stride / filled, "an extent")?;
-                gaps.push(Iter::mem(extent, narrow(filled, "a stride")?));
-            }
-            filled = stride * i128::from(it.extent);
+            chain.fill(stride / chain.filled)?;
+            chain.filled = stride * i128::from(it.extent);
         }
-        let rest = narrow((i128::from(cosize) + filled - 1) / filled, "an extent")?;
-        if rest > 1 || gaps.is_empty() {
-            gaps.push(Iter::mem(rest.max(1), narrow(filled, "a stride")?));
+        if !meets {
+            chain.fill(chain.to_reach(cosize))?;
         }
-        gaps.reverse();
-        Ok(TileLayout::of(gaps)?.canonical())
+        let found = TileLayout::of(chain.gaps()?)?.canonical();
+        // Every place of it is below `cosize` and held by nothing else, so if two sums meet, then
+        // they meet in every complement.
+        let sums = self.tile().shard().iter().chain(found.shard()).copied().collect();
+        let sums = TileLayout::new(sums, self.tile().replica().to_vec(), [])?;
+        let Some((a, b, place)) = Layout::from(sums).clash()? else { return Ok(found) };
+        let (a, b) = ((a / found.size(), a % found.size()), (b / found.size(), b % found.size()));
+        let moved = |j: i64| Layout::from(found.clone()).places(j).map(|p| p.points()[0].get(axis));
+        let reason = format!(
+            "every place below {cosize} that no element reaches is one of the complement, and with \
+             them the place {place} is that of element {} moved by {} and of element {} moved by {}",
+            a.0,
+            moved(a.1)?,
+            b.0,
+            moved(b.1)?,
+        );
+        Err(Error::NotExpressible { reason, index: b.0 })
+    }
+}
+
+/// The complement that fills every gap, where each stride is a multiple of the places below it.
+fn nested(iters: &[Iter], cosize: i64, axis: Axis) -> Result<Option<TileLayout>> {
+    let mut chain = Chain::on(axis);
+    for it in iters {
+        let stride = i128::from(it.stride);
+        if stride % chain.filled != 0 {
+            return Ok(None);
+        }
+        chain.fill(stride / chain.filled)?;
+        chain.filled = stride * i128::from(it.extent);
+    }
+    chain.fill(chain.to_reach(cosize))?;
+    Ok(Some(TileLayout::of(chain.gaps()?)?.canonical()))
+}
+
+/// The iters of a complement, the smallest stride first.
+struct Chain {
+    axis: Axis,
+    found: Vec<Iter>,
+    /// The places `[0, filled)` are held by the iters so far and their complement.
+    filled: i128,
+}
+
+impl Chain {
+    fn on(axis: Axis) -> Chain {
+        Chain { axis, found: Vec::new(), filled: 1 }
+    }
+
+    /// How often the filled places must be repeated so that they hold `[0, cosize)`.
+    fn to_reach(&self, cosize: i64) -> i128 {
+        ((i128::from(cosize) + self.filled - 1) / self.filled).max(1)
+    }
+
+    /// Repeats the filled places.
+    fn fill(&mut self, times: i128) -> Result<()> {
+        if times > 1 {
+            let (extent, stride) = (narrow(times, "an extent")?, narrow(self.filled, "a stride")?);
+            self.found.push(Iter::new(extent, stride, self.axis));
+            self.filled = self.filled.saturating_mul(times);
+        }
+        Ok(())
+    }
+
+    /// The iters, the largest stride first; at least one.
+    fn gaps(mut self) -> Result<Vec<Iter>> {
+        if self.found.is_empty() {
+            self.found.push(Iter::new(1, narrow(self.filled, "a stride")?, self.axis));
+        }
+        self.found.reverse();
+        Ok(self.found)
     }
 }

@@ -4,7 +4,11 @@ use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::int::narrow;
 use crate::layout::Layout;
+use crate::proof::effective::bits_are_clear;
+use crate::proof::replicas::compose_sets;
+use crate::proof::search::find_layout;
 use crate::radix::{Digit, Radix, Refusal, SCAN_LIMIT, Vector, scan};
+use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::SmallVec;
 
@@ -13,46 +17,86 @@ impl Layout {
     ///
     /// `b` must land on one memory axis, inside `[0, size)` of `self`. The result keeps the
     /// replicas, the offset and the swizzle of `self`; replicas of `b` become replicas of the
-    /// result. Where no layout of the model is that function the answer is
+    /// result. Where no iters behind that swizzle are that function the answer is
     /// [`Error::NotExpressible`] with an index that proves it: never a wrong layout.
     ///
-    /// A swizzle of `b` survives where `self` is the identity or scales by a power of two.
+    /// Where `b` is swizzled the result has whatever swizzle gives the function. A left layout that
+    /// scales by a power of two keeps the swizzle of `b`; otherwise every swizzle is tried, where
+    /// elements have one place each, and a refusal says that there is none.
     pub fn compose(&self, b: &Layout) -> Result<Layout> {
         self.unpadded("compose")?;
         b.unpadded("compose")?;
-        if let Some(sw) = b.swizzle().filter(|sw| !sw.is_identity()) {
+        if let Some(sw) = b.effective_swizzle() {
             return self.compose_swizzled(b, sw);
         }
         self.with_tile(compose_tiles(self.tile(), b.tile())?)
     }
 
-    fn compose_swizzled(&self, b: &Layout, sw: crate::Swizzle) -> Result<Layout> {
-        let refuse = Error::Swizzled {
-            op: "compose",
-            help: "the left layout must be S[n:2^k] so that it commutes with the swizzle on the right",
-        };
-        let span = b.span(Axis::M)?;
-        if span > self.size() {
-            let value = span - 1;
+    /// `sw` is what the swizzle of `b` does, which lands on `m` alone.
+    fn compose_swizzled(&self, b: &Layout, sw: Swizzle) -> Result<Layout> {
+        if b.tile().axes() != [Axis::M] {
+            return Err(Error::not_one_axis("compose", Axis::M, b.tile().axes()));
+        }
+        let value = b.bounds(Axis::M)?.max;
+        if value >= self.size() {
             let index = b.lookup_first(&[(Axis::M, value)])?.unwrap_or(0);
             return Err(Error::OutsideDomain { index, value, size: self.size() });
         }
-        if self.tile().is_trivial() && self.swizzle().is_none_or(|s| s.is_identity()) {
-            return Ok(b.clone());
+        if let Some(scaled) = self.scale_swizzled(b.tile(), sw)? {
+            return Ok(scaled);
         }
-        let shift = match self.tile().canonical().shard() {
+        if self.tile().copies() > 1 || b.tile().copies() > 1 {
+            let help = "where elements have replicas, the left layout must be S[n:2^k] plus what \
+                        leaves the bits of the swizzle on the right alone";
+            return Err(Error::Swizzled { op: "compose", help });
+        }
+        let what = "the composition";
+        if b.size() > LISTED {
+            return Err(Error::TooLarge { what, limit: LISTED.cast_unsigned() });
+        }
+        let axes = self.tile().axes();
+        let mut places = Vec::new();
+        for address in b.offsets(Axis::M)? {
+            let place = self.places(address)?.points().swap_remove(0);
+            places.push(axes.iter().map(|a| i128::from(place.get(*a))).collect());
+        }
+        find_layout(&places, axes, what)
+    }
+
+    /// The composition with a left layout that only scales by a power of two and adds what stays out
+    /// of the bits of the swizzle.
+    fn scale_swizzled(&self, b: &TileLayout, sw: Swizzle) -> Result<Option<Layout>> {
+        let tile = self.tile();
+        let shift = match tile.canonical().shard() {
             [it] if it.axis == Axis::M && it.stride > 0 && it.stride.count_ones() == 1 => {
                 it.stride.trailing_zeros()
             }
-            _ => return Err(refuse),
+            _ => return Ok(None),
         };
-        let plain = self.tile().offset().iter().all(|(_, v)| *v == 0) && self.tile().copies() == 1;
-        if !plain || self.swizzle().is_some_and(|s| !s.is_identity()) {
-            return Err(refuse);
+        let Ok(unpacked) = sw.unpack(shift) else { return Ok(None) };
+        let bits = shift..shift + sw.bits();
+        let apart = bits_are_clear(tile.offset_on(Axis::M), tile.replica().iter(), bits);
+        if !apart || self.effective_swizzle().is_some() {
+            return Ok(None);
         }
-        Layout::swizzled(sw.unpack(shift)?, compose_tiles(self.tile(), b.tile())?)
+        let scale = |value: i64| {
+            let scaled = i128::from(value) << shift;
+            narrow(scaled, "an address of the composition")
+        };
+        let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
+            its.iter().map(|it| Ok(Iter { stride: scale(it.stride)?, ..*it })).collect()
+        };
+        let mut replica = tile.replica().to_vec();
+        replica.extend(iters(b.replica())?);
+        let offset = (Axis::M, scale(b.offset_on(Axis::M))?);
+        let offset = tile.offset().iter().copied().chain([offset]);
+        let scaled = TileLayout::new(iters(b.shard())?, replica, offset)?;
+        Ok(Layout::swizzled(unpacked, scaled).ok())
     }
 }
+
+/// Elements listed to find the composition with a swizzled layout.
+const LISTED: i64 = 1 << 16;
 
 /// `i -> a(b(i))` for tile layouts.
 pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout> {
@@ -76,14 +120,23 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
 
     let mut shard = Vec::new();
     let mut replica = a.replica().to_vec();
-    if separable(&function, &digits, start) {
+    let carries = !separable(&function, &digits, start);
+    let replicated = copies.digits().iter().any(|d| d.extent > 1);
+    if carries && replicated {
+        return compose_sets(a, b, axis);
+    }
+    if !carries {
         let mut weight = 1i128;
         for (k, (extent, stride)) in digits.iter().enumerate() {
             let is_shard = k < inner.digits().len();
             let found = function
                 .progression(start, *stride, *extent)
                 .and_then(|found| on_one_axis(&found, a.axes()));
-            let iters = found.map_err(|r| refusal(r, weight, is_shard))?;
+            if !is_shard && found.is_err() {
+                // The copies are a set: in another order they may be progressions.
+                return compose_sets(a, b, axis);
+            }
+            let iters = found.map_err(|r| refusal(r, weight))?;
             if is_shard {
                 shard.extend(iters);
                 weight *= extent;
@@ -92,16 +145,10 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
             }
         }
     } else {
-        if copies.digits().iter().any(|d| d.extent > 1) {
-            return Err(Error::NotExpressible {
-                reason: "the replicas of the right layout carry into its elements".into(),
-                index: 0,
-            });
-        }
         let n = inner.size();
         let found = scan(n, function.width(), |i| function.eval(start + inner.eval(i)[0]))
             .and_then(|found| on_one_axis(&found, a.axes()));
-        shard = found.map_err(|r| refusal(r, 1, true))?;
+        shard = found.map_err(|r| refusal(r, 1))?;
     }
     shard.reverse();
 
@@ -119,10 +166,40 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     TileLayout::new(shard, replica, offset)
 }
 
+/// `i -> a(b(c(i)))`, also where `b(c(i))` is no layout.
+///
+/// `b` and `c` are single places on `m`, each inside the domain of what follows.
+pub(crate) fn compose_through(
+    a: &TileLayout,
+    b: &TileLayout,
+    c: &TileLayout,
+) -> Result<TileLayout> {
+    match compose_tiles(b, c) {
+        Ok(inner) => return compose_tiles(a, &inner),
+        Err(Error::NotExpressible { .. }) => {}
+        Err(e) => return Err(e),
+    }
+    let function = Radix::of(a.shard(), a.axes());
+    let address = |t: &TileLayout, i: i64| t.slot(Axis::M).map_or(0, |m| t.base(i)[m]);
+    let at = |i: i128| {
+        let i = i64::try_from(i).expect("inside the layout");
+        function.eval(address(b, address(c, i)).into())
+    };
+    let mut shard = scan(c.size().into(), function.width(), at)
+        .and_then(|found| on_one_axis(&found, a.axes()))
+        .map_err(|r| refusal(r, 1))?;
+    shard.reverse();
+    let mut offset: Vec<(Axis, i64)> = a.offset().to_vec();
+    for (axis, value) in a.axes().iter().zip(at(0)) {
+        offset.push((*axis, narrow(value, "the offset of the composition")?));
+    }
+    TileLayout::new(shard, a.replica().to_vec(), offset)
+}
+
 /// `weight` is what one step of the refused digit counts in the flat index.
-fn refusal(refusal: Refusal, weight: i128, is_shard: bool) -> Error {
+fn refusal(refusal: Refusal, weight: i128) -> Error {
     let not_expressible = |reason: &str, i: i128| {
-        let index = if is_shard { i64::try_from(i * weight).unwrap_or(i64::MAX) } else { 0 };
+        let index = i64::try_from(i * weight).unwrap_or(i64::MAX);
         Error::NotExpressible { reason: format!("no iters reach element {index}: {reason}"), index }
     };
     match refusal {
@@ -196,7 +273,7 @@ fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
 }
 
 /// Digits as iters, innermost first; a digit that moves on two axes at once is no iter.
-fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, Refusal> {
+pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, Refusal> {
     let mut weight = 1i128;
     let mut iters = Vec::with_capacity(digits.len());
     for d in digits {

@@ -42,7 +42,7 @@ impl Layout {
         if self.size() == 0 {
             return Ok(None);
         }
-        if self.effective_swizzle()? == other.effective_swizzle()?
+        if self.effective_swizzle() == other.effective_swizzle()
             && let Some(index) = self.tile_difference(other)?
         {
             return index.map(|i| self.differ_at(other, i)).transpose();
@@ -85,15 +85,6 @@ impl Layout {
     fn differ_at(&self, other: &Layout, index: i64) -> Result<Difference> {
         let (left, right) = (self.places(index)?.points(), other.places(index)?.points());
         Ok(Difference::At { index, left, right })
-    }
-
-    /// The swizzle, unless every address it sees lies below the bits that it reads.
-    fn effective_swizzle(&self) -> Result<Option<crate::Swizzle>> {
-        Ok(self.swizzle().filter(|sw| {
-            let reads =
-                if sw.is_inner() { sw.per_element() + sw.atom_len() } else { sw.per_element() };
-            !sw.is_identity() && self.tile().bounds(Axis::M).max >= 1 << reads
-        }))
     }
 
     /// The first index at which the tile layouts part, over the valid elements. `None` outside

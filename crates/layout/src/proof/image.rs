@@ -14,8 +14,9 @@ const LIMIT: i64 = 1 << 22;
 pub struct Image {
     /// Two distinct elements that share a place, if any do.
     pub clash: Option<(i64, i64, Point)>,
-    /// A place inside the range of every axis that no element uses, if there is one.
-    pub gap: Option<Point>,
+    /// A place inside the range of every axis that no element uses, if there is one: padding, or a
+    /// gap.
+    pub unused: Option<Point>,
     /// Distinct places of one element.
     pub copies: i64,
 }
@@ -28,7 +29,7 @@ impl Image {
 
     /// Every place inside the range of every axis is used.
     pub fn surjective(&self) -> bool {
-        self.gap.is_none()
+        self.unused.is_none()
     }
 
     /// Injective, surjective, and each element in one place.
@@ -38,10 +39,10 @@ impl Image {
 }
 
 impl Layout {
-    /// Clashes and gaps. The range of an axis runs from 0 (or its smallest coordinate, where that
+    /// Clashes and unused places. The range of an axis runs from 0 (or its smallest coordinate, where that
     /// is negative) to its largest coordinate.
     pub fn image(&self) -> Result<Image> {
-        Ok(Image { clash: self.clash()?, gap: self.gap()?, copies: self.distinct_copies()? })
+        Ok(Image { clash: self.clash()?, unused: self.unused()?, copies: self.distinct_copies()? })
     }
 
     /// Whether no two elements share a place.
@@ -145,8 +146,49 @@ impl Layout {
         self.tile().axes().iter().map(range).collect()
     }
 
-    /// A place inside the range of every axis that no element uses, if there is one.
+    /// A place inside the range of every axis that nothing maps to, if there is one: neither an
+    /// element nor padding.
     pub fn gap(&self) -> Result<Option<Point>> {
+        if self.size() == 0 { Ok(None) } else { self.padded().unused() }
+    }
+
+    /// How many places the elements use, each counted once.
+    ///
+    /// Without a window that is a product over the axes, as each iter moves on one of them and a
+    /// swizzle permutes places.
+    pub fn used_places(&self) -> Result<i64> {
+        if self.size() == 0 {
+            return Ok(0);
+        }
+        if self.window().is_some() {
+            if self.is_injective()? {
+                return self
+                    .size()
+                    .checked_mul(self.distinct_copies()?)
+                    .ok_or_else(|| Error::overflow("the number of places"));
+            }
+            self.enumerable("the number of places in use")?;
+            let listed = Listed::of(self, &self.ranges())?;
+            return Ok(i64::try_from(listed.distinct().count()).unwrap_or(i64::MAX));
+        }
+        let mut total = 1i64;
+        for axis in self.tile().axes() {
+            let count = if self.missed_step(*axis).is_none() {
+                let bounds = self.tile().bounds(*axis);
+                bounds.max - bounds.min + 1
+            } else {
+                let iters = self.tile().shard().iter().chain(self.tile().replica());
+                let iters = iters.filter(|it| it.moves_on(*axis)).copied().collect();
+                Layout::from(crate::TileLayout::new(Vec::new(), iters, [])?).distinct_copies()?
+            };
+            total =
+                total.checked_mul(count).ok_or_else(|| Error::overflow("the number of places"))?;
+        }
+        Ok(total)
+    }
+
+    /// A place inside the range of every axis that no element uses, if there is one.
+    pub fn unused(&self) -> Result<Option<Point>> {
         if self.size() == 0 {
             return Ok(None);
         }
@@ -169,15 +211,17 @@ impl Layout {
         Ok(None)
     }
 
-    /// The smallest unused coordinate on one axis.
+    /// The smallest unused coordinate on one axis, from 0 on or from its smallest.
+    fn tile_gap(&self, axis: Axis) -> Option<i64> {
+        let min = self.tile().bounds(axis).min;
+        if min > 0 { Some(0) } else { self.missed_step(axis).map(|step| min + step) }
+    }
+
+    /// The smallest distance from the smallest coordinate on an axis that nothing has.
     ///
     /// The image on an axis is a sum of progressions. With strides rising, it is gapless exactly
     /// when each stride is at most one more than what the smaller ones reach together.
-    fn tile_gap(&self, axis: Axis) -> Option<i64> {
-        let min = self.tile().bounds(axis).min;
-        if min > 0 {
-            return Some(0);
-        }
+    fn missed_step(&self, axis: Axis) -> Option<i64> {
         let mut iters: Vec<(u64, u64)> = self
             .tile()
             .shard()
@@ -190,7 +234,7 @@ impl Layout {
         let mut reach = 0u64;
         for (stride, extent) in iters {
             if stride > reach + 1 {
-                return Some(min + (reach + 1).cast_signed());
+                return Some((reach + 1).cast_signed());
             }
             reach += (extent - 1) * stride;
         }

@@ -2,10 +2,14 @@
 
 use crate::axis::Axis;
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::int::{gcd, narrow};
+use crate::layout::{Layout, flatten, unflatten};
 use crate::proof::compose_tiles;
+use crate::proof::search::find_layout;
+use crate::radix::Vector;
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
+use smallvec::smallvec;
 
 /// A layout from places to flat indices.
 ///
@@ -34,18 +38,23 @@ const PROOF_LIMIT: i64 = 1 << 20;
 impl Layout {
     /// The exact inverse of a bijective layout: `inverse(L)(L(i)) = i` and `L(inverse(L)(p)) = p`.
     ///
-    /// Two elements in one place, or a place without an element, are errors with that witness.
+    /// Two elements in one place, or a place without an element, are errors with that witness. The
+    /// inverse of a swizzled layout is swizzled where some swizzle gives it; a refusal is a proof that
+    /// none does.
     pub fn inverse(&self) -> Result<Inverse> {
         self.unpadded("inverse")?;
         if let Some((a, b, place)) = self.clash()? {
             return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
-        if let Some(place) = self.gap()? {
+        if let Some(place) = self.unused()? {
             return Err(Error::NotCovered { place: Box::new(place) });
         }
         self.one_place_each()?;
-        let inverse = build(self.tile(), Cover::Exact)?;
-        self.unswizzle(inverse)
+        let inverse = build(self.tile(), false)?;
+        match self.unswizzle(inverse.clone()) {
+            Err(Error::Swizzled { .. }) => self.search_inverse(inverse),
+            found => found,
+        }
     }
 
     /// A layout `R` on places with `R(L(i)) = i` for every element: gaps between the elements are
@@ -56,8 +65,8 @@ impl Layout {
             return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
         self.one_place_each()?;
-        let inverse = build(self.tile(), Cover::Left)?;
-        self.unswizzle(inverse)
+        let inverse = build(self.tile(), true)?;
+        self.unswizzle(inverse.whole_blocks(self.effective_swizzle())?)
     }
 
     /// An element with several places has no one place to come back from.
@@ -71,23 +80,10 @@ impl Layout {
         })
     }
 
-    /// A layout `R` on the places `[0, n)` with `L(R(p)) = p`, for the largest `n` that nested
-    /// strides reach: the chain of iters whose strides are 1, then the product of the extents
-    /// before.
-    pub fn right_inverse(&self) -> Result<Inverse> {
-        self.unpadded("right_inverse")?;
-        if self.tile().offset().iter().any(|(_, v)| *v != 0) {
-            let place = crate::Point::new(self.tile().axes().iter().map(|a| (*a, 0)));
-            return Err(Error::NotCovered { place: Box::new(place) });
-        }
-        let inverse = build(self.tile(), Cover::Right)?;
-        self.unswizzle(inverse)
-    }
-
     /// `T^-1` becomes `T^-1 after the swizzle` (an involution), written as a swizzle after `T^-1`
     /// where `T^-1` moves both bit fields whole.
-    fn unswizzle(&self, inverse: Inverse) -> Result<Inverse> {
-        let Some(sw) = self.swizzle().filter(|s| !s.is_identity()) else { return Ok(inverse) };
+    pub(super) fn unswizzle(&self, inverse: Inverse) -> Result<Inverse> {
+        let Some(sw) = self.effective_swizzle() else { return Ok(inverse) };
         let refuse = || Error::Swizzled {
             op: "inverse",
             help: "the inverse of its tile layout must keep both bit fields of the swizzle together",
@@ -148,6 +144,49 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The inverse under whatever swizzle gives it; `inverse` is that of the tile layout.
+    fn search_inverse(&self, inverse: Inverse) -> Result<Inverse> {
+        let what = "the inverse of a swizzled layout";
+        let size = inverse.layout.size();
+        if size > SEARCHED {
+            return Err(Error::TooLarge { what, limit: SEARCHED.cast_unsigned() });
+        }
+        let m = inverse.axes.iter().position(|a| *a == Axis::M);
+        let mut places: Vec<Vector> = Vec::new();
+        for p in 0..size {
+            let mut place = unflatten(&inverse.shape, p);
+            if let (Some(m), Some(sw)) = (m, self.swizzle()) {
+                place[m] = sw.apply(place[m]);
+            }
+            let at =
+                inverse.layout.places(flatten(&inverse.shape, &place)?)?.points()[0].get(Axis::M);
+            places.push(smallvec![i128::from(at)]);
+        }
+        Ok(Inverse { layout: find_layout(&places, &[Axis::M], what)?, ..inverse })
+    }
+}
+
+/// Places listed to find the inverse of a swizzled layout.
+const SEARCHED: i64 = 1 << 16;
+
+impl Inverse {
+    /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
+    fn whole_blocks(self, swizzle: Option<Swizzle>) -> Result<Inverse> {
+        let (Some(sw), [Axis::M]) = (swizzle, self.axes.as_slice()) else { return Ok(self) };
+        let tile = self.layout.tile();
+        let mut shard = tile.shard().to_vec();
+        let Some(outermost) = shard.first_mut() else { return Ok(self) };
+        let (block, inner) =
+            (1i128 << sw.bits(), i128::from(tile.size() / outermost.extent.max(1)));
+        let step = block / gcd(inner, block);
+        let extent = (i128::from(outermost.extent) + step - 1) / step * step;
+        outermost.extent = narrow(extent, "the domain of the inverse")?;
+        let tile = tile.with_shard(shard)?;
+        Ok(Inverse { shape: vec![tile.size()], layout: tile.into(), axes: self.axes })
+    }
+}
+
 /// Whether every bit of the index becomes one bit of the coordinate on `m`, no two the same one:
 /// extents and strides are powers of two, and nothing carries.
 fn moves_bits(tile: &TileLayout) -> bool {
@@ -166,13 +205,6 @@ fn moves_bits(tile: &TileLayout) -> bool {
         })
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Cover {
-    Exact,
-    Left,
-    Right,
-}
-
 fn no_chain(index: i64) -> Error {
     Error::NotExpressible {
         reason: "the strides on an axis do not nest, so no digits of the place give the index"
@@ -181,8 +213,9 @@ fn no_chain(index: i64) -> Error {
     }
 }
 
-/// Per axis, the chain of iters by rising stride becomes the digits of the place.
-fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
+/// Per axis, the chain of iters by rising stride becomes the digits of the place. Where there may be
+/// gaps, the digits are proved.
+fn build(tile: &TileLayout, gaps: bool) -> Result<Inverse> {
     if tile.size() == 0 {
         let axes: Vec<Axis> =
             if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
@@ -201,8 +234,8 @@ fn build(tile: &TileLayout, cover: Cover) -> Result<Inverse> {
         let mut chain: Vec<Weighted> =
             iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
         chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
-        let (digits, base) = axis_digits(tile, *axis, &chain, cover)?;
-        if cover == Cover::Left {
+        let (digits, base) = axis_digits(tile, *axis, &chain)?;
+        if gaps {
             prove_axis(tile, *axis, &iters, &digits, base)?;
         }
         start += base;
@@ -243,26 +276,17 @@ fn axis_digits(
     tile: &TileLayout,
     axis: Axis,
     chain: &[Weighted],
-    cover: Cover,
 ) -> Result<(Vec<(i64, i64)>, i64)> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;
     let mut reached = 1i64;
     // The coordinate of the lowest element: with nested strides it is a constant in every digit.
-    let mut rest = if cover == Cover::Right { 0 } else { tile.bounds(axis).min };
+    let mut rest = tile.bounds(axis).min;
     if rest < 0 {
         return Err(no_chain(0));
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);
-        if cover == Cover::Right {
-            if w.it.stride != reached {
-                continue;
-            }
-            digits.push((w.it.extent, w.weight));
-            reached *= w.it.extent;
-            continue;
-        }
         if stride == 0 || stride % reached != 0 {
             return Err(no_chain(w.weight));
         }
@@ -289,8 +313,7 @@ fn axis_digits(
             .ok_or_else(|| Error::overflow("the domain of the inverse"))?;
     }
     if digits.is_empty() {
-        let span = if cover == Cover::Right { 1 } else { tile.bounds(axis).max + 1 };
-        digits.push((span, 0));
+        digits.push((tile.bounds(axis).max + 1, 0));
     }
     Ok((digits, base))
 }

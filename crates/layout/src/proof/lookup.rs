@@ -11,8 +11,10 @@ use crate::tile::Iter;
 pub enum Held {
     /// The flat indices of the elements stored there, sorted; more than one where they alias.
     Elements(Vec<i64>),
-    /// Inside the range of every axis, but no element lives there.
+    /// No element lives there, but an index of the padded domain outside of the window maps there.
     Padding,
+    /// Inside the range of every axis, and nothing maps there.
+    Gap,
     /// Outside the range of coordinates of some axis.
     Outside,
 }
@@ -23,7 +25,8 @@ const LIMIT: usize = 1 << 16;
 impl Layout {
     /// The elements at a place. Axes not named count as 0.
     ///
-    /// **Law**: `i` is in `lookup(p)` exactly when `p` is in `places(i)`.
+    /// **Law**: `i` is in `lookup(p)` exactly when `p` is in `places(i)`; a place is padding exactly
+    /// when `padded()` has an element there and `self` has none.
     pub fn lookup(&self, place: &[(Axis, i64)]) -> Result<Held> {
         if self.size() == 0 {
             return Ok(Held::Outside);
@@ -45,7 +48,11 @@ impl Layout {
             let limit = LIMIT as u64;
             return Err(Error::TooLarge { what: "listing the elements of a place", limit });
         }
-        Ok(if found.is_empty() { Held::Padding } else { Held::Elements(found) })
+        if !found.is_empty() {
+            return Ok(Held::Elements(found));
+        }
+        let padding = self.window().is_some() && self.padded().lookup_first(place)?.is_some();
+        Ok(if padding { Held::Padding } else { Held::Gap })
     }
 
     /// Some element at a place, if there is one.

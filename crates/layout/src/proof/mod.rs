@@ -3,15 +3,19 @@
 mod bounds;
 mod complement;
 mod compose;
+mod effective;
 mod equal;
 mod image;
 mod inverse;
 mod lookup;
 mod refine;
+mod replicas;
+mod right_inverse;
+mod search;
 mod solve;
 
 pub(crate) use bounds::{Steps, swizzled_bounds, swizzled_bounds_within};
-pub(crate) use compose::compose_tiles;
+pub(crate) use compose::{compose_through, compose_tiles};
 pub use equal::Difference;
 pub use image::Image;
 pub use inverse::Inverse;

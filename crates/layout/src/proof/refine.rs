@@ -2,24 +2,23 @@
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::tile::TileLayout;
 
 /// The smallest list of extents that respects every boundary of the shape and of all layouts, and
-/// each layout split over it.
+/// each layout split over it, swizzle included.
+///
+/// **Law**: each answered layout is the same function as the one given.
 ///
 /// A boundary is a suffix product of extents. Boundaries that do not divide one another have no
 /// common refinement; the error names the two.
-pub fn common_refinement(layouts: &[Layout], shape: &[i64]) -> Result<(Vec<i64>, Vec<TileLayout>)> {
+pub fn common_refinement(layouts: &[Layout], shape: &[i64]) -> Result<(Vec<i64>, Vec<Layout>)> {
     let mut lists: Vec<Vec<i64>> = vec![shape.to_vec()];
     for layout in layouts {
         layout.unpadded("refine")?.admit(shape)?;
         lists.push(layout.tile().shard().iter().map(|it| it.extent).collect());
     }
     let extents = refine_extents(&lists)?;
-    let split = layouts
-        .iter()
-        .map(|l| l.tile().group(&extents).map(|(tile, _)| tile))
-        .collect::<Result<_>>()?;
+    let split =
+        layouts.iter().map(|l| l.group(&extents).map(|(split, _)| split)).collect::<Result<_>>()?;
     Ok((extents, split))
 }
 

@@ -80,7 +80,7 @@ impl Atlas {
         match tenants.kind(stage, at) {
             crate::CellKind::Element => tone_byte(self.tone(place)),
             crate::CellKind::Padding => PADDING,
-            crate::CellKind::Unused => UNUSED,
+            crate::CellKind::Gap => UNUSED,
         }
     }
 

@@ -73,7 +73,7 @@ impl Tenants {
         let kind = match (elements.is_empty(), tenants.is_empty()) {
             (false, _) => CellKind::Element,
             (true, false) => CellKind::Padding,
-            (true, true) => CellKind::Unused,
+            (true, true) => CellKind::Gap,
         };
         let places = vec![place];
         let colors = if elements.is_empty() { Vec::new() } else { stage.colors(&places) };
@@ -84,7 +84,7 @@ impl Tenants {
     /// What a place holds.
     pub(crate) fn kind(&self, stage: &Stage<'_>, at: &[usize]) -> CellKind {
         match self.by_place.get(at).map(Vec::as_slice) {
-            None | Some([]) => CellKind::Unused,
+            None | Some([]) => CellKind::Gap,
             Some(list) if list.iter().any(|i| coordinate(stage, *i).is_some()) => CellKind::Element,
             Some(_) => CellKind::Padding,
         }

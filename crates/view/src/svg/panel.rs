@@ -182,7 +182,7 @@ fn tooltip(scene: &Scene, cell: &Cell) -> String {
     let who = match cell.kind {
         CellKind::Element => elements.join(" "),
         CellKind::Padding => "padding".into(),
-        CellKind::Unused => "unused".into(),
+        CellKind::Gap => "gap".into(),
     };
     format!("{who} → {}", places.join(" "))
 }

@@ -178,7 +178,7 @@ impl Grid<'_> {
         };
         match cell.kind {
             CellKind::Padding => self.style.write(line, &"░".repeat(room), "2"),
-            CellKind::Unused => self.style.write(line, &format!("{:>room$}", '·'), "2"),
+            CellKind::Gap => self.style.write(line, &format!("{:>room$}", '·'), "2"),
             CellKind::Element => {
                 let text = align(&self.shorten(&cell.label, room), room);
                 let owners = cell.colors.len().max(1);

@@ -1,0 +1,48 @@
+//! Places that hold no element: padding and gaps, in one set of words for every request.
+//!
+//! A place is in range where every axis has such a coordinate (for a device layout, where the device
+//! has such a position). A place in range that holds no element is **padding**, in the wide sense: it
+//! is what `fill` writes and what `facts` counts. Of these places, a **gap** is one that nothing maps
+//! to; the others are those of indices that the window leaves out.
+
+use crate::Fault;
+use zellige_layout::{Axis, Held, Layout};
+use zellige_notation::Parsed;
+
+/// The places in range, and those of them without an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Free {
+    /// Places in range.
+    pub(crate) positions: i64,
+    /// Those that hold no element.
+    pub(crate) places: i64,
+    /// Those that nothing maps to.
+    pub(crate) gaps: i64,
+}
+
+impl Free {
+    pub(crate) fn of(parsed: &Parsed, layout: &Layout) -> Result<Free, Fault> {
+        let positions = match parsed {
+            Parsed::Spyre(stick) => stick.positions(),
+            _ => layout.positions()?,
+        };
+        let left = |used: i64| positions.saturating_sub(used);
+        let places = left(layout.used_places()?);
+        let gaps = if layout.size() == 0 { places } else { left(layout.padded().used_places()?) };
+        Ok(Free { positions, places, gaps })
+    }
+}
+
+/// What a place holds. A device has all its positions, also where no index of the layout reaches.
+pub(crate) fn held(parsed: &Parsed, layout: &Layout, place: &[(Axis, i64)]) -> Result<Held, Fault> {
+    let found = layout.lookup(place)?;
+    if let (Held::Outside, Parsed::Spyre(stick)) = (&found, parsed)
+        && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
+    {
+        let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);
+        if (0..stick.positions()).contains(&at) {
+            return Ok(Held::Gap);
+        }
+    }
+    Ok(found)
+}

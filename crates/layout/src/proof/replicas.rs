@@ -1,0 +1,141 @@
+//! Composition where replicas of the right layout carry, by looking at every element.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::int::narrow;
+use crate::layout::{Layout, Point};
+use crate::proof::compose::on_one_axis;
+use crate::radix::{Refusal, Vector, scan};
+use crate::tile::{Iter, TileLayout};
+use std::collections::BTreeSet;
+
+/// Places listed before an exact answer is refused.
+const LIMIT: i64 = 1 << 20;
+/// Places of one element that are taken apart into replicas.
+const MAX_COPIES: usize = 1 << 10;
+
+type Set = BTreeSet<i64>;
+
+/// `i -> { a(p) | p in b(i) }` for a `b` on one memory axis, inside the domain of `a`.
+///
+/// In a tile layout the places of every element are those of the first, moved. Where some are not, or
+/// no iters move them so, that element is the witness; and if they are, the places of the first
+/// element must be sums of progressions.
+pub(crate) fn compose_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<TileLayout> {
+    let what = "the composition";
+    let places = b.size().saturating_mul(b.copies()).saturating_mul(a.copies());
+    if places > LIMIT {
+        return Err(Error::TooLarge { what, limit: LIMIT.cast_unsigned() });
+    }
+    let axes = a.axes();
+    let (from, through) = (Layout::from(b.clone()), Layout::from(a.clone()));
+    let mut corners: Vec<Vector> = Vec::new();
+    let mut first: Option<BTreeSet<Vec<i64>>> = None;
+    for i in 0..b.size() {
+        let mut all: BTreeSet<Vec<i64>> = BTreeSet::new();
+        for place in from.places(i)?.points() {
+            let points = through.places(place.get(axis))?.points();
+            all.extend(points.iter().map(|p| axes.iter().map(|x| p.get(*x)).collect::<Vec<_>>()));
+        }
+        let low: Vec<i64> =
+            (0..axes.len()).map(|k| all.iter().map(|p| p[k]).min().unwrap_or_default()).collect();
+        let moved: BTreeSet<Vec<i64>> =
+            all.iter().map(|p| p.iter().zip(&low).map(|(v, l)| v - l).collect()).collect();
+        corners.push(low.iter().map(|v| i128::from(*v)).collect());
+        if *first.get_or_insert_with(|| moved.clone()) != moved {
+            let reason = format!(
+                "the places of element {i} are not those of element 0, moved, as in every layout \
+                 without a swizzle"
+            );
+            return Err(Error::NotExpressible { reason, index: i });
+        }
+    }
+    let at = |i: i128| corners[usize::try_from(i).expect("inside")].clone();
+    let mut shard = scan(b.size().into(), axes.len(), at)
+        .and_then(|found| on_one_axis(&found, axes))
+        .map_err(|refusal| match refusal {
+            Refusal::At(i) | Refusal::TwoAxes(i) => {
+                let index = i64::try_from(i).unwrap_or(i64::MAX);
+                let reason = format!("no iters move the places of element 0 to element {index}");
+                Error::NotExpressible { reason, index }
+            }
+            Refusal::TooLarge => Error::TooLarge { what, limit: LIMIT.cast_unsigned() },
+        })?;
+    shard.reverse();
+    let replica = as_replicas(&first.unwrap_or_default(), axes)?;
+    let mut offset = Vec::new();
+    for (axis, value) in axes.iter().zip(at(0)) {
+        offset.push((*axis, narrow(value, "the offset of the composition")?));
+    }
+    TileLayout::new(shard, replica, offset)
+}
+
+/// Replica iters whose places, from 0 on, are this set.
+fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
+    let mut replica = Vec::new();
+    let mut volume = 1;
+    for (k, axis) in axes.iter().enumerate() {
+        let on_axis: Set = set.iter().map(|p| p[k]).collect();
+        volume *= on_axis.len();
+        if on_axis.len() > MAX_COPIES {
+            let limit = MAX_COPIES as u64;
+            return Err(Error::TooLarge { what: "the replicas of the composition", limit });
+        }
+        let Some(steps) = progressions(&on_axis) else {
+            return Err(undecided(format!("the places {on_axis:?} of element 0 on `{axis}`")));
+        };
+        replica.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, *axis)));
+    }
+    if volume != set.len() {
+        // Each replica moves on one axis, so the places of an element fill a box of coordinates.
+        let held = |p: &Vec<i64>| Point::new(axes.iter().copied().zip(p.iter().copied()));
+        let shown = set.iter().next_back().map(held);
+        let reason = format!(
+            "the {} places of element 0 (up to {shown:?} from the lowest) are no product of \
+             coordinates, as those of replicas are",
+            set.len()
+        );
+        return Err(Error::NotExpressible { reason, index: 0 });
+    }
+    Ok(replica)
+}
+
+fn undecided(what: String) -> Error {
+    Error::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
+}
+
+/// Progressions (extent, stride) whose sums are the set, which holds 0 and nothing below.
+///
+/// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
+/// all starts from which the whole progression stays inside, or just as many as are needed.
+fn progressions(set: &Set) -> Option<Vec<(i64, i64)>> {
+    let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };
+    let longest = (1..).take_while(|k| set.contains(&(k * stride))).count() + 1;
+    for extent in (2..=i64::try_from(longest).ok()?).rev() {
+        let run = |x: i64| (0..extent).map(move |k| x + k * stride);
+        let starts: Set =
+            set.iter().copied().filter(|x| run(*x).all(|v| set.contains(&v))).collect();
+        let covered: Set = starts.iter().flat_map(|x| run(*x)).collect();
+        if covered != *set {
+            continue;
+        }
+        let (mut least, mut held) = (Set::new(), Set::new());
+        for x in &starts {
+            if !held.contains(x) {
+                least.insert(*x);
+                held.extend(run(*x));
+            }
+        }
+        let choices = if held == *set { vec![least, starts] } else { vec![starts] };
+        for rest in choices {
+            // A shorter set each time, so this ends.
+            if rest.len() < set.len()
+                && let Some(mut found) = progressions(&rest)
+            {
+                found.push((extent, stride));
+                return Some(found);
+            }
+        }
+    }
+    None
+}

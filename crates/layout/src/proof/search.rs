@@ -1,0 +1,83 @@
+//! Which swizzle and which iters give a function: every swizzle is tried.
+
+use crate::axis::Axis;
+use crate::error::{Error, Result};
+use crate::int::narrow;
+use crate::layout::Layout;
+use crate::proof::compose::on_one_axis;
+use crate::radix::{Refusal, Vector, scan};
+use crate::swizzle::Swizzle;
+use crate::tile::TileLayout;
+
+/// Places looked at, over all swizzles, before an exact answer is refused.
+const LIMIT: usize = 1 << 24;
+
+/// The layout, swizzle included, whose element `i` lives at `places[i]` on `axes`.
+///
+/// A swizzle undoes itself, so it is the right one exactly when the places, swizzled, are those of
+/// iters. Fields of bits that no place sets change nothing and are not tried. The witness of a
+/// refusal is an index up to which no swizzle leaves places that iters have.
+pub(crate) fn find_layout(places: &[Vector], axes: &[Axis], what: &'static str) -> Result<Layout> {
+    let m = axes.iter().position(|a| *a == Axis::M);
+    let candidates = m.map_or_else(|| vec![None], |m| candidates(places, m));
+    if places.len().saturating_mul(candidates.len()) > LIMIT {
+        return Err(Error::TooLarge { what, limit: LIMIT as u64 });
+    }
+    let n = i128::try_from(places.len()).expect("listed");
+    let mut index = 0;
+    for swizzle in candidates {
+        let at = |i: i128| -> Vector {
+            let mut place = places[usize::try_from(i).expect("inside")].clone();
+            if let (Some(sw), Some(m)) = (swizzle, m) {
+                place[m] = sw.apply(i64::try_from(place[m]).expect("an address")).into();
+            }
+            place
+        };
+        let found = scan(n, axes.len(), at).and_then(|found| on_one_axis(&found, axes));
+        match found {
+            Ok(mut shard) => {
+                shard.reverse();
+                let base = at(0);
+                let mut offset = Vec::new();
+                for (axis, value) in axes.iter().zip(base) {
+                    offset.push((*axis, narrow(value, "an offset")?));
+                }
+                let tile = TileLayout::new(shard, Vec::new(), offset)?;
+                return match swizzle {
+                    Some(sw) => Layout::swizzled(sw, tile),
+                    None => Ok(tile.into()),
+                };
+            }
+            Err(Refusal::At(i) | Refusal::TwoAxes(i)) => index = index.max(i),
+            Err(Refusal::TooLarge) => return Err(Error::TooLarge { what, limit: LIMIT as u64 }),
+        }
+    }
+    let index = i64::try_from(index).unwrap_or(i64::MAX);
+    let reason = format!("no swizzle and no iters reach every element up to {index}");
+    Err(Error::NotExpressible { reason, index })
+}
+
+/// No swizzle, and every one that moves some place; the simplest first.
+fn candidates(places: &[Vector], m: usize) -> Vec<Option<Swizzle>> {
+    let set = places.iter().fold(0, |set, p| set | p[m]);
+    let mut all = vec![None];
+    if places.iter().any(|p| p[m] < 0) || set >= 1 << 61 {
+        return all;
+    }
+    let top = i64::from(128 - set.leading_zeros());
+    for inner in [true, false] {
+        for low in 0..top {
+            for distance in 1..=top - low {
+                for len in 1..=distance {
+                    // Only the bits that are read decide; none of them beyond the top is set.
+                    let read = if inner { low + distance } else { low };
+                    let highest = read + len - 1;
+                    if highest < top && set >> highest & 1 == 1 {
+                        all.extend(Swizzle::new(low, len, distance, inner).ok().map(Some));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
