@@ -163,7 +163,8 @@ impl Transfer {
         let to_device = self.direction == Direction::HostToDevice;
         let (input, output) = in_order(to_device, host_shape, device_shape);
         let (from, to) = in_order(to_device, host_format, device_format);
-        let nests = slots::nests(&self.host, &self.device).unwrap_or_else(|| self.nests());
+        let nests =
+            slots::nests(&self.host, &self.device, to_device).unwrap_or_else(|| self.nests());
         let dcsi = nests.into_iter().map(|n| Dcsi::new(n, to_device)).collect();
         Ok(Descriptor {
             dci_dsName_: name.into(),

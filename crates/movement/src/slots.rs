@@ -13,11 +13,18 @@ const MOST_NESTS: usize = 256;
 /// The nests between a host tensor and a device layout that is bound to it, with as many loops as there are
 /// device dimensions, outermost first: whole sticks, then what is left of them.
 ///
+/// A device dimension of stride 0 holds replicas: on the way to the device its loop writes them all, on the
+/// way back the first is read.
+///
 /// None where the digits are not the whole story: the tensor's own strides have gaps or broadcasts, the
 /// elements of a stick are rearranged, or the host's memory turns where no digit does.
 ///
 /// **Law**: where there are nests, they are the mapping of the plan.
-pub(crate) fn nests(host: &Strided, device: &StickLayout) -> Option<Vec<NamedNest>> {
+pub(crate) fn nests(
+    host: &Strided,
+    device: &StickLayout,
+    to_device: bool,
+) -> Option<Vec<NamedNest>> {
     let own = device.host()?;
     if device.arrangement() != Arrangement::Standard || !own.is_dense_non_overlapping() {
         return None;
@@ -36,7 +43,9 @@ pub(crate) fn nests(host: &Strided, device: &StickLayout) -> Option<Vec<NamedNes
     order.sort_by_key(|j| std::cmp::Reverse(map[*j]));
     let digits = Digits { order, sizes, strides, map };
     let mut parts = Vec::new();
-    let whole = Part { counts: vec![1; sizes.len()], own: 0, device: 0, left: Vec::new() };
+    let copies = |j: usize| if to_device && map[j] == 0 { sizes[j] } else { 1 };
+    let counts = (0..sizes.len()).map(copies).collect();
+    let whole = Part { counts, own: 0, device: 0, left: Vec::new() };
     digits.cut(0, numel, whole, &mut parts)?;
     // What varies slowest is the stick: all whole ones come before what is left of them.
     parts.sort_by(|a, b| a.left.iter().rev().cmp(b.left.iter().rev()));

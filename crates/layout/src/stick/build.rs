@@ -108,24 +108,26 @@ impl StickLayout {
     /// given).
     ///
     /// `stride_map` is read in the host's own strides. A host that is broadcast (stride 0) keeps
-    /// its strides when the layout has a broadcast dimension for it.
+    /// its strides where the device dimensions of stride 0 have room for it; where they have not,
+    /// they are replicas, and the host has row-major strides of its own like any other that is not
+    /// dense.
     pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
         let host = match stride {
             Some(stride) => Strided::new(size, stride, 0)?,
             None => host_of(size, None)?,
         };
-        let own = if self.stride_map.contains(&0) && host.stride().contains(&0) {
-            let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
-            let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
-            if Strided::new(&n, &s, 0)?.is_dense_non_overlapping() {
-                host.stride().to_vec()
-            } else {
-                host.own_strides()?
-            }
-        } else {
-            host.own_strides()?
-        };
-        self.with_own_strides(size, &own)
+        let own = self.with_own_strides(size, &host.own_strides()?)?;
+        if !self.stride_map.contains(&0) || !host.stride().contains(&0) {
+            return Ok(own);
+        }
+        let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
+        let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
+        if !Strided::new(&n, &s, 0)?.is_dense_non_overlapping() {
+            return Ok(own);
+        }
+        let broadcast = self.with_own_strides(size, host.stride())?;
+        let only_own = broadcast.lower().is_err() && own.lower().is_ok();
+        Ok(if only_own { own } else { broadcast })
     }
 
     /// The layout bound to a host tensor whose own strides are named, whatever its memory is:

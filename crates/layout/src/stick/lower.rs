@@ -46,9 +46,13 @@ impl StickLayout {
     /// The layout of the bound host on the axis `m`, in device elements, over the host's
     /// row-major index; padding is outside its window.
     ///
-    /// Laws: for every host coordinate `c`, the place `p = lower().apply(size, c)`, split
-    /// row-major over `device_size`, is a device coordinate whose [`StickLayout::offset_of`] is
-    /// the own-stride offset of `c` (standard arrangement); no two elements share a place.
+    /// A device dimension of stride 0 that no broadcast host dimension takes is a replica: each of
+    /// its coordinates holds the same element.
+    ///
+    /// Laws: for every host coordinate `c`, each place of `lower().apply(size, c)`, split row-major
+    /// over `device_size`, is a device coordinate whose [`StickLayout::offset_of`] is the own-stride
+    /// offset of `c` (standard arrangement); no two elements share a place; and every coordinate of a
+    /// replica is among the places of each element.
     pub fn lower(&self) -> Result<Layout> {
         let host = self.bound("lowering to a layout")?;
         if host.numel() == 0 {
@@ -68,7 +72,7 @@ impl StickLayout {
         // Stable, and every line is a run of neighbouring host dimensions: the order is row-major.
         groups.sort_by_key(|(dim, _)| *dim);
         groups.push((usize::MAX, plan.idle()));
-        assemble(groups.into_iter().flat_map(|(_, g)| g))
+        assemble(groups.into_iter().flat_map(|(_, g)| g), plan.replicas())
     }
 
     /// Host dimensions of stride 0 on device dimensions of stride 0.
@@ -336,20 +340,31 @@ impl Plan {
         Ok(())
     }
 
+    /// Digits that no host dimension moves along.
+    fn still(&self) -> impl Iterator<Item = &Slot> + '_ {
+        let still = self.all.iter().zip(&self.idle).filter(|(s, idle)| **idle && s.extent != 1);
+        still.map(|(s, _)| s)
+    }
+
     /// Digits along which only the first step holds elements.
     fn idle(&self) -> Vec<Group> {
-        let idle = self.all.iter().zip(&self.idle).filter(|(s, idle)| **idle && s.extent != 1);
-        idle.map(|(s, _)| Group { valid: 1, digits: vec![(s.extent, s.stride)] }).collect()
+        let idle = self.still().filter(|s| s.step != 0);
+        idle.map(|s| Group { valid: 1, digits: vec![(s.extent, s.stride)] }).collect()
+    }
+
+    /// Digits along which every step holds the same elements.
+    fn replicas(&self) -> Vec<Iter> {
+        self.still().filter(|s| s.step == 0).map(|s| Iter::mem(s.extent, s.stride)).collect()
     }
 }
 
 /// The tile layout over all digits, and the window of the valid ones.
-fn assemble(groups: impl Iterator<Item = Group>) -> Result<Layout> {
+fn assemble(groups: impl Iterator<Item = Group>, replicas: Vec<Iter>) -> Result<Layout> {
     let (mut shard, mut window) = (Vec::new(), Vec::new());
     for group in groups {
         let padded = product(group.digits.iter().map(|(n, _)| *n), "a padded extent")?;
         window.push(Extent::padded(group.valid, padded));
         shard.extend(group.digits.iter().map(|(n, stride)| Iter::mem(*n, *stride)));
     }
-    Layout::from(TileLayout::of(shard)?).with_window(Window::new(window)?)
+    Layout::from(TileLayout::new(shard, replicas, [])?).with_window(Window::new(window)?)
 }

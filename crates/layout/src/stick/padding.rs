@@ -13,8 +13,8 @@ pub struct PaddingMap {
     size: Vec<i64>,
     device_size: Vec<i64>,
     positions: i64,
-    /// Per shard iter with more than one step, largest device stride first: device stride,
-    /// extent, and the weight of its digit in the padded index.
+    /// Per iter with more than one step, largest device stride first: device stride, extent, and the
+    /// weight of its digit in the padded index, 0 for a replica.
     digits: Vec<(i64, i64, i64)>,
 }
 
@@ -32,6 +32,8 @@ impl StickLayout {
             // A factor of the padded size, which fits.
             weight = weight.saturating_mul(it.extent);
         }
+        let copies = layout.tile().replica().iter().filter(|it| it.extent > 1);
+        digits.extend(copies.map(|it| (it.stride, it.extent, 0)));
         digits.sort_by_key(|(stride, ..)| std::cmp::Reverse(*stride));
         let device_size = self.device_size.clone();
         Ok(PaddingMap { positions: self.positions(), layout, size, device_size, digits })
@@ -73,7 +75,7 @@ impl PaddingMap {
         Ok(self.element_at(position)?.map(|flat| unflatten(&self.size, flat)))
     }
 
-    /// The device coordinates of the element at a host coordinate.
+    /// The device coordinates of the element at a host coordinate, of its first replica.
     pub fn device_coordinate(&self, coordinate: &[i64]) -> Result<Vec<i64>> {
         let flat = flatten(&self.size, coordinate)?;
         let places = self.layout.places(flat)?;
@@ -83,7 +85,7 @@ impl PaddingMap {
 
     /// The number of positions that hold no element.
     pub fn padding(&self) -> i64 {
-        self.positions - self.layout.size()
+        self.positions - self.layout.size() * self.layout.tile().copies()
     }
 
     /// The layout that it reads backwards.
