@@ -4,6 +4,7 @@ use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::ops::group::groups;
+use crate::proof::left_over;
 use crate::radix::Radix;
 use crate::tile::{Iter, TileLayout};
 
@@ -52,9 +53,20 @@ impl Layout {
         };
         let swapped = Parts { left: parts.right, right: parts.left, sum: parts.sum };
         match swapped.left_of(left)? {
-            Some(tile) => sum.with_tile(tile).map(Some),
+            Some(tile) => sum.with_factor(tile).map(Some),
             None => Ok(None),
         }
+    }
+}
+
+impl Layout {
+    /// A factor with the swizzle of the whole, which may have addresses where the factor has none.
+    pub(crate) fn with_factor(&self, tile: TileLayout) -> Result<Layout> {
+        if self.swizzle().is_none() {
+            return Ok(tile.into());
+        }
+        let offset = tile.offset().iter().copied().chain([(Axis::M, 0)]);
+        self.with_tile(TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)?)
     }
 }
 
@@ -137,7 +149,10 @@ impl Parts<'_> {
         }
         let canonical_sum = self.sum.canonical();
         let canonical_right = right.canonical();
-        let Some(replica) = without(canonical_sum.replica(), canonical_right.replica()) else {
+        let (all, part) = (canonical_sum.replica(), canonical_right.replica());
+        let Some(replica) =
+            without(all, part).map_or_else(|| left_over(all, part), |r| Ok(Some(r)))?
+        else {
             return Ok(None);
         };
         let mut offset = canonical_sum.offset().to_vec();

@@ -85,7 +85,7 @@ impl Layout {
             let Ok(outer) = scaled(outer, &inner) else { continue };
             let again = interleave(&outer, outer_shape, &inner, &inner_shape)?;
             if Layout::from(again).difference(&tiled_tile.clone().into())?.is_none() {
-                return tiled.with_tile(inner).map(Some);
+                return tiled.with_factor(inner).map(Some);
             }
         }
         Ok(None)
@@ -110,9 +110,12 @@ fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
             .checked_mul(span)
             .ok_or_else(|| Error::overflow(format!("an outer stride on `{axis}`")))
     };
-    let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
-        its.iter().map(|it| Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it })).collect()
+    // Nothing steps along a unit iter, whatever its stride.
+    let scaled = |it: &Iter| match it.extent {
+        1 => Ok(*it),
+        _ => Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it }),
     };
+    let iters = |its: &[Iter]| its.iter().map(scaled).collect::<Result<Vec<_>>>();
     let offset =
         outer.offset().iter().map(|(a, v)| Ok((*a, scale(*v, *a)?))).collect::<Result<Vec<_>>>()?;
     TileLayout::new(iters(outer.shard())?, iters(outer.replica())?, offset)
@@ -123,7 +126,7 @@ fn divided(sum: &TileLayout, inner: &TileLayout) -> Result<Option<TileLayout>> {
     let divide = |value: i64, axis: Axis| {
         let span = inner.span(axis);
         match span {
-            0 => (value == 0).then_some(0),
+            ..=0 => (value == 0).then_some(0),
             _ => (value % span == 0).then(|| value / span),
         }
     };

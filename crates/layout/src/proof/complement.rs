@@ -36,6 +36,13 @@ impl Layout {
         if let Some((a, b, place)) = self.clash()? {
             return Err(Error::Aliased { a, b, place: Box::new(place) });
         }
+        if self.distinct_copies()? != tile.copies() && tile.size() > 0 {
+            return Err(Error::BadParameter {
+                what: "the number of replicas",
+                value: tile.copies(),
+                accepted: "a layout is complemented where replicas have places of their own".into(),
+            });
+        }
         let offset = tile.offset_on(axis);
         if offset != 0 && tile.size() > 0 {
             let accepted = "a layout is complemented from its first element on, at 0".into();

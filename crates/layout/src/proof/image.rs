@@ -242,7 +242,10 @@ impl Layout {
     }
 
     fn corner(&self, axis: Axis, value: i64) -> Point {
-        Point::new(self.tile().axes().iter().map(|a| (*a, if *a == axis { value } else { 0 })))
+        // On the other axes 0, or the largest coordinate where that is negative.
+        let other = |a: Axis| self.tile().bounds(a).max.min(0);
+        let at = |a: &Axis| (*a, if *a == axis { value } else { other(*a) });
+        Point::new(self.tile().axes().iter().map(at))
     }
 
     /// Counts places: with padding or a swizzle the image is no sum of progressions any more.

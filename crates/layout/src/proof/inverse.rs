@@ -120,7 +120,8 @@ impl Layout {
             read > written,
         )
         .map_err(|_| refuse())?;
-        let layout = Layout::swizzled(moved, back.clone())?;
+        // Places between the elements may map below 0, where no swizzle is.
+        let layout = Layout::swizzled(moved, back.clone()).map_err(|_| refuse())?;
         // Prove it on every low address where the digits above add what both sides pass through,
         // and on every address where they do not.
         let m = back.slot(Axis::M).ok_or_else(refuse)?;
@@ -283,7 +284,11 @@ fn axis_digits(
     // The coordinate of the lowest element: with nested strides it is a constant in every digit.
     let mut rest = tile.bounds(axis).min;
     if rest < 0 {
-        return Err(no_chain(0));
+        return Err(Error::BadParameter {
+            what: "the smallest coordinate",
+            value: rest,
+            accepted: format!("an inverse is a layout of places on `{axis}` from 0 on"),
+        });
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);

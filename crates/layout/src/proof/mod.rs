@@ -22,3 +22,4 @@ pub use inverse::Inverse;
 pub use lookup::Held;
 pub use refine::common_refinement;
 pub(crate) use refine::refine_extents;
+pub(crate) use replicas::left_over;

@@ -1,4 +1,5 @@
-//! Composition where replicas of the right layout carry, by looking at every element.
+//! Replicas as sets of places, for what their iters do not tell: compositions in which they carry, and
+//! what is left of them without some.
 
 use crate::axis::Axis;
 use crate::error::{Error, Result};
@@ -98,6 +99,60 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
         return Err(Error::NotExpressible { reason, index: 0 });
     }
     Ok(replica)
+}
+
+/// Replicas that together with `part` have the places of `all`; none where no replicas do. Strides run
+/// upwards in both.
+///
+/// On each axis the places to be found are among the starts from which all of `part` stays inside.
+pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>> {
+    let mut axes: Vec<Axis> = all.iter().chain(part).map(|it| it.axis).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    let mut found = Vec::new();
+    for axis in axes {
+        let (Some(whole), Some(some)) = (sums(all, axis), sums(part, axis)) else {
+            let limit = MAX_COPIES as u64;
+            return Err(Error::TooLarge { what: "taking replicas apart", limit });
+        };
+        let inside = |x: &i64| some.iter().all(|v| whole.contains(&(x + v)));
+        let starts: Set = whole.iter().copied().filter(|x| inside(x)).collect();
+        let with = |starts: &Set| -> Set {
+            starts.iter().flat_map(|x| some.iter().map(move |v| x + v)).collect()
+        };
+        if with(&starts) != whole {
+            return Ok(None);
+        }
+        let (mut least, mut held) = (Set::new(), Set::new());
+        for x in &starts {
+            if some.iter().any(|v| !held.contains(&(x + v))) {
+                least.insert(*x);
+                held.extend(some.iter().map(|v| x + v));
+            }
+        }
+        let steps = [&starts, &least].into_iter().find_map(progressions);
+        let Some(steps) = steps else {
+            return Err(undecided(format!("the replicas {starts:?} that are left on `{axis}`")));
+        };
+        found.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, axis)));
+    }
+    Ok(Some(found))
+}
+
+/// The sums of the steps of iters on an axis; none where there are too many.
+fn sums(iters: &[Iter], axis: Axis) -> Option<Set> {
+    let mut all = Set::from([0]);
+    for it in iters.iter().filter(|it| it.axis == axis) {
+        let extent = usize::try_from(it.extent).ok().filter(|e| *e <= MAX_COPIES)?;
+        if all.len() * extent > MAX_COPIES * MAX_COPIES {
+            return None;
+        }
+        all = all.iter().flat_map(|x| (0..it.extent).map(move |k| x + k * it.stride)).collect();
+        if all.len() > MAX_COPIES {
+            return None;
+        }
+    }
+    Some(all)
 }
 
 fn undecided(what: String) -> Error {

@@ -1,158 +1,28 @@
 //! Every operator against its brute-force law: enumerate small layouts, compare with the definition.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `common` | layouts with every feature, and the definitions |
+//! | `places` | evaluation, bounds, images, lookups, padding and gaps |
+//! | `rewrites` | operators that give the same function: canonical forms, groups, refinements |
+//! | `structure` | tiling, sums, permutations, packing |
+//! | `proofs` | compositions, slices, inverses, complements, and the witnesses of refusals |
+//! | `analysis` | vector widths and conflicts under swizzles |
 
+mod analysis;
+mod common;
+mod places;
+mod proofs;
+mod rewrites;
+mod structure;
+
+use common::{any_layout, config, define, expressible, got, nested, same, swizzle, tile_on};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use zellige_layout::{
     Axis, AxisTable, Difference, Error, Extent, Held, Iter, Layout, Point, Swizzle, TileLayout,
     Window, common_refinement, flatten, unflatten,
 };
-
-/// Two thousand cases of each law; `PROPTEST_CASES` asks for more.
-fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
-    let cases = asked.unwrap_or(2000);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
-
-fn axis(i: usize) -> Axis {
-    let names = ["m", "laneid", "pid"];
-    AxisTable::new().get(names[i]).expect("built in")
-}
-
-fn iter_on(axes: usize) -> impl Strategy<Value = Iter> {
-    (1i64..5, -3i64..9, 0..axes).prop_map(|(e, s, a)| Iter::new(e, s, axis(a)))
-}
-
-fn tile_on(axes: usize) -> impl Strategy<Value = TileLayout> {
-    let shard = prop::collection::vec(iter_on(axes), 0..4);
-    let replica = prop::collection::vec(iter_on(axes), 0..2);
-    (shard, replica, prop::collection::vec((0..axes, -5i64..9), 0..2)).prop_map(|(s, r, o)| {
-        TileLayout::new(s, r, o.into_iter().map(|(a, v)| (axis(a), v))).expect("small")
-    })
-}
-
-fn nested() -> impl Strategy<Value = TileLayout> {
-    // A permuted, possibly gappy, possibly reversed product: most of what people write.
-    let iters = prop::collection::vec((1i64..5, 1i64..3, any::<bool>()), 1..4);
-    (iters, any::<u64>()).prop_map(|(iters, seed)| {
-        let mut stride = 1;
-        let mut offset = 0;
-        let mut shard: Vec<Iter> = Vec::new();
-        for (e, gap, back) in iters {
-            stride *= gap;
-            if back {
-                offset += (e - 1) * stride;
-            }
-            shard.push(Iter::mem(e, if back { -stride } else { stride }));
-            stride *= e;
-        }
-        let n = shard.len() as u64;
-        shard.rotate_left(usize::try_from(seed % n).expect("small"));
-        TileLayout::new(shard, vec![], [(Axis::M, offset)]).expect("small")
-    })
-}
-
-fn swizzle() -> impl Strategy<Value = Swizzle> {
-    (0i64..3, 0i64..3, 0i64..2, any::<bool>())
-        .prop_map(|(m, b, extra, inner)| Swizzle::new(m, b, b + extra, inner).expect("well-formed"))
-}
-
-fn any_layout() -> impl Strategy<Value = Layout> {
-    (tile_on(3), swizzle(), any::<bool>()).prop_map(|(tile, sw, swizzled)| {
-        if swizzled && let Ok(l) = Layout::swizzled(sw, tile.clone()) {
-            return l;
-        }
-        tile.into()
-    })
-}
-
-/// The definition of a layout, written again without the crate's evaluation.
-fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
-    let inside = match l.window() {
-        None => flat,
-        Some(w) => {
-            let dims = w.dims();
-            let shape: Vec<i64> = dims.iter().map(|d| d.valid).collect();
-            let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
-            let c: Vec<i64> =
-                unflatten(&shape, flat).iter().zip(dims).map(|(c, d)| c + d.begin).collect();
-            flatten(&padded, &c).expect("inside")
-        }
-    };
-    let mut weight: i64 = l.tile().shard().iter().map(|it| it.extent).product();
-    let mut base: BTreeMap<Axis, i64> = BTreeMap::new();
-    for it in l.tile().shard() {
-        weight /= it.extent;
-        *base.entry(it.axis).or_default() += inside / weight % it.extent * it.stride;
-    }
-    for (a, v) in l.tile().offset() {
-        *base.entry(*a).or_default() += v;
-    }
-    let mut all = vec![base];
-    for it in l.tile().replica() {
-        let copy = |p: &BTreeMap<Axis, i64>, c: i64| {
-            let mut p = p.clone();
-            *p.entry(it.axis).or_default() += c * it.stride;
-            p
-        };
-        all = all.iter().flat_map(|p| (0..it.extent).map(move |c| copy(p, c))).collect();
-    }
-    for p in &mut all {
-        if let (Some(sw), Some(m)) = (l.swizzle(), p.get_mut(&Axis::M)) {
-            *m = sw.apply(*m);
-        }
-        p.retain(|_, v| *v != 0);
-    }
-    all.into_iter().collect()
-}
-
-fn got(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
-    let points = l.places(flat).expect("inside").points();
-    points.iter().map(|p| p.normal().entries().iter().copied().collect()).collect()
-}
-
-fn same(a: &Layout, b: &Layout) -> Option<i64> {
-    assert_eq!(a.size(), b.size());
-    (0..a.size()).find(|i| define(a, *i) != define(b, *i))
-}
-
-type Place = BTreeMap<Axis, i64>;
-
-fn minus(a: &Place, b: &Place) -> Place {
-    let keys: BTreeSet<Axis> = a.keys().chain(b.keys()).copied().collect();
-    let at = |m: &Place, k: &Axis| m.get(k).copied().unwrap_or(0);
-    keys.into_iter().map(|k| (k, at(a, &k) - at(b, &k))).filter(|(_, v)| *v != 0).collect()
-}
-
-/// Whether any tile layout at all is this function: every factorisation of its size into extents,
-/// fastest first, is tried. `weight` elements are already explained.
-fn expressible_from(f: &[Place], weight: usize) -> bool {
-    if weight >= f.len() {
-        return true;
-    }
-    let stride = minus(&f[weight], &f[0]);
-    if stride.len() > 1 {
-        return false;
-    }
-    let explained = |e: usize| {
-        (0..weight * e).all(|i| {
-            let mut want = minus(&f[i % weight], &f[0]);
-            let digit = i64::try_from(i / weight).expect("small");
-            for (a, s) in &stride {
-                *want.entry(*a).or_default() += digit * s;
-            }
-            want.retain(|_, v| *v != 0);
-            minus(&f[i], &f[0]) == want
-        })
-    };
-    (2..=f.len() / weight)
-        .filter(|e| f.len().is_multiple_of(weight * e))
-        .any(|e| explained(e) && expressible_from(f, weight * e))
-}
-
-fn expressible(f: &[Place]) -> bool {
-    expressible_from(f, 1)
-}
 
 proptest! {
     #![proptest_config(config())]

@@ -1,0 +1,254 @@
+//! Compositions, slices, inverses and complements: the function asked for, or a refusal whose witness
+//! shows what it says.
+
+use crate::common::{
+    Place, any_layout_has, config, define, everything, expressible, got, nested, place_of, single,
+    swizzle, swizzled_of, table, tile_of,
+};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use zellige_layout::{Axis, Error, Inverse, Iter, Layout, Point, TileLayout, flatten, unflatten};
+
+fn at(p: &Place, axis: Axis) -> i64 {
+    p.get(&axis).copied().unwrap_or(0)
+}
+
+/// The element that an inverse names for a place, if the place is in its domain.
+fn named(inverse: &Inverse, p: &Place) -> Option<i64> {
+    let c: Vec<i64> = inverse.axes.iter().map(|a| at(p, *a)).collect();
+    let flat = flatten(&inverse.shape, &c).ok()?;
+    Some(inverse.layout.places(flat).ok()?.points()[0].get(Axis::M))
+}
+
+/// The places of the domain of an inverse.
+fn domain(inverse: &Inverse) -> Vec<Place> {
+    let n: i64 = inverse.shape.iter().product();
+    let place = |i: i64| -> Place {
+        let c = unflatten(&inverse.shape, i);
+        inverse.axes.iter().copied().zip(c).filter(|(_, v)| *v != 0).collect()
+    };
+    (0..n).map(place).collect()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn compositions_with_swizzles_and_replicas(a in swizzled_of(&["m", "laneid", "F"]), b in swizzled_of(&["m"])) {
+        let want = || -> Option<Vec<BTreeSet<Place>>> {
+            table(&b).iter().map(|all| {
+                let inside = all.iter().all(|p| (0..a.size()).contains(&at(p, Axis::M)));
+                inside.then(|| all.iter().flat_map(|p| define(&a, at(p, Axis::M))).collect())
+            }).collect()
+        };
+        match a.compose(&b) {
+            Ok(c) => {
+                let got: Vec<_> = (0..c.size()).map(|i| got(&c, i)).collect();
+                prop_assert_eq!(Some(got), want());
+            }
+            Err(Error::OutsideDomain { index, value, size }) => {
+                prop_assert_eq!(size, a.size());
+                prop_assert!(!(0..size).contains(&value));
+                prop_assert!(define(&b, index).iter().any(|p| at(p, Axis::M) == value));
+            }
+            Err(Error::NotExpressible { index, .. }) => {
+                prop_assert!((0..b.size()).contains(&index));
+                let bare = Layout::from(TileLayout::of(a.tile().shard().to_vec()).expect("small"));
+                if let Some(inner) = single(&b) {
+                    if b.effective_swizzle().is_none() {
+                        let f: Vec<Place> = inner.iter()
+                            .map(|p| define(&bare, at(p, Axis::M)).pop_first().expect("one")).collect();
+                        prop_assert!(!expressible(&f), "{:?} o {:?} is {:?}", a, b, f);
+                    } else if let Some(outer) = single(&a) {
+                        let f: Vec<Place> = inner.iter()
+                            .map(|p| outer[usize::try_from(at(p, Axis::M)).expect("inside")].clone()).collect();
+                        prop_assert!(!any_layout_has(&f), "{:?} o {:?} is {:?}", a, b, f);
+                    }
+                }
+            }
+            Err(Error::Swizzled { .. }) => prop_assert!(b.effective_swizzle().is_some() && (a.tile().copies() > 1 || b.tile().copies() > 1)),
+            Err(Error::Undecided { .. }) => prop_assert!(b.tile().copies() > 1),
+            Err(Error::NotOneAxis { .. }) => prop_assert!(b.tile().axes() != [Axis::M]),
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    #[test]
+    fn slices_of_windows_in_any_shape(l in everything(&["m", "laneid", "F"]), cut in 1i64..7, r in any::<[u8; 4]>()) {
+        let n = l.size();
+        let own = l.window().filter(|_| cut == 1).map(|w| w.shape());
+        let shape = own.unwrap_or_else(|| if n % cut == 0 { vec![n / cut, cut] } else { vec![n] });
+        let region: Vec<(i64, i64)> = shape.iter().zip(r.chunks(2)).map(|(e, r)| {
+            let begin = i64::from(r[0]) % (e + 1);
+            (begin, begin + i64::from(r[1]) % (e - begin + 1))
+        }).collect();
+        let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
+        let count: i64 = size.iter().product();
+        let from = |i: i64| {
+            let x: Vec<i64> = unflatten(&size, i).iter().zip(&region).map(|(y, (b, _))| y + b).collect();
+            flatten(&shape, &x).expect("inside")
+        };
+        match l.slice(&shape, &region) {
+            Ok(s) => {
+                prop_assert_eq!(s.size(), count);
+                for i in 0..count {
+                    prop_assert_eq!(got(&s, i), define(&l, from(i)));
+                }
+            }
+            Err(Error::NotExpressible { index, .. }) => {
+                prop_assert!((0..count).contains(&index));
+                let bare = Layout::from(TileLayout::of(l.tile().shard().to_vec()).expect("small"));
+                let bare = match l.window() {
+                    Some(w) => bare.with_window(w.clone()).expect("fits"),
+                    None => bare,
+                };
+                let f: Vec<Place> = (0..count).map(|i| define(&bare, from(i)).pop_first().expect("one")).collect();
+                prop_assert!(!expressible(&f), "{:?} {:?} {:?} is {:?}", l, shape, region, f);
+            }
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+        match l.slice_window(&shape, &region) {
+            Ok(s) => {
+                prop_assert_eq!(s.size(), count);
+                for i in 0..count {
+                    prop_assert_eq!(got(&s, i), define(&l, from(i)));
+                }
+            }
+            Err(Error::Undecided { .. }) => prop_assert!(l.window().is_some_and(|w| w.shape() != shape)),
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    #[test]
+    fn inverses_of_anything(l in swizzled_of(&["m", "F"]), nest in nested(), sw in swizzle(), pick in 0..3) {
+        let l = match pick {
+            0 => l,
+            1 => Layout::swizzled(sw, nest).expect("0 or more"),
+            _ => nest.into(),
+        };
+        let places = table(&l);
+        let mut held: BTreeMap<Place, i64> = BTreeMap::new();
+        for (i, all) in (0..).zip(&places) {
+            all.iter().for_each(|p| { held.entry(p.clone()).or_insert(i); });
+        }
+        let clash = places.iter().map(BTreeSet::len).sum::<usize>() != held.len();
+        for left in [false, true] {
+            match if left { l.left_inverse() } else { l.inverse() } {
+                Ok(inv) => {
+                    for (p, i) in &held {
+                        prop_assert_eq!(named(&inv, p), Some(*i), "{:?} {:?}", l, inv);
+                    }
+                    if !left {
+                        prop_assert_eq!(domain(&inv).len(), held.len());
+                    }
+                }
+                Err(Error::Aliased { a, b, place }) => {
+                    prop_assert!(a != b && define(&l, a).contains(&place_of(&place)));
+                    prop_assert!(define(&l, b).contains(&place_of(&place)));
+                }
+                Err(Error::NotCovered { place }) => prop_assert!(!left && !held.contains_key(&place_of(&place))),
+                Err(Error::NotExpressible { .. }) if l.tile().copies() == 1 && !clash && !left => {
+                    let empty = l.tile().axes().iter().map(|a| (*a, l.bounds(*a).expect("small"))).collect::<Vec<_>>();
+                    let shape: Vec<i64> = empty.iter().map(|(_, b)| b.max + 1).collect();
+                    let n: i64 = shape.iter().product();
+                    let f: Vec<Place> = (0..n).map(|k| {
+                        let c = unflatten(&shape, k);
+                        let p: Place = empty.iter().map(|(a, _)| *a).zip(c).filter(|(_, v)| *v != 0).collect();
+                        [(Axis::M, held[&p])].into_iter().filter(|(_, v)| *v != 0).collect()
+                    }).collect();
+                    prop_assert!(!any_layout_has(&f), "{:?} has the inverse {:?}", l, f);
+                }
+                Err(Error::NotExpressible { .. } | Error::Swizzled { .. }) => {}
+                Err(Error::BadParameter { value, .. }) => {
+                    prop_assert!(held.keys().any(|p| p.values().any(|v| *v == value && value < 0)));
+                }
+                Err(e) => prop_assert!(false, "{e}"),
+            }
+        }
+        match l.right_inverse() {
+            Ok(inv) => {
+                let all = domain(&inv);
+                prop_assert!(l.size() == 0 || !all.is_empty());
+                for p in all {
+                    let i = named(&inv, &p).expect("in the domain");
+                    prop_assert!(define(&l, i).contains(&p), "{:?} {:?} at {:?}", l, inv, p);
+                }
+            }
+            Err(Error::NotCovered { place }) => prop_assert!(!held.contains_key(&place_of(&place))),
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    /// The complement fills all below cosize without meeting itself; a refusal is one that every
+    /// complement would share.
+    #[test]
+    fn complements_fill_or_cannot(t in tile_of(&["F"]), cosize in 0i64..60, lift in any::<bool>()) {
+        let up = |its: &[Iter]| -> Vec<Iter> {
+            its.iter().map(|it| Iter { stride: it.stride.abs(), ..*it }).collect()
+        };
+        let t = if lift { TileLayout::new(up(t.shard()), up(t.replica()), []).expect("small") } else { t };
+        let l = Layout::from(t);
+        let axis = l.tile().axes().first().copied().unwrap_or(Axis::M);
+        let mine: BTreeSet<i64> = table(&l).into_iter().flatten().map(|p| at(&p, axis)).collect();
+        match l.complement(cosize) {
+            Ok(c) => {
+                let moves: Vec<i64> = table(&c.clone().into()).iter().map(|s| at(s.first().expect("one"), axis)).collect();
+                let sums: Vec<i64> = mine.iter().flat_map(|a| moves.iter().map(move |b| a + b)).collect();
+                let distinct: BTreeSet<i64> = sums.iter().copied().collect();
+                prop_assert_eq!(distinct.len(), sums.len(), "{:?} and {:?} overlap", l, c);
+                prop_assert!((0..cosize).all(|p| distinct.contains(&p)), "{:?} and {:?}", l, c);
+                prop_assert!(c.shard().windows(2).all(|w| w[0].stride > w[1].stride));
+            }
+            Err(Error::Aliased { a, b, place }) => {
+                prop_assert!(a != b && define(&l, a).contains(&place_of(&place)) && define(&l, b).contains(&place_of(&place)));
+            }
+            Err(Error::BadParameter { .. }) => {
+                let copies = i64::try_from(define(&l, 0).len()).expect("small");
+                prop_assert!(!lift || copies < l.tile().copies());
+            }
+            Err(Error::NotExpressible { .. }) => {
+                // The smallest free place below cosize is one of every complement, again and again.
+                let mut filled = mine.clone();
+                let mut meets = false;
+                while let Some(free) = (0..cosize).find(|p| !filled.contains(p)) {
+                    meets |= mine.iter().any(|a| !filled.insert(a + free));
+                }
+                prop_assert!(meets, "{:?} has a complement below {}", l, cosize);
+            }
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+}
+
+fn mem(iters: &[(i64, i64)], offset: i64) -> TileLayout {
+    let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+    TileLayout::new(shard, vec![], [(Axis::M, offset)]).expect("small")
+}
+
+#[test]
+fn refusals_that_were_no_proofs() {
+    let l = |iters: &[(i64, i64)], offset| Layout::from(mem(iters, offset));
+    // Place 0 holds element 1.
+    let inverse = l(&[(4, 1)], -1).right_inverse().expect("place 0 is held");
+    assert_eq!(
+        (inverse.shape.clone(), inverse.layout.difference(&l(&[(3, 1)], 1))),
+        (vec![3], Ok(None))
+    );
+    // 5 is outside of S[5:16], and what the swizzle makes of it is not.
+    let sw = zellige_layout::Swizzle::new(0, 1, 2, false).expect("well-formed");
+    let right = Layout::swizzled(sw, mem(&[(1, 1)], 5)).expect("0 or more");
+    let composed = l(&[(5, 16)], 0).compose(&right).expect("1 is inside");
+    assert_eq!(composed.places(0).expect("inside").points(), [Point::new([(Axis::M, 16)])]);
+    // Undoing a swizzle is the identity.
+    let swizzled = Layout::swizzled(sw, mem(&[(8, 1)], 0)).expect("0 or more");
+    assert_eq!(swizzled.compose(&swizzled).expect("exact").difference(&l(&[(8, 1)], 0)), Ok(None));
+    // A window in another shape.
+    let window =
+        zellige_layout::Window::new(vec![zellige_layout::Extent::padded(6, 9)]).expect("inside");
+    let padded = l(&[(9, 1)], 0).with_window(window).expect("fits");
+    let slice = padded.slice(&[2, 3], &[(0, 2), (1, 3)]).expect("exact");
+    assert_eq!(slice.difference(&l(&[(2, 3), (2, 1)], 1)), Ok(None));
+    // Gaps above cosize need not be filled.
+    let complement = l(&[(3, 7), (7, 32)], 0).complement(5).expect("0 to 4 are free");
+    assert_eq!(complement, mem(&[(5, 1)], 0).canonical());
+}
