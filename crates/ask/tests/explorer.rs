@@ -141,6 +141,7 @@ fn hostile_links_are_answered() {
                 largest = largest.max(reply.len());
                 let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
                 assert!(reply.get("ok").is_some() != reply.get("error").is_some());
+                assert_ne!(reply["error"]["kind"], "internal", "{reply}");
                 reply.to_string().len()
             });
             if op == "cells" {

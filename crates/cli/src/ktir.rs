@@ -76,9 +76,6 @@ struct RunArgs {
     /// Steps that the run may take: operations of all cores, and every 64 elements they work on
     #[arg(long, default_value_t = DEFAULT_STEPS, value_name = "N")]
     limit_steps: u64,
-    /// Bytes that the run may take for arrays, tiles and everything that grows with the kernel
-    #[arg(long, default_value_t = DEFAULT_BYTES, value_name = "BYTES")]
-    limit_memory: u64,
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -93,10 +90,12 @@ const MOST_TEXT: u64 = 1 << 30;
 /// Events of a trace at most.
 const EVENTS: usize = 1_000_000;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+/// Checks a module, or runs a kernel that may take so many bytes for arrays, tiles and everything that
+/// grows with it.
+pub(crate) fn run(args: &Args, memory: Option<u64>) -> Result<ExitCode> {
     match &args.command {
         Command::Check(args) => check(args),
-        Command::Run(args) => execute(args),
+        Command::Run(args) => execute(args, memory.unwrap_or(DEFAULT_BYTES)),
     }
 }
 
@@ -139,7 +138,7 @@ fn check(args: &Check) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn execute(args: &RunArgs) -> Result<ExitCode> {
+fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
     let (source, module) = load(&args.file)?;
     let kernel = match &args.kernel {
         Some(name) => name.clone(),
@@ -158,7 +157,7 @@ fn execute(args: &RunArgs) -> Result<ExitCode> {
         .memory(args.memory)
         .trace(traced)
         .max_steps(args.limit_steps)
-        .max_bytes(args.limit_memory);
+        .max_bytes(memory);
     for pair in &args.input {
         let (name, file) = named(pair, "--input", "x=data.npy")?;
         run = run.array(name, array(file).with_context(|| format!("--input {name}"))?);

@@ -9,8 +9,8 @@ pub(crate) struct Args {
     /// none otherwise]
     #[arg(long, global = true, value_name = "TIME", value_parser = Time::parse, help_heading = "Limits")]
     limit_time: Option<Time>,
-    /// Stop where planning needs more memory: bytes, `512MiB`, `2GiB` or `none` [default: 2GiB for each
-    /// request of `ask`, else three quarters of what the machine has free]
+    /// Stop where more memory is needed: bytes, `512MiB`, `2GiB` or `none` [default: 2GiB for each request
+    /// of `ask`, 4GiB for a tile kernel, else three quarters of what the machine has free]
     #[arg(long, global = true, value_name = "SIZE", value_parser = Memory::parse, help_heading = "Limits")]
     limit_memory: Option<Memory>,
 }
@@ -45,6 +45,11 @@ impl Args {
     /// of memory.
     pub(crate) fn of_command(&self) -> Limits {
         self.over(Limits { time: None, memory: free_memory().map(|bytes| bytes / 4 * 3) })
+    }
+
+    /// The memory limit that was asked for; the largest number is none.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.limit_memory.map(|m| m.0.unwrap_or(u64::MAX))
     }
 
     fn over(&self, usual: Limits) -> Limits {

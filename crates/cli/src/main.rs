@@ -160,7 +160,7 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
         }
         Command::Ktir(args) => {
             interrupt::watch();
-            ktir::run(args)
+            ktir::run(args, limits.memory())
         }
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),

@@ -41,9 +41,8 @@ impl Relayout<'_> {
     ) -> Result<Verified, RelayoutError> {
         let dtypes = Dtypes::of(source.info.dtype(), self.dtype)?;
         let flat = Strided::contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
-        let plan = |from: &Layout| {
-            Plan::between(from, &flat, shape, Fill::Leave).map_err(plan_error)
-        };
+        let plan =
+            |from: &Layout| Plan::between(from, &flat, shape, Fill::Leave).map_err(plan_error);
         let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);

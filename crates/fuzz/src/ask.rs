@@ -6,6 +6,13 @@ use serde_json::Value;
 /// Bytes that an answer may take. Answers list up to four million places.
 const BYTES: usize = 2 << 30;
 
+/// That an answer is no mistake in the engine, and no limit that ends what nobody foresaw.
+pub(crate) fn answered(reply: &Value) {
+    let kind = &reply["error"]["kind"];
+    let stopped = ["internal", "over_time", "over_memory"].iter().any(|k| kind == k);
+    assert!(!stopped, "{reply}");
+}
+
 pub(crate) fn line(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else { return };
     let reply = bounded("an answer", BYTES, || zellige_ask::answer(line));
@@ -14,4 +21,5 @@ pub(crate) fn line(data: &[u8]) {
     let object = reply.as_object().expect("an answer is an object");
     assert!(object.contains_key("ok") != object.contains_key("error"), "{reply}");
     assert!(object.contains_key("id") && object.len() == 2, "{reply}");
+    answered(&reply);
 }

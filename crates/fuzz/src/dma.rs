@@ -111,6 +111,7 @@ pub(crate) fn transfer(data: &[u8]) {
     let line = request.line();
     let reply = bounded("an answer", 2 << 30, || zellige_ask::answer(&line));
     let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
+    crate::ask::answered(&reply);
     let Ok((host, device, transfer)) = bounded("a plan", 1 << 30, || request.transfer()) else {
         assert!(reply.get("error").is_some(), "{line} was answered, and there is no plan");
         return;
