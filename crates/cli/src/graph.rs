@@ -67,7 +67,7 @@ const MOST_TEXT: u64 = 1 << 30;
 /// The file of a graph as it was read, once.
 pub(crate) enum GraphFile {
     Text { form: Form, content: String },
-    Model { file: ModelFile, imported: Imported },
+    Model(Box<(ModelFile, Imported)>),
 }
 
 impl GraphFile {
@@ -78,8 +78,8 @@ impl GraphFile {
                 vec![format!("{form:?}").into_bytes(), content.clone().into_bytes()]
             }
             // Of a model, the graph without the weights: only that is compiled.
-            GraphFile::Model { imported, .. } => {
-                vec![b"model".to_vec(), text::print(&imported.graph).into_bytes()]
+            GraphFile::Model(model) => {
+                vec![b"model".to_vec(), text::print(&model.1.graph).into_bytes()]
             }
         }
     }
@@ -110,7 +110,7 @@ impl GraphArgs {
             let values = self.values()?;
             let file = ModelFile::open(&self.graph).with_context(|| name.clone())?;
             let imported = file.import(&values).context(name)?;
-            return Ok(GraphFile::Model { file, imported });
+            return Ok(GraphFile::Model(Box::new((file, imported))));
         }
         Ok(GraphFile::Text { form, content: read_text(&self.graph, MOST_TEXT)? })
     }
@@ -125,7 +125,8 @@ impl GraphArgs {
         let name = shown(&self.graph);
         let (form, content) = match file {
             GraphFile::Text { form, content } => (form, content),
-            GraphFile::Model { file, imported } => {
+            GraphFile::Model(model) => {
+                let (file, imported) = *model;
                 return self.load_model(file, imported).context(name);
             }
         };
