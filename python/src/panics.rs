@@ -97,7 +97,9 @@ pub(crate) fn contained(work: impl FnOnce()) {
 /// engine, in work of the device, or where a library calls back.
 #[pyfunction]
 fn _panic_for_tests(py: Python<'_>, place: &str) -> PyResult<()> {
-    let stop = |place: &str| -> () { panic!("a panic {place}, asked for by a test") };
+    fn stop(place: &str) {
+        panic!("a panic {place}, asked for by a test")
+    }
     match place {
         "at the door" => stop(place),
         "with locks" => {

@@ -76,7 +76,7 @@ impl Kernel for Reduce {
             return Err(self.refuse(Some(0), reason));
         }
         let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
-        if self.what.counts() && !reduced.is_some_and(|n| i32::try_from(n).is_ok()) {
+        if self.what.counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
             let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
             let reason = format!("among {line:?} elements there are places past 32 bits");
             return Err(self.refuse(Some(0), reason));
