@@ -107,7 +107,7 @@ fn graphs_of_huge_extents_are_answered_soon() {
                 "conv2d(x, w)".to_string(),
             ),
             (
-                format!("x: float16[2, 3, 4, 4], w: float16[4, 3, 1, 1]"),
+                "x: float16[2, 3, 4, 4], w: float16[4, 3, 1, 1]".to_string(),
                 format!("conv2d(x, w, padding=[1, {n}])"),
             ),
             (format!("x: float16[4, {n}], w: float16[{n}]"), "mv(x, w)".to_string()),

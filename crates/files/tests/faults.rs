@@ -59,7 +59,7 @@ fn every_fault<T>(
             match result {
                 // What failed was of no importance: the result is complete all the same.
                 Ok(_) => {
-                    assert!(after == before || allowed(&after), "{name}: {how:?} {at} {call:?}")
+                    assert!(after == before || allowed(&after), "{name}: {how:?} {at} {call:?}");
                 }
                 Err(message) => {
                     failures += 1;

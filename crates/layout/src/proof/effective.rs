@@ -20,14 +20,13 @@ impl Layout {
         let low = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
         let mut read = (0..sw.swizzle_len()).filter(|k| sets_bit(self.tile(), low + k));
         let first = read.next()?;
-        let last = read.last().unwrap_or(first);
+        let last = read.next_back().unwrap_or(first);
         let [m, b, s] = [sw.per_element() + first, last - first + 1, sw.atom_len()].map(i64::from);
         Some(Swizzle::new(m, b, s, sw.is_inner()).expect("a part of a well-formed field"))
     }
 }
 
 /// Whether some address on `m` of the padded domain has this bit; addresses are 0 or more.
-///
 fn sets_bit(tile: &TileLayout, bit: u32) -> bool {
     tile.size() > 0
         && tile.bounds(Axis::M).max >= 1 << bit

@@ -83,7 +83,7 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
             return Err(Error::TooLarge { what: "the replicas of the composition", limit });
         }
         let Some(steps) = progressions(&on_axis) else {
-            return Err(undecided(format!("the places {on_axis:?} of element 0 on `{axis}`")));
+            return Err(undecided(&format!("the places {on_axis:?} of element 0 on `{axis}`")));
         };
         replica.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, *axis)));
     }
@@ -132,7 +132,7 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
         }
         let steps = [&starts, &least].into_iter().find_map(progressions);
         let Some(steps) = steps else {
-            return Err(undecided(format!("the replicas {starts:?} that are left on `{axis}`")));
+            return Err(undecided(&format!("the replicas {starts:?} that are left on `{axis}`")));
         };
         found.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, axis)));
     }
@@ -155,7 +155,7 @@ fn sums(iters: &[Iter], axis: Axis) -> Option<Set> {
     Some(all)
 }
 
-fn undecided(what: String) -> Error {
+fn undecided(what: &str) -> Error {
     Error::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
 }
 
