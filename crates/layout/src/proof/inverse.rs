@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::int::{gcd, narrow};
-use crate::layout::{Layout, flatten, unflatten};
+use crate::layout::{Layout, flatten};
 use crate::proof::compose_tiles;
 use crate::proof::search::find_layout;
 use crate::radix::Vector;
@@ -50,10 +50,13 @@ impl Layout {
             return Err(Error::NotCovered { place: Box::new(place) });
         }
         self.one_place_each()?;
-        let inverse = build(self.tile(), false)?;
-        match self.unswizzle(inverse.clone()) {
-            Err(Error::Swizzled { .. }) => self.search_inverse(inverse),
-            found => found,
+        let Some(sw) = self.effective_swizzle() else { return build(self.tile(), false) };
+        // Whole blocks of the swizzle without a gap have none after it either.
+        let whole = self.tile().size() % (1 << sw.bits()) == 0
+            && Layout::from(self.tile().clone()).unused()?.is_none();
+        match whole.then(|| self.unswizzle(build(self.tile(), false)?)) {
+            Some(Ok(found)) => Ok(found),
+            _ => self.search_inverse(),
         }
     }
 
@@ -146,25 +149,31 @@ impl Layout {
 }
 
 impl Layout {
-    /// The inverse under whatever swizzle gives it; `inverse` is that of the tile layout.
-    fn search_inverse(&self, inverse: Inverse) -> Result<Inverse> {
+    /// The inverse of a bijective layout under whatever swizzle gives it.
+    ///
+    /// Swizzled, a tile layout with gaps may have none: the domain is that of the swizzled places.
+    fn search_inverse(&self) -> Result<Inverse> {
         let what = "the inverse of a swizzled layout";
-        let size = inverse.layout.size();
-        if size > SEARCHED {
+        if self.size() > SEARCHED {
             return Err(Error::TooLarge { what, limit: SEARCHED.cast_unsigned() });
         }
-        let m = inverse.axes.iter().position(|a| *a == Axis::M);
-        let mut places: Vec<Vector> = Vec::new();
-        for p in 0..size {
-            let mut place = unflatten(&inverse.shape, p);
-            if let (Some(m), Some(sw)) = (m, self.swizzle()) {
-                place[m] = sw.apply(place[m]);
+        let axes = self.tile().axes().to_vec();
+        let mut shape = Vec::with_capacity(axes.len());
+        for axis in &axes {
+            let bounds = self.bounds(*axis)?;
+            if bounds.min < 0 {
+                return Err(below_zero(*axis, bounds.min));
             }
-            let at =
-                inverse.layout.places(flatten(&inverse.shape, &place)?)?.points()[0].get(Axis::M);
-            places.push(smallvec![i128::from(at)]);
+            shape.push(bounds.max + 1);
         }
-        Ok(Inverse { layout: find_layout(&places, &[Axis::M], what)?, ..inverse })
+        let mut places: Vec<Vector> = vec![smallvec![0]; usize::try_from(self.size()).unwrap_or(0)];
+        for i in 0..self.size() {
+            let place = &self.places(i)?.points()[0];
+            let coordinate: Vec<i64> = axes.iter().map(|a| place.get(*a)).collect();
+            let at = usize::try_from(flatten(&shape, &coordinate)?).expect("0 or more");
+            places[at] = smallvec![i128::from(i)];
+        }
+        Ok(Inverse { layout: find_layout(&places, &[Axis::M], what)?, axes, shape })
     }
 }
 
@@ -212,6 +221,11 @@ fn no_chain(index: i64) -> Error {
             .into(),
         index,
     }
+}
+
+fn below_zero(axis: Axis, value: i64) -> Error {
+    let accepted = format!("an inverse is a layout of places on `{axis}` from 0 on");
+    Error::BadParameter { what: "the smallest coordinate", value, accepted }
 }
 
 /// Per axis, the chain of iters by rising stride becomes the digits of the place. Where there may be
@@ -284,11 +298,7 @@ fn axis_digits(
     // The coordinate of the lowest element: with nested strides it is a constant in every digit.
     let mut rest = tile.bounds(axis).min;
     if rest < 0 {
-        return Err(Error::BadParameter {
-            what: "the smallest coordinate",
-            value: rest,
-            accepted: format!("an inverse is a layout of places on `{axis}` from 0 on"),
-        });
+        return Err(below_zero(axis, rest));
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);

@@ -10,7 +10,9 @@ proptest! {
 
     #[test]
     fn idle_swizzles_change_no_answer(l in swizzled_of(&["m"]), bits in prop::sample::select(vec![8i64, 16, 32])) {
-        prop_assume!(l.effective_swizzle().is_none());
+        if l.effective_swizzle().is_some() {
+            return Ok(());
+        }
         let plain = Layout::from(l.tile().clone());
         let shape = [l.size()];
         prop_assert_eq!(l.vector_width(&shape, bits), plain.vector_width(&shape, bits));
