@@ -1,7 +1,8 @@
 //! The fields of a request, as they were written.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The members of one JSON object, in order. A request has a handful, which a list finds faster
@@ -16,6 +17,31 @@ impl Fields {
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + '_ {
         self.0.iter().map(|(n, _)| n.as_str())
     }
+}
+
+/// The `id` of a line that is too large to be read, without keeping anything else of it.
+pub(crate) fn id(line: &str) -> Option<Value> {
+    struct Id;
+    impl<'de> Visitor<'de> for Id {
+        type Value = Option<Value>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Value>, A::Error> {
+            let mut id = None;
+            while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                match &*name {
+                    "id" => id = Some(map.next_value()?),
+                    _ => drop(map.next_value::<IgnoredAny>()?),
+                }
+            }
+            Ok(id)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(line);
+    reader.deserialize_map(Id).ok().flatten()
 }
 
 impl<'de> Deserialize<'de> for Fields {

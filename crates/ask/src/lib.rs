@@ -58,15 +58,18 @@ fn answer_by(
     run: impl FnOnce(&Request) -> Result<Value, Fault>,
 ) -> String {
     // What is known of the request if answering it does not end by itself.
-    let id = RefCell::new(Value::Null);
+    let id = RefCell::new(None);
     let answered = call(limits, || {
         let outcome = request(line.trim_end_matches(['\n', '\r'])).and_then(|request| {
-            id.replace(request.id());
+            id.replace(Some(request.id()));
             run(&request)
         });
-        reply(&id.borrow(), outcome)
+        reply(id.borrow().as_ref().unwrap_or(&Value::Null), outcome)
     });
-    answered.unwrap_or_else(|stopped| reply(&id.borrow(), Err(stopped.into())))
+    answered.unwrap_or_else(|stopped| {
+        let id = id.take().or_else(|| fields::id(line)).unwrap_or(Value::Null);
+        reply(&id, Err(stopped.into()))
+    })
 }
 
 /// The line of an answer. It is written part by part: a tree of the whole would cost as much as finding
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn long_lines_are_read_as_short_ones_are() {
         for line in [
-            r#"{"op":"apply","layout":"S[4]","coords":[[1],[2]]"#.to_string(),
+            r#"{"op":"apply","layout":"S[4]","coords":[[1],[2]]}"#.to_string(),
             r#"{"op":"apply","op":"apply"}"#.to_string(),
             "[1,2]".to_string(),
         ] {

@@ -41,8 +41,7 @@ fn a_request_that_needs_too_much_memory_is_stopped() {
 fn a_line_whose_tree_is_too_large_is_stopped_while_it_is_read() {
     let line = format!(r#"{{"id":9,"op":"parse","layout":[{}]}}"#, vec!["[]"; 2 << 20].join(","));
     let small = Limits { time: None, memory: Some(32 << 20) };
-    let reply: Value = serde_json::from_str(&answer_within(&line, small)).expect("JSON");
-    assert_eq!(reply["error"]["kind"], "over_memory", "{reply}");
+    assert_eq!(error(&answer_within(&line, small))["kind"], "over_memory");
 }
 
 #[test]
@@ -51,9 +50,9 @@ fn a_request_that_takes_too_long_is_stopped() {
     let limit = Duration::from_millis(20);
     let short = Limits { time: Some(limit), memory: None };
     let begin = Instant::now();
-    let reply: Value = serde_json::from_str(&answer_within(&line, short)).expect("JSON");
-    assert_eq!(reply["error"]["kind"], "over_time", "{reply}");
-    assert_eq!(reply["error"]["witness"]["limit_s"], 0.02);
+    let fault = error(&answer_within(&line, short));
+    assert_eq!(fault["kind"], "over_time", "{fault}");
+    assert_eq!(fault["witness"]["limit_s"], 0.02);
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 

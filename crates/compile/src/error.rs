@@ -161,8 +161,8 @@ pub enum CompileError {
     },
     /// Device memory that does not hold all buffers.
     #[error(
-        "buffer `{buffer}` of {bytes} bytes does not fit into {limit} bytes of device memory beside \
-         the buffers that live at the same time; the most bytes alive at once are {peak}"
+        "buffer `{buffer}` of {bytes} bytes or more does not fit into a segment of {limit} bytes of device \
+         memory beside the buffers that live at the same time; the most bytes alive at once are {peak}"
     )]
     PoolFull {
         /// The first buffer without a place.

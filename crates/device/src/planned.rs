@@ -1,6 +1,6 @@
 //! What an operation would do, on tensors without memory.
 
-use crate::account::{Kind, Work};
+use crate::account::{CoreWork, Kind, Work};
 use crate::card::Card;
 use crate::division::{Division, Span};
 use crate::eager;
@@ -60,7 +60,14 @@ impl Op {
             return Ok((division, Work::new(self.name(), Kind::Other, Vec::new())));
         }
         let task = self.kernel().task(&ins, &outs, &division)?;
-        let slices = (0..division.cores()).map(|core| task.work(core)).collect();
+        let slices: Vec<CoreWork> = (0..division.cores()).map(|core| task.work(core)).collect();
+        if let Some(core) = slices.iter().position(|work| !work.is_countable()) {
+            return Err(DeviceError::BadOperand {
+                op: self.name().into(),
+                operand: None,
+                reason: format!("the work of core {core} is more than 64 bits can count"),
+            });
+        }
         Ok((division, Work::new(self.name(), task.kind(), slices)))
     }
 

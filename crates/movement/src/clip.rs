@@ -183,8 +183,9 @@ fn cut(loops: &[Loop], a: i64, b: i64, low: i64, high: i64, out: &mut Vec<Nest>)
         let at = b + i * outer.dst;
         at + down >= low && at + up < high
     };
-    let mut i = 0;
-    while i < outer.range {
+    // Steps that write nothing here are not looked at: a loop may have as many as the tensor has elements.
+    let (mut i, end) = meeting(outer, b + down, b + up, low, high);
+    while i < end {
         let (at_a, at_b) = (a + i * outer.src, b + i * outer.dst);
         if !whole(i) {
             cut(inner, at_a, at_b, low, high, out);
@@ -192,7 +193,7 @@ fn cut(loops: &[Loop], a: i64, b: i64, low: i64, high: i64, out: &mut Vec<Nest>)
             continue;
         }
         // The steps that fit form one stretch: addresses grow (or fall) with the index.
-        let mut last = outer.range - 1;
+        let mut last = end - 1;
         if !whole(last) {
             let mut first_out = last;
             let mut fits = i;
@@ -208,5 +209,57 @@ fn cut(loops: &[Loop], a: i64, b: i64, low: i64, high: i64, out: &mut Vec<Nest>)
         part.retain(|l| l.range != 1);
         cut(&part, at_a, at_b, low, high, out);
         i = last + 1;
+    }
+}
+
+/// The steps `first..end` of a loop whose addresses, from `from` to `to` at step 0, meet `[low, high)`.
+fn meeting(l: &Loop, from: i64, to: i64, low: i64, high: i64) -> (i64, i64) {
+    if l.dst == 0 {
+        return (0, l.range);
+    }
+    // to + i * dst >= low and from + i * dst < high, of which one bounds `i` from below.
+    let (least, most) = (i128::from(low) - i128::from(to), i128::from(high) - 1 - i128::from(from));
+    let by = i128::from(l.dst);
+    let ceil = |n: i128| n.div_euclid(by) + i128::from(n.rem_euclid(by) > 0 && by > 0);
+    let (first, last) = match by > 0 {
+        true => (ceil(least), most.div_euclid(by)),
+        // Dividing by a negative number turns both around; `div_euclid` rounds it up then.
+        false => (most.div_euclid(by), least.div_euclid(by) - i128::from(least.rem_euclid(by) > 0)),
+    };
+    let inside = |n: i128| i64::try_from(n.clamp(0, i128::from(l.range))).unwrap_or(0);
+    let (first, end) = (inside(first), inside(last + 1));
+    (first, end.max(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_meet_a_part_are_those_of_the_definition() {
+        let mut seen = 0;
+        for dst in -7..=7 {
+            for range in [1, 2, 5, 9] {
+                for from in -20i64..=20 {
+                    for reach in [0, 3, 8] {
+                        for (low, high) in [(0, 1), (0, 10), (5, 7), (-3, 4), (12, 40), (4, 4)] {
+                            let l = Loop { range, src: 1, dst };
+                            let meets =
+                                |i: &i64| from + reach + i * dst >= low && from + i * dst < high;
+                            let slowly: Vec<i64> = (0..range).filter(meets).collect();
+                            let (first, end) = meeting(&l, from, from + reach, low, high);
+                            let found: Vec<i64> = (first..end).collect();
+                            if dst == 0 {
+                                assert_eq!(found.len() as i64, range, "all, as each is looked at");
+                            } else {
+                                assert_eq!(found, slowly, "{l:?} {from} {reach} {low}..{high}");
+                            }
+                            seen += found.len();
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen > 10_000);
     }
 }

@@ -60,6 +60,7 @@ mod work;
 
 pub use latency::{Bottleneck, CoreCycles, Latency};
 pub use shared::Shared;
+pub(crate) use work::product;
 pub use work::{Burst, CoreWork, Kind, RingMove, Totals, Traffic, Work};
 
 use crate::hardware::Hardware;

@@ -126,7 +126,30 @@ pub struct CoreWork {
     pub host_out: u64,
 }
 
+/// A product that ends at the largest number of 64 bits; see [`CoreWork::is_countable`].
+pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
+}
+
 impl CoreWork {
+    /// Whether everything that it counts is below the largest number of 64 bits, at which sums and
+    /// products end: a count that is there may have been more.
+    pub fn is_countable(&self) -> bool {
+        let counts = [
+            self.reads.bytes(),
+            self.writes.bytes(),
+            self.padding_bytes,
+            self.macs,
+            self.macs_valid,
+            self.sfu,
+            self.sfu_transcendental,
+            self.lx_bytes,
+            self.ring_bytes(),
+            self.ring_in,
+        ];
+        counts.iter().all(|n| *n < u64::MAX)
+    }
+
     /// Whether it did nothing that takes time.
     pub fn is_idle(&self) -> bool {
         self.reads.bursts().is_empty()

@@ -3,7 +3,7 @@
 use super::super::TILES;
 use super::super::matmul::account::{LX, padded};
 use super::super::share::Share;
-use crate::account::CoreWork;
+use crate::account::{CoreWork, product};
 use crate::sticks::Sticks;
 
 /// Who has the same parts of the operands as a core.
@@ -30,10 +30,11 @@ pub(super) fn work(
     let rows: u64 = q.size[..column].iter().map(|n| *n as u64).product();
     let keys = padded(k, key);
     let (depth, width) = (padded(q, column), padded(v, value));
-    work.macs = rows * keys * (depth + width);
-    work.macs_valid = rows * (k.size[key] * (q.size[column] + v.size[value])) as u64;
-    work.sfu = rows * keys * if mask.is_some() { 5 } else { 4 };
-    work.sfu_transcendental = rows * keys;
+    let valid = [k.size[key] as u64, (q.size[column] + v.size[value]) as u64];
+    work.macs = product([rows, keys, depth + width]);
+    work.macs_valid = product([rows, valid[0], valid[1]]);
+    work.sfu = product([rows, keys, if mask.is_some() { 5 } else { 4 }]);
+    work.sfu_transcendental = product([rows, keys]);
     for (t, share) in [(Some(q), shares.q), (mask, shares.mask)] {
         let Some(t) = t else { continue };
         let (bursts, padding) = t.traffic();
@@ -52,12 +53,13 @@ pub(super) fn work(
     for (t, share) in [(k, shares.keys), (v, shares.values)] {
         let (bursts, padding) = t.traffic();
         share.read(&mut work, &bursts, times);
-        work.padding_bytes += padding * times;
+        work.padding_bytes = work.padding_bytes.saturating_add(product([padding, times]));
     }
-    work.lx_bytes = work.reads.bytes() + work.writes.bytes();
+    work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
     if k.stick == Some(value) {
         // Tiles of K are turned: written and read once more.
-        work.lx_bytes += 2 * times * k.traffic().0.bytes();
+        let turned = product([2, times, k.traffic().0.bytes()]);
+        work.lx_bytes = work.lx_bytes.saturating_add(turned);
     }
     work
 }

@@ -6,7 +6,7 @@ use super::super::share::Share;
 use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed_with};
 use super::implicit;
 use super::window::Window;
-use crate::account::CoreWork;
+use crate::account::{CoreWork, product};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -248,8 +248,8 @@ fn charge(
     let positions = (w.size[2] * w.size[3]) as u64;
     let unit = x.eps.max(1);
     let depth = (w.size[1].div_ceil(unit) * unit) as u64;
-    work.macs = pixels * positions * depth * padded(&part, 1);
-    work.macs_valid = pixels * positions * (w.size[1] * part.size[1]) as u64;
+    work.macs = product([pixels, positions, depth, padded(&part, 1)]);
+    work.macs_valid = product([pixels, positions, w.size[1] as u64, part.size[1] as u64]);
     if let Some(bias) = bias {
         let (bursts, padding) = bias.slice(1, ranges[1].clone()).traffic();
         weight_share.read(&mut work, &bursts, 1);
