@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
-use zellige_layout::{Axis, AxisTable, Difference, Layout, Point, StickLayout, Strided};
+use zellige_layout::{AxisTable, Difference, Layout, Point, StickLayout, Strided};
 use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as, tirx};
 
 /// Where every element of a tensor lives: a map from coordinates to sets of places on named axes.
@@ -353,7 +353,7 @@ impl PyLayout {
 
     /// Bytes of memory from the first place to the last, for elements of `itemsize` bytes.
     fn nbytes(&self, itemsize: i64) -> PyResult<i64> {
-        let span = self.layout.span(Axis::M).map_err(|e| error::layout(&e))?;
+        let span = self.layout.span(self.layout.memory_axis()).map_err(|e| error::layout(&e))?;
         span.checked_mul(itemsize)
             .ok_or_else(|| error::LayoutError::new_err("more bytes than 64 bits count"))
     }

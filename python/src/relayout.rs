@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_layout::{Axis, Layout, Strided};
+use zellige_layout::{Layout, Strided};
 use zellige_movement::{Dtypes, Fill, Padding, PlanCache};
 use zellige_notation::Parsed;
 
@@ -213,8 +213,7 @@ fn wrong(e: &dyn std::fmt::Display) -> PyErr {
 
 /// Elements that the memory of a layout takes, padding included.
 fn span(layout: &Layout) -> PyResult<i64> {
-    let axis = layout.tile().axes().first().copied().unwrap_or(Axis::M);
-    layout.padded().span(axis).map_err(|e| error::layout(&e))
+    layout.padded().span(layout.memory_axis()).map_err(|e| error::layout(&e))
 }
 
 /// What is written where no element is.

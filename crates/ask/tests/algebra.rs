@@ -148,9 +148,9 @@ fn answers_are_those_of_the_definition() {
             let found = ask(&request);
             let count = answered.entry(op).or_default();
             if found.is_ok() {
-                count.0 += 1
+                count.0 += 1;
             } else {
-                count.1 += 1
+                count.1 += 1;
             }
             found.map_err(|e| {
                 assert_ne!(e["kind"], "internal", "{request}: {e}");

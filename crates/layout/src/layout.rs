@@ -172,6 +172,14 @@ impl Layout {
         Layout { window: None, ..self.clone() }
     }
 
+    /// The axis along which its memory is counted: `m` where it mentions it or no memory axis at all,
+    /// else the first memory axis that it mentions.
+    pub fn memory_axis(&self) -> Axis {
+        let axes = self.tile.axes();
+        let other = || axes.iter().copied().find(Axis::is_memory).unwrap_or(Axis::M);
+        if axes.contains(&Axis::M) { Axis::M } else { other() }
+    }
+
     /// The number of logical elements, padding not counted.
     pub fn size(&self) -> i64 {
         self.window.as_ref().map_or(self.tile.size(), Window::size)

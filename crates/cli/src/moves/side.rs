@@ -1,7 +1,7 @@
 //! The two layouts of a move, from the words of the command line.
 
 use anyhow::{Result, anyhow};
-use zellige_layout::{Axis, AxisTable, Dtype, Layout, StickLayout, Strided};
+use zellige_layout::{AxisTable, Dtype, Layout, StickLayout, Strided};
 use zellige_notation::{Parsed, parse};
 
 /// A side of the move: its layout, and the shape of an array that holds its memory.
@@ -32,7 +32,7 @@ pub(super) fn side(text: &str, shape: &[i64], dtype: Dtype) -> Result<Side> {
             if let Parsed::Spyre(stick) = &parsed {
                 return Ok(Side { layout, image: stick.device_size().to_vec() });
             }
-            let axis = layout.tile().axes().first().copied().unwrap_or(Axis::M);
+            let axis = layout.memory_axis();
             let span = layout.padded().span(axis)?;
             Ok(Side { layout, image: vec![span] })
         }

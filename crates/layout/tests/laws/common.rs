@@ -7,22 +7,22 @@ use zellige_layout::{
 };
 
 /// Two thousand cases of each law; `PROPTEST_CASES` asks for more.
-pub fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
     let cases = asked.unwrap_or(2000);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-pub fn axis(i: usize) -> Axis {
+pub(crate) fn axis(i: usize) -> Axis {
     let names = ["m", "laneid", "pid", "F", "warpid", "P"];
     AxisTable::new().get(names[i]).expect("built in")
 }
 
-pub fn iter_on(axes: usize) -> impl Strategy<Value = Iter> {
+pub(crate) fn iter_on(axes: usize) -> impl Strategy<Value = Iter> {
     (1i64..5, -3i64..9, 0..axes).prop_map(|(e, s, a)| Iter::new(e, s, axis(a)))
 }
 
-pub fn tile_on(axes: usize) -> impl Strategy<Value = TileLayout> {
+pub(crate) fn tile_on(axes: usize) -> impl Strategy<Value = TileLayout> {
     let shard = prop::collection::vec(iter_on(axes), 0..4);
     let replica = prop::collection::vec(iter_on(axes), 0..2);
     (shard, replica, prop::collection::vec((0..axes, -5i64..9), 0..2)).prop_map(|(s, r, o)| {
@@ -30,7 +30,7 @@ pub fn tile_on(axes: usize) -> impl Strategy<Value = TileLayout> {
     })
 }
 
-pub fn nested() -> impl Strategy<Value = TileLayout> {
+pub(crate) fn nested() -> impl Strategy<Value = TileLayout> {
     // A permuted, possibly gappy, possibly reversed product: most of what people write.
     let iters = prop::collection::vec((1i64..5, 1i64..3, any::<bool>()), 1..4);
     (iters, any::<u64>()).prop_map(|(iters, seed)| {
@@ -51,12 +51,12 @@ pub fn nested() -> impl Strategy<Value = TileLayout> {
     })
 }
 
-pub fn swizzle() -> impl Strategy<Value = Swizzle> {
+pub(crate) fn swizzle() -> impl Strategy<Value = Swizzle> {
     (0i64..3, 0i64..3, 0i64..2, any::<bool>())
         .prop_map(|(m, b, extra, inner)| Swizzle::new(m, b, b + extra, inner).expect("well-formed"))
 }
 
-pub fn any_layout() -> impl Strategy<Value = Layout> {
+pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     (tile_on(3), swizzle(), any::<bool>()).prop_map(|(tile, sw, swizzled)| {
         if swizzled && let Ok(l) = Layout::swizzled(sw, tile.clone()) {
             return l;
@@ -66,7 +66,7 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
 }
 
 /// The definition of a layout, written again without the crate's evaluation.
-pub fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
+pub(crate) fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
     let inside = match l.window() {
         None => flat,
         Some(w) => {
@@ -105,19 +105,19 @@ pub fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
     all.into_iter().collect()
 }
 
-pub fn got(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
+pub(crate) fn got(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
     let points = l.places(flat).expect("inside").points();
     points.iter().map(|p| p.normal().entries().iter().copied().collect()).collect()
 }
 
-pub fn same(a: &Layout, b: &Layout) -> Option<i64> {
+pub(crate) fn same(a: &Layout, b: &Layout) -> Option<i64> {
     assert_eq!(a.size(), b.size());
     (0..a.size()).find(|i| define(a, *i) != define(b, *i))
 }
 
-pub type Place = BTreeMap<Axis, i64>;
+pub(crate) type Place = BTreeMap<Axis, i64>;
 
-pub fn minus(a: &Place, b: &Place) -> Place {
+pub(crate) fn minus(a: &Place, b: &Place) -> Place {
     let keys: BTreeSet<Axis> = a.keys().chain(b.keys()).copied().collect();
     let at = |m: &Place, k: &Axis| m.get(k).copied().unwrap_or(0);
     keys.into_iter().map(|k| (k, at(a, &k) - at(b, &k))).filter(|(_, v)| *v != 0).collect()
@@ -125,7 +125,7 @@ pub fn minus(a: &Place, b: &Place) -> Place {
 
 /// Whether any tile layout at all is this function: every factorisation of its size into extents,
 /// fastest first, is tried. `weight` elements are already explained.
-pub fn expressible_from(f: &[Place], weight: usize) -> bool {
+pub(crate) fn expressible_from(f: &[Place], weight: usize) -> bool {
     if weight >= f.len() {
         return true;
     }
@@ -149,12 +149,12 @@ pub fn expressible_from(f: &[Place], weight: usize) -> bool {
         .any(|e| explained(e) && expressible_from(f, weight * e))
 }
 
-pub fn expressible(f: &[Place]) -> bool {
+pub(crate) fn expressible(f: &[Place]) -> bool {
     expressible_from(f, 1)
 }
 
 /// A tile layout on the named axes: any strides, replicas and offsets.
-pub fn tile_of(axes: &'static [&'static str]) -> impl Strategy<Value = TileLayout> {
+pub(crate) fn tile_of(axes: &'static [&'static str]) -> impl Strategy<Value = TileLayout> {
     let on = move |k: usize| AxisTable::new().get(axes[k]).expect("built in");
     let iter = (1i64..5, -3i64..9, 0..axes.len()).prop_map(move |(e, s, a)| Iter::new(e, s, on(a)));
     let shard = prop::collection::vec(iter.clone(), 0..4);
@@ -167,7 +167,7 @@ pub fn tile_of(axes: &'static [&'static str]) -> impl Strategy<Value = TileLayou
 
 /// Every feature at once: swizzled where the addresses allow it (they are lifted to 0 and above half of
 /// the time), and with a window over some split of the padded domain.
-pub fn everything(axes: &'static [&'static str]) -> impl Strategy<Value = Layout> {
+pub(crate) fn everything(axes: &'static [&'static str]) -> impl Strategy<Value = Layout> {
     (swizzled_of(axes), any::<[u8; 6]>(), any::<bool>()).prop_map(|(layout, cut, windowed)| {
         let n = layout.size();
         if !windowed || n == 0 {
@@ -185,7 +185,7 @@ pub fn everything(axes: &'static [&'static str]) -> impl Strategy<Value = Layout
 }
 
 /// Swizzles, replicas and offsets, without a window.
-pub fn swizzled_of(axes: &'static [&'static str]) -> impl Strategy<Value = Layout> {
+pub(crate) fn swizzled_of(axes: &'static [&'static str]) -> impl Strategy<Value = Layout> {
     (tile_of(axes), swizzle(), any::<bool>(), any::<bool>()).prop_map(
         |(tile, sw, lift, swizzled)| {
             let low = tile.bounds(Axis::M).min.min(0);
@@ -208,17 +208,17 @@ fn axes_have_m(tile: &TileLayout) -> bool {
 }
 
 /// The places of all elements, by the definition.
-pub fn table(l: &Layout) -> Vec<BTreeSet<Place>> {
+pub(crate) fn table(l: &Layout) -> Vec<BTreeSet<Place>> {
     (0..l.size()).map(|i| define(l, i)).collect()
 }
 
 /// The one place of every element, on the axes of `l`, where each has one.
-pub fn single(l: &Layout) -> Option<Vec<Place>> {
+pub(crate) fn single(l: &Layout) -> Option<Vec<Place>> {
     table(l).into_iter().map(|all| all.first().filter(|_| all.len() == 1).cloned()).collect()
 }
 
 /// Every swizzle of addresses below `2^6`, and none.
-pub fn swizzles() -> Vec<Option<Swizzle>> {
+pub(crate) fn swizzles() -> Vec<Option<Swizzle>> {
     let mut all = vec![None];
     for m in 0..6 {
         for s in 1..7 {
@@ -231,7 +231,7 @@ pub fn swizzles() -> Vec<Option<Swizzle>> {
 }
 
 /// Whether any layout at all, swizzled or not, has these single places.
-pub fn any_layout_has(places: &[Place]) -> bool {
+pub(crate) fn any_layout_has(places: &[Place]) -> bool {
     let m = |p: &Place| p.get(&Axis::M).copied().unwrap_or(0);
     swizzles().into_iter().any(|sw| {
         let Some(sw) = sw else { return expressible(places) };
@@ -248,6 +248,6 @@ pub fn any_layout_has(places: &[Place]) -> bool {
 }
 
 /// A place of the crate as one of the definition.
-pub fn place_of(p: &zellige_layout::Point) -> Place {
+pub(crate) fn place_of(p: &zellige_layout::Point) -> Place {
     p.normal().entries().iter().copied().collect()
 }

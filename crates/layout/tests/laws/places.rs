@@ -83,3 +83,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn memory_is_counted_on_any_memory_axis() {
+    use zellige_layout::{AxisTable, Iter, TileLayout};
+    let on = |names: &[&str]| {
+        let get = |n: &&str| Iter::new(4, 1, AxisTable::new().get(n).expect("built in"));
+        let tile = TileLayout::of(names.iter().map(get).collect()).expect("small");
+        Layout::from(tile).memory_axis().name().to_string()
+    };
+    assert_eq!(on(&["F"]), "F");
+    assert_eq!(on(&["laneid", "P"]), "P");
+    assert_eq!(on(&["F", "m"]), "m");
+    assert_eq!((on(&["laneid"]), on(&[])), ("m".into(), "m".into()));
+}
