@@ -20,7 +20,10 @@ pub(crate) enum Use {
 /// negative a copy that is not lazy.
 pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let modules = modules(py)?;
+    if is_array(object, &modules)? {
+        return Ok(object.clone());
+    }
     if let Ok(torch) = modules.get_item(intern!(py, "torch"))
         && let Ok(class) = torch.getattr(intern!(py, "Tensor"))
         && object.is_instance(&class)?
@@ -36,6 +39,23 @@ pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Boun
         ));
     }
     Ok(object.clone())
+}
+
+/// The modules that are loaded: neither library is loaded to be asked about.
+fn modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let find = || Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.unbind());
+    Ok(MODULES.get_or_try_init(py, find)?.bind(py).clone())
+}
+
+/// Whether it is an array of numpy and nothing more. Most objects are, and asking `torch.Tensor` for its
+/// instances runs code of PyTorch.
+fn is_array(object: &Bound<'_, PyAny>, modules: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    match modules.get_item(intern!(py, "numpy")) {
+        Ok(numpy) => Ok(object.get_type().is(numpy.getattr(intern!(py, "ndarray"))?)),
+        Err(_) => Ok(false),
+    }
 }
 
 fn tensor<'py>(
@@ -189,7 +209,10 @@ fn overrides(
 /// refused instead of wrong.
 pub(crate) fn written(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let modules = modules(py)?;
+    if is_array(object, &modules)? {
+        return Ok(());
+    }
     let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(()) };
     let Ok(class) = torch.getattr(intern!(py, "Tensor")) else { return Ok(()) };
     if object.is_instance(&class)?
