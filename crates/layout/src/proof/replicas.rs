@@ -82,7 +82,7 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
             let limit = MAX_COPIES as u64;
             return Err(Error::TooLarge { what: "the replicas of the composition", limit });
         }
-        let Some(steps) = progressions(&on_axis) else {
+        let Some(steps) = progressions(&on_axis, &mut { TRIES }) else {
             return Err(undecided(&format!("the places {on_axis:?} of element 0 on `{axis}`")));
         };
         replica.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, *axis)));
@@ -130,7 +130,7 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
                 held.extend(some.iter().map(|v| x + v));
             }
         }
-        let steps = [&starts, &least].into_iter().find_map(progressions);
+        let steps = [&starts, &least].into_iter().find_map(|set| progressions(set, &mut { TRIES }));
         let Some(steps) = steps else {
             return Err(undecided(&format!("the replicas {starts:?} that are left on `{axis}`")));
         };
@@ -159,11 +159,15 @@ fn undecided(what: &str) -> Error {
     Error::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
 }
 
+/// Sets looked at to take one apart: choices multiply where progressions overlap.
+const TRIES: u32 = 1 << 10;
+
 /// Progressions (extent, stride) whose sums are the set, which holds 0 and nothing below.
 ///
 /// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
 /// all starts from which the whole progression stays inside, or just as many as are needed.
-fn progressions(set: &Set) -> Option<Vec<(i64, i64)>> {
+fn progressions(set: &Set, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
+    *tries = tries.checked_sub(1)?;
     let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };
     let longest = (1..).take_while(|k| set.contains(&(k * stride))).count() + 1;
     for extent in (2..=i64::try_from(longest).ok()?).rev() {
@@ -185,7 +189,7 @@ fn progressions(set: &Set) -> Option<Vec<(i64, i64)>> {
         for rest in choices {
             // A shorter set each time, so this ends.
             if rest.len() < set.len()
-                && let Some(mut found) = progressions(&rest)
+                && let Some(mut found) = progressions(&rest, tries)
             {
                 found.push((extent, stride));
                 return Some(found);
