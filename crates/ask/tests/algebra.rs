@@ -110,10 +110,10 @@ fn place(v: &Value) -> Place {
 
 /// The places of every element of an answered layout, as `apply` gives them.
 fn applied(text: &Value, size: i64) -> Vec<BTreeSet<Place>> {
-    applied_at(text, size, (0..size).map(|i| json!([i])).collect())
+    applied_at(text, size, &(0..size).map(|i| json!([i])).collect::<Vec<_>>())
 }
 
-fn applied_at(text: &Value, size: i64, coords: Vec<Value>) -> Vec<BTreeSet<Place>> {
+fn applied_at(text: &Value, size: i64, coords: &[Value]) -> Vec<BTreeSet<Place>> {
     let found = ask(&json!({"op": "apply", "layout": text, "shape": [size], "coords": coords}));
     let found = found.unwrap_or_else(|e| panic!("{text}: {e}"));
     let points = found["points"].as_array().expect("a list");
@@ -132,7 +132,7 @@ fn back(answered: &Value, p: &Place) -> Option<i64> {
         }
         flat = flat * extent + at;
     }
-    let all = applied_at(&answered["layout"], shape.iter().product(), vec![json!([flat])]);
+    let all = applied_at(&answered["layout"], shape.iter().product(), &[json!([flat])]);
     all[0].first().map(|p| p.get("m").copied().unwrap_or(0))
 }
 
