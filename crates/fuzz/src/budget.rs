@@ -14,7 +14,7 @@ const SECONDS: u64 = 20;
 /// Calls a function and returns what it gives.
 ///
 /// # Panics
-/// If it takes longer than [`SECONDS`], or more than so many bytes of memory at once.
+/// If it takes longer than `SECONDS`, or more than so many bytes of memory at once.
 pub fn bounded<T>(what: &str, bytes: usize, f: impl FnOnce() -> T) -> T {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
