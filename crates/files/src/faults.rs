@@ -1,7 +1,7 @@
 //! Calls to the operating system that fail on purpose.
 //!
 //! With the feature `faults`, which only tests have, the `k`-th call of an operation fails, for every `k`
-//! until the operation makes no `k`-th call: [`inject`] in a test, `ZELLIGE_FAULT=HOW:K` for a whole
+//! until the operation makes no `k`-th call: `inject` in a test, `ZELLIGE_FAULT=HOW:K` for a whole
 //! program, which then appends what failed to the file of `ZELLIGE_FAULT_LOG`. A release has no such door.
 
 /// A kind of call.
