@@ -14,9 +14,9 @@ impl Layout {
     /// last. Where the strides of `self` nest, every gap between them is filled, also past `cosize`.
     ///
     /// A layout is complemented where it begins at 0, runs upwards and has no two elements in one
-    /// place. Then a refusal is a proof: a place below `cosize` that nothing else reaches must be one
-    /// of `C`, so the places of `C` below `cosize` are known, and the error names a place that two
-    /// elements would have with them.
+    /// place. Then a refusal is a proof: the smallest place below `cosize` that nothing else reaches
+    /// must be a step of `C`, so these steps are known, and the error names a place that two elements
+    /// would have with them.
     pub fn complement(&self, cosize: i64) -> Result<TileLayout> {
         self.unpadded("complement")?;
         if self.effective_swizzle().is_some() {
@@ -90,16 +90,17 @@ impl Layout {
             chain.fill(chain.to_reach(cosize))?;
         }
         let found = TileLayout::of(chain.gaps()?)?.canonical();
-        // Every place of it is below `cosize` and held by nothing else, so if two sums meet, then
-        // they meet in every complement.
+        // Each of its steps is a place below `cosize` that nothing else holds, and no sum of smaller
+        // ones: a step of every complement. If two sums meet, then they meet in all of them.
         let sums = self.tile().shard().iter().chain(found.shard()).copied().collect();
         let sums = TileLayout::new(sums, self.tile().replica().to_vec(), [])?;
         let Some((a, b, place)) = Layout::from(sums).clash()? else { return Ok(found) };
         let (a, b) = ((a / found.size(), a % found.size()), (b / found.size(), b % found.size()));
         let moved = |j: i64| Layout::from(found.clone()).places(j).map(|p| p.points()[0].get(axis));
         let reason = format!(
-            "every place below {cosize} that no element reaches is one of the complement, and with \
-             them the place {place} is that of element {} moved by {} and of element {} moved by {}",
+            "every complement makes the steps of {found:?}, to the places below {cosize} that nothing \
+             else reaches, and with them {place} is the place of element {} moved by {} and of element \
+             {} moved by {}",
             a.0,
             moved(a.1)?,
             b.0,
