@@ -475,7 +475,7 @@ await group("sharing, export, light and dark, small screens", async () => {
   await dark.page.emulateMedia({ media: "print" });
   check("paper has light cells", await dark.becomes(async () => await dark.color("logical", 0, 0, 1) === tones.fill), await dark.color("logical", 0, 0, 1));
   await dark.page.emulateMedia({ media: "screen" });
-  check("and the screen dark ones again", await dark.becomes(async () => await dark.color("logical", 0, 0, 1) === tones.dark_fill));
+  check("and the screen dark ones again", await dark.becomes(async () => await dark.color("logical", 0, 0, 1) === tones.dark_fill), await dark.color("logical", 0, 0, 1));
   await dark.page.click('[aria-label="Light or dark"]');
   await dark.settled();
   equal("the reader may choose", await dark.color("logical", 0, 0, 1), tones.fill);
