@@ -23,20 +23,25 @@ export function palette(): Palette {
   };
 }
 
-const media = matchMedia("(prefers-color-scheme: dark)");
-const paper = matchMedia("print");
+const DARK = "(prefers-color-scheme: dark)";
+const PAPER = "print";
+// Kept, so that a query lives as long as the page.
+const listening = [matchMedia(DARK), matchMedia(PAPER)];
 const KEY = "zellige-theme";
 
 /// Whether drawings are dark; on paper they never are.
 export function isDark(): boolean {
-  if (paper.matches) return false;
+  if (matchMedia(PAPER).matches) return false;
   const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : media.matches;
+  return chosen ? chosen === "dark" : matchMedia(DARK).matches;
 }
 
 /// Calls back when the machine changes its mind, and around printing.
+///
+/// Nobody reads the queries that listen: where the answer of a query is read between the change and its
+/// event, Chromium takes the new answer for the old one, and there is no event.
 export function onTheme(changed: () => void): void {
-  for (const query of [media, paper]) query.addEventListener("change", changed);
+  for (const query of listening) query.addEventListener("change", changed);
 }
 
 /// Applies what was chosen before.
