@@ -5,6 +5,7 @@ use super::cards::card;
 use super::handle::{dtype_of, is_tensor, see};
 use super::mint::mint;
 use super::number::Number;
+use super::strides::Turned;
 use super::{store, stream};
 use crate::convert::to_json;
 use crate::error::{self, DeviceFault};
@@ -243,6 +244,22 @@ fn execute(
     Ok(ran?.outputs)
 }
 
+/// New tensors that lie as those of PyTorch would.
+fn made(
+    py: Python<'_>,
+    card: &'static Card,
+    op: &Op,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, DeviceError> {
+    match Turned::new(op, inputs)? {
+        None => execute(py, card, op, inputs, None),
+        Some(turned) => {
+            let made = execute(py, card, op, &turned.inputs, None)?;
+            made.iter().map(|t| turned.back(t)).collect()
+        }
+    }
+}
+
 /// A number far outside of 16 bits.
 fn infinite(value: &Value) -> Option<f64> {
     match value {
@@ -260,8 +277,7 @@ fn cast(
     dtype: Dtype,
 ) -> Result<Tensor, DeviceError> {
     let attributes = json!({"dtype": dtype.name(), "wide": card.keeps_fp32()});
-    let made =
-        execute(py, card, &Op::new("cast", &attributes)?, std::slice::from_ref(tensor), None)?;
+    let made = made(py, card, &Op::new("cast", &attributes)?, std::slice::from_ref(tensor))?;
     Ok(made[0].clone())
 }
 
@@ -329,7 +345,7 @@ impl Kernel {
         }
         match self.form {
             Form::New => {
-                let mut made = execute(py, card, &op, &inputs, None)?;
+                let mut made = made(py, card, &op, &inputs)?;
                 // Sums of small integers are wide unless somebody says otherwise.
                 if let (Some(dtype), [one]) = (dtype, made.as_mut_slice())
                     && one.dtype() != dtype
@@ -515,7 +531,7 @@ pub(super) fn run<'py>(
     attributes: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (op, card, inputs) = prepare(name, operands, attributes).map_err(raise)?;
-    let made = execute(py, card, &op, &inputs, None).map_err(|e| error::device(&e))?;
+    let made = made(py, card, &op, &inputs).map_err(|e| error::device(&e))?;
     match made.as_slice() {
         [one] => mint(py, one),
         many => Ok(minted(py, many)?.into_any()),

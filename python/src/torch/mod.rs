@@ -17,6 +17,7 @@ mod recording;
 mod shim;
 mod store;
 mod stream;
+mod strides;
 mod transfer;
 mod views;
 

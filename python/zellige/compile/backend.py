@@ -10,6 +10,7 @@ import torch
 
 from .. import _logs
 from . import recompiles
+from .aliases import is_outside, take_views_outside
 from .breaks import heard
 from .graph import supported
 from .report import Report, place_of, publish
@@ -56,20 +57,27 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
 
     class Support(OperatorSupportBase):
         def is_node_supported(self, submodules, node):
-            return supported(node)
+            return not is_outside(node) and supported(node)
 
+    take_views_outside(gm)
     partitioner = CapabilityBasedPartitioner(gm, Support(), allows_single_node_partition=True)
     fused = partitioner.partition_and_fuse()
     for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
         states = _states(fused.graph, node)
         setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))
     for node in fused.graph.nodes:
-        if node.op == "call_function" and not _is_size(node):
+        if node.op == "call_function" and not _is_size(node) and not is_outside(node):
             report.eager(str(node.target), place_of(node))
     fused.recompile()
     _logs.graph(len(gm.graph.nodes), sum(isinstance(m, Segment) for m in fused.children()))
     report.milliseconds += (time.perf_counter() - start) * 1e3
-    return make_boxed_func(fused.forward)
+
+    def run(*args):
+        # Views are made here that autograd has no part in: what the graph returns are plain tensors to it.
+        with torch._C._AutoDispatchBelowAutograd():
+            return fused(*args)
+
+    return make_boxed_func(run)
 
 
 def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:

@@ -10,6 +10,7 @@ import torch
 
 from .. import _logs, _native
 from ..spyre import dynamic
+from .aliases import physical_order
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
 
@@ -186,6 +187,20 @@ def _program(doc, device, like):
         return _native.Program(json.dumps(doc), device, like), str(error)
 
 
+def _lying(writer, node, known):
+    """Size and strides of a result that fills its memory in another order than the row-major one. The program
+    writes it in that order, and so into memory without gaps."""
+    value = node.meta["val"]
+    size, stride = [known(s) for s in value.shape], [known(s) for s in value.stride()]
+    order = physical_order(size, stride)
+    if order is None:
+        return None
+    writer.node = node
+    turned = writer.op("permute", [writer.env[node]], [node.name + ".lying"], dims=order)
+    writer.env[node] = writer.op("clone", [turned], [node.name + ".written"])
+    return size, stride
+
+
 class _Entry:
     """A program with the names of its inputs."""
 
@@ -233,6 +248,7 @@ class _Entry:
                 found = node.args[0]
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
+                self.strides = [None if k in states else _lying(writer, o, known) for k, o in enumerate(flat)]
                 writer.doc["outputs"] = [env[o] for o in flat]
         written = {argument: output for output, argument in states.items()}
         self.states = [(name, written[i]) for name, i in self.inputs if i in written]
@@ -253,6 +269,7 @@ class _Entry:
             for k, made in zip(self.given, out):
                 every[k] = made
             out = every
+        out = [t if lie is None else _native.as_strided(t, *lie) for t, lie in zip(out, self.strides)]
         return out[0] if self.single else out
 
     def _given(self, name, tensor):

@@ -11,6 +11,7 @@ import warnings
 import torch
 
 from .. import _logs
+from .registry import operator
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
@@ -186,10 +187,8 @@ class _ByName:
         if reason.startswith("device memory"):
             # The host would have to hold what the card cannot.
             raise torch.OutOfMemoryError(reason)
-        base, _, overload = name.partition(".")
-        op = getattr(getattr(torch.ops.aten, base), overload or "default")
         try:
-            return _Call(op).run(args, kwargs or {}, reason)
+            return _Call(operator(name)).run(args, kwargs or {}, reason)
         except Exception as error:
             # What the CPU refuses too is the user's mistake; our message names the operand.
             kind = type(error)

@@ -41,6 +41,13 @@ def _into(op, operands, out, **attributes):
     return out
 
 
+def _alike(op, input, **attributes):
+    """An operation whose result lies in memory as its operand does."""
+    if input.is_contiguous():
+        return _run(op, [input], **attributes)
+    return _into(op, [input], torch.empty_like(input), **attributes)
+
+
 def _index(device) -> int:
     if device is None or device.index is None:
         return torch.spyre.current_device()
@@ -66,7 +73,21 @@ def _empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_me
     if pin_memory:
         raise RuntimeError("pin_memory is for host memory; the device has its own")
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    return _native.empty(size, dtype, _index(device), stride)
+    if _is_dense(size, stride):
+        return _native.empty(size, dtype, _index(device), stride)
+    # Memory that the tensor does not fill, or where elements share a place, is a view of a line.
+    line = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    return _native.as_strided(_native.empty([line], dtype, _index(device), None), size, stride, 0)
+
+
+def _is_dense(size, stride) -> bool:
+    """Whether a tensor fills its memory, in some order of its dimensions, with one element in each place."""
+    step = 1
+    for s, n in sorted((s, n) for n, s in zip(size, stride) if n != 1):
+        if s != step:
+            return False
+        step *= n
+    return True
 
 
 @_kernel("arange.start_out")
@@ -281,7 +302,21 @@ def _aminmax(self, *, dim=None, keepdim=False):
 
 @_kernel("sort.stable")
 def _sort_stable(self, *, stable=None, dim=-1, descending=False):
-    return _run("sort", [self], dim=dim, descending=descending)
+    if self.is_contiguous():
+        return _run("sort", [self], dim=dim, descending=descending)
+    out = torch.empty_like(self), torch.empty_like(self, dtype=torch.int64)
+    _native.run_into("sort", [self], dict(dim=dim, descending=descending), out)
+    return out
+
+
+@_kernel("sort")
+def _sort(self, dim=-1, descending=False):
+    return _sort_stable(self, dim=dim, descending=descending)
+
+
+@_kernel("flip")
+def _flip(self, dims):
+    return _alike("flip", self, dims=list(dims))
 
 
 @_kernel("addmv")
@@ -397,7 +432,13 @@ def _cat(tensors, dim=0):
     kept = [t for t in tensors if t.dim() != 1 or t.numel()]
     if not kept:
         return tensors[0].clone()
-    return kept[0].clone() if len(kept) == 1 and len(tensors) > 1 else _run("cat", kept, dim=dim)
+    if len(kept) == 1 and len(tensors) > 1:
+        return kept[0].clone()
+    last = torch.channels_last
+    if all(t.dim() == 4 and t.is_contiguous(memory_format=last) for t in kept) and not all(t.is_contiguous() for t in kept):
+        # Channels that come last everywhere do so in the result.
+        return _run("cat", [t.permute(0, 2, 3, 1) for t in kept], dim=(0, 3, 1, 2)[dim]).permute(0, 3, 1, 2)
+    return _run("cat", kept, dim=dim)
 
 
 @_kernel("index_fill_.int_Scalar")
@@ -588,7 +629,7 @@ def _native_dropout(input, p, train):
         return input.clone(), torch.ones_like(input, dtype=torch.bool)
     seed = random.draw(input.device.index)
     mask = _run("dropout_mask", [], size=list(input.shape), p=p, seed=seed, device=input.device.index)
-    return _run("dropout", [input], p=p, seed=seed), mask
+    return _alike("dropout", input, p=p, seed=seed), mask
 
 
 # Norms.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from .fallback import record
-from .registry import register
+from .registry import operator, register
 
 # Whose parts PyTorch knows: losses, gradients of activations and norms, and what is rarely asked for.
 _KNOWN = """
@@ -34,11 +34,6 @@ linalg_matrix_rank.atol_rtol_tensor linalg_pinv linalg_pinv.atol_rtol_float lina
 """.split()
 
 
-def _operator(name: str):
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
-
-
 def _in_parts(name: str):
     found = []
 
@@ -46,7 +41,7 @@ def _in_parts(name: str):
         if not found:
             from torch._decomp import decomposition_table
 
-            found.append(decomposition_table[_operator(name)])
+            found.append(decomposition_table[operator(name)])
         return found[0](*args, **kwargs)
 
     return kernel
@@ -58,7 +53,7 @@ def _on_the_host(name: str):
     def kernel(*args, **kwargs):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         args, kwargs = tree_map_only(torch.Tensor, lambda t: t.cpu(), (args, kwargs))
-        out = _operator(name)(*args, **kwargs)
+        out = operator(name)(*args, **kwargs)
         record("aten::" + name, sum(t.numel() * t.element_size() for t in tensors), "it computes in float64")
         return out.to(tensors[0].device)
 

@@ -258,16 +258,60 @@ def _patch_accelerator() -> None:
         setattr(torch.accelerator, name, functools.wraps(original)(patched))
 
 
+def _patch_data() -> None:
+    """``p.data = ...`` between the host and the device, and so modules that keep their parameters when they move."""
+    own, compatible = torch._C.TensorBase.data, torch._has_compatible_shallow_copy_type
+
+    def crosses(tensor, value) -> bool:
+        """Whether a tensor of the device takes the place of one elsewhere, or the other way round."""
+        return (tensor.device.type == "spyre") != (value.device.type == "spyre")
+
+    def plain(tensor) -> bool:
+        return tensor.layout is torch.strided and not torch._is_functional_tensor(tensor) and not isinstance(
+            tensor, torch._subclasses.FakeTensor
+        )
+
+    def set_data(self, value):
+        if not isinstance(value, torch.Tensor) or not crosses(self, value) or not (plain(self) and plain(value)):
+            return own.__set__(self, value)
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                f"the data of a tensor that was computed with gradients cannot move from {self.device} to {value.device}: "
+                "move the leaf that it was computed from, or detach it"
+            )
+        # PyTorch replaces the storage of a tensor by one of the same kind of device alone. What a tensor is made of can
+        # be exchanged for any other, and the Python object stays: ties and optimizers keep it.
+        with torch._C.DisableTorchFunctionSubclass():
+            kept = {name: getattr(self, name) for name in ("requires_grad", "_backward_hooks", "_post_accumulate_grad_hooks")}
+            grad = self.grad
+            torch._C._swap_tensor_impl(self, value.detach())
+            for name, state in kept.items():
+                setattr(self, name, state)
+            if grad is not None:
+                # A gradient is where its tensor is.
+                grad.data = grad.detach().to(self.device)
+                self.grad = grad
+
+    # PyTorch's compiler knows the function by these names of arguments.
+    def has_compatible_shallow_copy_type(input, from_):
+        if input.device.type == "spyre" or from_.device.type == "spyre":
+            return plain(input) and plain(from_)
+        return compatible(input, from_)
+
+    torch.Tensor.data = property(own.__get__, set_data, doc=own.__doc__)
+    torch._has_compatible_shallow_copy_type = has_compatible_shallow_copy_type
+
+
 def _patch_linear() -> None:
     apply = torch.nn.Linear._apply
 
     def _apply(self, fn, recurse=True):
-        before = self.weight
+        before = self.weight.device.type
         module = apply(self, fn, recurse)
         weight = self.weight
         if torch.nn.parameter.is_lazy(weight):
             return module
-        moved = before.device.type not in ("spyre", "meta") and weight.device.type == "spyre"
+        moved = before not in ("spyre", "meta") and weight.device.type == "spyre"
         if moved and type(weight) is torch.nn.Parameter and weight.dim() == 2 and min(weight.shape) > 1:
             # A product reads the weight with its sticks along the outputs: they lie so from the start,
             # and not moved at every call.
@@ -313,6 +357,7 @@ def install() -> None:
     """Applies all of them."""
     _patch_pinning()
     _patch_scaler()
+    _patch_data()
     _patch_linear()
     _patch_layouts()
     _patch_storages()

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 
 from .. import _native
 from .kernels import _layer_norm, _run
-from .registry import register
+from .registry import operator, register, without_autograd
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -113,7 +113,24 @@ _WHOLE = {
 }
 
 
+def _differentiable(name: str):
+    """A kernel where no gradient is asked for, and PyTorch's definition by other operators where one is."""
+    found = []
+
+    def kernel(*args, **kwargs):
+        if not found:
+            found.append(operator(name))
+        if _wanted(*(a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor))) is None:
+            return found[0].decompose(*args, **kwargs)
+        with torch._C._AutoDispatchBelowAutograd():
+            return found[0](*args, **kwargs)
+
+    return kernel
+
+
 def install() -> None:
-    """Registers the kernels, before gradients and without."""
+    """Registers the kernels, before gradients and without. All others are registered already."""
     for name, function in _WHOLE.items():
         register(name, torch._disable_dynamo(function), "PrivateUse1", "AutogradPrivateUse1")
+    for name in without_autograd():
+        register(name, torch._disable_dynamo(_differentiable(name)), "AutogradPrivateUse1")

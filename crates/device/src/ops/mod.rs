@@ -18,6 +18,7 @@ use zellige_layout::Dtype;
 pub struct Op {
     name: &'static str,
     kernel: Arc<dyn Kernel>,
+    pointwise: bool,
 }
 
 /// What the table says of an operation.
@@ -165,12 +166,19 @@ impl Op {
                 attrs.bad(left, format!("there is no such attribute; accepted: {accepted}"))
             );
         }
-        Ok(Op { name: entry.name, kernel })
+        let pointwise = pointwise::TABLES.iter().any(|t| t.iter().any(|e| e.name == entry.name));
+        Ok(Op { name: entry.name, kernel, pointwise })
     }
 
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Whether it computes an element of its result from the elements of its operands, which broadcast, at the
+    /// same place.
+    pub fn is_pointwise(&self) -> bool {
+        self.pointwise
     }
 
     /// Sizes and dtypes of its results.
@@ -185,7 +193,7 @@ impl Op {
     /// operations that write all of their result anyway. What it does not change is not touched.
     pub fn over(&self) -> Option<(usize, Op)> {
         let (operand, kernel) = self.kernel.over()?;
-        Some((operand, Op { name: self.name, kernel }))
+        Some((operand, Op { kernel, ..self.clone() }))
     }
 
     /// Every operation.
