@@ -4,6 +4,7 @@ use crate::panics;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use zellige_device::DeviceError;
 use zellige_layout::Error;
 use zellige_movement::MoveError;
@@ -36,8 +37,22 @@ pub(crate) fn device(e: &DeviceError) -> PyErr {
         }
         DeviceError::Layout(inner) => layout(inner),
         DeviceError::Panicked { message } => panics::internal(message),
+        DeviceError::OutOfMemory { .. }
+        | DeviceError::TooLarge { .. }
+        | DeviceError::HostMemory { .. } => out_of_memory(e.to_string()),
         _ => DeviceFault::new_err(e.to_string()),
     }
+}
+
+/// What the device has no room for: PyTorch's exception, which programs catch to try again with less.
+fn out_of_memory(message: String) -> PyErr {
+    Python::attach(|py| {
+        // A program without PyTorch has no such exception, and need not import it for one.
+        let modules = py.import("sys")?.getattr("modules")?;
+        let kind = modules.get_item("torch")?.getattr("OutOfMemoryError")?;
+        PyResult::Ok(PyErr::from_type(kind.cast_into::<PyType>()?, message.clone()))
+    })
+    .unwrap_or_else(|_| DeviceFault::new_err(message))
 }
 
 /// A text that cannot be read, with its place underlined.

@@ -111,7 +111,10 @@ fn compiled(
 }
 
 fn run_error(e: &RunError) -> PyErr {
-    DeviceFault::new_err(e.to_string())
+    match e {
+        RunError::Device(inner) => error::device(inner),
+        other => DeviceFault::new_err(other.to_string()),
+    }
 }
 
 /// The tensor of a name among those that were given.

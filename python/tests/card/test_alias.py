@@ -30,8 +30,90 @@ print(z.device, issubclass(FallbackWarning, UserWarning))
 """
 
 
+NEWER = """
+import torch, torch_spyre, warnings
+assert torch_spyre._C.get_elem_in_stick(torch.float16) == 64
+from torch_spyre._C import get_reserved_dims
+from torch_spyre._inductor import config, spyre_hint
+from torch_spyre._inductor.work_division_hint import work_division_hint
+from torch_spyre._inductor.wsr.propagate_named_dims import declare_tensor_dim, name_tensor_dims, reset
+
+def splits(function, *args):
+    torch._dynamo.reset()
+    torch.compile(function, backend="spyre")(*args)
+    return [s["splits"] for s in torch.spyre.last_report().steps if not s["is_move"]]
+
+def hinted(x, y):
+    with work_division_hint([2, 1, 4]):
+        z = x @ y
+    with work_division_hint([4, 1]):
+        return z + 1
+
+x, y = torch.randn(128, 256).half().to("spyre"), torch.randn(256, 64).half().to("spyre")
+assert splits(hinted, x, y) == [[2, 1, 4], [4, 1]], splits(hinted, x, y)
+with config.patch({"ignore_work_division_hints": True}):
+    assert splits(hinted, x, y) != [[2, 1, 4], [4, 1]]
+assert config.sencores == 32 and config.lx_planning and config.max_buckets == 32
+places = lambda: [b["place"].split()[0] for b in torch.spyre.last_report().programs[0].report()["buffers"]]
+splits(lambda x: ((x + 1).relu() * 2).sin(), x)
+assert "scratchpad" in places(), places()
+with config.patch(lx_planning=False):
+    splits(lambda x: ((x + 1).relu() * 2).sin(), x)
+    assert "scratchpad" not in places(), places()
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    config.layout_solver = "greedy"
+assert "changes nothing" in str(said[0].message)
+for wrong in (lambda: setattr(config, "sencores", 8), lambda: config.patch(nonsense=1).__enter__()):
+    try:
+        wrong()
+        raise SystemExit("not refused")
+    except (ValueError, AttributeError) as error:
+        print(type(error).__name__)
+
+r = torch_spyre._C.spyre_empty_reserved((56, 64), (64, 1), torch.float16, 0, 616)
+assert r.shape == (56, 64) and get_reserved_dims(r) == {0: {"min": 0, "max": 616, "granularity": 1}}
+assert get_reserved_dims(torch.ones(2)) is None and get_reserved_dims(x) is None
+r.resize_(600, 64)
+for dim, most in ((0, 32), (1, 128)):
+    try:
+        torch_spyre._C.spyre_empty_reserved((56, 64), (64, 1), torch.float16, dim, most)
+        raise SystemExit("not refused")
+    except RuntimeError:
+        pass
+for given in ({0.5: {"max": 64}}, {0: {"min": 56.0, "max": 616}}, {0: {"max": 616, "granulrity": 8}}, {0: {"max": 8}}):
+    try:
+        torch.ones(56, 32).half().to("spyre", dynamic=given)
+        raise SystemExit("not refused")
+    except ValueError:
+        pass
+try:
+    torch.ones(56, 32).to("cpu", max=616)
+except ValueError:
+    pass
+declare_tensor_dim("A", 3)
+declare_tensor_dim("B", 128)
+flat = torch.rand(3 * 128).half().to("spyre")
+assert name_tensor_dims(flat, ["A", "B"]) is flat
+for names in (["A", "A"], ["A", "C"]):
+    try:
+        name_tensor_dims(flat, names)
+        raise SystemExit("not refused")
+    except (ValueError, KeyError):
+        pass
+reset()
+print("done")
+"""
+
+
+def test_what_newer_scripts_import():
+    done = run(NEWER, ALIAS)
+    assert done.stdout.split() == ["ValueError", "AttributeError", "done"], done.stdout + done.stderr
+
+
 def run(code, *path):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    before = [p for p in [os.environ.get("PYTHONPATH")] if p]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), *before])}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
 
 

@@ -70,6 +70,12 @@ def test_eager_operators_and_the_card_in_one_trace(tmp_path):
     ids = {e["name"]: e["args"]["External id"] for e in trace["traceEvents"] if e.get("cat") == "cpu_op"}
     assert all(e["args"]["External id"] == ids[e["args"]["launched by"]] for e in streams)
 
+    # Tools that read traces of other devices find these by their categories, and the call of the host by a number.
+    assert [e["cat"] for e in streams] == ["kernel", "kernel", "gpu_memcpy"]
+    calls = {e["args"]["correlation"]: e for e in trace["traceEvents"] if e.get("cat") == "privateuse1_runtime"}
+    assert [calls[e["args"]["correlation"]]["name"] for e in streams] == ["launch matmul", "launch relu", "launch download"]
+    assert all(e["dur"] > 0 and "cbid" in e["args"] for e in calls.values())
+
     # The card's clock is that of its events, and one operation follows the other.
     total = sum(e["args"]["simulated duration us"] for e in streams)
     assert total == pytest.approx(start.elapsed_time(end) * 1e3, abs=1e-6)

@@ -17,6 +17,28 @@ def spyre_empty_with_layout(size, stride, dtype, layout):
     return empty_with_layout(size, layout, dtype=dtype, stride=stride)
 
 
+def spyre_empty_reserved(size, stride, dtype, dim, max):
+    """A tensor of zeros with memory for the largest size of a dimension; the strides say in which order its dimensions
+    lie."""
+    import torch
+    from zellige.spyre.dynamic import _Request
+
+    try:
+        like = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta")
+        return _Request(list(size), dtype, dynamic={dim: {"max": max}}, like=like).make(None)
+    except (ValueError, IndexError) as error:
+        raise RuntimeError(str(error)) from None
+
+
+def get_reserved_dims(tensor):
+    """The sizes that the dimensions of a tensor can take where it lies; None of a tensor without a reservation, and of
+    one on another device."""
+    import torch
+    from zellige.spyre import dynamic_sizes
+
+    return dynamic_sizes(tensor) if isinstance(tensor, torch.Tensor) else None
+
+
 def get_elem_in_stick(dtype) -> int:
     """Elements of a dtype in a stick of 128 bytes."""
     return SpyreTensorLayout([1], dtype).elems_per_stick()

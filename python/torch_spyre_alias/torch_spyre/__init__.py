@@ -18,6 +18,8 @@ _spyre.register()
 
 from zellige.spyre import FallbackWarning, restickify, to_with_layout  # noqa: E402,F401
 
+from . import _C  # noqa: E402,F401 - scripts say torch_spyre._C after a plain import
+
 
 def _autoload() -> None:
     """What the original registers by; the device is there already."""

@@ -9,7 +9,7 @@ import time
 import torch
 
 from .. import _logs
-from . import recompiles
+from . import random_state, recompiles
 from .aliases import is_outside, take_views_outside
 from .breaks import heard
 from .graph import supported
@@ -33,6 +33,7 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     """What ``torch.compile(model, backend="spyre")`` calls."""
     from torch._dynamo.backends.common import aot_autograd
 
+    random_state.install()
     report = Report(breaks=heard(), recompiles=recompiles.heard())
     _logs.asked(report)
     compiler = functools.partial(_compiled, report=report)
@@ -86,7 +87,9 @@ def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
     found: dict[int, int] = {}
     outputs = [u for u in segment.users if u.target is operator.getitem] or [segment]
     for output in outputs:
-        into = list(output.users)
+        # A view that is taken afterwards may as well be taken of the argument, which has the value by then.
+        later = [u for u in output.users if is_outside(u)]
+        into = [u for u in output.users if not is_outside(u)]
         if len(into) != 1 or into[0].target is not torch.ops.aten.copy_.default or into[0].args[1] is not output:
             continue
         (copy,) = into
@@ -94,12 +97,14 @@ def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
         same = value is not None and given.meta["val"].shape == value.shape and given.meta["val"].dtype == value.dtype
         if given.op != "placeholder" or not same or given not in segment.args:
             continue
-        if set(given.users) - {segment, copy} - {graph.output_node()}:
+        if any(not is_outside(u) for u in set(given.users) - {segment, copy, graph.output_node()}):
             continue
         argument, number = segment.args.index(given), output.args[1] if output is not segment else 0
         if argument in found.values() or segment.args.count(given) != 1:
             continue
         found[number] = argument
+        for view in later:
+            view.replace_input_with(output, given)
         copy.replace_all_uses_with(given)
         graph.erase_node(copy)
     return found

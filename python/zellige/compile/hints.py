@@ -19,9 +19,10 @@ _declared: dict[str, int] = {}
 
 
 @contextlib.contextmanager
-def hint(split: dict[str, int]):
-    """Asks for slices of loops, by name, in the graph that is traced inside."""
-    with torch.fx.traceback.annotate({_META: dict(split)}):
+def hint(split: dict[str, int] | list[int]):
+    """Asks for slices of loops in the graph that is traced inside: by name, or for all loops in their order, those of
+    the result first and then the one that is summed over. A list is for operators with as many loops."""
+    with torch.fx.traceback.annotate({_META: dict(split) if isinstance(split, dict) else [int(n) for n in split]}):
         yield
 
 
@@ -32,6 +33,18 @@ def declare(name: str, size: int) -> None:
     _declared[name] = size
 
 
+def declared(name: str) -> int:
+    """The size of a name."""
+    if name not in _declared:
+        raise KeyError(f"the dimension {name!r} has no size: declare it first")
+    return _declared[name]
+
+
+def forget() -> None:
+    """Forgets every name."""
+    _declared.clear()
+
+
 def split_of(node, op: str, shape_of) -> dict[str, int]:
     """The slices that are asked for loops of an operation."""
     asked = (node.meta.get("custom") or {}).get(_META)
@@ -39,6 +52,10 @@ def split_of(node, op: str, shape_of) -> dict[str, int]:
     if not asked or op in VIEWS or not isinstance(value, torch.Tensor):
         return {}
     loops = _product(node, shape_of) if op in _PRODUCTS else {f"c{d}": n for d, n in enumerate(shape_of(node))}
+    if isinstance(asked, (list, tuple)):
+        # The loops of a product in their order: batches, rows, columns, the sum.
+        order = [n for n in ("B", "M", "N", "K") if n in loops] if op in _PRODUCTS else list(loops)
+        return dict(zip(order, asked)) if len(order) == len(asked) else {}
     found = {}
     for name, slices in asked.items():
         if name not in loops and name in _declared:

@@ -184,9 +184,6 @@ class _ByName:
 
     @torch._disable_dynamo
     def __call__(self, name, reason, args, kwargs):
-        if reason.startswith("device memory"):
-            # The host would have to hold what the card cannot.
-            raise torch.OutOfMemoryError(reason)
         try:
             return _Call(operator(name)).run(args, kwargs or {}, reason)
         except Exception as error:

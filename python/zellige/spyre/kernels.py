@@ -12,7 +12,7 @@ import math
 import torch
 
 from .. import _native
-from . import dynamic, random
+from . import dynamic, gradients, random
 from .fallback import boxed, by_name
 from .registry import register
 
@@ -49,9 +49,10 @@ def _alike(op, input, **attributes):
 
 
 def _index(device) -> int:
-    if device is None or device.index is None:
-        return torch.spyre.current_device()
-    return device.index
+    index = torch.spyre.current_device() if device is None or device.index is None else device.index
+    if index:
+        gradients.several_cards()
+    return index
 
 
 # Factories.

@@ -11,12 +11,16 @@ def _index(device: torch.device) -> int:
     return torch.spyre.current_device() if device.index is None else device.index
 
 
+class WrongDevice(RuntimeError, ValueError):
+    """Another device than the card. torch-spyre says ValueError, and PyTorch RuntimeError: it is both."""
+
+
 def on_card(device, what: str) -> torch.device:
     """The device that ``what`` is asked for; the default one where that is a card."""
     usual = torch.get_default_device()
     device = torch.device(device if device is not None else usual if usual.type == "spyre" else "spyre")
     if device.type != "spyre":
-        raise RuntimeError(f"{what} needs the device spyre, not {device}")
+        raise WrongDevice(f"{what} needs the device spyre, not {device}")
     return device
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 
 import torch
 
@@ -174,28 +175,73 @@ def _patch_storages() -> None:
             f.seek(at)
         return load(f, "cpu", *args, **kwargs)
 
-    from multiprocessing.reduction import ForkingPickler
-
-    from torch.multiprocessing import reductions
-
-    def send(original):
-        def reduced(tensor):
-            # Another process has a card of its own: the elements go there, not the storage.
-            if tensor.device.type != "spyre" or type(tensor) not in (Tensor, torch.nn.Parameter):
-                return original(tensor)
-            made = torch._utils._rebuild_device_tensor_from_cpu_tensor
-            args = (tensor.detach().cpu(), tensor.dtype, str(tensor.device), tensor.requires_grad)
-            return (made, args) if type(tensor) is Tensor else (torch.nn.Parameter, (tensor.detach(), tensor.requires_grad))
-
-        return reduced
-
-    ForkingPickler.register(Tensor, send(reductions.reduce_tensor))
-    ForkingPickler.register(torch.nn.Parameter, send(reductions.reduce_tensor))
     Tensor._reduce_ex_internal = _reduce_ex_internal
     Tensor.__deepcopy__ = __deepcopy__
     Tensor.__copy__ = __copy__
     Tensor.__repr__ = __repr__
     torch.load = load_
+
+
+def _received(data, dtype, size, device, requires_grad):
+    """A tensor of the device from another process."""
+    made = torch.frombuffer(bytearray(data), dtype=dtype).reshape(size) if data else torch.empty(size, dtype=dtype)
+    return made.to(device).requires_grad_(requires_grad)
+
+
+def _patch_processes() -> None:
+    """Tensors that go to other processes, and batches that come from them."""
+    from multiprocessing.reduction import ForkingPickler
+
+    from torch.multiprocessing import reductions
+    from torch.utils.data._utils import collate
+
+    def send(original):
+        def reduced(tensor):
+            if tensor.device.type != "spyre" or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+                return original(tensor)
+            if type(tensor) is torch.nn.Parameter:
+                return torch.nn.Parameter, (tensor.detach(), tensor.requires_grad)
+            if tensor.requires_grad and not tensor.is_leaf:
+                raise RuntimeError(
+                    "a tensor that was computed with gradients cannot go to another process: detach() it first"
+                )
+            # Another process has a card of its own, so the elements go there. They go as bytes: a file of shared
+            # memory would be closed with the copy on the host, before the other process has opened it.
+            host = tensor.detach().cpu().contiguous().flatten()
+            data = host.view(torch.uint8).numpy().tobytes() if host.numel() else b""
+            return _received, (data, tensor.dtype, tuple(tensor.shape), str(tensor.device), tensor.requires_grad)
+
+        return reduced
+
+    ForkingPickler.register(torch.Tensor, send(reductions.reduce_tensor))
+    ForkingPickler.register(torch.nn.Parameter, send(reductions.reduce_tensor))
+    stack = collate.default_collate_fn_map[torch.Tensor]
+
+    @functools.wraps(stack)
+    def stacked(batch, *, collate_fn_map=None):
+        if batch[0].device.type == "spyre":
+            # In a worker PyTorch would stack into shared memory, which the card does not have.
+            return torch.stack(batch, 0)
+        return stack(batch, collate_fn_map=collate_fn_map)
+
+    collate.collate_tensor_fn = collate.default_collate_fn_map[torch.Tensor] = stacked
+
+
+def _patch_streams() -> None:
+    record = torch.Tensor.record_stream
+
+    @functools.wraps(record)
+    def record_stream(self, stream):
+        if self.device.type != "spyre":
+            return record(self, stream)
+        from .streams import Stream
+
+        if not isinstance(stream, Stream):
+            raise TypeError(f"record_stream expects a torch.spyre.Stream for a tensor on {self.device}, not {type(stream).__name__}")
+        # Memory of the simulated card is given to others in the order of the program, whatever the stream.
+        return None
+
+    torch.Tensor.record_stream = record_stream
 
 
 def _moved(value, device):
@@ -258,6 +304,10 @@ def _patch_accelerator() -> None:
         setattr(torch.accelerator, name, functools.wraps(original)(patched))
 
 
+# Whether this thread moves a scripted module.
+_scripted = threading.local()
+
+
 def _patch_data() -> None:
     """``p.data = ...`` between the host and the device, and so modules that keep their parameters when they move."""
     own, compatible = torch._C.TensorBase.data, torch._has_compatible_shallow_copy_type
@@ -295,9 +345,21 @@ def _patch_data() -> None:
     # PyTorch's compiler knows the function by these names of arguments.
     def has_compatible_shallow_copy_type(input, from_):
         if input.device.type == "spyre" or from_.device.type == "spyre":
-            return plain(input) and plain(from_)
+            return plain(input) and plain(from_) and not getattr(_scripted, "moves", False)
         return compatible(input, from_)
 
+    script = torch.jit.RecursiveScriptModule
+    apply = script._apply
+
+    def _apply(self, fn, recurse=True):
+        # A scripted module holds what a parameter is made of, and not the Python object: it gets a new one.
+        before, _scripted.moves = getattr(_scripted, "moves", False), True
+        try:
+            return apply(self, fn, recurse)
+        finally:
+            _scripted.moves = before
+
+    script._apply = _apply
     torch.Tensor.data = property(own.__get__, set_data, doc=own.__doc__)
     torch._has_compatible_shallow_copy_type = has_compatible_shallow_copy_type
 
@@ -362,4 +424,6 @@ def install() -> None:
     _patch_layouts()
     _patch_storages()
     _patch_storage_class()
+    _patch_processes()
+    _patch_streams()
     _patch_accelerator()

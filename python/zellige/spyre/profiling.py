@@ -157,7 +157,7 @@ def _merged(page: dict, window: _Window) -> list[dict]:
         for e in page["traceEvents"]
         if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")
     ]
-    out = []
+    out, number = [], 0
     for index, recorded in window.cards:
         trace = json.loads(recorded.trace())
         origin = _picoseconds(recorded.begin_us)
@@ -181,13 +181,35 @@ def _merged(page: dict, window: _Window) -> list[dict]:
             if event["ph"] == "X":
                 args["simulated us"], args["simulated duration us"] = event["ts"], event["dur"]
                 times["dur"] = ((start + _picoseconds(event["dur"])) // 1000 - start // 1000) / 1e3
+            cat = "spyre"
+            if _is_launch(event):
+                cat, number = _category(event["name"]), number + 1
+                args["correlation"] = number
+                out.append(_call(event, base_ns, number))
             span = by.get(id(event))
             if span is not None:
                 args["launched by"] = span["name"]
                 if "External id" in span.get("args", {}):
                     args["External id"] = span["args"]["External id"]
-            out.append({**event, **times, "cat": "spyre", "pid": pid, "args": args})
+            out.append({**event, **times, "cat": cat, "pid": pid, "args": args})
     return out
+
+
+def _category(name: str) -> str:
+    """The category that PyTorch's profiler gives such an event of a device."""
+    if name in ("upload", "download", "copy", "restickify", "move"):
+        return "gpu_memcpy"
+    return "gpu_memset" if name == "fill" else "kernel"
+
+
+def _call(event: dict, base_ns: int, number: int) -> dict:
+    """The host's side of a launch: tools find the operator that asked for it by the number of both."""
+    given = event["args"]
+    return {
+        "ph": "X", "cat": "privateuse1_runtime", "name": f"launch {event['name']}", "pid": os.getpid(),
+        "tid": given["host thread"], "ts": (given["host ns"] - base_ns) / 1e3, "dur": 0.001,
+        "args": {"correlation": number, "cbid": 0},
+    }
 
 
 def _add_to(path: str, window: _Window) -> None:

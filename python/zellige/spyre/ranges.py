@@ -6,6 +6,10 @@ import operator
 from typing import NamedTuple
 
 
+class WrongType(TypeError, ValueError):
+    """An argument of another type than is wanted. torch-spyre says ValueError, and Python TypeError: it is both."""
+
+
 class Range(NamedTuple):
     """The sizes that a dimension can take."""
 
@@ -33,7 +37,7 @@ class Range(NamedTuple):
 def ranges(size: list[int], given, place: str) -> dict[int, Range]:
     """Ranges by dimension, each around the present size."""
     if not isinstance(given, dict):
-        raise TypeError(f"{place} is {given!r}: a dict is wanted, from dimensions to sizes, such as {{0: {{'min': 1, 'max': 64}}}}")
+        raise WrongType(f"{place} is {given!r}: a dict is wanted, from dimensions to sizes, such as {{0: {{'min': 1, 'max': 64}}}}")
     if not given:
         raise ValueError(f"{place} is empty: name at least one dimension")
     found: dict[int, Range] = {}
@@ -82,4 +86,4 @@ def integer(value, place: str) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{place} is {value!r}: an integer is wanted") from None
+        raise WrongType(f"{place} is {value!r}: an integer is wanted") from None

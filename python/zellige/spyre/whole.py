@@ -10,7 +10,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _native
-from .kernels import _layer_norm, _run
+from .kernels import _layer_norm, _refusable, _run
 from .registry import operator, register, without_autograd
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -131,6 +131,6 @@ def _differentiable(name: str):
 def install() -> None:
     """Registers the kernels, before gradients and without. All others are registered already."""
     for name, function in _WHOLE.items():
-        register(name, torch._disable_dynamo(function), "PrivateUse1", "AutogradPrivateUse1")
+        register(name, _refusable(name, function), "PrivateUse1", "AutogradPrivateUse1")
     for name in without_autograd():
         register(name, torch._disable_dynamo(_differentiable(name)), "AutogradPrivateUse1")

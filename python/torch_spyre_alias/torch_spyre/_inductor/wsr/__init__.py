@@ -1,0 +1,1 @@
+"""Where newer versions of the original keep some of its names."""
