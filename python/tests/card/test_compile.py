@@ -460,3 +460,37 @@ def test_graph_breaks_are_named_with_place_and_remedy():
     assert "print" in open(__file__).read().splitlines()[line - 1]
     assert any("print" in remedy for remedy in breaks[-1].remedies)
     assert "graph break at" in "\n".join(str(r) for r in zellige.compile.reports())
+
+
+def test_a_report_covers_all_graphs_of_a_function():
+    def f(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        y = (y @ y).relu()
+        torch._dynamo.graph_break()
+        y = (y @ y).relu()
+        return y.sum(0)
+
+    x = torch.rand(64, 64).to("spyre")
+    compiled = torch.compile(f, backend="spyre")
+    compiled(x)
+    report = torch.spyre.last_report()
+    ops = [s["op"] for s in report.steps if not s["is_move"]]
+    assert ops == ["add", "matmul", "relu", "matmul", "relu", "sum"] and report.graphs == 3, str(report)
+    assert len(report.current) == 3 and report.latency_us == sum(p.latency_us for p in report.current)
+    lines = str(report).splitlines()
+    assert lines[0].startswith("3 graphs, 3 programs") and "graph break at" in lines[1], "breaks come first"
+    compiled(x)
+    assert [s["op"] for s in torch.spyre.last_report().steps if not s["is_move"]] == ops, "of one call"
+    # Another function has a report of its own.
+    torch.compile(lambda x: x - 1, backend="spyre")(x)
+    assert torch.spyre.last_report().graphs == 1
+
+
+def test_messages_quote_the_cpu_where_it_spoke():
+    x = torch.rand(3, 4).to("spyre")
+    with pytest.raises(RuntimeError, match="the CPU says"):
+        x @ x
+    with pytest.raises(RuntimeError) as found:
+        x + torch.rand(3, 4)
+    assert "the CPU says" not in str(found.value)

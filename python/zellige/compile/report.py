@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import re
+import sys
+import weakref
 
 from .. import _logs
 from .breaks import GraphBreak
@@ -47,6 +48,9 @@ class Report:
     hints: list[str] = dataclasses.field(default_factory=list)
     recompiles: list[Recompile] = dataclasses.field(default_factory=list)
     milliseconds: float = 0.0
+    # The function that it is a graph of, and the number of the graph there.
+    whole: Whole | None = dataclasses.field(default=None, repr=False)
+    graphs: int = 1
 
     def eager(self, op: str, place: str) -> None:
         """An operator that runs beside the programs."""
@@ -60,12 +64,20 @@ class Report:
 
     @property
     def current(self) -> list:
-        """The program of each part that ran last."""
+        """The programs of the last call, in the order in which they ran."""
+        if self.whole is not None and self.graphs == len(self.whole.graphs):
+            return [program for _, program in self.whole.ran]
         return [part.last for part in self.parts if part.last is not None]
+
+    def run(self, part: Part, program) -> None:
+        """A program of it runs."""
+        part.last = program
+        if self.whole is not None:
+            self.whole.run(part, program)
 
     @property
     def latency_us(self) -> float:
-        """Simulated microseconds of one run of all parts, with the sizes that came last."""
+        """Simulated microseconds of the programs of the last call."""
         return sum(p.latency_us for p in self.current)
 
     @property
@@ -81,6 +93,7 @@ class Report:
     def to_dict(self) -> dict:
         """Everything, as plain data."""
         return {
+            "graphs": self.graphs,
             "latency_us": self.latency_us,
             "programs": [p.report() for p in self.programs],
             "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
@@ -97,10 +110,12 @@ class Report:
 
     def __str__(self) -> str:
         steps, moves = self.steps, sum(s["is_move"] for s in self.steps)
+        graphs = f"{_count(self.graphs, 'graph')}, " if self.graphs > 1 else ""
         lines = [
-            f"{_count(len(self.current), 'program')}, {_count(len(steps), 'step')} of which {moves} are moves, "
+            f"{graphs}{_count(len(self.current), 'program')}, {_count(len(steps), 'step')} of which {moves} are moves, "
             f"{self.latency_us:.1f} us on the card (computed), compiled in {self.milliseconds:.0f} ms{self._sources()}"
         ]
+        lines.extend(f"  {found}" for found in (*self.breaks, *self.recompiles))
         for step in sorted(steps, key=lambda s: -s["us"])[:12]:
             why = f"  {step['why']}" if step["why"] else ""
             lines.append(f"  {step['us']:9.1f} us  {step['op']:<20} {step['cores']:>2} cores, {step['bound']}{why}")
@@ -109,7 +124,6 @@ class Report:
         for reason in self.refused.values():
             lines.append(f"  refused by the compiler, run eagerly: {reason}")
         lines.extend(f"  without its hints: {reason}" for reason in self.hints)
-        lines.extend(f"  {found}" for found in (*self.breaks, *self.recompiles))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -131,6 +145,8 @@ class Report:
             file.write(self.page(index))
 
     def _repr_html_(self) -> str:
+        import html
+
         head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
         eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
@@ -143,17 +159,81 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+class Whole:
+    """A compiled function: its graphs in the order in which they were compiled, and what ran in its last call."""
+
+    def __init__(self):
+        self.graphs: list[Report] = []
+        self.names: set = set()
+        self.ran: list = []
+
+    def run(self, part: Part, program) -> None:
+        # A call begins with the program that the one before began with.
+        if self.ran and self.ran[0][0] is part:
+            self.ran.clear()
+        self.ran.append((part, program))
+        del self.ran[:-_RUNS]
+
+    def report(self) -> Report:
+        """One report of all graphs."""
+        if len(self.graphs) == 1:
+            return self.graphs[0]
+        made = Report(whole=self, graphs=len(self.graphs))
+        for graph in self.graphs:
+            made.parts += graph.parts
+            made.breaks += graph.breaks
+            made.hints += graph.hints
+            made.recompiles += graph.recompiles
+            made.milliseconds += graph.milliseconds
+            made.refused.update({f"{k} of graph {len(made.refused)}": v for k, v in graph.refused.items()})
+            for key, n in graph.fallbacks.items():
+                made.fallbacks[key] = made.fallbacks.get(key, 0) + n
+        return made
+
+
+# Programs of one call that are remembered.
+_RUNS = 4096
+# By the object that `torch.compile` made; its graphs hold what runs, so these live as long as it does.
+_WHOLES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _compiled_function():
+    """What `torch.compile` made of the function whose graph is being compiled: its outermost call that runs now."""
+    frame, found = sys._getframe(1), None
+    while frame is not None:
+        if frame.f_code.co_name == "compile_wrapper" and frame.f_code.co_filename.endswith("eval_frame.py"):
+            found = frame.f_locals.get("self", found)
+        frame = frame.f_back
+    return found
+
+
 def publish(report: Report) -> None:
-    """Remembers a report; the last hundred are kept."""
+    """Remembers a report of a graph; the last hundred are kept."""
     _REPORTS.append(report)
     del _REPORTS[:-100]
+    function = _compiled_function()
+    if function is None:
+        return
+    from torch._guards import CompileContext
+
+    name = CompileContext.current_compile_id()
+    whole = _WHOLES.get(function)
+    if whole is None or name in whole.names:
+        # PyTorch counts anew when it is reset: what it compiled before is gone.
+        whole = _WHOLES[function] = Whole()
+    whole.names.add(name)
+    whole.graphs.append(report)
+    report.whole = whole
 
 
 def last_report() -> Report | None:
-    """The report of the last compilation; None before the first."""
-    return _REPORTS[-1] if _REPORTS else None
+    """The report of the function that was compiled last, with all its graphs; None before the first."""
+    if not _REPORTS:
+        return None
+    last = _REPORTS[-1]
+    return last if last.whole is None else last.whole.report()
 
 
 def reports() -> list[Report]:
-    """The reports of the last compilations, oldest first."""
+    """The reports of the graphs that were compiled last, oldest first."""
     return list(_REPORTS)

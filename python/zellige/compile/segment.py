@@ -46,7 +46,7 @@ class Segment(torch.nn.Module):
                 del self._programs[next(iter(self._programs))]
         if entry.program is None:
             return self._eagerly(args)
-        self._part.last = entry.program
+        self._report.run(self._part, entry.program)
         return entry.run(args, self._shared)
 
     def _compile(self, args):

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from .. import _logs
+from .. import _logs, _native
 from .registry import operator
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -97,6 +97,8 @@ class _Call:
         self.nbytes = 0
         self.memo: dict[int, torch.Tensor] = {}
         self.host = False
+        # What the CPU refused the operator with.
+        self.said: Exception | None = None
 
     def down(self, value):
         if isinstance(value, torch.Tensor):
@@ -149,7 +151,11 @@ class _Call:
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{self.device} and cpu!"
             )
-        out = self.op(*low_args, **low_kwargs)
+        try:
+            out = self.op(*low_args, **low_kwargs)
+        except Exception as error:
+            self.said = error
+            raise
         written = []
         for i, argument in enumerate(schema.arguments):
             if argument.alias_info is None or not argument.alias_info.is_write:
@@ -184,9 +190,15 @@ class _ByName:
 
     @torch._disable_dynamo
     def __call__(self, name, reason, args, kwargs):
+        call = _Call(operator(name))
         try:
-            return _Call(operator(name)).run(args, kwargs or {}, reason)
+            return call.run(args, kwargs or {}, reason)
         except Exception as error:
+            if call.said is None:
+                # The CPU was not asked, or its results cannot go where they belong.
+                if isinstance(error, _native.LayoutError):
+                    raise RuntimeError(f"{reason}: {error}") from error
+                raise
             # What the CPU refuses too is the user's mistake; our message names the operand.
             kind = type(error)
             kind = kind if kind in (IndexError, ValueError, TypeError, NotImplementedError) else RuntimeError
