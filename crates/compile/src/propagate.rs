@@ -363,6 +363,12 @@ impl Probe<'_, '_> {
             self.strictly(&options)?;
         }
         if found.is_empty() {
+            match self.settled(&mut options) {
+                Ok(alternative) => found.extend(alternative),
+                Err(e) => refusal = Some(e.to_string()),
+            }
+        }
+        if found.is_empty() {
             let reason = refusal.unwrap_or_else(|| "no layouts of its operands suit it".into());
             let op = self.node.op.name().to_string();
             return Err(CompileError::Infeasible {
@@ -373,6 +379,34 @@ impl Probe<'_, '_> {
             });
         }
         Ok(found)
+    }
+
+    /// The combination to which the operation itself leads: every operand that does not fit is moved as it is wanted,
+    /// as when operations run one by one. The combinations of many layouts are not all tried, and this one may not be
+    /// among them.
+    fn settled(&self, options: &mut [Vec<Tried>]) -> Result<Option<Alternative>> {
+        let mut at = vec![0; options.len()];
+        for _ in 0..=options.len() {
+            let operands: Vec<Laid> =
+                at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
+            if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
+                let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
+                let cycles = self.pass.options.hardware.latency(&work).cycles;
+                return Ok(Some(Alternative { operands: keys.collect(), results, cycles }));
+            }
+            let (_, lay) = self.node.op.lay(&operands)?;
+            for (k, (want, t)) in lay.inputs.iter().zip(&operands).enumerate() {
+                if !want.fits(t) {
+                    let operand = self.node.inputs[k];
+                    let (_, view) = self.pass.graph.base(operand);
+                    let key = Key { view: view.cloned(), layout: want.layout(t)? };
+                    let laid = self.pass.laid(operand, &key, view)?;
+                    at[k] = options[k].len();
+                    options[k].push(Tried { key, laid });
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The results and the work of one combination; none where an operand has to be moved, and then the

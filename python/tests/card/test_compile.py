@@ -494,3 +494,45 @@ def test_messages_quote_the_cpu_where_it_spoke():
     with pytest.raises(RuntimeError) as found:
         x + torch.rand(3, 4)
     assert "the CPU says" not in str(found.value)
+
+
+def test_one_refused_operator_leaves_the_rest_compiled(monkeypatch):
+    from zellige.compile import segment
+
+    compile_ = segment._program
+
+    def refusing(doc, device, like):
+        for op in doc["ops"]:
+            if op["op"] == "sin":
+                raise zellige.DeviceError(f"`{op['outputs'][0]} = sin` cannot run: this test says so")
+        return compile_(doc, device, like)
+
+    monkeypatch.setattr(segment, "_program", refusing)
+
+    def f(x, w):
+        y = (x + 1).relu() @ w
+        z = y.sin()
+        return (z * 2).sum(0), y.t()
+
+    compiled = torch.compile(f, backend="spyre", dynamic=True)
+    for n in (48, 32):
+        x, w = torch.randn(n, 64), torch.randn(64, 64)
+        for want, got in zip(f(x, w), compiled(x.to("spyre"), w.to("spyre"))):
+            near(want, got)
+    report = torch.spyre.last_report()
+    assert [op for op, _ in report.fallbacks] == ["aten.sin.default"], str(report)
+    assert {"matmul", "sum"} <= {s["op"] for s in report.steps} and len(report.current) == 2, str(report)
+    assert any("this test says so" in reason for reason in report.refused.values())
+
+
+def test_attention_with_a_bias_and_half_a_stick_of_head():
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=64, d_model=64, d_kv=32, d_ff=128, num_layers=2, num_heads=2, decoder_start_token_id=0)
+    model, ids = T5ForConditionalGeneration(config).eval(), torch.randint(1, 64, (1, 10))
+    want = model(input_ids=ids, decoder_input_ids=ids).logits
+    compiled = torch.compile(model.to("spyre"), backend="spyre")
+    near(want, compiled(input_ids=ids.to("spyre"), decoder_input_ids=ids.to("spyre")).logits, 2e-2)
+    report = torch.spyre.last_report()
+    assert len(report.current) == 1 and not report.refused, str(report)

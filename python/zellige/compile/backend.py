@@ -51,25 +51,13 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
 def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
     """A function that runs the graph: segments of the card, the rest operator by operator."""
     from functorch.compile import make_boxed_func
-    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-    from torch.fx.passes.operator_support import OperatorSupportBase
 
     start = time.perf_counter()
-
-    class Support(OperatorSupportBase):
-        def is_node_supported(self, submodules, node):
-            return not is_outside(node) and supported(node)
-
     take_views_outside(gm)
-    partitioner = CapabilityBasedPartitioner(gm, Support(), allows_single_node_partition=True)
-    fused = partitioner.partition_and_fuse()
-    for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
-        states = _states(fused.graph, node)
-        setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))
+    fused = programs_of(gm, report)
     for node in fused.graph.nodes:
         if node.op == "call_function" and not _is_size(node) and not is_outside(node):
             report.eager(str(node.target), place_of(node))
-    fused.recompile()
     _logs.graph(len(gm.graph.nodes), sum(isinstance(m, Segment) for m in fused.children()))
     report.milliseconds += (time.perf_counter() - start) * 1e3
 
@@ -79,6 +67,24 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
             return fused(*args)
 
     return make_boxed_func(run)
+
+
+def programs_of(gm: torch.fx.GraphModule, report: Report, wanted=lambda node: True) -> torch.fx.GraphModule:
+    """The graph with its nodes that are supported, and wanted, in segments."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import OperatorSupportBase
+
+    class Support(OperatorSupportBase):
+        def is_node_supported(self, submodules, node):
+            return wanted(node) and not is_outside(node) and supported(node)
+
+    partitioner = CapabilityBasedPartitioner(gm, Support(), allows_single_node_partition=True)
+    fused = partitioner.partition_and_fuse()
+    for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
+        states = _states(fused.graph, node)
+        setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))
+    fused.recompile()
+    return fused
 
 
 def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:

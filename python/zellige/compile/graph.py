@@ -22,6 +22,9 @@ _LARGEST_DL16 = 8573157376.0
 class Refused(Exception):
     """A node without a form in the compiler's graphs."""
 
+    # Its name, where one node is to blame.
+    node: str | None = None
+
 
 @functools.cache
 def _table() -> dict:
@@ -482,6 +485,14 @@ def _probe(node):
 
 def emit(w: Writer, node) -> None:
     """Adds a node to the graph."""
+    try:
+        _emit(w, node)
+    except Refused as refusal:
+        refusal.node = node.name
+        raise
+
+
+def _emit(w: Writer, node) -> None:
     if not _RULES or torch.ops.spyre.linear.default not in _RULES:
         _whole_rules()
     w.node = node

@@ -51,6 +51,8 @@ class Report:
     # The function that it is a graph of, and the number of the graph there.
     whole: Whole | None = dataclasses.field(default=None, repr=False)
     graphs: int = 1
+    # PyTorch's number of the function, or the rest of one behind a break, that it is a graph of.
+    frame: object = dataclasses.field(default=None, repr=False)
 
     def eager(self, op: str, place: str) -> None:
         """An operator that runs beside the programs."""
@@ -66,14 +68,14 @@ class Report:
     def current(self) -> list:
         """The programs of the last call, in the order in which they ran."""
         if self.whole is not None and self.graphs == len(self.whole.graphs):
-            return [program for _, program in self.whole.ran]
+            return [program for _, _, program in self.whole.ran]
         return [part.last for part in self.parts if part.last is not None]
 
     def run(self, part: Part, program) -> None:
         """A program of it runs."""
         part.last = program
         if self.whole is not None:
-            self.whole.run(part, program)
+            self.whole.run(self, part, program)
 
     @property
     def latency_us(self) -> float:
@@ -167,11 +169,13 @@ class Whole:
         self.names: set = set()
         self.ran: list = []
 
-    def run(self, part: Part, program) -> None:
-        # A call begins with the program that the one before began with.
-        if self.ran and self.ran[0][0] is part:
-            self.ran.clear()
-        self.ran.append((part, program))
+    def run(self, graph: Report, part: Part, program) -> None:
+        if self.ran:
+            # A call begins where the one before began: with the same part, or another graph of the same frame.
+            first, begin, _ = self.ran[0]
+            if part is begin or (graph is not first and graph.frame == first.frame):
+                self.ran.clear()
+        self.ran.append((graph, part, program))
         del self.ran[:-_RUNS]
 
     def report(self) -> Report:
@@ -223,6 +227,7 @@ def publish(report: Report) -> None:
         whole = _WHOLES[function] = Whole()
     whole.names.add(name)
     whole.graphs.append(report)
+    report.frame = getattr(name, "frame_id", None)
     report.whole = whole
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import sympy
@@ -33,6 +34,8 @@ class Segment(torch.nn.Module):
         report.parts.append(self._part)
         self._programs: dict = {}
         self._families: dict = {}
+        # The graph around operators that were refused, by their names.
+        self._split: dict = {}
         self._weights = (None, None)
         self._places = [n for n in module.graph.nodes if n.op == "placeholder"]
 
@@ -45,7 +48,7 @@ class Segment(torch.nn.Module):
             if len(self._programs) > _LOADED:
                 del self._programs[next(iter(self._programs))]
         if entry.program is None:
-            return self._eagerly(args)
+            return self._around(entry, args)
         self._report.run(self._part, entry.program)
         return entry.run(args, self._shared)
 
@@ -61,17 +64,35 @@ class Segment(torch.nn.Module):
             _logs.program(entry, args, (time.perf_counter() - start) * 1e3)
         except (Refused, _native.DeviceError) as error:
             _logs.program(None, args, 0.0, why=str(error))
-            # What the compiler refuses still runs, operator by operator, and the report says why.
+            # What the compiler refuses still runs, and the report says why: the refused operator alone eagerly, where
+            # it is known, and the rest in programs around it.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
-            for node in self._module[0].graph.nodes:
-                if node.op == "call_function":
-                    self._report.eager(str(node.target), place_of(node))
-            entry = _Entry.eager()
+            entry = _Entry.without_program()
+            entry.around = self._without(_refused_node(self._module[0], error))
         self._report.milliseconds += (time.perf_counter() - start) * 1e3
         return entry
 
-    def _eagerly(self, args):
-        made = self._module[0](*args)
+    def _without(self, refused):
+        """The graph with one node beside its programs; with all of them there, where the node is not known. Later
+        sizes run in the same."""
+        from .backend import programs_of
+
+        if refused in self._split:
+            return self._split[refused]
+        module = _copied(self._module[0])
+        if refused is None:
+            for node in module.graph.nodes:
+                if node.op == "call_function":
+                    self._report.eager(str(node.target), place_of(node))
+            self._split[None] = module
+            return module
+        fused = programs_of(module, self._report, lambda node: node.name != refused)
+        self._report.eager(*next((str(n.target), place_of(n)) for n in self._module[0].graph.nodes if n.name == refused))
+        self._split[refused] = fused
+        return fused
+
+    def _around(self, entry, args):
+        made = entry.around(*args)
         for output, argument in self._states.items():
             args[argument].copy_(made[output] if isinstance(made, (list, tuple)) else made)
         return made
@@ -81,6 +102,26 @@ class Segment(torch.nn.Module):
         if self._weights[0] != stamp:
             self._weights = (stamp, _native.Weights())
         return self._weights[1]
+
+
+def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The module with a graph of its own, whose nodes have the same names."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
+
+
+def _refused_node(module, error) -> str | None:
+    """The node of the graph that a refusal is about."""
+    if isinstance(error, Refused):
+        named = error.node
+    else:
+        # "`name = operation` cannot run": the compiler's names begin with those of the nodes.
+        found = re.match(r"`([^ `]+) = ", str(error))
+        named = found.group(1) if found else None
+    names = [n.name for n in module.graph.nodes if n.op == "call_function"]
+    fitting = [n for n in names if named is not None and (named == n or named.startswith(n + "."))]
+    return max(fitting, key=len) if fitting and len(names) > 1 else None
 
 
 def _family(value):
@@ -207,7 +248,7 @@ class _Entry:
     program = None
 
     @staticmethod
-    def eager():
+    def without_program():
         return _Entry.__new__(_Entry)
 
     def __init__(self, module, places, args, states, like=None):
