@@ -26,7 +26,7 @@ def register() -> None:
 
         from .. import _logs, _native
         from ..compile import breaks, default
-        from . import autocast, ccl, device, fallback, kernels, ops, parts, patches, profiling, whole
+        from . import autocast, ccl, device, fallback, kernels, libraries, ops, parts, patches, profiling, random, whole
 
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", "spyre"):
@@ -47,6 +47,8 @@ def register() -> None:
         # The first break comes before the backend is called.
         breaks.listen()
         ccl.install()
+        libraries.install()
+        random.install()
         # Its fast path would arrive as one operator that no device but CUDA knows.
         torch.backends.mha.set_fastpath_enabled(False)
         _registered = True

@@ -100,3 +100,54 @@ def set_rng_state_all(states) -> None:
     """Sets the states of all cards."""
     for index, state in enumerate(states):
         set_rng_state(state, index)
+
+
+class CardGenerator(torch._C.Generator):
+    """What ``torch.Generator("spyre")`` makes. PyTorch makes generators of devices in C++; this one holds the state of
+    one of the CPU, which draws the numbers that then go to the card."""
+
+    def __new__(cls, device="spyre"):
+        made = super().__new__(cls, "cpu")
+        made._card = torch.device("spyre", _index(device))
+        return made
+
+    @property
+    def device(self) -> torch.device:
+        """The card."""
+        return self._card
+
+    def clone_state(self):
+        """Another generator in the same state."""
+        made = CardGenerator(self._card)
+        made.set_state(self.get_state())
+        return made
+
+    def __reduce__(self):
+        return _restored, (str(self._card), self.get_state())
+
+
+def _restored(device, state):
+    made = CardGenerator(device)
+    made.set_state(state)
+    return made
+
+
+class _Kind(type(torch._C.Generator)):
+    """Makes a generator of the device that is asked for; all of them are instances."""
+
+    def __call__(cls, device="cpu"):
+        if not isinstance(device, torch._C.Generator) and torch.device(device).type == "spyre":
+            return CardGenerator(device)
+        return torch._C.Generator(device)
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch._C.Generator)
+
+    def __subclasscheck__(cls, kind):
+        return issubclass(kind, torch._C.Generator)
+
+
+def install() -> None:
+    """``torch.Generator`` takes the device."""
+    names = {"__doc__": torch._C.Generator.__doc__, "__module__": "torch", "__qualname__": "Generator"}
+    torch.Generator = _Kind("Generator", (torch._C.Generator,), names)
