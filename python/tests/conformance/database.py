@@ -123,21 +123,31 @@ def widened(value):
     return tree_map(one, value)
 
 
-def _near(want, got, dtype):
+def _near(want, got, dtype, scale=0.0):
     tolerance = TOLERANCE[dtype]
     want, got = want.double(), got.double()
     largest = want[want.isfinite()].abs().max().item() if want.isfinite().any() else 0.0
     # Sums of many terms lose by the largest of them.
-    slack = tolerance * max(largest, 1e-3) if dtype is not torch.float32 else tolerance * max(min(largest, 1e3) * 0.1, 0.3)
+    if dtype is torch.float32:
+        slack = tolerance * max(min(largest, 1e3) * 0.1, 0.3)
+    else:
+        slack = tolerance * max(largest, scale / 4, 1e-3)
     near = torch.isclose(got, want, rtol=tolerance, atol=slack, equal_nan=True)
     # What leaves the range of the one format may be an infinity in the other.
     top = torch.finfo(dtype).max
     return near | ((want.abs() >= top * 0.99) & (got.abs() >= top * 0.99) & (want.sign() == got.sign()))
 
 
-def difference(want, got, wide=None, values=True) -> str | None:
+def largest(value) -> float:
+    """The largest finite number in operands: results that are differences of such lose by its last bit."""
+    found = [t.detach().double().nan_to_num(posinf=0, neginf=0).abs().max().item() for t in tensors(value) if t.dtype in TOLERANCE and t.numel() and t.layout is torch.strided]
+    return min(max(found, default=0.0), 1e3)
+
+
+def difference(want, got, wide=None, values=True, scale=0.0, loose=False) -> str | None:
     """The first difference between results of the CPU and of the device. `wide` makes the results in
-    float64, for what is nearer to the truth than the CPU in few bits."""
+    float64, for what is nearer to the truth than the CPU in few bits. `loose` is for float32 that was
+    computed from 16 bits."""
     want, got = tree_leaves(want), tree_leaves(got)
     if len(want) != len(got):
         return f"{len(got)} results, not {len(want)}"
@@ -164,7 +174,7 @@ def difference(want, got, wide=None, values=True) -> str | None:
         if g.device.type != "spyre":
             return f"{at}on {g.device}"
         w, g = w.detach(), g.detach().cpu()
-        near = _near(w, g, w.dtype) if w.dtype in TOLERANCE else w == g
+        near = _near(w, g, torch.float16 if loose and w.dtype is torch.float32 else w.dtype, scale) if w.dtype in TOLERANCE else w == g
         if not near.all() and wide is not None and w.dtype in TOLERANCE:
             if truth is None:
                 try:
@@ -172,7 +182,7 @@ def difference(want, got, wide=None, values=True) -> str | None:
                 except Exception:
                     truth = ()
             if len(truth) == len(want) and isinstance(truth[i], torch.Tensor) and truth[i].shape == w.shape:
-                near = near | _near(truth[i].detach(), g, w.dtype)
+                near = near | _near(truth[i].detach(), g, w.dtype, scale)
         if not near.all():
             where = tuple(near.logical_not().nonzero()[0].tolist())
             return f"{at}{g[where].item()} at {list(where)}, not {w[where].item()}"

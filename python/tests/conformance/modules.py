@@ -6,7 +6,7 @@ import copy
 import functools
 
 import torch
-from database import STRIDES_CHECKED, difference, message, placed, seeded, settled, short, strides_differ, tensors, unstored, widened
+from database import STRIDES_CHECKED, difference, largest, message, placed, seeded, settled, short, strides_differ, tensors, unstored, widened
 from operators import OUTCOMES, Outcome, _Draws, worst
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -75,7 +75,7 @@ def check(name, dtype, form, index) -> Outcome:
     except Exception as error:
         return Outcome("refused", message(error), sample=index)
     try:
-        found = difference(want, got, wide=lambda: _run(copy.deepcopy(module).double(), widened(call)))
+        found = difference(want, got, wide=lambda: _run(copy.deepcopy(module).double(), widened(call)), scale=largest(call))
     except Exception as error:
         return Outcome("wrong", "the result cannot be read: " + message(error), sample=index)
     if found:

@@ -14,7 +14,7 @@ import itertools
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from database import DTYPES, STRIDES_CHECKED, WIDE_INTEGERS, difference, message, past_32_bits, placed, seeded, settled, short, strides_differ, tensors, tree_leaves, tree_map_only, unstored, widened
+from database import DTYPES, STRIDES_CHECKED, WIDE_INTEGERS, difference, largest, message, past_32_bits, placed, seeded, settled, short, strides_differ, tensors, tree_leaves, tree_map_only, unstored, widened
 
 FORMS = ("forward", "backward", "inplace", "out", "strided", "compiled")
 # Samples of an entry that a long walk takes, evenly from those that the database has.
@@ -27,6 +27,10 @@ COMPILED = (torch.float32, torch.float16, torch.int64)
 OUTCOMES = ("skip", "native", "cpu", "refused", "wrong", "crash")
 # Memory as it was found: nothing to compare but sizes.
 UNDEFINED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_")
+# PyTorch 2.15 writes past the end of other results on the CPU.
+CONTIGUOUS_OUT = ("tril", "triu")
+# Operators whose second tensor must be on the CPU wherever the first one is.
+HOST_INDICES = ("tensor_split",)
 # Which of equal elements comes first is not said: values are compared, and not where they came from.
 TIED = ("sort", "argsort", "topk", "msort", "mode", "median", "nanmedian", "kthvalue")
 
@@ -46,6 +50,7 @@ def database() -> dict:
     return {op.full_name if not op.variant_test_name else f"{op.name}.{op.variant_test_name}": op for op in op_db}
 
 
+@functools.lru_cache(maxsize=None)
 def entries(forms=FORMS, dtypes=DTYPES) -> list:
     """All (operator, dtype, form) that PyTorch says the CPU has."""
     out = []
@@ -131,8 +136,9 @@ def _gradients(op, call, process, seed=1):
     return out, gradients
 
 
-def _runner(op, form, sample, index, want=None):
+def _runner(name, form, sample, index, want=None):
     """What one form does with (input, args, kwargs) on a device."""
+    op = database()[name]
     if form == "backward":
         return lambda call, device: _gradients(op, call, sample.output_process_fn_grad)
     if form == "inplace":
@@ -147,7 +153,7 @@ def _runner(op, form, sample, index, want=None):
         def into(call, device):
             def room(t):
                 # Every other one is not contiguous either, and all of them hold something before.
-                if index % 2 and t.dim() > 1:
+                if index % 2 and t.dim() > 1 and name not in CONTIGUOUS_OUT:
                     return torch.full(t.shape[::-1], 1, dtype=t.dtype).to(device).permute(*range(t.dim() - 1, -1, -1))
                 return torch.full(t.shape, 1, dtype=t.dtype).to(device)
 
@@ -178,11 +184,15 @@ def check(name, dtype, form, index) -> Outcome:
     call = (sample.input, list(sample.args), dict(sample.kwargs))
     if unstored(call) or not WIDE_INTEGERS and past_32_bits(call):
         return Outcome("skip")
-    if form == "compiled" and not tensors(call):
+    if not tensors(call) and form != "out" and _named(call, "spyre") == call:
+        # Nothing says that it is for the card.
         return Outcome("skip")
     if form == "out" and any(k in call[2] for k in ("device", "layout", "pin_memory")):
         return Outcome("skip")
     call = settled(call)
+    if name in HOST_INDICES and tensors(call[1]):
+        # As on every device: the numbers are read while the call is made.
+        return Outcome("skip")
     on = _strided if form == "strided" else placed
     try:
         plain = None
@@ -191,7 +201,7 @@ def check(name, dtype, form, index) -> Outcome:
             plain = op(*(lambda c: (c[0], *c[1]))(placed(call, "cpu")), **placed(call, "cpu")[2])
             if not all(isinstance(t, torch.Tensor) for t in tree_leaves(plain)):
                 return Outcome("skip")
-        run = _runner(op, form, sample, index, plain)
+        run = _runner(name, form, sample, index, plain)
         seeded(7)
         want = run(on(call, "cpu"), "cpu")
     except Exception:
@@ -206,9 +216,11 @@ def check(name, dtype, form, index) -> Outcome:
         got = run(on(call, "spyre"), "spyre")
         ran = "cpu" if torch.spyre.fallbacks() else "native"
     except Exception as error:
+        if form == "compiled" and not _compiles(op, call):
+            return Outcome("skip")
         return Outcome("refused", message(error), sample=index)
     try:
-        found = difference(want, got, wide=lambda: run(widened(call), "cpu"), values=name not in UNDEFINED)
+        found = difference(want, got, wide=lambda: run(widened(call), "cpu"), values=name not in UNDEFINED, scale=largest(call))
     except Exception as error:
         return Outcome("wrong", "the result cannot be read: " + message(error), sample=index)
     if found and name in TIED:
@@ -219,6 +231,17 @@ def check(name, dtype, form, index) -> Outcome:
     if not found and strides and STRIDES_CHECKED:
         found = "strides"
     return Outcome("wrong" if found else ran, found or "", strides, index)
+
+
+def _compiles(op, call) -> bool:
+    """Whether PyTorch itself compiles it, for the CPU."""
+    torch._dynamo.reset()
+    x, args, kwargs = placed(call, "cpu")
+    try:
+        torch.compile(lambda x, args, kwargs: op(x, *args, **kwargs), backend="aot_eager")(x, args, kwargs)
+    except Exception:
+        return False
+    return True
 
 
 def _untied(name, want, got):

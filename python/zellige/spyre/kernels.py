@@ -247,8 +247,24 @@ def _fill(tensor, value):
         # Narrow integers wrap, as their arithmetic does; one that 32 bits do not hold is refused.
         low = 0 if tensor.dtype is torch.uint8 else -(1 << bits - 1)
         value = (value - low) % (1 << bits) + low
-    _native.fill(tensor, float(value))
+    _written(tensor, float(value))
     return tensor
+
+
+def _written(tensor, value: float):
+    """Writes one number everywhere, also where several elements are one place."""
+    try:
+        _native.fill(tensor, value)
+    except _native.LayoutError:
+        if tensor.numel() < 2:
+            raise
+        repeated = [n > 1 and s == 0 for n, s in zip(tensor.shape, tensor.stride())]
+        if any(repeated):
+            # An expanded dimension is one row again and again.
+            return _written(tensor[tuple(slice(1 if r else None) for r in repeated)], value)
+        shortest = min((d for d in range(tensor.dim()) if tensor.shape[d] > 1), key=lambda d: tensor.shape[d])
+        for part in tensor.unbind(shortest):
+            _written(part, value)
 
 
 @_kernel("fill_.Scalar")
@@ -267,7 +283,7 @@ def _fill_tensor(self, value):
 
 @_kernel("zero_")
 def _zero(self):
-    _native.fill(self, 0.0)
+    _written(self, 0.0)
     return self
 
 

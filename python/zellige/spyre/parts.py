@@ -2,14 +2,14 @@
 
 For most of them PyTorch itself knows the parts; they are looked up at the first call, since that table
 is slow to import. Cells of recurrent networks are written out here, as PyTorch fuses them on every
-device but the CPU. What computes in float64 on the way runs on the CPU whole.
+device but the CPU. What computes in float64 or in complex numbers on the way runs on the CPU whole.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .fallback import record
+from .fallback import boxed, record
 from .registry import operator, register
 
 # Whose parts PyTorch knows: losses, gradients of activations and norms, and what is rarely asked for.
@@ -27,10 +27,23 @@ std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py take
 im2col col2im upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_linear1d
 """.split()
 
-# Composites of PyTorch with a float64 tensor inside, which the card does not store.
-_WIDE = """
+# Composites of PyTorch with a tensor inside that the card does not store. The CPU computes their gradients too.
+_WIDE = {
+    "it computes in float64": """
 quantile quantile.scalar nanquantile nanquantile.scalar linalg_matrix_rank linalg_matrix_rank.atol_rtol_float
 linalg_matrix_rank.atol_rtol_tensor linalg_pinv linalg_pinv.atol_rtol_float linalg_pinv.atol_rtol_tensor pinverse
+""".split(),
+    "it computes in complex numbers": """
+fft_irfft fft_irfft2 fft_irfftn fft_hfft fft_hfft2 fft_hfftn stft stft.center
+""".split(),
+}
+
+# The same with a result to write into, and what refuses a device that it does not know by name.
+_WIDE_OUT = """
+quantile.out quantile.scalar_out nanquantile.out nanquantile.scalar_out linalg_matrix_rank.out
+linalg_matrix_rank.atol_rtol_float_out linalg_matrix_rank.atol_rtol_tensor_out linalg_pinv.out
+linalg_pinv.atol_rtol_float_out linalg_pinv.atol_rtol_tensor_out
+fft_irfft.out fft_irfft2.out fft_irfftn.out fft_hfft.out fft_hfft2.out fft_hfftn.out mode.values
 """.split()
 
 
@@ -47,17 +60,61 @@ def _in_parts(name: str):
     return kernel
 
 
-def _on_the_host(name: str):
+def _on_the_host(name: str, reason: str):
     from torch.utils._pytree import tree_leaves, tree_map_only
 
     def kernel(*args, **kwargs):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         args, kwargs = tree_map_only(torch.Tensor, lambda t: t.cpu(), (args, kwargs))
         out = operator(name)(*args, **kwargs)
-        record("aten::" + name, sum(t.numel() * t.element_size() for t in tensors), "it computes in float64")
+        record("aten::" + name, sum(t.numel() * t.element_size() for t in tensors), reason)
         return out.to(tensors[0].device)
 
     return kernel
+
+
+def _on_the_host_into(name: str):
+    op = operator(name)
+    return lambda *args, **kwargs: boxed(op, *args, **kwargs)
+
+
+def _of_bytes(name: str):
+    """Pictures of bytes are scaled in whole numbers on the CPU, and rounded as no float is."""
+    parts, op = _in_parts(name), operator(name)
+
+    def kernel(self, *args, **kwargs):
+        if self.dtype is torch.uint8:
+            return boxed(op, self, *args, **kwargs)
+        return parts(self, *args, **kwargs)
+
+    return kernel
+
+
+# Composites that ask for float64 on the way to float32, for the sake of the CPU alone.
+
+
+def _renorm(self, p, dim, maxnorm):
+    if self.dim() < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.dim()} dimensions")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    dim = dim % self.dim()
+    norm = torch.linalg.vector_norm(self, p, [d for d in range(self.dim()) if d != dim], keepdim=True)
+    return self * torch.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0).to(self.dtype)
+
+
+def _batch_norm_parts(input, weight, bias, mean, var, training, momentum, eps, cudnn_enabled):
+    if input.numel():
+        return torch.ops.aten._batch_norm_impl_index.default.decompose(
+            input, weight, bias, mean, var, training, momentum, eps, cudnn_enabled
+        )
+    # Of nothing there are no moments; the weights take part so that they have a gradient, of zeros.
+    out = input.clone()
+    for parameter, apply in ((weight, torch.mul), (bias, torch.add)):
+        out = out if parameter is None else apply(out, parameter[0] if parameter.numel() else parameter.sum())
+    return out, input.new_empty(0), input.new_empty(0), input.new_empty(0, dtype=torch.uint8), 0
 
 
 # Cells of recurrent networks. The workspace is what the gradient needs; only these functions read it.
@@ -139,9 +196,15 @@ _WRITTEN = {
 }
 
 
+_BYTES = ("upsample_bilinear2d", "upsample_linear1d")
+_COMPOSITE = {"renorm": _renorm, "_batch_norm_impl_index": _batch_norm_parts}
+
+
 def install() -> None:
     """Registers them."""
-    for name, function in {**{name: _in_parts(name) for name in _KNOWN}, **_WRITTEN}.items():
+    parts = {name: _in_parts(name) for name in _KNOWN} | {name: _of_bytes(name) for name in _BYTES} | _WRITTEN
+    for name, function in parts.items():
         register(name, torch._disable_dynamo(function))
-    for name in _WIDE:
-        register(name, torch._disable_dynamo(_on_the_host(name)), "PrivateUse1", "AutogradPrivateUse1")
+    whole = {name: _on_the_host(name, reason) for reason, names in _WIDE.items() for name in names}
+    for name, function in {**whole, **{name: _on_the_host_into(name) for name in _WIDE_OUT}, **_COMPOSITE}.items():
+        register(name, torch._disable_dynamo(function), "PrivateUse1", "AutogradPrivateUse1")

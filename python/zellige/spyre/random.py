@@ -12,6 +12,8 @@ _lock = threading.Lock()
 _states: dict[int, list[int]] = {}
 _MASK = (1 << 64) - 1
 
+# A graph break may lead into these functions: their frames are not for the compiler.
+
 
 def _state(index: int) -> list[int]:
     return _states.setdefault(index, [torch.initial_seed() & _MASK, 0])
@@ -36,12 +38,14 @@ def _index(device) -> int:
     return index_of(device)
 
 
+@torch._disable_dynamo
 def manual_seed(seed: int, device=None) -> None:
     """Sets the seed of the current card."""
     with _lock:
         _states[_index(device)] = [int(seed) & _MASK, 0]
 
 
+@torch._disable_dynamo
 def manual_seed_all(seed: int) -> None:
     """Sets the seed of all cards; ``torch.manual_seed`` does too."""
     from .device import device_count
@@ -51,11 +55,13 @@ def manual_seed_all(seed: int) -> None:
             _states[index] = [int(seed) & _MASK, 0]
 
 
+@torch._disable_dynamo
 def seed() -> None:
     """A seed by chance, for the current card."""
     manual_seed(int(torch.randint(1 << 62, (), generator=_chance()).item()))
 
 
+@torch._disable_dynamo
 def seed_all() -> None:
     """A seed by chance, for all cards."""
     manual_seed_all(int(torch.randint(1 << 62, (), generator=_chance()).item()))
@@ -67,12 +73,14 @@ def _chance() -> torch.Generator:
     return generator
 
 
+@torch._disable_dynamo
 def initial_seed() -> int:
     """The seed of the current card."""
     with _lock:
         return _state(_index(None))[0]
 
 
+@torch._disable_dynamo
 def get_rng_state(device="spyre") -> torch.Tensor:
     """The state of a card's random numbers, as bytes."""
     with _lock:
@@ -80,6 +88,7 @@ def get_rng_state(device="spyre") -> torch.Tensor:
     return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
 
 
+@torch._disable_dynamo
 def set_rng_state(new_state: torch.Tensor, device="spyre") -> None:
     """Sets a state that :func:`get_rng_state` gave."""
     data = bytes(new_state.cpu().tolist())
@@ -89,6 +98,7 @@ def set_rng_state(new_state: torch.Tensor, device="spyre") -> None:
         _states[_index(device)] = list(struct.unpack("<QQ", data))
 
 
+@torch._disable_dynamo
 def get_rng_state_all() -> list[torch.Tensor]:
     """The states of all cards."""
     from .device import device_count
@@ -96,6 +106,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
     return [get_rng_state(i) for i in range(device_count())]
 
 
+@torch._disable_dynamo
 def set_rng_state_all(states) -> None:
     """Sets the states of all cards."""
     for index, state in enumerate(states):

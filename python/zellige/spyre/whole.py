@@ -97,7 +97,8 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
 
 
 def _max_pool2d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    if _wanted(self) != "now" or self.dim() not in (3, 4):
+    # Integers are for the CPU, which only the operator with indices goes to.
+    if _wanted(self) != "now" or self.dim() not in (3, 4) or not self.dtype.is_floating_point:
         return torch.ops.aten.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
     attributes = dict(kernel_size=kernel_size, stride=list(stride) or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     return _run("max_pool2d", [self], **attributes)
