@@ -232,16 +232,38 @@ def _patch_streams() -> None:
 
     @functools.wraps(record)
     def record_stream(self, stream):
-        if self.device.type != "spyre":
+        if self.device.type != "spyre" or isinstance(self, torch._subclasses.FakeTensor):
             return record(self, stream)
         from .streams import Stream
 
-        if not isinstance(stream, Stream):
+        if not isinstance(stream, (Stream, torch.Stream)):
             raise TypeError(f"record_stream expects a torch.spyre.Stream for a tensor on {self.device}, not {type(stream).__name__}")
         # Memory of the simulated card is given to others in the order of the program, whatever the stream.
         return None
 
     torch.Tensor.record_stream = record_stream
+
+
+def _patch_trace() -> None:
+    from torch.jit import _trace
+
+    original = _trace._check_trace
+
+    @functools.wraps(original)
+    def check(*args, **kwargs):
+        double = torch.Tensor.double
+
+        def on_the_host(self, *rest, **named):
+            # The check compares results in float64, which the card does not store.
+            return double(self.cpu() if self.device.type == "spyre" else self, *rest, **named)
+
+        torch.Tensor.double = on_the_host
+        try:
+            return original(*args, **kwargs)
+        finally:
+            torch.Tensor.double = double
+
+    _trace._check_trace = check
 
 
 def _moved(value, device):
@@ -426,4 +448,5 @@ def install() -> None:
     _patch_storage_class()
     _patch_processes()
     _patch_streams()
+    _patch_trace()
     _patch_accelerator()
