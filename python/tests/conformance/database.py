@@ -144,7 +144,7 @@ def largest(value) -> float:
     return min(max(found, default=0.0), 1e3)
 
 
-def difference(want, got, wide=None, values=True, scale=0.0, loose=False) -> str | None:
+def difference(want, got, wide=None, values=True, scale=0.0, loose=False, on="spyre") -> str | None:
     """The first difference between results of the CPU and of the device. `wide` makes the results in
     float64, for what is nearer to the truth than the CPU in few bits. `loose` is for float32 that was
     computed from 16 bits."""
@@ -171,7 +171,7 @@ def difference(want, got, wide=None, values=True, scale=0.0, loose=False) -> str
             return f"{at}layout {g.layout}, not {w.layout}"
         if not values or w.layout is not torch.strided:
             continue
-        if g.device.type != "spyre":
+        if g.device.type != on:
             return f"{at}on {g.device}"
         w, g = w.detach(), g.detach().cpu()
         near = _near(w, g, torch.float16 if loose and w.dtype is torch.float32 else w.dtype, scale) if w.dtype in TOLERANCE else w == g

@@ -18,7 +18,7 @@ from database import DTYPES, STRIDES_CHECKED, WIDE_INTEGERS, difference, largest
 
 FORMS = ("forward", "backward", "inplace", "out", "strided", "compiled")
 # Samples of an entry that a long walk takes, evenly from those that the database has.
-SAMPLES = {"forward": 16, "backward": 6, "inplace": 5, "out": 5, "strided": 6, "compiled": 1}
+SAMPLES = {"forward": 40, "backward": 12, "inplace": 8, "out": 8, "strided": 10, "compiled": 1}
 # Samples that are looked at at all: some operators have thousands.
 GENERATED = 150
 # Each costs a compilation: one dtype of each kind.

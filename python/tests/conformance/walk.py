@@ -50,15 +50,10 @@ def work(kind: str, path: str, first: int) -> None:
             try:
                 say(number=number, **library.entry(*at))
             except Exception as error:
-                say(number=number, entry=name, kind="wrong", reason="the check itself failed: " + database_message(error), sample=0, counts={}, strides=0)
+                reason = "the check itself failed: " + sys.modules["database"].message(error)
+                say(number=number, entry=name, kind="wrong", reason=reason, sample=0, counts={}, strides=0)
             faulthandler.cancel_dump_traceback_later()
         say(end=min(first + SLICE, len(wanted)), of=len(wanted))
-
-
-def database_message(error):
-    import database
-
-    return database.message(error)
 
 
 def walk(kind: str, path: str | None = None, progress=None) -> list:
