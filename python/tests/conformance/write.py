@@ -24,7 +24,20 @@ TITLES = {"native": "native", "cpu": "on the CPU", "refused": "refused", "wrong"
 DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 
 # (part of the entry, part of the message, the cause in words); the first that fits is taken.
-CAUSES: list[tuple[str, str, str]] = []
+CAUSES = [
+    (r"masked\.\w+ (float16|bfloat16)", r"nan|\d at", "masks are infinities, and 16 bits of the card have none: NaN comes back"),
+    (r"(float16|bfloat16)", r"nan at .*not -?(inf|[\d.]+e\+\d+|\d{10,})", "infinities, and numbers past 2^33, are NaN in 16 bits of the card"),
+    (r"soft_margin_loss (float16|bfloat16)", r"nan", "an exponential on the way is past 2^33: NaN in 16 bits of the card"),
+    (r"masked\.\w+ int64", r"does not fit in the 32 bits", "the mask is the smallest or largest int64, which 32 bits do not hold"),
+    (r"^square .* backward", r"", "square has no gradient"),
+    (r"^square bool", r"dtype bool", "square of truths stays bool"),
+    (r"int64 compiled", r"dtype int64, not float32", "the compiler takes a float without a fraction (2.0) for an integer"),
+    (r"flash_attention_for_cpu .* compiled", r"result 1", "the compiler has its own second result, in another shape and dtype"),
+    (r"logspace.tensor_overload .* compiled", r"float64", "PyTorch's parts of it compute in float64"),
+    (r"^compiled", r"setStorage", "compiled: a result that is an expanded argument is read past its storage"),
+    (r"^compiled", r"all after writing into", "compiled: results that are views of one tensor are copies of each other"),
+    (r"^compiled", r", results: ", "compiled: a result that is a view of an argument has the offset of the first size"),
+]
 
 
 def cause(line) -> str:
@@ -141,7 +154,7 @@ def document(found: dict) -> str:
             continue
         for why, names in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
             listed = ", ".join(f"`{name}` ({' '.join(d for d in (*DTYPES, *sorted(where - set(DTYPES))) if d in where)})" for name, where in sorted(names.items()))
-            text.append(f"- {why}: {listed}")
+            text.append(f"- {why[:1].upper() + why[1:]}: {listed}.")
         text.append("")
     text += [
         "## Reproduce",
