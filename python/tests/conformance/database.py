@@ -173,6 +173,9 @@ def difference(want, got, wide=None, values=True, scale=0.0, loose=False, on="sp
             continue
         if g.device.type != on:
             return f"{at}on {g.device}"
+        if w.dtype in (torch.uint8, torch.bool):
+            # On the card they lie in wider words, where a number may hide that the CPU would not see.
+            w, g = w.to(torch.int32), g.detach().to(torch.int32)
         w, g = w.detach(), g.detach().cpu()
         near = _near(w, g, torch.float16 if loose and w.dtype is torch.float32 else w.dtype, scale) if w.dtype in TOLERANCE else w == g
         if not near.all() and wide is not None and w.dtype in TOLERANCE:

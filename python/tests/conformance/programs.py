@@ -111,7 +111,9 @@ class _Writer:
     def write(self, n, x, others):
         """A statement that writes into `x`."""
         r, d = self.random, x.dim()
-        kind = r.choice("add_ mul_ zero_ fill_ neg_ clamp_ copy_ addother masked_fill_ index_put_ set setmask setlist relu_ sub_ accumulate".split())
+        kind = r.choice("add_ mul_ zero_ fill_ neg_ clamp_ copy_ addother masked_fill_ index_put_ set setmask setlist relu_ sub_ accumulate out turned math triangle fill_rows copy_rows add_rows scatter_ cumsum_ addcmul_ lerp_ swap".split())
+        if _overlaps(x) and self.grad:
+            return None
         if _overlaps(x):
             # Only a write of one number to all elements has a meaning then.
             kind = r.choice(["zero_", "fill_"])
@@ -126,6 +128,22 @@ class _Writer:
             m = r.choice(others)
             # From a copy: what a write that reads its own memory gives is not said.
             return f"{n}.copy_({m}.clone())" if kind == "copy_" else f"{n}.add_({m}.clone())"
+        if kind == "out":
+            return r.choice([f"torch.add({n}.clone(), 1, out={n})", f"torch.mul({n}.clone(), {value}, out={n})", f"torch.abs({n}.clone(), out={n})"])
+        if kind == "turned":
+            # The tensor itself becomes a view of what it was.
+            a, b = (self.axis(x), self.axis(x)) if d else (0, 0)
+            return r.choice([f"{n}.transpose_({a}, {b})", f"{n}.squeeze_()", f"{n}.unsqueeze_(0)", f"{n}.t_()"]) if d < 4 else None
+        if kind == "math":
+            if not x.dtype.is_floating_point:
+                return r.choice([f"{n}.remainder_(3)", f"{n}.bitwise_and_(3)", f"{n}.floor_divide_(2)", f"{n}.abs_()"])
+            return r.choice([f"{n}.sigmoid_()", f"{n}.tanh_()", f"{n}.div_(2)", f"{n}.abs_()", f"{n}.floor_()", f"{n}.pow_(2)", f"{n}.clamp_min_(0)"])
+        if kind == "addcmul_":
+            return f"{n}.addcmul_({n}.clone(), {n}.clone(), value={value})" if x.dtype.is_floating_point else None
+        if kind == "lerp_":
+            return f"{n}.lerp_({n}.clone() * 2, 0.5)" if x.dtype.is_floating_point else None
+        if kind == "triangle":
+            return f"{n}.{r.choice(['tril_', 'triu_'])}({r.randint(-1, 1)})" if d > 1 else None
         if kind == "masked_fill_":
             return f"{n}.masked_fill_({n} > 0, {value})"
         if kind == "setmask":
@@ -138,6 +156,18 @@ class _Writer:
             return r.choice([f"{n}[{low}] = {value}", f"{n}[{low}:] = {value}", f"{n}[..., -1] = {value}", f"{n}[::2] = {n}[0].clone()"])
         if kind == "setlist":
             return f"{n}[torch.tensor({sorted(set(rows))}, device=device)] = {value}"
+        a = self.axis(x)
+        if kind in ("fill_rows", "copy_rows", "add_rows") and x.shape[a]:
+            row = r.randrange(x.shape[a])
+            index = f"torch.tensor([{row}], device=device)"
+            part = f"{n}.narrow({a}, {x.shape[a] - 1}, 1).clone()"
+            return {"fill_rows": f"{n}.index_fill_({a}, {index}, {value})", "copy_rows": f"{n}.index_copy_({a}, {index}, {part})", "add_rows": f"{n}.index_add_({a}, {index}, {part})"}[kind]
+        if kind == "scatter_":
+            return f"{n}.scatter_({a}, torch.zeros_like({n}, dtype=torch.int64), {value})"
+        if kind == "cumsum_":
+            return f"{n}.cumsum_({a})"
+        if kind == "swap":
+            return f"{n}[0], {n}[-1] = {n}[-1].clone(), {n}[0].clone()"
         accumulate = ", accumulate=True" if kind == "accumulate" else ""
         rows = rows if accumulate else sorted(set(rows))
         return f"{n}.index_put_((torch.tensor({rows}, device=device),), torch.tensor({value}, dtype={n}.dtype, device=device){accumulate})"
@@ -145,10 +175,10 @@ class _Writer:
     def compute(self, n, x, others):
         r, d = self.random, x.dim()
         m = r.choice(others)
-        kinds = [f"{n} + {m}", f"{n} * {self.number(x)}", f"{n} - 1", f"torch.relu({n})", f"-{n}", f"{n}.abs()", f"torch.where({n} > 0, {n}, {m})", f"{n}.clone()", f"{n}.sum()", f"torch.maximum({n}, {m})", f"{n}.float()", f"{n}.to(torch.int32)", f"({n} > 0)"]
+        kinds = [f"{n} + {m}", f"{n} * {self.number(x)}", f"{n} - 1", f"torch.relu({n})", f"-{n}", f"{n}.abs()", f"torch.where({n} > 0, {n}, {m})", f"{n}.clone()", f"{n}.sum()", f"torch.maximum({n}, {m})", f"{n}.float()", f"{n}.to(torch.int32)", f"({n} > 0)", f"{n}.half()", f"{n}.abs().to(torch.uint8)", f"{n}.new_ones({n}.shape)", f"torch.zeros_like({n})", f"{n}.eq({m})", f"{n}.masked_fill({n} > 1, 0)"]
         if d:
             a = self.axis(x)
-            kinds += [f"{n}.sum({a})", f"{n}.sum({a}, keepdim=True)", f"{n}.amax({a})", f"{n}.cumsum({a})", f"torch.cat([{n}, {n}], {a})", f"torch.stack([{n}, {n}], {a})", f"{n}.argmax({a})", f"{n}.index_select({a}, torch.tensor([0], device=device))", f"{n}.roll(1, {a})"]
+            kinds += [f"{n}.sum({a})", f"{n}.sum({a}, keepdim=True)", f"{n}.amax({a})", f"{n}.cumsum({a})", f"torch.cat([{n}, {n}], {a})", f"torch.stack([{n}, {n}], {a})", f"{n}.argmax({a})", f"{n}.index_select({a}, torch.tensor([0], device=device))", f"{n}.roll(1, {a})", f"{n}.flip({a}).clone()", f"{n}.sort(dim={a}, stable=True)[0]", f"{n}.repeat_interleave(2, {a})", f"{n}.any({a})", f"{n}.cummax({a})[0]", f"torch.gather({n}, {a}, torch.zeros_like({n}, dtype=torch.int64))", f"{n}.prod({a})", f"torch.nn.functional.pad({n}, (1, 1))"]
             if x.dtype.is_floating_point:
                 kinds += [f"{n}.softmax({a})", f"{n}.mean({a})", f"torch.sigmoid({n})"]
         if d > 1 and x.dtype.is_floating_point:
@@ -163,13 +193,26 @@ class Eager(_Writer):
         super().__init__(seed)
         self.lines: list[str] = []
         self.names: list[str] = []
+        self.grad = self.random.random() < 0.3
+        self.last = None
         # Only views of what was made contiguous have strides that are known today.
         known = set()
         for i in range(self.random.randint(1, 3)):
             shape = tuple(self.random.choice([1, 2, 3, 4, 5, 64, 70]) for _ in range(self.random.randint(1, 3)))
             shape = shape if len([s for s in shape if s > 5]) < 2 else shape[:1]
-            source = self.pick([f"torch.randint(-8, 9, {shape}).float() / 4"] * 2 + [f"(torch.randint(-8, 9, {shape}) / 4).half()", f"torch.randint(-5, 6, {shape})"])
-            self._try(f"t{i} = ({source}).to(device)")
+            source = self.pick(
+                [f"torch.randint(-8, 9, {shape}).float() / 4"] * 4
+                + [f"(torch.randint(-8, 9, {shape}) / 4).half()", f"(torch.randint(-8, 9, {shape}) / 4).bfloat16()"]
+                + [f"torch.randint(-5, 6, {shape})"] * 2
+                + [f"torch.randint(-5, 6, {shape}, dtype=torch.int32)", f"torch.randint(0, 6, {shape}, dtype=torch.uint8)", f"torch.randint(0, 2, {shape}).bool()"]
+            )
+            if self.grad:
+                # Writes go into a product, as a leaf cannot be written.
+                source = f"torch.randint(-8, 9, {shape}).float() / 4"
+                self._try(f"x{i} = ({source}).to(device).requires_grad_()")
+                self._try(f"t{i} = x{i} * 1")
+            else:
+                self._try(f"t{i} = ({source}).to(device)")
             known.add(f"t{i}")
         steps = self.random.randint(3, 12) + len(self.lines)
         for _ in range(80):
@@ -188,6 +231,13 @@ class Eager(_Writer):
                 line = f"{new} = {self.compute(n, x, self.names)}"
             if line and self._try(line) and kind == "view" and sure and "flip" not in line:
                 known.add(new)
+        if self.grad:
+            self.last = f"sum(t.float().sum() * (i + 1) for i, t in enumerate([{', '.join(self.names)}]) if t.requires_grad).backward()"
+            try:
+                self.run("cpu")
+            except Exception:
+                # A value that the gradient needs was written over.
+                self.last = None
 
     def _try(self, line) -> bool:
         """Adds a statement that the CPU takes, and that leaves numbers so small that every format holds them."""
@@ -196,7 +246,7 @@ class Eager(_Writer):
         self.names += new
         try:
             values = self.run("cpu")
-            if not any(v.numel() > 20000 or v.numel() and v.dtype != torch.bool and not v.abs().max() < 1e3 for v in values):
+            if not any(v.numel() > 20000 or v.numel() and v.dtype != torch.bool and not v.detach().abs().max() < 1e3 for v in values):
                 return True
         except Exception:
             pass
@@ -205,14 +255,16 @@ class Eager(_Writer):
         return False
 
     def source(self) -> str:
-        return _HEAD.format(seed=self.seed) + 'device = "spyre"\n' + "\n".join(self.lines) + "\n"
+        return _HEAD.format(seed=self.seed) + 'device = "spyre"\n' + "\n".join(self.lines + ([self.last] if self.last else [])) + "\n"
 
     def run(self, device) -> list:
         scope = {"torch": torch, "device": device}
         torch.manual_seed(self.seed)
-        for line in self.lines:
+        for line in self.lines + ([self.last] if self.last else []):
             exec(line, scope)
-        return [scope[n] for n in self.names]
+        # Gradients of leaves come last; what no result depends on has none.
+        leaves = [line.split(" ")[0] for line in self.lines if line.startswith("x")] if self.last else []
+        return [scope[n] for n in self.names] + [g for g in (scope[n].grad for n in leaves) if g is not None]
 
     def check(self) -> tuple:
         """(outcome, reason)."""
@@ -223,10 +275,14 @@ class Eager(_Writer):
         except Exception as error:
             return "refused", message(error)
         ran = "cpu" if torch.spyre.fallbacks() else "native"
-        for n, w, g in zip(self.names, want, got):
-            found = difference(w, g, loose=any(v.dtype == torch.float16 for v in want))
+        loose = any(v.dtype in (torch.float16, torch.bfloat16) for v in want)
+        if len(want) != len(got):
+            return "wrong", "other leaves have a gradient"
+        for n, w, g in zip(self.names + ["a gradient"] * len(want), want, got):
+            found = difference(w, g, loose=loose)
             if found:
                 return "wrong", f"{n}: {found}"
+        want, got = want[: len(self.names)], got[: len(self.names)]
         if _aliases(want) != _aliases(got):
             return "wrong", "other tensors share memory: " + _pairs(want, got, self.names)
         return ran, ""

@@ -242,6 +242,8 @@ _BITS = {torch.uint8: 8, torch.int8: 8, torch.int16: 16, torch.int32: 32}
 
 
 def _fill(tensor, value):
+    if tensor.dtype is torch.bool:
+        value = bool(value)
     bits = _BITS.get(tensor.dtype)
     if bits is not None and isinstance(value, int):
         # Narrow integers wrap, as their arithmetic does; one that 32 bits do not hold is refused.
@@ -523,6 +525,15 @@ def _index_tensor(self, indices):
     return _placed(_run("index", [front, *used]), at, used[0].dim())
 
 
+def _wrapped(tensor):
+    """Sums of bytes and of truths as what their dtype holds: the card adds them in wider words."""
+    if tensor.dtype is torch.uint8:
+        tensor.copy_(tensor.to(torch.int32).to(torch.uint8))
+    elif tensor.dtype is torch.bool:
+        tensor.copy_(tensor.to(torch.int32) != 0)
+    return tensor
+
+
 @_kernel("index_put")
 def _index_put(self, indices, values, accumulate=False):
     return _index_put_(self.clone(), indices, values, accumulate)
@@ -551,6 +562,8 @@ def _index_put_(self, indices, values, accumulate=False, unsafe=False):
         values = values.permute(list(range(at, at + rank)) + list(range(at)) + list(range(at + rank, len(shape))))
     if values.numel():
         _native.run_into("index_put", [front, *used, values], dict(accumulate=accumulate), [front])
+        if accumulate:
+            _wrapped(front)
     return self
 
 
@@ -731,6 +744,17 @@ _FINAL = {
 }
 
 
+# Rows of the table that add or multiply elements where they lie.
+_ACCUMULATING = {
+    "scatter_add", "scatter_add_", "scatter_add.out", "scatter_reduce.two", "scatter_reduce_.two",
+    "scatter_reduce.two_out", "index_add", "index_add_", "index_add.out",
+}
+
+
+def _accumulated(kernel):
+    return torch._disable_dynamo(lambda *args, **kwargs: _wrapped(kernel(*args, **kwargs)))
+
+
 def _refusable(name, function):
     """A kernel that asks the CPU where the card refuses."""
 
@@ -747,7 +771,7 @@ def install() -> None:
     """Registers every kernel."""
     for name, kernel in _native.kernels():
         if name not in _OWN:
-            register(name, kernel)
+            register(name, _accumulated(kernel) if name in _ACCUMULATING else kernel)
     for name, function in _OWN.items():
         if name not in _FINAL and not isinstance(function, type(_native.view)):
             function = _refusable(name, function)
