@@ -33,7 +33,7 @@ CAUSES = [
     (r"^square bool", r"dtype bool", "square of truths stays bool"),
     (r"int64 compiled", r"dtype int64, not float32", "the compiler takes a float without a fraction (2.0) for an integer"),
     (r"flash_attention_for_cpu .* compiled", r"result 1", "the compiler has its own second result, in another shape and dtype"),
-    (r"logspace.tensor_overload .* compiled", r"float64", "PyTorch's parts of it compute in float64"),
+    (r"^logspace.* compiled", r"float64", "PyTorch's parts of it compute in float64"),
     (r"^compiled", r"setStorage", "compiled: a result that is an expanded argument is read past its storage"),
     (r"^compiled", r"all after writing into", "compiled: results that are views of one tensor are copies of each other"),
     (r"^compiled", r", results: ", "compiled: a result that is a view of an argument has the offset of the first size"),
@@ -91,6 +91,7 @@ def _counted(lines, key) -> dict:
 
 def document(found: dict) -> str:
     import torch
+    from operators import GENERATED, SAMPLES
 
     version = torch.__version__.split("+")[0]
     operators = found["operators"]
@@ -101,9 +102,10 @@ def document(found: dict) -> str:
         "",
         f"PyTorch {version} has lists of its operators and modules with operands to try. Each is run on the CPU and on the",
         "card, and values, dtypes, shapes and gradients are compared. float32 is kept as it is. This page is written by",
-        "`python python/tests/conformance/write.py`; `./test --long python` fails when it is no longer so.",
+        "`python python/tests/conformance/write.py`; `./test --long python` fails when an outcome is another one.",
         "",
-        "An entry is an operator, a dtype and a form; it is as good as the worst of its samples.",
+        "An entry is an operator, a dtype and a form; it is as good as the worst of its samples. From the first",
+        f"{GENERATED} that PyTorch makes it takes, evenly, at most " + ", ".join(f"{n} ({form})" for form, n in SAMPLES.items()) + ".",
         "",
         "- **native**: the card does all of it.",
         "- **on the CPU**: right, and at least one operator inside ran on the CPU (`torch.spyre.fallbacks()` names it).",
