@@ -752,7 +752,46 @@ _ACCUMULATING = {
 
 
 def _accumulated(kernel):
-    return torch._disable_dynamo(lambda *args, **kwargs: _wrapped(kernel(*args, **kwargs)))
+    return lambda *args, **kwargs: _wrapped(kernel(*args, **kwargs))
+
+
+def _divided(kernel):
+    def divide(self, other):
+        # A number that the integers may not hold: the quotient is a float, and so is the number.
+        return kernel(self, float(other) if isinstance(other, int) else other)
+
+    return divide
+
+
+def _of_bytes(kernel):
+    def divide(self, other):
+        if isinstance(other, int) and getattr(self, "dtype", None) is torch.uint8:
+            other %= 256
+        elif isinstance(self, int) and getattr(other, "dtype", None) is torch.uint8:
+            self %= 256
+        return kernel(self, other)
+
+    return divide
+
+
+def _clamped(kernel):
+    def clamp(self, *bounds, **kwargs):
+        if not self.dtype.is_floating_point:
+            for bound in (*bounds, *kwargs.values()):
+                if bound is not None:
+                    # Numbers of another kind change the kind of the result.
+                    self = self.to(torch.result_type(self, bound))
+        return kernel(self, *bounds, **kwargs)
+
+    return clamp
+
+
+# Rows of the table with something around them.
+_AROUND = {
+    **{name: _accumulated for name in _ACCUMULATING},
+    **{name: _of_bytes for name in ("floor_divide", "remainder.Scalar", "remainder.Scalar_Tensor", "fmod.Scalar")},
+    "div.Tensor": _divided, "clamp": _clamped, "clamp_min": _clamped, "clamp_max": _clamped,
+}
 
 
 def _refusable(name, function):
@@ -771,7 +810,7 @@ def install() -> None:
     """Registers every kernel."""
     for name, kernel in _native.kernels():
         if name not in _OWN:
-            register(name, _accumulated(kernel) if name in _ACCUMULATING else kernel)
+            register(name, torch._disable_dynamo(_AROUND[name](kernel)) if name in _AROUND else kernel)
     for name, function in _OWN.items():
         if name not in _FINAL and not isinstance(function, type(_native.view)):
             function = _refusable(name, function)
