@@ -126,8 +126,9 @@ programs | refused | compiled: a result that is an expanded argument is read pas
 programs | wrong | compiled: a result that is a view of an argument has the offset of the first size
   compiled 69: dynamic 0
   compiled 76: static 0, dynamic 0, marked 0
-programs | wrong | compiled: results that are views of one tensor are copies of each other
+programs | wrong | compiled: a result that is an expanded view is a copy
   compiled 12: static 0, dynamic 0, marked 0
+programs | wrong | compiled: results that are views of one tensor are copies of each other
   compiled 51: static 0, dynamic 0, marked 0
   compiled 53: static 0, dynamic 0, marked 0
   compiled 59: static 0, dynamic 0, marked 0

@@ -425,7 +425,9 @@ class Compiled(_Writer):
                 if "ConstraintViolation" in type(error).__name__:
                     return "skip", ""
                 return "refused", f"n = {size}: {message(error)}"
-            for (what, w), (_, g) in zip(want, got):
+            for (what, w), (instead, g) in zip(want, got):
+                if what != instead:
+                    return "wrong", f"n = {size}: {instead}, not {what}: other results have elements that overlap"
                 found = difference(w, g, on=device)
                 if found:
                     return "wrong", f"n = {size}, {what}: {found}"

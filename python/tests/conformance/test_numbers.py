@@ -3,58 +3,16 @@
 import database
 import pytest
 import torch
-import torch.nn.functional as F
+from scalars import FUNCTIONS, KNOWN, NUMBERS, differs
 
 database.quiet()
-
-NUMBERS = (-1, -3, 1, 2, 300, 70000, True, 2.0, 2.5, -0.5)
-
-
-def _index(t):
-    return torch.zeros(1, dtype=torch.int64, device=t.device)
-
-
-FUNCTIONS = {
-    **{n: getattr(torch, n) for n in "add sub mul div floor_divide remainder fmod eq ne lt le gt ge pow rsub bitwise_and bitwise_or bitwise_xor bitwise_left_shift".split()},
-    "where": lambda t, s: torch.where(t > 0, t, s),
-    "clamp below": lambda t, s: t.clamp(min=s),
-    "clamp above": lambda t, s: t.clamp(max=s),
-    "masked_fill": lambda t, s: t.masked_fill(t > 1, s),
-    "fill": lambda t, s: t.clone().fill_(s),
-    "full_like": torch.full_like,
-    "add in place": lambda t, s: t.clone().add_(s),
-    "multiply in place": lambda t, s: t.clone().mul_(s),
-    "scaled": lambda t, s: torch.add(t, t, alpha=s),
-    "pad": lambda t, s: F.pad(t, (1, 1), value=s),
-    "scatter": lambda t, s: t.scatter(0, _index(t), s),
-    "index_fill": lambda t, s: t.index_fill(0, _index(t), s),
-    "threshold": lambda t, s: torch.threshold(t, 1, s),
-    "divided by": lambda t, s: s // t.clamp(min=1),
-    "modulo": lambda t, s: s % t.clamp(min=1),
-    "sum of products": lambda t, s: (t * s).sum(),
-    "assigned": lambda t, s: (t.__setitem__(slice(0, 2), s), t)[1],
-}
-# (dtype, function, number) that are wrong today: bytes are compared with the number, not with what a byte
-# holds of it; truths are scaled as integers. Each leaves this list when it is right.
-KNOWN = {(torch.uint8, f, s) for f in ("lt", "le", "gt", "ge") for s in (-1, -3, 300)} | {(torch.bool, "scaled", -1)}
-
-
-def _differs(function, dtype, number):
-    values = torch.tensor([0, 1, 3, 100]).to(dtype)
-    try:
-        want = function(values.clone(), number)
-    except (RuntimeError, TypeError):
-        return None
-    if not database.WIDE_INTEGERS and database.past_32_bits(want):
-        return None
-    return database.difference(want, function(values.to("spyre"), number))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool], ids=database.short)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_numbers(name, dtype):
     for number in NUMBERS:
-        found = _differs(FUNCTIONS[name], dtype, number)
+        found = differs(FUNCTIONS[name], dtype, number)
         # True is 1 for a set, and not for an operator.
         if number is not True and (dtype, name, number) in KNOWN:
             assert found, f"{number}: it is right now, take it out of KNOWN"

@@ -35,6 +35,7 @@ CAUSES = [
     (r"flash_attention_for_cpu .* compiled", r"result 1", "the compiler has its own second result, in another shape and dtype"),
     (r"^logspace.* compiled", r"float64", "PyTorch's parts of it compute in float64"),
     (r"^compiled", r"setStorage", "compiled: a result that is an expanded argument is read past its storage"),
+    (r"^compiled", r"elements that overlap", "compiled: a result that is an expanded view is a copy"),
     (r"^compiled", r"all after writing into", "compiled: results that are views of one tensor are copies of each other"),
     (r"^compiled", r", results: ", "compiled: a result that is a view of an argument has the offset of the first size"),
 ]
@@ -90,9 +91,11 @@ def _counted(lines, key) -> dict:
 
 
 def document(found: dict) -> str:
+    import scalars
     import torch
     from operators import GENERATED, SAMPLES
 
+    numbers: dict = {}
     version = torch.__version__.split("+")[0]
     operators = found["operators"]
     by_dtype = _counted(operators, lambda line: line["entry"][1])
@@ -143,6 +146,8 @@ def document(found: dict) -> str:
         *_table(_counted(found["programs"], lambda line: line["entry"][0] if line["entry"][0] == "eager" else f"compiled, {line['entry'][2]}"), "program"),
         "",
     ]
+    for dtype, name, number in sorted(scalars.KNOWN, key=str):
+        numbers.setdefault((name, str(dtype).removeprefix("torch.")), []).append(str(number))
     for kind, title in (("wrong", "Wrong"), ("crash", "Crashes"), ("refused", "Refused")):
         text += [f"## {title}", ""]
         groups: dict = collections.defaultdict(lambda: collections.defaultdict(set))
@@ -151,7 +156,10 @@ def document(found: dict) -> str:
                 if line["kind"] == kind:
                     name = line["entry"][0] if part != "programs" else f"{line['entry'][0]} program {line['entry'][1]}"
                     groups[cause(line)][name].add(line["entry"][1] if part != "programs" else line["entry"][2])
-        if not groups:
+        if kind == "wrong" and numbers:
+            listed = ", ".join(f"`{name}` ({dtype} and {', '.join(found)})" for (name, dtype), found in numbers.items())
+            text.append(f"- Numbers that the dtype does not hold (`scalars.py`, not in the tables): {listed}.")
+        if not groups and not (kind == "wrong" and numbers):
             text += ["None.", ""]
             continue
         for why, names in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0])):
