@@ -298,6 +298,20 @@ def _patch_storage_class() -> None:
             )
         return new(cls, *args, **({} if device is None else {"device": device}), **kwargs)
 
+    resize = torch.UntypedStorage.resize_
+
+    @functools.wraps(resize)
+    def resize_(self, size):
+        if self.device.type != "spyre":
+            return resize(self, size)
+        if size > self.nbytes():
+            raise NotImplementedError(
+                f"a storage of the device has {self.nbytes()} bytes and cannot grow to {size}: make another tensor"
+            )
+        # Who gives memory back for a while, as sharded modules do, finds it again: it stays with its tensor.
+        return self
+
+    torch.UntypedStorage.resize_ = resize_
     torch.UntypedStorage.__new__ = staticmethod(__new__)
 
 

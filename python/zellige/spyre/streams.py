@@ -15,6 +15,8 @@ class Stream:
     """A queue of a card: 0 is the default, 1 to 32 have low priority, 33 to 64 high."""
 
     _next = {0: 0, -1: 0}
+    # PyTorch's number of the kind of device.
+    device_type = 20
 
     def __init__(self, device=None, priority: int = 0, *, stream_id: int | None = None):
         self.device_index = _index(device)
