@@ -9,6 +9,7 @@ import time
 import torch
 
 from .. import _logs
+from ..spyre import convolutions, selection
 from . import random_state, recompiles
 from .aliases import is_outside, take_views_outside
 from .breaks import heard
@@ -26,6 +27,13 @@ def _decompositions() -> dict:
 
     kept = names()
     table = core_aten_decompositions()
+    aten = torch.ops.aten
+    # What is written by operators of the card is taken apart here in the same way.
+    table[aten.convolution.default] = convolutions.convolution
+    table[aten.convolution_backward.default] = convolutions.convolution_backward
+    table[aten.max_pool2d_with_indices_backward.default] = convolutions.max_pool2d_with_indices_backward
+    table[aten.histc.default] = selection.histc
+    kept -= {"aten::convolution"}
     return {op: rule for op, rule in table.items() if not (isinstance(op, torch._ops.OpOverload) and op.name() in kept)}
 
 

@@ -324,6 +324,21 @@ def _layer_norm(w, n, x, shape, weight, bias, eps):
     return [out, None, None]
 
 
+@_rule(aten.native_group_norm.default)
+def _group_norm(w, n, x, weight, bias, batch, channels, plane, groups, eps):
+    if weight is None and bias is not None:
+        raise Refused("a bias without a weight")
+    read = {u.args[1] for u in n.users if u.target is operator.getitem}
+    out = w.op("group_norm", [v for v in (x, weight, bias) if v is not None], [n.name + ".0"], num_groups=groups, eps=eps)
+    if not read & {1, 2}:
+        return [out, None, None]
+    size = w.shape_of(n.args[0])
+    rows = w.op("reshape", [x], [n.name + ".rows"], size=[size[0], groups, math.prod(size[1:]) // groups])
+    var, mean = w.op("var_mean", [rows], [n.name + ".var", n.name + ".1"], dim=[2], correction=0, keepdim=False)
+    beyond = w.op("add", [var, float(eps)], [n.name + ".beyond"])
+    return [out, mean, w.op("rsqrt", [beyond], [n.name + ".2"])]
+
+
 @_rule(aten.convolution.default)
 def _convolution(w, n, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     rank = len(w.shape_of(n.args[0])) - 2

@@ -12,7 +12,7 @@ import math
 import torch
 
 from .. import _native
-from . import dynamic, gradients, random
+from . import convolutions, dynamic, gradients, random
 from .fallback import boxed, by_name
 from .registry import register
 
@@ -721,6 +721,10 @@ def _batch_norm_no_training(input, weight, bias, running_mean, running_var, mome
 @_kernel("convolution_overrideable")
 def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     rank = input.dim() - 2
+    if transposed:
+        made = convolutions.convolution(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+        if made is not NotImplemented:
+            return made
     if transposed or rank not in (1, 2):
         return boxed(torch.ops.aten.convolution.default, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     attributes = dict(stride=list(stride), padding=list(padding), dilation=list(dilation), groups=groups)
@@ -733,6 +737,10 @@ def _convolution(input, weight, bias, stride, padding, dilation, transposed, out
 
 @_kernel("convolution_backward_overrideable")
 def _convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, output_mask):
+    given = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    made = convolutions.convolution_backward(grad, input, weight, None, *given)
+    if made is not NotImplemented:
+        return made
     return boxed(torch.ops.aten.convolution_backward.default, grad, input, weight, [weight.shape[0]], stride, padding, dilation, transposed, output_padding, groups, output_mask)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from . import convolutions, selection
 from .fallback import boxed, record
 from .registry import operator, register
 
@@ -169,12 +170,6 @@ def _shrink_backward(grad_out, self, lambd):
     return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad_out)
 
 
-def _histc(self, bins=100, min=0, max=0):
-    # The CPU counts floats alone, other devices integers too.
-    record("aten::histc", self.numel() * self.element_size())
-    return torch.histc(self.cpu().double(), bins, min, max).to(self.dtype).to(self.device)
-
-
 def _fmax(self, other):
     return torch.where(other.isnan(), self, torch.where(self.isnan(), other, torch.maximum(self, other)))
 
@@ -186,7 +181,6 @@ def _fmin(self, other):
 _WRITTEN = {
     "fmax": _fmax,
     "fmin": _fmin,
-    "histc": _histc,
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
     "_thnn_fused_gru_cell": _gru_cell,
@@ -200,8 +194,40 @@ _BYTES = ("upsample_bilinear2d", "upsample_linear1d")
 _COMPOSITE = {"renorm": _renorm, "_batch_norm_impl_index": _batch_norm_parts}
 
 
+# Written in files of their own, for what they take.
+_COMPOSED = {
+    "max_pool2d_with_indices": convolutions.max_pool2d_with_indices,
+    "max_pool2d_with_indices_backward": convolutions.max_pool2d_with_indices_backward,
+    "nonzero": selection.nonzero,
+    "masked_select": selection.masked_select,
+    "masked_scatter_": selection.masked_scatter_,
+    "multinomial": selection.multinomial,
+    "histc": selection.histc,
+}
+
+
+def _composed(name: str, function):
+    def kernel(*args, **kwargs):
+        made = function(*args, **kwargs)
+        if made is not NotImplemented:
+            return made
+        if name == "histc":
+            return _histc(*args, **kwargs)
+        return boxed(operator(name), *args, **kwargs)
+
+    return kernel
+
+
+def _histc(self, bins=100, min=0, max=0):
+    # The CPU counts floats alone, other devices integers too.
+    record("aten::histc", self.numel() * self.element_size())
+    return torch.histc(self.cpu().double(), bins, min, max).to(self.dtype).to(self.device)
+
+
 def install() -> None:
     """Registers them."""
+    for name, function in _COMPOSED.items():
+        register(name, torch._disable_dynamo(_composed(name, function)))
     parts = {name: _in_parts(name) for name in _KNOWN} | {name: _of_bytes(name) for name in _BYTES} | _WRITTEN
     for name, function in parts.items():
         register(name, torch._disable_dynamo(function))
