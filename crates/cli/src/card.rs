@@ -1,7 +1,7 @@
 //! The simulated card that a subcommand works on, from the words of the command line.
 
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Hardware, LayoutChoice, Moved, Tensor, sencores};
+use zellige_device::{Card, CardBuilder, Hardware, Kept, LayoutChoice, Moved, Tensor, sencores};
 use zellige_files::HostTensor;
 use zellige_layout::{AxisTable, Dtype};
 use zellige_notation::{Parsed, parse};
@@ -18,6 +18,9 @@ pub(crate) struct CardArgs {
     /// Store float32 as it is, and not in 16 bits
     #[arg(long)]
     keep_fp32: bool,
+    /// Store int64 as it is, and not in 32 bits
+    #[arg(long)]
+    keep_int64: bool,
 }
 
 /// What runs on it.
@@ -34,8 +37,9 @@ pub(crate) struct WorkArgs {
 impl CardArgs {
     pub(crate) fn builder(&self) -> Result<CardBuilder> {
         let hardware = Hardware::named(&self.hardware).context("--hardware")?;
+        let keep = Kept { float32: self.keep_fp32, int64: self.keep_int64 };
         let mode = self.mode.parse().context("--mode")?;
-        Ok(Card::builder().hardware(hardware).mode(mode).keep_fp32(self.keep_fp32))
+        Ok(Card::builder().hardware(hardware).mode(mode).keep(keep))
     }
 }
 
@@ -85,7 +89,7 @@ pub(crate) fn upload(
     choice: &LayoutChoice,
 ) -> Result<(Tensor, Moved)> {
     let host = file.strided()?;
-    let layout = choice.bind(&host, dtype, card.keeps_fp32())?;
+    let layout = choice.bind(&host, dtype, card.keeps())?;
     let tensor = Tensor::zeros(card, dtype, &layout)?;
     let moved = tensor.write_from(&file.read()?, &host, file.info().dtype())?;
     Ok((tensor, moved))

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
-use zellige_device::{Hardware, LayoutChoice, Profile, sencores};
+use zellige_device::{Hardware, Kept, LayoutChoice, Profile, sencores};
 use zellige_files::read_text;
 use zellige_graph::{Form, Graph, Pin, Source, json, text};
 use zellige_notation::Diagnostic;
@@ -38,6 +38,9 @@ pub(crate) struct GraphArgs {
     /// How float32 is stored: cast to 16 bits as on the card, or keep
     #[arg(long, default_value = "cast", value_name = "cast|keep")]
     fp32: String,
+    /// How int64 is stored: cast to 32 bits as on the card, or keep
+    #[arg(long, default_value = "cast", value_name = "cast|keep")]
+    int64: String,
     /// Layouts of weights: free for the compiler to choose, or given by default
     #[arg(long, value_name = "free|given")]
     weights: Option<String>,
@@ -179,11 +182,15 @@ impl GraphArgs {
         options.hardware = Hardware::named(&self.hardware).context("--hardware")?;
         options.coverage = self.coverage.parse::<Profile>().context("--coverage")?;
         options.storage.mode = self.mode.parse().context("--mode")?;
-        options.storage.keep_fp32 = word("--fp32", &self.fp32, "cast or keep", |w| match w {
-            "cast" => Some(false),
-            "keep" => Some(true),
-            _ => None,
-        })?;
+        let kept = |name, given: &str| {
+            word(name, given, "cast or keep", |w| match w {
+                "cast" => Some(false),
+                "keep" => Some(true),
+                _ => None,
+            })
+        };
+        options.storage.keep =
+            Kept { float32: kept("--fp32", &self.fp32)?, int64: kept("--int64", &self.int64)? };
         if let Some(weights) = &self.weights {
             options.weights = word("--weights", weights, "free or given", |w| match w {
                 "free" => Some(Weights::Free),

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let card = || {
         let builder = Card::builder().hardware(options.hardware.clone()).mode(options.storage.mode);
         builder
-            .keep_fp32(options.storage.keep_fp32)
+            .keep(options.storage.keep)
             .profile(options.coverage)
             .cores(options.cores)
             .build()

@@ -203,8 +203,8 @@ impl Facts {
         let mut values = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
             let t = graph.get(*input);
-            let Def::Constant(bits) = t.def else { return None };
-            values.push(Some(f64::from_bits(bits)).filter(|v| is_exact(*v, t.dtype))?);
+            let Def::Constant(value) = t.def else { return None };
+            values.push(Some(value.float()).filter(|v| is_exact(*v, t.dtype))?);
         }
         let plain = node.attributes.is_empty();
         let value = match (node.op.name(), &values[..]) {

@@ -30,7 +30,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
     for (id, t) in graph.tensors() {
         let origin = match t.def {
             Def::Input(role) => Origin::Input(role),
-            Def::Constant(bits) => Origin::Constant(f64::from_bits(bits)),
+            Def::Constant(value) => Origin::Constant(value),
             _ => continue,
         };
         pass.tensor(id, origin)?;

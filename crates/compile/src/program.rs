@@ -3,7 +3,7 @@
 use crate::choose::Assignment;
 use crate::decisions::Decisions;
 use crate::options::Options;
-use zellige_device::{Division, Laid, Latency, Op, Span, Time, Work};
+use zellige_device::{Division, Laid, Latency, Op, Scalar, Span, Time, Work};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
 
 /// A buffer of a program, by number.
@@ -20,7 +20,7 @@ pub enum Origin {
     /// Outside.
     Input(Role),
     /// A number of the program.
-    Constant(f64),
+    Constant(Scalar),
     /// An operation.
     Result,
     /// Another buffer, of which it holds the elements in another layout.

@@ -151,7 +151,7 @@ impl Pass<'_> {
     /// The layout of a tensor from outside.
     fn given(&self, id: TensorId) -> Result<StickLayout> {
         let t = self.graph.get(id);
-        let keep = self.options.storage.keep_fp32;
+        let keep = self.options.storage.keep;
         let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
         match &t.pin {
             Some(pin) => pinned(pin, &t.size, &default),
@@ -260,7 +260,7 @@ impl Probe<'_, '_> {
             let layout = self.pass.tensors[base.0][0].clone();
             operands.push(self.pass.laid(*o, &Key { view: None, layout }, view)?);
         }
-        let keep = self.pass.options.storage.keep_fp32;
+        let keep = self.pass.options.storage.keep;
         let results: Vec<Laid> = self
             .node
             .outputs

@@ -34,10 +34,10 @@ impl<'g> Rebuild<'g> {
             return Ok(made);
         }
         let t = self.graph.get(id);
-        let Def::Constant(bits) = t.def else {
+        let Def::Constant(value) = t.def else {
             unreachable!("each tensor comes after what it depends on");
         };
-        let made = self.builder.constant(f64::from_bits(bits), t.dtype)?;
+        let made = self.builder.constant(value, t.dtype)?;
         self.map[id.0] = Some(made);
         Ok(made)
     }

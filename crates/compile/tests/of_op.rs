@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_compile::divide::{Policy, Space, check, divide, latency, work};
-use zellige_device::{DeviceError, Division, Entry, Hardware, Laid, Meta, Op, Storage};
+use zellige_device::{DeviceError, Division, Entry, Hardware, Kept, Laid, Meta, Op, Storage};
 use zellige_layout::{Dtype, StickLayout};
 
 /// Operations that have a space.
@@ -97,7 +97,10 @@ fn find(entry: &Entry, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
     let e = extents(rng);
     let op = build(entry, rng, e)?;
     let dtype = rng.pick(&[Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Int64]);
-    let storage = Storage { keep_fp32: rng.below(2) == 0, ..Storage::default() };
+    let storage = Storage {
+        keep: Kept { float32: rng.below(2) == 0, int64: rng.below(2) == 0 },
+        ..Storage::default()
+    };
     let (least, most) = entry.arity();
     let most = most.unwrap_or(entry.operands.len());
     for _ in 0..40 {

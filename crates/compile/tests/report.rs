@@ -125,7 +125,7 @@ fn the_work_of_the_host_is_listed_with_its_round_trip() {
     // float32 is stored in 16 bits, unless it is kept.
     assert!(r.casts.iter().any(|c| c.tensor == "x" && c.remedy.contains("--fp32 keep")));
     let mut keep = card;
-    keep.storage.keep_fp32 = true;
+    keep.storage.keep.float32 = true;
     assert!(report(&compile(&graph, &keep).unwrap()).casts.is_empty());
 }
 

@@ -378,7 +378,7 @@ fn functions_have_constants_and_operands_of_their_own() {
 #[test]
 fn a_conversion_of_a_vector_has_a_row_around_it() {
     let mut options = Options::baseline();
-    options.storage.keep_fp32 = true;
+    options.storage.keep.float32 = true;
     let graph = zellige_graph::text::parse(
         "graph g(x: float16[4096]) { z = cast(x, dtype=\"float32\") return z }",
     );

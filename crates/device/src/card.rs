@@ -4,7 +4,7 @@ use crate::account::{Cost, Totals, Work};
 use crate::again::Recalled;
 use crate::error::{DeviceError, Result};
 use crate::hardware::Hardware;
-use crate::laid::Storage;
+use crate::laid::{Kept, Storage};
 use crate::lx::Lx;
 use crate::memory::{Memory, MemoryStats};
 use crate::mode::Mode;
@@ -34,7 +34,7 @@ struct Inner {
     cores: usize,
     mode: Mode,
     profile: Profile,
-    keep_fp32: bool,
+    keep: Kept,
     threads: usize,
     hardware: Hardware,
     memory: Memory,
@@ -123,12 +123,12 @@ impl Card {
 
     /// How tensors are stored on it by default.
     pub fn storage(&self) -> Storage {
-        Storage { mode: self.0.mode, keep_fp32: self.0.keep_fp32 }
+        Storage { mode: self.0.mode, keep: self.0.keep }
     }
 
-    /// Whether float32 tensors are stored as they are by default, and not in 16 bits.
-    pub fn keeps_fp32(&self) -> bool {
-        self.0.keep_fp32
+    /// Which dtypes are stored as they are by default, and not in half of their bits.
+    pub fn keeps(&self) -> Kept {
+        self.0.keep
     }
 
     /// Host threads that simulate it. Results and latencies do not depend on them.
@@ -384,7 +384,7 @@ pub struct CardBuilder {
     cores: Option<usize>,
     mode: Mode,
     profile: Profile,
-    keep_fp32: bool,
+    keep: Kept,
     threads: Option<usize>,
     trace: usize,
 }
@@ -420,9 +420,9 @@ impl CardBuilder {
         self
     }
 
-    /// Stores float32 tensors as they are by default; in 16 bits unless said.
-    pub fn keep_fp32(mut self, keep: bool) -> CardBuilder {
-        self.keep_fp32 = keep;
+    /// Stores these dtypes as they are by default; in half of their bits unless said.
+    pub fn keep(mut self, keep: Kept) -> CardBuilder {
+        self.keep = keep;
         self
     }
 
@@ -459,7 +459,7 @@ impl CardBuilder {
             cores,
             mode: self.mode,
             profile: self.profile,
-            keep_fp32: self.keep_fp32,
+            keep: self.keep,
             threads: self
                 .threads
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),

@@ -3,6 +3,7 @@
 use crate::card::Card;
 use crate::error::Result;
 use crate::format::default_layout;
+use crate::laid::Kept;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
 use zellige_layout::{Dtype, StickLayout, Strided};
@@ -22,17 +23,17 @@ pub enum LayoutChoice {
 }
 
 impl LayoutChoice {
-    /// The layout for a host tensor that is stored as `dtype`; float32 is stored in 16 bits unless
-    /// `keep_fp32`.
+    /// The layout for a host tensor that is stored as `dtype`; float32 and int64 are stored in
+    /// half of their bits unless they are kept.
     ///
     /// # Errors
     /// Dtypes that the device does not store, and layouts that do not hold the tensor.
-    pub fn bind(&self, host: &Strided, dtype: Dtype, keep_fp32: bool) -> Result<StickLayout> {
+    pub fn bind(&self, host: &Strided, dtype: Dtype, keep: Kept) -> Result<StickLayout> {
         let size = host.size();
         // A reversed host steps forward on the device, in row-major order.
         let forward = host.stride().iter().all(|s| *s >= 0);
         let own = if forward { Some(host.own_strides()?) } else { None };
-        let default = || default_layout(size, own.as_deref(), dtype, keep_fp32);
+        let default = || default_layout(size, own.as_deref(), dtype, keep);
         Ok(match self {
             LayoutChoice::Default => default()?,
             LayoutChoice::Stick(dim) => default()?.restickified(*dim)?,
@@ -58,7 +59,7 @@ impl Tensor {
         dtype: Dtype,
         choice: &LayoutChoice,
     ) -> Result<(Tensor, Moved)> {
-        let layout = choice.bind(host, dtype, card.keeps_fp32())?;
+        let layout = choice.bind(host, dtype, card.keeps())?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
         let moved = tensor.write_from(bytes, host, from)?;
         Ok((tensor, moved))

@@ -1,6 +1,7 @@
 //! What is stored for a PyTorch dtype.
 
 use crate::error::{DeviceError, Result};
+use crate::laid::Kept;
 use crate::mode::Mode;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout};
@@ -31,7 +32,7 @@ pub fn host_format(dtype: Dtype) -> Result<Format> {
     zellige_movement::format_of(dtype).ok_or(DeviceError::HostDtype { dtype })
 }
 
-/// The default device layout of a tensor: float32 is down-cast to 16 bits unless `keep_fp32`.
+/// The default device layout of a tensor: float32 and int64 are down-cast unless they are kept.
 ///
 /// # Errors
 /// Dtypes that the device does not store.
@@ -39,11 +40,7 @@ pub fn default_layout(
     size: &[i64],
     stride: Option<&[i64]>,
     dtype: Dtype,
-    keep_fp32: bool,
+    keep: Kept,
 ) -> Result<StickLayout> {
-    let format = match dtype {
-        Dtype::Float32 if !keep_fp32 => DataFormat::SEN169_FP16,
-        other => other.device_format()?,
-    };
-    Ok(StickLayout::default_in(size, stride, format)?)
+    Ok(StickLayout::default_in(size, stride, keep.format(dtype)?)?)
 }

@@ -8,15 +8,50 @@ use crate::format::host_format;
 use crate::mode::Mode;
 use crate::sticks::Sticks;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use zellige_layout::{DataFormat, Dtype, Layout, StickLayout, Strided};
 
 /// What decides how tensors are stored by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Storage {
     /// How 16-bit floats are encoded.
     pub mode: Mode,
-    /// Whether float32 is stored as it is, and not in 16 bits.
-    pub keep_fp32: bool,
+    /// Which dtypes are stored as they are.
+    pub keep: Kept,
+}
+
+/// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Kept {
+    /// Whether float32 has its 32 bits, and not 16.
+    pub float32: bool,
+    /// Whether int64 has its 64 bits, and not 32.
+    pub int64: bool,
+}
+
+impl Kept {
+    /// Nothing is stored in fewer bits than it has.
+    pub const ALL: Kept = Kept { float32: true, int64: true };
+
+    /// Whether a dtype is one of those that are stored as they are although the card would not.
+    pub fn keeps(self, dtype: Dtype) -> bool {
+        match dtype {
+            Dtype::Float32 => self.float32,
+            Dtype::Int64 => self.int64,
+            _ => false,
+        }
+    }
+
+    /// The format in which a dtype is stored by default.
+    ///
+    /// # Errors
+    /// Dtypes that the device does not store.
+    pub fn format(self, dtype: Dtype) -> Result<DataFormat> {
+        match dtype {
+            Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
+            Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
+            other => Ok(other.device_format()?),
+        }
+    }
 }
 
 /// The layout of a base, a view of it in the base's own strides, and what the elements are.

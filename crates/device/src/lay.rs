@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::kernels::Meta;
-use crate::laid::Laid;
+use crate::laid::{Kept, Laid};
 use crate::sticks::Sticks;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
@@ -93,19 +93,22 @@ pub(crate) fn broadcast(operands: &[Meta]) -> Result<Vec<i64>, String> {
     Ok(size)
 }
 
-/// The format in which a result is stored: float32 stays wide where a float32 operand is.
+/// The format in which a result is stored: float32 and int64 stay wide where an operand of that dtype
+/// is.
 pub(crate) fn result_format(operands: &[Laid], dtype: Dtype) -> Result<DataFormat> {
-    if dtype != Dtype::Float32 {
-        return Ok(dtype.device_format()?);
-    }
+    let own = match dtype {
+        Dtype::Float32 => Format::F32,
+        Dtype::Int64 => Format::I64,
+        other => return Ok(other.device_format()?),
+    };
     // A single number beside tensors has its value to give, not its width.
     let wider: Vec<&Laid> = operands.iter().filter(|t| !t.size().is_empty()).collect();
     let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
-    let keeps = operands.first().is_some_and(|t| t.storage().keep_fp32);
-    let wide = |t: &&Laid| t.dtype() == Dtype::Float32 && t.format() == Format::F32;
-    let any_float = operands.iter().any(|t| t.dtype() == Dtype::Float32);
-    let wide = operands.iter().any(wide) || (keeps && !any_float);
-    Ok(if wide { DataFormat::IEEE_FP32 } else { DataFormat::SEN169_FP16 })
+    let keeps = operands.first().is_some_and(|t| t.storage().keep.keeps(dtype));
+    let wide = |t: &&Laid| t.dtype() == dtype && t.format() == own;
+    let any = operands.iter().any(|t| t.dtype() == dtype);
+    let wide = operands.iter().any(wide) || (keeps && !any);
+    if wide { Kept::ALL } else { Kept::default() }.format(dtype)
 }
 
 /// The form of a bound layout, whatever its format.

@@ -16,7 +16,7 @@ impl Literal {
     /// `nan`) float32. `None` for a text that is no number.
     ///
     /// # Errors
-    /// Whole numbers that the 32 bits of the device do not hold, and fractions past float32.
+    /// Whole numbers past 64 bits, and fractions past float32.
     pub fn parse(text: &str) -> Result<Option<Literal>> {
         let refused = |reason: &str| {
             let (op, reason) = (format!("the number {text}"), reason.into());
@@ -32,11 +32,9 @@ impl Literal {
             return new(Dtype::Bool, &[u8::from(text == "true")]);
         }
         if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
-            return match text.parse::<i32>() {
-                Ok(n) => new(Dtype::Int64, &i64::from(n).to_le_bytes()),
-                Err(_) => {
-                    refused("the device holds -2147483648 to 2147483647; write 1e10 for a float")
-                }
+            return match text.parse::<i64>() {
+                Ok(n) => new(Dtype::Int64, &n.to_le_bytes()),
+                Err(_) => refused("int64 has 64 bits; write 1e20 for a float"),
             };
         }
         let named = ["inf", "nan"].contains(&digits);
@@ -80,7 +78,7 @@ mod tests {
         for file in ["a.npy", "", "-", "infinity.npy", "1.npy", "e5", "0x10", "True"] {
             assert_eq!(of(file), None, "{file}");
         }
-        for out in ["2147483648", "-99999999999", "1e39"] {
+        for out in ["9223372036854775808", "-9223372036854775809", "1e39"] {
             assert_eq!(Literal::parse(out).unwrap_err().kind(), "bad_operand", "{out}");
         }
     }

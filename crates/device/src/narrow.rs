@@ -1,9 +1,10 @@
 //! Integers of the host that the 32 bits of the card do not hold.
 //!
-//! The card stores int64 in 32 bits. A value past them would become another one, and an index another
+//! The card stores int64 in 32 bits, unless it keeps all of them. A value past them would become another one, and an index another
 //! element, so it is refused where it would enter, with its value and its place.
 
 use crate::error::{DeviceError, Result};
+use crate::scalar::Scalar;
 use zellige_float::Format;
 use zellige_layout::{Strided, unflatten};
 
@@ -39,9 +40,8 @@ pub(crate) fn fits(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Re
 }
 
 /// Refuses a number that every element of a tensor would be set to. A NaN is 0, as in a conversion.
-pub(crate) fn number_fits(value: f64, to: Format) -> Result<()> {
-    let whole = value.trunc();
-    if to == Format::I32 && (whole < f64::from(i32::MIN) || whole > f64::from(i32::MAX)) {
+pub(crate) fn number_fits(value: Scalar, to: Format) -> Result<()> {
+    if to == Format::I32 && i32::try_from(value.trunc()).is_err() {
         return Err(DeviceError::Wide { value: value.to_string(), at: Vec::new() });
     }
     Ok(())

@@ -43,13 +43,13 @@ impl Tensor {
         })
     }
 
-    /// A tensor of zeros in the default layout of its size; float32 is stored in 16 bits unless the
-    /// card keeps it.
+    /// A tensor of zeros in the default layout of its size; float32 and int64 are stored in
+    /// half of their bits unless the card keeps them.
     ///
     /// # Errors
     /// As [`Tensor::zeros`].
     pub fn empty(card: &Card, size: &[i64], dtype: Dtype) -> Result<Tensor> {
-        Tensor::zeros(card, dtype, &default_layout(size, None, dtype, card.keeps_fp32())?)
+        Tensor::zeros(card, dtype, &default_layout(size, None, dtype, card.keeps())?)
     }
 
     /// The card it is on.

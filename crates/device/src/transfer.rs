@@ -6,6 +6,7 @@ use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
 use crate::laid::Laid;
 use crate::narrow;
+use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use zellige_float::Format;
 use zellige_layout::{Dtype, Layout, StickLayout, Strided};
@@ -220,7 +221,7 @@ impl Tensor {
                 // A reversed host steps forward on the device, in row-major order.
                 let forward = host.stride().iter().all(|s| *s >= 0);
                 let stride = Some(host.stride()).filter(|_| forward);
-                default_layout(host.size(), stride, dtype, card.keeps_fp32())?
+                default_layout(host.size(), stride, dtype, card.keeps())?
             }
         };
         let tensor = Tensor::zeros(card, dtype, &layout)?;
@@ -284,6 +285,12 @@ impl Tensor {
     /// Sizes that differ, views with two elements in one place.
     pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
         same_size("a copy", src.size(), self.size())?;
+        if src.dtype() == self.dtype() && src.format() == Format::I64 && self.format() == Format::I32
+        {
+            // The same integers in fewer bits: as from the host, none is cut.
+            let host = Strided::contiguous(src.size())?;
+            narrow::fits(&src.download(Dtype::Int64)?, &host, Format::I64, Format::I32)?;
+        }
         if src.block() == self.block() {
             // The two may overlap: read everything first.
             let held = src.dense()?;
@@ -319,14 +326,16 @@ impl Tensor {
         Ok((to, moved))
     }
 
-    /// Sets every element of the tensor or view.
+    /// Sets every element of the tensor or view; of bool, whether the number is not 0.
     ///
     /// # Errors
     /// Views that form no layout, numbers that the integers of the device do not hold.
-    pub fn fill(&self, value: f64) -> Result<Moved> {
+    pub fn fill(&self, value: impl Into<Scalar>) -> Result<Moved> {
+        let value = value.into().held(self.dtype());
         narrow::number_fits(value, self.format())?;
         let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
-        self.write_from(&value.to_le_bytes(), &one, Dtype::Float64)
+        let (bytes, dtype) = value.bytes();
+        self.write_from(&bytes, &one, dtype)
     }
 
     /// A tensor of another size whose elements are the first ones of this tensor in row-major order;

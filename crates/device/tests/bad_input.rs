@@ -6,7 +6,7 @@ mod common;
 
 use common::{Rng, bytes_of, card, holds, random, read};
 use serde_json::{Value, json};
-use zellige_device::{Card, DeviceError, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::{Card, DeviceError, Kept, LayoutChoice, Op, StreamId, Tensor};
 use zellige_layout::{Dtype, Strided};
 
 fn add(card: &Card, inputs: &[Tensor]) -> Result<Tensor, DeviceError> {
@@ -144,7 +144,7 @@ fn bad_core_counts_are_refused() {
 #[test]
 fn nan_and_infinities_pass_through() {
     for mode in ["dl16", "ieee"] {
-        let card = Card::builder().mode(mode.parse().unwrap()).keep_fp32(true).build().unwrap();
+        let card = Card::builder().mode(mode.parse().unwrap()).keep(Kept::ALL).build().unwrap();
         for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
             let numbers = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.0];
             let host = Strided::contiguous(&[5]).unwrap();

@@ -5,7 +5,7 @@ use crate::graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use zellige_device::{Meta, Op};
+use zellige_device::{Meta, Op, Scalar};
 use zellige_layout::{Dtype, StickLayout, Strided};
 
 /// An operand as it is written.
@@ -15,6 +15,8 @@ pub enum Operand {
     Tensor(TensorId),
     /// A number.
     Number(f64),
+    /// A whole number, which float64 may not hold.
+    Whole(i64),
 }
 
 /// A graph that grows.
@@ -25,7 +27,7 @@ pub struct Builder {
     nodes: Vec<Node>,
     inputs: Vec<TensorId>,
     by_name: HashMap<String, TensorId>,
-    constants: HashMap<(u64, Dtype), TensorId>,
+    constants: HashMap<(Scalar, Dtype), TensorId>,
 }
 
 impl Builder {
@@ -74,9 +76,12 @@ impl Builder {
 
     /// A number as a tensor of one element; equal ones are one. Its name is no name that a text can
     /// give, so that it is never taken.
-    pub fn constant(&mut self, value: f64, dtype: Dtype) -> Result<TensorId> {
-        let value = if value.is_nan() { f64::NAN } else { value };
-        let key = (value.to_bits(), dtype);
+    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: Dtype) -> Result<TensorId> {
+        let value = match value.into().plain() {
+            Scalar::Float(x) if x.is_nan() => Scalar::Float(f64::NAN),
+            other => other,
+        };
+        let key = (value, dtype);
         if let Some(id) = self.constants.get(&key) {
             return Ok(*id);
         }
@@ -118,7 +123,7 @@ impl Builder {
         // A number takes the dtype of its category, which never widens the tensors beside it.
         let tensors = operands.iter().filter_map(|o| match o {
             Operand::Tensor(t) => Some(self.tensors[t.0].dtype),
-            Operand::Number(_) => None,
+            Operand::Number(_) | Operand::Whole(_) => None,
         });
         let float =
             tensors.clone().find(|d| zellige_device::host_format(*d).is_ok_and(|f| f.is_float()));
@@ -131,6 +136,7 @@ impl Builder {
                     let dtype = if whole { Dtype::Int64 } else { float.unwrap_or(Dtype::Float32) };
                     self.constant(*v, dtype)?
                 }
+                Operand::Whole(n) => self.constant(*n, float.unwrap_or(Dtype::Int64))?,
             });
         }
         let metas: Vec<Meta> = inputs

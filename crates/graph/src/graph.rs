@@ -1,7 +1,7 @@
 //! The graph itself.
 
 use serde_json::{Map, Value};
-use zellige_device::Op;
+use zellige_device::{Op, Scalar};
 use zellige_layout::{Dtype, StickLayout, Strided};
 
 /// A tensor of a graph, by number.
@@ -62,7 +62,7 @@ pub enum Def {
     /// Outside.
     Input(Role),
     /// A number that the program contains, the same in all elements.
-    Constant(u64),
+    Constant(Scalar),
     /// Result `1` of an operation.
     Result(NodeId, usize),
     /// Another tensor, seen through strides over its row-major index.
@@ -78,8 +78,8 @@ pub enum Def {
 
 impl Def {
     /// A constant.
-    pub fn constant(value: f64) -> Def {
-        Def::Constant(value.to_bits())
+    pub fn constant(value: impl Into<Scalar>) -> Def {
+        Def::Constant(value.into().plain())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::graph::{Graph, Hint, Pin, Role};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use zellige_device::Scalar;
 use zellige_layout::Dtype;
 use zellige_notation::{quote, visible};
 
@@ -216,7 +217,10 @@ fn add(builder: &mut Builder, op: &SourceOp, bound: &BTreeMap<&str, i64>) -> Res
                 (None, Some(n)) => Operand::Number(*n as f64),
                 (None, None) => return Err(unknown(name).of(label(op)).operand(k)),
             },
-            Value::Number(n) => Operand::Number(n.as_f64().unwrap_or(f64::NAN)),
+            Value::Number(n) => match n.as_i64().map(|n| Scalar::Int(n).plain()) {
+                Some(Scalar::Int(n)) => Operand::Whole(n),
+                _ => Operand::Number(n.as_f64().unwrap_or(f64::NAN)),
+            },
             other => {
                 let message = format!("an operand is a name or a number, not {other}");
                 return Err(GraphError::new("bad_operand", message).of(label(op)).operand(k));

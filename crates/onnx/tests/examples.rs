@@ -31,10 +31,10 @@ fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let json = zellige_graph::json::print(&imported.graph);
     assert!(zellige_graph::json::parse(&json).unwrap() == imported.graph, "{name}: JSON");
     let mut options = Options::default();
-    options.storage.keep_fp32 = keep_fp32;
+    options.storage.keep.float32 = keep_fp32;
     let program = compile(&imported.graph, &options).unwrap();
     zellige_compile::check(&program).unwrap();
-    let card = Card::builder().keep_fp32(keep_fp32).build().unwrap();
+    let card = Card::builder().keep(options.storage.keep).build().unwrap();
     let weight = |name: &str| {
         let w = imported.weights.iter().find(|w| w.name == name).expect("a weight");
         Host::contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)

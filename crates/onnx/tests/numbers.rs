@@ -11,7 +11,7 @@ mod common;
 use common::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use zellige_device::Card;
+use zellige_device::{Card, Kept};
 use zellige_layout::Dtype;
 use zellige_onnx::{Data, Model};
 use zellige_run::{Host, eager};
@@ -123,7 +123,7 @@ fn check(case: &Value) {
         };
         given.insert(w.name.clone(), Host::contiguous(bytes, &w.size, w.dtype).unwrap());
     }
-    let card = Card::builder().keep_fp32(true).build().unwrap();
+    let card = Card::builder().keep(Kept::ALL).build().unwrap();
     let made = eager(&imported.graph, &card, |name| Ok(given[name].clone()));
     let made = made.unwrap_or_else(|e| panic!("{what}: {e}"));
     for (got, want) in made.iter().zip(outputs) {

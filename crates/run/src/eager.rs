@@ -29,9 +29,9 @@ pub fn eager(
                 }
                 Some(Tensor::upload(card, host.bytes(), host.view(), host.dtype(), None)?.0)
             }
-            Def::Constant(bits) => {
+            Def::Constant(value) => {
                 let made = Tensor::empty(card, &t.size, t.dtype)?;
-                made.fill(f64::from_bits(*bits))?;
+                made.fill(*value)?;
                 Some(made)
             }
             _ => None,

@@ -1,5 +1,6 @@
 //! The cards of this process, as the environment asks for them.
 
+use super::handle::dtype_of;
 use super::recording::stamp;
 use crate::convert::from_json;
 use crate::error;
@@ -7,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zellige_device::{Card, CardBuilder, DeviceError, Hardware, Mode, Profile, Timeline, sencores};
+use zellige_device::{Card, CardBuilder, DeviceError, Hardware, Kept, Mode, Profile, Timeline, sencores};
 
 /// Choices that all cards share, and the cards that were asked for so far.
 struct Cards {
@@ -34,9 +35,19 @@ pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
     }
 }
 
-/// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_FLOAT16`,
-/// `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what compilations read is
-/// checked.
+/// Whether a variable, or else the profile, says that a dtype is stored as it is.
+fn kept(name: &str, usual: bool) -> Result<bool, DeviceError> {
+    match variable(name).as_deref() {
+        None => Ok(usual),
+        Some("keep") => Ok(true),
+        Some("downcast") => Ok(false),
+        Some(other) => Err(refuse(name, other, "`keep` or `downcast`")),
+    }
+}
+
+/// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_INT64`,
+/// `ZELLIGE_FLOAT16`, `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what
+/// compilations read is checked.
 pub(super) fn configure() -> Result<(), DeviceError> {
     if CARDS.get().is_some() {
         return Ok(());
@@ -51,16 +62,14 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     if let Some(mode) = variable("ZELLIGE_FLOAT16") {
         builder = builder.mode(mode.parse::<Mode>()?);
     }
-    if let Some(profile) = variable("ZELLIGE_PROFILE") {
-        builder = builder.profile(profile.parse::<Profile>()?);
-    }
-    if let Some(value) = variable("ZELLIGE_FP32") {
-        builder = match value.as_str() {
-            "keep" => builder.keep_fp32(true),
-            "downcast" => builder.keep_fp32(false),
-            _ => return Err(refuse("ZELLIGE_FP32", &value, "`keep` or `downcast`")),
-        };
-    }
+    let profile = match variable("ZELLIGE_PROFILE") {
+        Some(name) => name.parse::<Profile>()?,
+        None => Profile::default(),
+    };
+    // What a script computes is what it computes elsewhere, unless the card itself is asked for.
+    let usual = profile != Profile::Card;
+    let keep = Kept { float32: kept("ZELLIGE_FP32", usual)?, int64: kept("ZELLIGE_INT64", usual)? };
+    builder = builder.profile(profile).keep(keep);
     let number = |name: &str, least: usize, most: usize| match variable(name) {
         None => Ok(None),
         Some(text) => match text.parse::<usize>() {
@@ -129,10 +138,10 @@ pub(super) fn device_count() -> usize {
     CARDS.get().map_or(0, |c| c.made.len())
 }
 
-/// Whether float32 tensors stay as they are by default.
+/// Whether tensors of a dtype are stored as they are where the card would use half of their bits.
 #[pyfunction]
-pub(super) fn keeps_fp32() -> PyResult<bool> {
-    Ok(py_card(0)?.keeps_fp32())
+pub(super) fn keeps(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(py_card(0)?.keeps().keeps(dtype_of(dtype)?))
 }
 
 /// Bytes in use on a card: allocated, peak, reserved, free and so on.
@@ -167,7 +176,8 @@ pub(super) fn card_info<'py>(py: Python<'py>, index: usize) -> PyResult<Bound<'p
         "name": card.hardware().name(),
         "cores": card.cores(),
         "mode": card.mode().to_string(),
-        "keep_fp32": card.keeps_fp32(),
+        "keep_fp32": card.keeps().float32,
+        "keep_int64": card.keeps().int64,
         "total_memory": stats.memory.capacity,
         "operations": stats.operations,
         "busy_us": stats.busy.nanoseconds() / 1000.0,

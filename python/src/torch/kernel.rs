@@ -260,15 +260,6 @@ fn made(
     }
 }
 
-/// A number far outside of 16 bits.
-fn infinite(value: &Value) -> Option<f64> {
-    match value {
-        Value::String(s) if s == "inf" => Some(f64::INFINITY),
-        Value::String(s) if s == "-inf" => Some(f64::NEG_INFINITY),
-        other => other.as_f64().filter(|x| x.abs() > 65504.0),
-    }
-}
-
 /// The tensor in another dtype.
 fn cast(
     py: Python<'_>,
@@ -276,7 +267,7 @@ fn cast(
     tensor: &Tensor,
     dtype: Dtype,
 ) -> Result<Tensor, DeviceError> {
-    let attributes = json!({"dtype": dtype.name(), "wide": card.keeps_fp32()});
+    let attributes = json!({"dtype": dtype.name(), "wide": card.keeps().keeps(dtype)});
     let made = made(py, card, &Op::new("cast", &attributes)?, std::slice::from_ref(tensor))?;
     Ok(made[0].clone())
 }
@@ -326,15 +317,6 @@ impl Kernel {
                     attributes.insert(name.clone(), attribute(&given)?);
                 }
             }
-        }
-        // The number that fills a tensor must be one that its format has.
-        if let Some(value) = attributes.get_mut("value")
-            && let Some(Operand::Tensor(first)) = operands.list.first()
-            && let Some(x) = infinite(value)
-            && let Number::Float(x) = Number::Float(x).within(first.format())
-            && let Some(number) = serde_json::Number::from_f64(x)
-        {
-            *value = Value::Number(number);
         }
         let op = self.built.get(&self.row.op, attributes)?;
         let (card, mut inputs) = operands.settle(self.compared)?;

@@ -133,7 +133,7 @@ pub(super) fn zeros(
     stride: Option<&[i64]>,
 ) -> Result<Tensor, DeviceError> {
     let card = card(index)?;
-    let layout = default_layout(size, stride, dtype, card.keeps_fp32())?;
+    let layout = default_layout(size, stride, dtype, card.keeps())?;
     Tensor::zeros(card, dtype, &layout)
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(cards::memory_stats, m)?,
         wrap_pyfunction!(cards::reset_peak, m)?,
         wrap_pyfunction!(cards::card_info, m)?,
-        wrap_pyfunction!(cards::keeps_fp32, m)?,
+        wrap_pyfunction!(cards::keeps, m)?,
         wrap_pyfunction!(recording::start_recording, m)?,
         wrap_pyfunction!(recording::stop_recording, m)?,
         wrap_pyfunction!(stream::set_stream, m)?,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_device::{Card, DeviceError, Tensor};
+use zellige_device::{Card, DeviceError, Kept, Scalar, Tensor};
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
 
@@ -39,23 +39,12 @@ impl Number {
         }
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "numbers round as operands do")]
-    fn value(self) -> f64 {
+    /// Without its category.
+    pub(super) fn scalar(self) -> Scalar {
         match self {
-            Number::Bool(b) => f64::from(u8::from(b)),
-            Number::Int(n) => n as f64,
-            Number::Float(x) => x,
-        }
-    }
-
-    /// The number that stands for this one in a format: DLFloat16 has no infinity, and its largest
-    /// number is the nearest that it has.
-    pub(super) fn within(self, format: Format) -> Number {
-        match self {
-            Number::Float(x) if format == Format::DL16 => {
-                Number::Float(if x.is_nan() { x } else { x.clamp(-LARGEST_DL16, LARGEST_DL16) })
-            }
-            other => other,
+            Number::Bool(b) => Scalar::Int(i64::from(b)),
+            Number::Int(n) => Scalar::Int(n),
+            Number::Float(x) => Scalar::Float(x),
         }
     }
 
@@ -72,22 +61,30 @@ impl Number {
         let all: Vec<&Tensor> =
             if wide.is_empty() { tensors.iter().collect() } else { wide.clone() };
         let lead = all.into_iter().max_by_key(|t| category(t.dtype()));
-        let number = lead.map_or(self, |t| self.within(t.format()));
+        // An int64 number is as wide as the tensors beside it, or as those that the card makes.
+        let mut longs = tensors.iter().filter(|t| t.dtype() == Dtype::Int64).peekable();
+        let long = match longs.peek() {
+            Some(_) => longs.any(|t| t.format() == Format::I64),
+            None => card.keeps().int64,
+        };
+        let int64 = Kept { int64: long, ..Kept::default() }.format(Dtype::Int64)?;
         let (dtype, format) = match lead {
             Some(t) if category(t.dtype()) >= self.category() => match category(t.dtype()) {
                 // Beside tensors a float number keeps its fraction; alone it is one of them.
                 2 if wide.is_empty() || compared => (t.dtype(), t.layout().device_dtype()),
                 2 => (Dtype::Float32, DataFormat::IEEE_FP32),
+                _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
                 _ => (t.dtype(), t.dtype().device_format()?),
             },
             _ => match self {
                 Number::Bool(_) => (Dtype::Bool, Dtype::Bool.device_format()?),
-                Number::Int(_) => (Dtype::Int64, DataFormat::IEEE_INT32),
+                Number::Int(_) => (Dtype::Int64, int64),
                 Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
             },
         };
         if let Number::Int(n) = self
             && category(dtype) < 2
+            && format != DataFormat::IEEE_INT64
             && i32::try_from(n).is_err()
         {
             return Err(DeviceError::BadOperand {
@@ -96,7 +93,7 @@ impl Number {
                 reason: format!("{n} does not fit in the 32 bits of the device's integers"),
             });
         }
-        number.kept(card, dtype, format)
+        self.kept(card, dtype, format)
     }
 
     fn kept(self, card: &Card, dtype: Dtype, format: DataFormat) -> Result<Tensor, DeviceError> {
@@ -113,10 +110,8 @@ impl Number {
         let layout = StickLayout::default_in(&[], None, format)?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
         let one = Strided::contiguous(&[])?;
-        match self {
-            Number::Int(n) => tensor.write_from(&n.to_le_bytes(), &one, Dtype::Int64)?,
-            other => tensor.write_from(&other.value().to_le_bytes(), &one, Dtype::Float64)?,
-        };
+        let (bytes, from) = self.scalar().bytes();
+        tensor.write_from(&bytes, &one, from)?;
         if kept.len() >= MOST {
             kept.clear();
         }
@@ -124,9 +119,6 @@ impl Number {
         Ok(tensor)
     }
 }
-
-/// `2^32 * (1 + 510/512)`.
-const LARGEST_DL16: f64 = 8_573_157_376.0;
 
 type Key = (usize, Dtype, i64, u8, u64);
 

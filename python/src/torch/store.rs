@@ -81,7 +81,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     };
     if seen.numel() == 0 || seen.address == 0 {
         let card = card(index)?;
-        let layout = default_layout(&seen.size, None, seen.dtype, card.keeps_fp32())?;
+        let layout = default_layout(&seen.size, None, seen.dtype, card.keeps())?;
         return Tensor::zeros(card, seen.dtype, &layout);
     }
     let found = storages().get(&seen.base()).cloned();

@@ -5,6 +5,7 @@ use super::number::Number;
 use super::{kernel, mint, store, stream};
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_device::{DeviceError, Kind, Moved, Tensor};
@@ -49,6 +50,7 @@ fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
     let (which, kind) = match (tensor.dtype(), tensor.format()) {
         (Dtype::Float32, Format::F32) => return Ok(()),
         (Dtype::Float32, _) => (0, "float32"),
+        (Dtype::Int64, Format::I64) => return Ok(()),
         (Dtype::Int64, _) => (1, "int64"),
         _ => return Ok(()),
     };
@@ -169,16 +171,15 @@ pub(super) fn to_layout<'py>(
 
 /// Sets every element of a tensor or view.
 #[pyfunction]
-pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: f64) -> PyResult<()> {
+pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
     let tensor = store::of(object)?;
     if tensor.numel() == 0 {
         return Ok(());
     }
-    let value = match Number::Float(value).within(tensor.format()) {
-        Number::Float(x) => x,
-        _ => value,
+    let Some(number) = Number::of(value) else {
+        return Err(PyTypeError::new_err("a tensor is filled with a number of at most 64 bits"));
     };
-    let moved = tensor.fill(value).map_err(|e| error::device(&e))?;
+    let moved = tensor.fill(number.scalar()).map_err(|e| error::device(&e))?;
     accounted(&tensor, &moved, "fill", Kind::Copy).map_err(|e| error::device(&e))
 }
 

@@ -217,7 +217,7 @@ def _cast(w, n, x, dtype=None, **kwargs):
         raise Refused("a copy to another device")
     if dtype is None:
         return w.op("clone", [x])
-    return w.op("cast", [x], dtype=dtype, wide=_native.keeps_fp32())
+    return w.op("cast", [x], dtype=dtype, wide=_native.keeps(dtype))
 
 
 @_rule(aten.clone.default)
@@ -241,7 +241,7 @@ def _filling(w, n, source, like, dtype, size):
     if not isinstance(source, str):
         raise Refused("a number in the place of a tensor")
     if like.meta["val"].dtype != dtype:
-        source = w.op("cast", [source], [n.name + ".cast"], dtype=w.value(dtype), wide=_native.keeps_fp32())
+        source = w.op("cast", [source], [n.name + ".cast"], dtype=w.value(dtype), wide=_native.keeps(dtype))
     if w.shape_of(like) != size:
         source = w.op("expand", [source], [n.name + ".wide"], size=size)
     return source
@@ -364,7 +364,7 @@ def _batch_norm(w, n, x, weight, bias, mean, var, momentum, eps):
 
 def _made(kwargs, n):
     dtype = n.meta["val"].dtype
-    return dict(dtype=str(dtype).removeprefix("torch."), wide=_native.keeps_fp32() and dtype == torch.float32)
+    return dict(dtype=str(dtype).removeprefix("torch."), wide=_native.keeps(dtype))
 
 
 @_rule(aten.full.default, aten.full_like.default, aten.scalar_tensor.default)
@@ -372,7 +372,7 @@ def _full(w, n, first, value=None, **kwargs):
     value = first if n.target is aten.scalar_tensor.default else value
     if not isinstance(value, (int, float, bool)):
         raise Refused("a tensor as a fill value")
-    return w.op("full", [], size=w.shape_of(n), value=float(value), **_made(kwargs, n))
+    return w.op("full", [], size=w.shape_of(n), value=value, **_made(kwargs, n))
 
 
 @_rule(aten.zeros.default, aten.zeros_like.default)
@@ -392,7 +392,7 @@ def _arange(w, n, *bounds, **kwargs):
         # The number of elements comes from the bounds as they are, the elements from whole ones.
         start, step = int(start), int(step)
         end = start + step * w.shape_of(n)[0]
-    return w.op("arange", [], start=float(start), end=float(end), step=float(step), **_made(kwargs, n))
+    return w.op("arange", [], start=start, end=end, step=step, **_made(kwargs, n))
 
 
 def _whole_rules():
@@ -432,7 +432,7 @@ def _whole_rules():
 
     @_rule(ops.constant.default)
     def _constant(w, n, value, dtype, device):
-        return w.op("full", [], size=[], value=float(value), **_made({}, n))
+        return w.op("full", [], size=[], value=value, **_made({}, n))
 
     @_rule(ops.gelu.default)
     def _gelu(w, n, x, approximate="none"):
@@ -540,7 +540,7 @@ def _emit(w: Writer, node) -> None:
                 raise Refused(f"`{name}` of {node.target}")
         else:
             wanted = value
-            operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps_fp32())
+            operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps(value))
     value = node.meta["val"]
     outputs = [f"{node.name}.{i}" for i in range(len(value))] if isinstance(value, (list, tuple)) else None
     if wanted is not None and "float" not in wanted:

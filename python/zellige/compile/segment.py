@@ -146,6 +146,15 @@ def _reserved(tensor):
     return None if full is None else (tuple(full.shape), tuple(dynamic.dynamic_sizes(tensor)), _native.tensor_layout(full))
 
 
+def _stored(dtype):
+    """The format in which the card stores a dtype, unless a layout says otherwise."""
+    formats = _native.DataFormats
+    if dtype in (torch.float32, torch.int64):
+        narrow, wide = (formats.SEN169_FP16, formats.IEEE_FP32) if dtype.is_floating_point else (formats.IEEE_INT32, formats.IEEE_INT64)
+        return wide if _native.keeps(dtype) else narrow
+    return _native.SpyreTensorLayout([1], dtype).device_dtype
+
+
 def _pin(tensor):
     """The layout of a tensor, where it is another than the default one."""
     if tensor.storage_offset() != 0 or not tensor.is_contiguous() or not tensor.numel():
@@ -154,10 +163,7 @@ def _pin(tensor):
     if layout.host_size != list(tensor.shape):
         return None
     default = _native.SpyreTensorLayout.in_format(list(tensor.shape), layout.device_dtype)
-    narrow = tensor.dtype == torch.float32 and not _native.keeps_fp32()
-    usual = _native.SpyreTensorLayout.in_format(
-        list(tensor.shape), _native.DataFormats.SEN169_FP16 if narrow else _native.SpyreTensorLayout([1], tensor.dtype).device_dtype
-    )
+    usual = _native.SpyreTensorLayout.in_format(list(tensor.shape), _stored(tensor.dtype))
     return None if layout == default == usual else str(layout)
 
 

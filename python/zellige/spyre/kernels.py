@@ -97,7 +97,9 @@ def _arange_out(start, end, step=1, *, out):
         raise RuntimeError("step must be nonzero")
     if (end - start) / step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    count = math.ceil((end - start) / step)
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    # Whole numbers are counted as such: a quotient would lose the last ones of large bounds.
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if list(out.shape) != [count]:
         out.resize_([count])
     if count == 0:
@@ -105,8 +107,10 @@ def _arange_out(start, end, step=1, *, out):
     if not out.dtype.is_floating_point:
         # The number of elements comes from the bounds as they are, the elements from whole ones.
         start, step = int(start), int(step)
-    attributes = dict(start=float(start), end=float(start + step * count), step=float(step))
-    return _into("arange", [], out, **attributes, **_made_like(out))
+        if not -(2**63) <= start + step * count < 2**63:
+            # The end is not reached: it may lie past the integers although no element does.
+            return torch.add(torch.arange(count, device=out.device) * step, start, out=out)
+    return _into("arange", [], out, start=start, end=start + step * count, step=step, **_made_like(out))
 
 
 @_kernel("linspace.out")
@@ -135,7 +139,7 @@ def _eye_m_out(n, m, *, out):
 
 def _made_like(out) -> dict:
     """The attributes of a factory whose result goes into a tensor."""
-    wide = out.dtype == torch.float32 and _native.tensor_layout(out).device_dtype == _native.DataFormats.IEEE_FP32
+    wide = _native.tensor_layout(out).device_dtype in (_native.DataFormats.IEEE_FP32, _native.DataFormats.IEEE_INT64)
     return dict(dtype=out.dtype, wide=wide, device=out.device.index)
 
 
@@ -208,7 +212,7 @@ def _copy_from_and_resize(self, dst):
 
 
 def _cast(tensor, dtype):
-    return _run("cast", [tensor], dtype=dtype, wide=_native.keeps_fp32() or None)
+    return _run("cast", [tensor], dtype=dtype, wide=_native.keeps(dtype) or None)
 
 
 @_kernel("_to_copy")
@@ -249,7 +253,7 @@ def _fill(tensor, value):
         # Narrow integers wrap, as their arithmetic does; one that 32 bits do not hold is refused.
         low = 0 if tensor.dtype is torch.uint8 else -(1 << bits - 1)
         value = (value - low) % (1 << bits) + low
-    _written(tensor, float(value))
+    _written(tensor, value)
     return tensor
 
 
@@ -607,9 +611,14 @@ def _normal(self, mean=0.0, std=1.0, *, generator=None):
     return _drawn(self, "normal", generator, lambda t: t.normal_(mean, std, generator=generator), mean=mean, std=std)
 
 
+# One past the largest number that `random_` draws, where nobody says.
+_TOP = {torch.float16: 1 << 11, torch.bfloat16: 1 << 8, torch.float32: 1 << 24, torch.bool: 2,
+        torch.int8: 1 << 7, torch.uint8: 1 << 8, torch.int16: 1 << 15, torch.int32: (1 << 31) - 1}
+
+
 @_kernel("random_.from")
 def _random_from(self, low, high=None, *, generator=None):
-    high = (1 << 31) - 1 if high is None else high
+    high = _TOP.get(self.dtype, (1 << 63) - 1) if high is None else high
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     return _drawn(self, "randint", generator, lambda t: t.random_(low, high, generator=generator), low=low, high=high)
@@ -622,9 +631,7 @@ def _random_to(self, high, *, generator=None):
 
 @_kernel("random_")
 def _random(self, *, generator=None):
-    top = {torch.float16: 1 << 11, torch.bfloat16: 1 << 8, torch.float32: 1 << 24, torch.bool: 2,
-           torch.int8: 1 << 7, torch.uint8: 1 << 8, torch.int16: 1 << 15}
-    return _random_from(self, 0, top.get(self.dtype, (1 << 31) - 1), generator=generator)
+    return _random_from(self, 0, generator=generator)
 
 
 @_kernel("bernoulli_.float")

@@ -10,7 +10,7 @@ use std::path::Path;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{compared, explain, report};
 use zellige_compile::{Options, Outputs, Weights, check, compile as compiled};
-use zellige_device::Hardware;
+use zellige_device::{Hardware, Kept};
 use zellige_graph::{Form, Graph, GraphError, text};
 
 /// Operations of one request: beyond, compiling takes too long to wait for.
@@ -109,13 +109,14 @@ fn model(path: &str, _: &BTreeMap<String, i64>) -> Result<Graph, Fault> {
     })
 }
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "policy",
     "coverage",
     "cores",
     "hardware",
     "mode",
     "fp32",
+    "int64",
     "weights",
     "outputs",
     "strict",
@@ -150,8 +151,9 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
         w if w == yes => Some(true),
         _ => None,
     };
-    o.storage.keep_fp32 =
-        word(given, "fp32", "cast", "\"cast\" or \"keep\"", |w| one_of(w, "cast", "keep"))?;
+    let kept =
+        |name| word(given, name, "cast", "\"cast\" or \"keep\"", |w| one_of(w, "cast", "keep"));
+    o.storage.keep = Kept { float32: kept("fp32")?, int64: kept("int64")? };
     let usual = if o.weights == Weights::Free { "free" } else { "given" };
     let free =
         word(given, "weights", usual, "\"free\" or \"given\"", |w| one_of(w, "given", "free"))?;

@@ -146,7 +146,7 @@ pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Re
     }
     let (_, view) = graph.base(output);
     let t = graph.get(output);
-    let keep = options.storage.keep_fp32;
+    let keep = options.storage.keep;
     let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
     let layout = match &t.pin {
         Some(pin) => crate::propagate::pinned(pin, &t.size, &default)?,

@@ -120,7 +120,7 @@ fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
     let operands = node.inputs.iter().enumerate().map(|(k, i)| {
         let t = graph.get(*i);
         let made = match t.def {
-            Def::Constant(bits) => scratch.constant(f64::from_bits(bits), t.dtype)?,
+            Def::Constant(value) => scratch.constant(value, t.dtype)?,
             _ => scratch.input(&format!("operand.{k}"), &t.size, t.dtype, Default::default())?,
         };
         Ok(Operand::Tensor(made))

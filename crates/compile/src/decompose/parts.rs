@@ -87,7 +87,7 @@ impl<'a> Given<'a> {
     /// The number that an operand is.
     pub(crate) fn constant(&self, k: usize) -> Option<f64> {
         match self.graph.get(self.node.inputs[k]).def {
-            Def::Constant(bits) => Some(f64::from_bits(bits)),
+            Def::Constant(value) => Some(value.float()),
             _ => None,
         }
     }
@@ -107,6 +107,14 @@ impl<'a> Given<'a> {
         match self.attribute(name) {
             None => Ok(default),
             Some(v) => v.as_f64().ok_or(Stop::Whole("no constant is infinite")),
+        }
+    }
+
+    /// A finite number among the attributes as an operand; a whole one is exact.
+    pub(crate) fn constant_of(&self, name: &str) -> Result<Operand, Stop> {
+        match self.attribute(name).and_then(Value::as_i64) {
+            Some(n) => Ok(Operand::Whole(n)),
+            None => Ok(Operand::Number(self.number(name, 0.0)?)),
         }
     }
 

@@ -74,8 +74,8 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
             last(p, "mul", &[g.operand(0), gate])
         },
         "hardtanh" => |p, g| {
-            let (low, high) = (g.number("min_val", -1.0)?, g.number("max_val", 1.0)?);
-            let bounds = json!({"min": low, "max": high});
+            let bound = |name, usual: i64| g.attribute(name).cloned().unwrap_or(usual.into());
+            let bounds = json!({"min": bound("min_val", -1), "max": bound("max_val", 1)});
             Ok(vec![p.last(0, "clamp", &[g.operand(0)], bounds)?])
         },
         "threshold" => |p, g| {
@@ -89,7 +89,7 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
             last(p, "where", &[below, value, g.operand(0)])
         },
         "masked_fill" => |p, g| {
-            let value = number(g.number("value", 0.0)?);
+            let value = g.constant_of("value")?;
             last(p, "where", &[g.operand(1), value, g.operand(0)])
         },
         "clamp_tensor" => |p, g| {
@@ -197,8 +197,9 @@ fn sixths(p: &mut Parts<'_>, g: &Given<'_>) -> Result<Operand, Stop> {
 /// `x + value (a op b)`.
 fn plus(p: &mut Parts<'_>, g: &Given<'_>, op: &str) -> Made {
     let part = p.part("part", op, &[g.operand(1), g.operand(2)], Value::Null)?;
+    let exact = g.attribute("value").cloned().unwrap_or(1.into());
     let value = g.number("value", 1.0)?;
-    let scale = if value == 1.0 { Value::Null } else { json!({ "alpha": value }) };
+    let scale = if value == 1.0 { Value::Null } else { json!({ "alpha": exact }) };
     Ok(vec![p.last(0, "add", &[g.operand(0), part], scale)?])
 }
 

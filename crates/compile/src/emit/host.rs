@@ -10,6 +10,7 @@ use super::{Address, Addresses, File, MemoryMap, Options, Phase, dci};
 use crate::error::Result;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};
 use serde_json::{Value, json};
+use zellige_device::Scalar;
 use zellige_graph::Role;
 use zellige_layout::Strided;
 use zellige_movement::Direction;
@@ -141,8 +142,12 @@ fn view(v: &Strided) -> Value {
 }
 
 /// A number; what JSON has no number for is a text.
-fn number(value: f64) -> Value {
-    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+fn number(value: Scalar) -> Value {
+    match value {
+        Scalar::Int(n) => json!(n),
+        Scalar::Float(x) if x.is_finite() => json!(x),
+        Scalar::Float(x) => json!(x.to_string()),
+    }
 }
 
 struct Launches<'a> {

@@ -85,6 +85,8 @@ pub struct Options {
     pub mode: String,
     /// Whether float32 is stored as it is.
     pub keep_fp32: bool,
+    /// Whether int64 is stored as it is.
+    pub keep_int64: bool,
 }
 
 /// Totals of a run.

@@ -52,7 +52,8 @@ pub(super) fn options(program: &Program) -> Options {
         scratchpads: o.scratchpads.map(crate::place::Policy::name),
         concurrent: o.concurrent,
         mode: o.storage.mode.to_string(),
-        keep_fp32: o.storage.keep_fp32,
+        keep_fp32: o.storage.keep.float32,
+        keep_int64: o.storage.keep.int64,
     }
 }
 

@@ -11,8 +11,8 @@ use super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
 use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::{is_float, like_in, result_format};
+use crate::laid::{Kept, Laid};
+use crate::lay::{like_in, result_format};
 use crate::sticks::Sticks;
 use std::sync::Arc;
 use zellige_float::Format;
@@ -23,7 +23,7 @@ use zellige_layout::{DataFormat, Dtype};
 pub(crate) struct Cast {
     pub(crate) name: &'static str,
     pub(crate) dtype: Dtype,
-    /// Whether float32 is stored in 32 bits even where no operand is.
+    /// Whether float32 and int64 are stored as they are even where no operand is.
     pub(crate) wide: bool,
 }
 
@@ -78,20 +78,20 @@ impl Kernel for Cast {
                 (to.truth && !from.truth).then_some(|x| each(x, |v| f32::from(v != 0.0)));
             Box::new(Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, slices))
         } else if from.format.is_float() {
-            // Float32 holds no int32 between its own numbers, float64 all of them.
+            // Float32 holds no int32 between its own numbers, float64 all of them. To 64 bits a float
+            // is exact or saturates either way.
             let finish: Option<fn(&mut [f64])> =
                 byte.then_some(|x| each(x, |v| v.clamp(0.0, 255.0)));
             Box::new(Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices))
         } else if to.format.is_float() {
-            let finish: Option<fn(&mut [f64])> =
-                to.truth.then_some(|x| each(x, |v| f64::from(v != 0.0)));
-            Box::new(Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            // From int64 to the format in one rounding.
+            let finish: Option<fn(&mut [i64])> = to.truth.then_some(truths);
+            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+        } else if from.format == Format::I64 || to.format == Format::I64 {
+            let finish: Option<fn(&mut [i64])> = byte.then_some(bytes);
+            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, slices))
         } else {
-            let finish: Option<fn(&mut [i32])> = match (to.truth, byte) {
-                (true, _) => Some(truths),
-                (_, true) => Some(bytes),
-                _ => None,
-            };
+            let finish: Option<fn(&mut [i32])> = byte.then_some(bytes);
             Box::new(Work::<i32>::new(Arc::new(copy), finish, &formats, to.format, slices))
         })
     }
@@ -101,21 +101,7 @@ fn each<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
     x.iter_mut().for_each(|x| *x = f(*x));
 }
 
-/// The format of a dtype; float32 is wide where asked.
+/// The format of a dtype; float32 and int64 are wide where asked.
 pub(crate) fn stored(operands: &[Laid], dtype: Dtype, wide: bool) -> Result<DataFormat> {
-    if wide && dtype == Dtype::Float32 {
-        return Ok(DataFormat::IEEE_FP32);
-    }
-    result_format(operands, dtype)
-}
-
-/// A number as a tensor of the dtype holds it before rounding: 0 or 1 for bool, the lowest 8 bits for
-/// uint8, no fraction for integers.
-pub(crate) fn held(value: f64, dtype: Dtype) -> f64 {
-    match dtype {
-        Dtype::Bool => f64::from(value != 0.0),
-        Dtype::Uint8 | Dtype::Quint8 => value.trunc().rem_euclid(256.0),
-        d if is_float(d) => value,
-        _ => value.trunc(),
-    }
+    if wide { Kept::ALL.format(dtype) } else { result_format(operands, dtype) }
 }

@@ -1,9 +1,10 @@
 //! Tensors out of nothing: constants, sequences, random numbers.
 //!
-//! A value is a function of the row-major index, computed in float64 (random ones in float32) and
-//! rounded once to the stored format; integers lose their fraction, uint8 keeps the lowest 8 bits.
+//! A value is a function of the row-major index, computed in float64 (random ones in float32, whole ones
+//! in int64) and rounded once to the stored format; integers lose their fraction, uint8 keeps the lowest
+//! 8 bits.
 
-use super::cast::{held, stored};
+use super::cast::stored;
 use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
 use super::pointwise::{by_element, cut, spans};
@@ -17,6 +18,7 @@ use crate::laid::Laid;
 use crate::lay::is_float;
 use crate::math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use crate::narrow;
+use crate::scalar::Scalar;
 use crate::sticks::Sticks;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
@@ -25,9 +27,9 @@ use zellige_layout::{Dtype, StickLayout};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value {
     /// The same everywhere.
-    Full(f64),
+    Full(Scalar),
     /// `start + i * step`.
-    Arange { start: f64, step: f64 },
+    Arange { start: Scalar, step: Scalar },
     /// From `start` to `end` in even steps, counted from the nearer end.
     Linspace { start: f64, end: f64, steps: u64 },
     /// 1 on the diagonal of a matrix of so many columns.
@@ -37,7 +39,7 @@ pub(crate) enum Value {
     /// Normal.
     Normal { mean: f32, std: f32, seed: u64 },
     /// A whole number of `low .. low + count`.
-    Integer { low: f64, count: u64, seed: u64 },
+    Integer { low: i64, count: u64, seed: u64 },
     /// 0 with probability `p`, else 1.
     Kept { p: f32, seed: u64 },
 }
@@ -45,8 +47,8 @@ pub(crate) enum Value {
 impl Value {
     fn at(self, i: u64) -> f64 {
         match self {
-            Value::Full(v) => v,
-            Value::Arange { start, step } => start + i as f64 * step,
+            Value::Full(v) => v.float(),
+            Value::Arange { start, step } => start.float() + i as f64 * step.float(),
             Value::Linspace { start, steps: 0 | 1, .. } => start,
             Value::Linspace { start, end, steps } => {
                 let step = (end - start) / (steps - 1) as f64;
@@ -59,23 +61,43 @@ impl Value {
             Value::Eye { columns } => f64::from(i / columns == i % columns),
             Value::Uniform { low, high, seed } => f64::from(low + uniform(i, seed) * (high - low)),
             Value::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
-            Value::Integer { low, count, seed } => low + below(i, seed, count) as f64,
+            Value::Integer { .. } => self.whole().map_or(0.0, |f| f(i) as f64),
             Value::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
         }
     }
 
+    /// The function of the index where all values are whole numbers, which wrap at 64 bits.
+    fn whole(self) -> Option<impl Fn(u64) -> i64 + Copy + Send + Sync + 'static> {
+        let (start, step, draws) = match self {
+            Value::Full(Scalar::Int(n)) => (n, 0, None),
+            Value::Arange { start: Scalar::Int(start), step: Scalar::Int(step) } => {
+                (start, step, None)
+            }
+            Value::Integer { low, count, seed } => (low, 0, Some((count, seed))),
+            _ => return None,
+        };
+        Some(move |i: u64| {
+            let drawn = draws.map_or(0, |(count, seed)| below(i, seed, count));
+            start.wrapping_add(step.wrapping_mul(i.cast_signed())).wrapping_add(drawn.cast_signed())
+        })
+    }
+
     /// The least and the greatest value of a tensor with so many elements, in some order; none where
     /// it has no elements, or where no value is large.
-    fn ends(self, count: u64) -> Option<[f64; 2]> {
+    fn ends(self, count: u64) -> Option<[Scalar; 2]> {
         let last = count.checked_sub(1)?;
-        match self {
-            Value::Full(_) | Value::Arange { .. } | Value::Linspace { .. } => {
-                Some([self.at(0), self.at(last)])
+        Some(match self {
+            Value::Integer { low, count, .. } => {
+                let most = count.saturating_sub(1);
+                [low.into(), low.checked_add_unsigned(most).unwrap_or(i64::MAX).into()]
             }
-            Value::Integer { low, count, .. } => Some([low, low + count.saturating_sub(1) as f64]),
-            Value::Uniform { low, high, .. } => Some([low.into(), high.into()]),
-            Value::Eye { .. } | Value::Normal { .. } | Value::Kept { .. } => None,
-        }
+            Value::Full(_) | Value::Arange { .. } | Value::Linspace { .. } => match self.whole() {
+                Some(whole) => [whole(0).into(), whole(last).into()],
+                None => [self.at(0).into(), self.at(last).into()],
+            },
+            Value::Uniform { low, high, .. } => [f64::from(low).into(), f64::from(high).into()],
+            Value::Eye { .. } | Value::Normal { .. } | Value::Kept { .. } => return None,
+        })
     }
 
     /// A row of float32: random numbers as they come.
@@ -113,7 +135,7 @@ pub(crate) struct Factory {
     pub(crate) name: &'static str,
     pub(crate) size: Vec<i64>,
     pub(crate) dtype: Dtype,
-    /// Whether float32 is stored in 32 bits.
+    /// Whether float32 and int64 are stored as they are.
     pub(crate) wide: bool,
     pub(crate) value: Value,
 }
@@ -127,7 +149,7 @@ impl Kernel for Factory {
                 reason: "it takes no operands".into(),
             });
         }
-        let format = zellige_movement::device_format_of(self.dtype.device_format()?);
+        let format = zellige_movement::device_format_of(stored(&[], self.dtype, self.wide)?);
         let count = self.size.iter().try_fold(1u64, |all, n| all.checked_mul(n.unsigned_abs()));
         for end in self.value.ends(count.unwrap_or(u64::MAX)).into_iter().flatten() {
             narrow::number_fits(end, format.unwrap_or(Format::F32))?;
@@ -166,10 +188,23 @@ impl Kernel for Factory {
         Ok(if value.is_float(dtype) {
             let row = move |first: u64, row: &mut [f32]| value.floats(first, lane, row);
             Box::new(Making { row, constant: false, store: Store::new(out.format), slices })
+        } else if let Some(whole) = value.whole() {
+            let truth = dtype == Dtype::Bool;
+            let byte = matches!(dtype, Dtype::Uint8 | Dtype::Quint8);
+            let row = move |first: u64, row: &mut [i64]| {
+                for (l, number) in row.iter_mut().enumerate() {
+                    let n = whole(first + l as u64 * lane);
+                    *number = if truth { i64::from(n != 0) } else { n };
+                    *number &= if byte { 0xff } else { -1 };
+                }
+            };
+            let constant = matches!(value, Value::Full(_));
+            Box::new(Making { row, constant, store: Store::new(out.format), slices })
         } else {
             let row = move |first: u64, row: &mut [f64]| {
                 for (l, number) in row.iter_mut().enumerate() {
-                    *number = held(value.at(first + l as u64 * lane), dtype);
+                    let value = Scalar::Float(value.at(first + l as u64 * lane));
+                    *number = value.held(dtype).float();
                 }
             };
             let constant = matches!(value, Value::Full(_));

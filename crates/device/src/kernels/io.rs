@@ -16,8 +16,8 @@ pub(crate) enum Lanes {
     One,
 }
 
-/// The numbers that kernels compute with: float32, int32 for exact integers, float64 where a number of
-/// any format has to pass unchanged.
+/// The numbers that kernels compute with: float32, int32 and int64 for exact integers, float64
+/// where a number of any float format has to pass unchanged.
 pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
     /// The format of the number itself.
     const FORMAT: Format;
@@ -29,6 +29,10 @@ impl Number for f32 {
 
 impl Number for i32 {
     const FORMAT: Format = Format::I32;
+}
+
+impl Number for i64 {
+    const FORMAT: Format = Format::I64;
 }
 
 impl Number for f64 {

@@ -13,6 +13,7 @@ use crate::laid::Laid;
 use crate::lay::{is_float, like};
 use crate::math::random::fill_uniform;
 use crate::sticks::{Dims, Sticks};
+use zellige_float::Format;
 
 /// What an element becomes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,6 +110,15 @@ impl Kernel for Masked {
                 rule: self.rule,
                 lanes,
                 load: Load::<f32>::new(from),
+                store: Store::new(out.format),
+                slices,
+            })
+        } else if from == Format::I64 {
+            Box::new(Masking {
+                f: triangle::<i64>,
+                rule: self.rule,
+                lanes,
+                load: Load::<i64>::new(from),
                 store: Store::new(out.format),
                 slices,
             })

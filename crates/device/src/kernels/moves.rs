@@ -8,6 +8,7 @@ use crate::account::{CoreWork, Kind, Work};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
+use crate::scalar::Scalar;
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
@@ -74,7 +75,7 @@ pub(crate) enum Move {
         /// Written.
         to: Piece,
         /// What.
-        value: f64,
+        value: Scalar,
     },
 }
 

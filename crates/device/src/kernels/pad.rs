@@ -1,15 +1,15 @@
 //! Borders around a tensor.
 
 use super::Meta;
-use super::cast::held;
 use super::moves::{Move, Moves, Piece, Refusal, only, part};
 use crate::error::Result;
+use crate::scalar::Scalar;
 
 /// What a border holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Border {
     /// A number.
-    Constant(f64),
+    Constant(Scalar),
     /// The inside mirrored at its first and last element, which are not repeated.
     Reflect,
     /// The nearest element of the inside.
@@ -128,7 +128,7 @@ impl Pad {
         let before = first < begin;
         let from = match self.border {
             Border::Constant(value) => {
-                return Ok(Move::Fill { to: to.clone(), value: held(value, to.dtype()) });
+                return Ok(Move::Fill { to: to.clone(), value });
             }
             Border::Reflect => {
                 let at = if before { begin + 1 } else { end - 1 - width };

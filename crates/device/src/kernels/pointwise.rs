@@ -1,7 +1,7 @@
 //! Element by element: one function of the operands at every place.
 //!
 //! Operands broadcast as in PyTorch and meet in one dtype. Floats widen to float32, integers and truth
-//! values compute in 32 bits. A bool result holds 0 or 1 (so that bool addition is `or` and
+//! values compute in 32 bits, or in 64 where one of the tensors has them. A bool result holds 0 or 1 (so that bool addition is `or` and
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
 use super::io::{Load, Number, Store};
@@ -13,6 +13,7 @@ use crate::charges::{Charge, Charges};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
+use crate::math::Whole;
 use crate::lay::{Promotion, is_float, like, promote};
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
@@ -44,6 +45,7 @@ pub(crate) struct Pointwise {
     arity: usize,
     float: Option<Function<f32>>,
     int: Option<Function<i32>>,
+    long: Option<Function<i64>>,
     yields: Yields,
     transcendental: bool,
     condition: Option<usize>,
@@ -72,6 +74,7 @@ impl Pointwise {
             arity,
             float: None,
             int: None,
+            long: None,
             yields: Yields::Promoted,
             transcendental: false,
             condition: None,
@@ -88,12 +91,13 @@ impl Pointwise {
         Pointwise { float: Some(Arc::new(f)), ..self }
     }
 
-    /// Its function of integers.
+    /// Its function of integers, of 32 and of 64 bits.
     pub(crate) fn int(
         self,
         f: impl Fn(&[&[i32]], &mut [i32]) + Send + Sync + 'static,
+        long: impl Fn(&[&[i64]], &mut [i64]) + Send + Sync + 'static,
     ) -> Pointwise {
-        Pointwise { int: Some(Arc::new(f)), ..self }
+        Pointwise { int: Some(Arc::new(f)), long: Some(Arc::new(long)), ..self }
     }
 
     /// What it gives.
@@ -123,6 +127,20 @@ impl Pointwise {
 
     fn refuse(&self, operand: Option<usize>, reason: String) -> DeviceError {
         DeviceError::BadOperand { op: self.name.into(), operand, reason }
+    }
+
+    /// What makes integers those of the result.
+    fn finish<T: Whole>(&self, out: &Sticks) -> Option<fn(&mut [T])>
+    where
+        T: std::ops::BitAnd<Output = T> + From<u8>,
+    {
+        match self.yields {
+            Yields::Bool => None,
+            _ if out.truth && self.flips => Some(lowest),
+            _ if out.truth => Some(truths),
+            _ if out.format == Format::U32 => Some(bytes),
+            _ => None,
+        }
     }
 
     /// Whether an operand has a say in the dtype.
@@ -200,36 +218,35 @@ impl Kernel for Pointwise {
         let formats: Vec<Format> = inputs.iter().map(|i| i.format).collect();
         let float = |(i, t): (usize, &Sticks)| self.counts(i) && !t.truth && t.format.is_float();
         let ints = !inputs.iter().enumerate().any(float);
-        match (&self.int, &self.float) {
-            (Some(f), _) if ints => {
-                let finish: Option<fn(&mut [i32])> = match self.yields {
-                    Yields::Bool => None,
-                    _ if out.truth && self.flips => Some(lowest),
-                    _ if out.truth => Some(truths),
-                    _ if out.format == Format::U32 => Some(bytes),
-                    _ => None,
-                };
+        let long = out.format == Format::I64 || formats.contains(&Format::I64);
+        match (&self.int, &self.long, &self.float) {
+            (_, Some(f), _) if ints && long => {
+                let finish = self.finish(out);
                 Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
             }
-            (_, Some(f)) => Ok(Box::new(Work::new(f.clone(), None, &formats, out.format, cut))),
+            (Some(f), ..) if ints => {
+                let finish = self.finish(out);
+                Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
+            }
+            (.., Some(f)) => Ok(Box::new(Work::new(f.clone(), None, &formats, out.format, cut))),
             _ => Err(self.refuse(None, "it is for integers and bool only".into())),
         }
     }
 }
 
 /// Truth values are 0 and 1.
-pub(crate) fn truths(x: &mut [i32]) {
-    x.iter_mut().for_each(|x| *x = i32::from(*x != 0));
+pub(crate) fn truths<T: Whole>(x: &mut [T]) {
+    x.iter_mut().for_each(|x| *x = <T as From<bool>>::from(*x != T::ZERO));
 }
 
 /// The lowest bit.
-fn lowest(x: &mut [i32]) {
-    x.iter_mut().for_each(|x| *x &= 1);
+fn lowest<T: Whole + std::ops::BitAnd<Output = T>>(x: &mut [T]) {
+    x.iter_mut().for_each(|x| *x = *x & T::ONE);
 }
 
 /// A uint8 has 8 bits.
-pub(crate) fn bytes(x: &mut [i32]) {
-    x.iter_mut().for_each(|x| *x &= 0xff);
+pub(crate) fn bytes<T: Whole + std::ops::BitAnd<Output = T> + From<u8>>(x: &mut [T]) {
+    x.iter_mut().for_each(|x| *x = *x & <T as From<u8>>::from(0xff));
 }
 
 /// A result in this layout, and operands that lie with it.

@@ -228,7 +228,7 @@ impl Moves for Diag {
         if x.size().len() == 2 {
             return Ok(vec![Move::Copy { from: self.of(x)?, to: output.clone() }]);
         }
-        let mut moves = vec![Move::Fill { to: output.clone(), value: 0.0 }];
+        let mut moves = vec![Move::Fill { to: output.clone(), value: 0.0.into() }];
         if x.numel() > 0 {
             moves.push(Move::Copy { from: x.clone(), to: self.of(output)? });
         }

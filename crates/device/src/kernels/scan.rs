@@ -24,7 +24,7 @@ pub(crate) enum Carry {
 }
 
 /// A scan along one dimension, one element after the other from the first; each sum or product is
-/// rounded to float32 (integers wrap at 32 bits), and stored rounded once more.
+/// rounded to float32 (integers wrap at 32 or 64 bits), and stored rounded once more.
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
     pub(crate) name: &'static str,
@@ -72,6 +72,10 @@ impl LineOp for Scan {
         Some(Arc::new(self.carry))
     }
 
+    fn long(&self) -> Option<Arc<dyn Line<i64>>> {
+        Some(Arc::new(self.carry))
+    }
+
     fn exact(&self, input: &Sticks, output: &Sticks) -> bool {
         !input.format.is_float() || !output.format.is_float()
     }
@@ -92,20 +96,27 @@ impl Line<f32> for Carry {
     }
 }
 
-impl Line<i32> for Carry {
-    fn in_place(&self) -> bool {
-        true
-    }
+/// The scans of integers.
+macro_rules! scans {
+    ($($t:ty)*) => {$(
+        impl Line<$t> for Carry {
+            fn in_place(&self) -> bool {
+                true
+            }
 
-    fn run(&self, x: &mut [i32], _: &[&[i32]], _: &mut [i32], indices: &mut [i32]) {
-        match self {
-            Carry::Sum => fold(x, 0, i32::wrapping_add),
-            Carry::Product => fold(x, 1, i32::wrapping_mul),
-            Carry::Largest => extreme(x, indices, |x, held| !held.after(x)),
-            Carry::Smallest => extreme(x, indices, |x, held| !held.before(x)),
+            fn run(&self, x: &mut [$t], _: &[&[$t]], _: &mut [$t], indices: &mut [i32]) {
+                match self {
+                    Carry::Sum => fold(x, 0, <$t>::wrapping_add),
+                    Carry::Product => fold(x, 1, <$t>::wrapping_mul),
+                    Carry::Largest => extreme(x, indices, |x, held| !held.after(x)),
+                    Carry::Smallest => extreme(x, indices, |x, held| !held.before(x)),
+                }
+            }
         }
-    }
+    )*};
 }
+
+scans! { i32 i64 }
 
 fn fold<T: Copy>(x: &mut [T], start: T, take: impl Fn(T, T) -> T) {
     let mut held = start;

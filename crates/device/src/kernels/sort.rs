@@ -11,8 +11,14 @@ pub(crate) use quantile::{Between, Quantile};
 
 /// Numbers with a key whose order is theirs.
 pub(crate) trait Keyed: Copy + Default {
-    /// The key.
-    fn key(self) -> u32;
+    /// A key, and behind it an index: in the order of both.
+    type Place: Copy + Ord + Send + Sync;
+
+    /// The number at an index as a place; the other way around for `descending`.
+    fn place(self, index: u32, descending: bool) -> Self::Place;
+
+    /// The index in a place.
+    fn index(place: Self::Place) -> usize;
 
     /// Whether it is NaN.
     fn is_nan(self) -> bool {
@@ -22,14 +28,31 @@ pub(crate) trait Keyed: Copy + Default {
 
 const SIGN: u32 = 1 << 31;
 
+/// Key above index: equal keys go by index.
+fn short(key: u32, index: u32, descending: bool) -> u64 {
+    let turn = if descending { u32::MAX } else { 0 };
+    u64::from(key ^ turn) << 32 | u64::from(index)
+}
+
+/// The index in such a place.
+fn low(place: u64) -> usize {
+    usize::try_from(place & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+}
+
 impl Keyed for f32 {
-    fn key(self) -> u32 {
+    type Place = u64;
+
+    fn place(self, index: u32, descending: bool) -> u64 {
         if self.is_nan() {
-            return u32::MAX;
+            return short(u32::MAX, index, descending);
         }
         // Both zeros become the positive one.
         let bits = (self + 0.0).to_bits();
-        if bits & SIGN == 0 { bits | SIGN } else { !bits }
+        short(if bits & SIGN == 0 { bits | SIGN } else { !bits }, index, descending)
+    }
+
+    fn index(place: u64) -> usize {
+        low(place)
     }
 
     fn is_nan(self) -> bool {
@@ -38,17 +61,32 @@ impl Keyed for f32 {
 }
 
 impl Keyed for i32 {
-    fn key(self) -> u32 {
-        self.cast_unsigned() ^ SIGN
+    type Place = u64;
+
+    fn place(self, index: u32, descending: bool) -> u64 {
+        short(self.cast_unsigned() ^ SIGN, index, descending)
+    }
+
+    fn index(place: u64) -> usize {
+        low(place)
     }
 }
 
-/// The first `k` places of a sorted line, in order.
-fn places<T: Keyed>(x: &[T], descending: bool, k: usize) -> Vec<u64> {
-    let turn = if descending { u32::MAX } else { 0 };
-    // Key above index: equal keys go by index.
-    let mut list: Vec<u64> =
-        x.iter().zip(0u64..).map(|(x, i)| u64::from(x.key() ^ turn) << 32 | i).collect();
+impl Keyed for i64 {
+    type Place = (i64, u32);
+
+    fn place(self, index: u32, descending: bool) -> (i64, u32) {
+        (if descending { !self } else { self }, index)
+    }
+
+    fn index(place: (i64, u32)) -> usize {
+        usize::try_from(place.1).unwrap_or(usize::MAX)
+    }
+}
+
+/// The indices of the first `k` numbers of a sorted line, in order.
+fn places<T: Keyed>(x: &[T], descending: bool, k: usize) -> Vec<usize> {
+    let mut list: Vec<T::Place> = x.iter().zip(0..).map(|(x, i)| x.place(i, descending)).collect();
     if k < list.len() {
         if k > 0 {
             list.select_nth_unstable(k - 1);
@@ -56,10 +94,5 @@ fn places<T: Keyed>(x: &[T], descending: bool, k: usize) -> Vec<u64> {
         list.truncate(k);
     }
     list.sort_unstable();
-    list
-}
-
-/// The index in a place.
-fn index(place: u64) -> usize {
-    usize::try_from(place & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+    list.into_iter().map(T::index).collect()
 }

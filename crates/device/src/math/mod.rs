@@ -44,14 +44,14 @@ pub(crate) mod ternary;
 mod tests;
 pub(crate) mod trig;
 
-pub(crate) use int::{IntBinary, IntUnary, map1_i32, map2_i32};
+pub(crate) use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
 use isa::multiversion;
 pub(crate) use isa::{Isa, Loop};
 pub(crate) use reduce::{
     dot, max, max_i32, min, min_i32, product, product_i32, sum, sum_i32, sum_of_squares,
     sum_of_squares_about,
 };
-pub(crate) use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32};
+pub(crate) use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32, select_i64};
 pub use slice::{Binary, Unary, map1, map2};
 pub(crate) use slice::{update1, update2};
 

@@ -57,7 +57,15 @@ pub(crate) fn normal(index: u64, seed: u64) -> f32 {
 /// One of `0 .. n`.
 #[inline(always)]
 pub(crate) fn below(index: u64, seed: u64, n: u64) -> u64 {
-    (u64::from(philox(index, seed)[0]) * n) >> 32
+    let drawn = philox(index, seed);
+    if n <= 1 << 32 {
+        return (u64::from(drawn[0]) * n) >> 32;
+    }
+    // More numbers than 32 bits tell apart: another word of the same draw goes before.
+    let wide = u64::from(drawn[1]) << 32 | u64::from(drawn[0]);
+    #[allow(clippy::cast_possible_truncation, reason = "the quotient is below n")]
+    let below = ((u128::from(wide) * u128::from(n)) >> 64) as u64;
+    below
 }
 
 multiversion! {

@@ -113,20 +113,30 @@ multiversion! {
     }
 }
 
-/// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
-///
-/// # Panics
-/// If the lengths differ.
-pub(crate) fn select_i32(condition: &[i32], a: &[i32], b: &[i32], out: &mut [i32]) {
-    let n = out.len();
-    assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
-    run_select_i32(condition, a, b, out);
+/// The choices of integers: `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
+macro_rules! choices {
+    ($($select:ident $run:ident $t:ty;)*) => {$(
+        /// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
+        ///
+        /// # Panics
+        /// If the lengths differ.
+        pub(crate) fn $select(condition: &[$t], a: &[$t], b: &[$t], out: &mut [$t]) {
+            let n = out.len();
+            assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
+            $run(condition, a, b, out);
+        }
+
+        multiversion! {
+            fn $run(condition: &[$t], a: &[$t], b: &[$t], out: &mut [$t]) {
+                for (((out, c), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
+                    *out = if *c != 0 { *a } else { *b };
+                }
+            }
+        }
+    )*};
 }
 
-multiversion! {
-    fn run_select_i32(condition: &[i32], a: &[i32], b: &[i32], out: &mut [i32]) {
-        for (((out, c), a), b) in out.iter_mut().zip(condition).zip(a).zip(b) {
-            *out = if *c != 0 { *a } else { *b };
-        }
-    }
+choices! {
+    select_i32 run_select_i32 i32;
+    select_i64 run_select_i64 i64;
 }

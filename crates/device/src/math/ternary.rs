@@ -31,10 +31,15 @@ loops! {
     add_scaled, run_add_scaled(a, b; alpha: f32) f32, canonical(a + alpha * b);
     /// `a + alpha b`, wrapping.
     add_scaled_i32, run_add_scaled_i32(a, b; alpha: i32) i32, a.wrapping_add(alpha.wrapping_mul(b));
+    /// `a + alpha b`, wrapping.
+    add_scaled_i64, run_add_scaled_i64(a, b; alpha: i64) i64, a.wrapping_add(alpha.wrapping_mul(b));
     /// `a + (value b) c`, every step rounded.
     addcmul, run_addcmul(a, b, c; value: f32) f32, canonical(a + value * b * c);
     /// `a + value b c`, wrapping.
     addcmul_i32, run_addcmul_i32(a, b, c; value: i32) i32,
+        a.wrapping_add(value.wrapping_mul(b).wrapping_mul(c));
+    /// `a + value b c`, wrapping.
+    addcmul_i64, run_addcmul_i64(a, b, c; value: i64) i64,
         a.wrapping_add(value.wrapping_mul(b).wrapping_mul(c));
     /// `a + (value b) / c`, every step rounded.
     addcdiv, run_addcdiv(a, b, c; value: f32) f32, canonical(a + value * b / c);
@@ -48,6 +53,8 @@ loops! {
     );
     /// The same of integers.
     clamp_between_i32, run_clamp_between_i32(x, low, high;) i32, x.max(low).min(high);
+    /// The same of int64.
+    clamp_between_i64, run_clamp_between_i64(x, low, high;) i64, x.max(low).min(high);
     /// `sqrt(a^2 + b^2)` in float64, rounded once; infinite where either is.
     hypot, run_hypot(a, b;) f32, {
         let (x, y) = (f64::from(a), f64::from(b));
@@ -56,8 +63,13 @@ loops! {
     };
     /// `x` kept within `low..=high`.
     clamp_i32, run_clamp_i32(x; low: i32, high: i32) i32, x.max(low).min(high);
+    /// The same of int64.
+    clamp_i64, run_clamp_i64(x; low: i64, high: i64) i64, x.max(low).min(high);
     /// `x` where above the threshold, else the value.
     threshold_i32, run_threshold_i32(x; threshold: i32, value: i32) i32,
+        if x <= threshold { value } else { x };
+    /// The same of int64.
+    threshold_i64, run_threshold_i64(x; threshold: i64, value: i64) i64,
         if x <= threshold { value } else { x };
     /// `max(0, x) + min(0, alpha (e^(x / alpha) - 1))`, rounded once.
     celu, run_celu(x; alpha: f32) f32, {
@@ -68,21 +80,4 @@ loops! {
     /// `x / scale` kept within `-most..=most`.
     quotient_within, run_quotient_within(x, scale; most: f32) f32,
         canonical(super::activation::clamp(x / scale, -most, most));
-}
-
-/// `a` to the power of `b`, wrapping. Of a negative power, the whole part: 0 but for 1 and -1 (and
-/// 0 for zero).
-pub(crate) fn power(a: i32, b: i32) -> i32 {
-    match (u32::try_from(b), a) {
-        (Ok(b), _) => a.wrapping_pow(b),
-        (Err(_), 1) => 1,
-        (Err(_), -1) => {
-            if b % 2 == 0 {
-                1
-            } else {
-                -1
-            }
-        }
-        (Err(_), _) => 0,
-    }
 }

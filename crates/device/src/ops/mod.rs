@@ -8,6 +8,7 @@ mod shape;
 
 use crate::error::{DeviceError, Result};
 use crate::kernels::{Kernel, Meta};
+use crate::scalar::Scalar;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -71,10 +72,20 @@ impl Attrs {
 
     /// A number.
     pub(crate) fn number(&mut self, name: &str, default: Option<f64>) -> Result<f64> {
+        Ok(self.scalar(name, default.map(Scalar::Float))?.float())
+    }
+
+    /// A number of which whole ones are exact.
+    pub(crate) fn scalar(&mut self, name: &str, default: Option<Scalar>) -> Result<Scalar> {
         match (self.map.remove(name), default) {
-            (Some(Value::String(s)), _) if s == "inf" => Ok(f64::INFINITY),
-            (Some(Value::String(s)), _) if s == "-inf" => Ok(f64::NEG_INFINITY),
-            (Some(v), _) => v.as_f64().ok_or_else(|| self.bad(name, format!("{v} is no number"))),
+            (Some(Value::String(s)), _) if s == "inf" => Ok(Scalar::Float(f64::INFINITY)),
+            (Some(Value::String(s)), _) if s == "-inf" => Ok(Scalar::Float(f64::NEG_INFINITY)),
+            (Some(Value::String(s)), _) if s == "nan" => Ok(Scalar::Float(f64::NAN)),
+            (Some(v), _) => match (v.as_i64(), v.as_f64()) {
+                (Some(n), _) => Ok(Scalar::Int(n)),
+                (None, Some(x)) => Ok(Scalar::Float(x)),
+                _ => Err(self.bad(name, format!("{v} is no number"))),
+            },
             (None, Some(d)) => Ok(d),
             (None, None) => Err(self.bad(name, "it is missing; a number".into())),
         }

@@ -4,6 +4,7 @@ use crate::graph::{Def, Graph, Pin, Role, Tensor};
 use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput};
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use zellige_device::Scalar;
 
 /// The text of a graph.
 pub fn print(graph: &Graph) -> String {
@@ -32,7 +33,8 @@ impl Graph {
                     written[node.0] = true;
                     let n = self.node(*node);
                     let operand = |id: &crate::TensorId| match &self.get(*id).def {
-                        Def::Constant(bits) => number(f64::from_bits(*bits)),
+                        Def::Constant(Scalar::Int(n)) => Value::from(*n),
+                        Def::Constant(Scalar::Float(x)) => number(*x),
                         _ => Value::from(self.get(*id).name.as_str()),
                     };
                     source.ops.push(SourceOp {

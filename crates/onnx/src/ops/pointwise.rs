@@ -209,7 +209,7 @@ fn operands(n: &mut Node<'_, '_>) -> Result<[Operand; 2]> {
     let (a, b) = (n.size(0)?.len(), n.size(1)?.len());
     let second = n.operand(1, a)?;
     let first = match second {
-        Operand::Number(_) => Operand::Tensor(n.tensor(0)?),
+        Operand::Number(_) | Operand::Whole(_) => Operand::Tensor(n.tensor(0)?),
         Operand::Tensor(_) => n.operand(0, b)?,
     };
     Ok([first, second])
@@ -337,7 +337,7 @@ fn choose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let rank = condition.0.len();
     let second = n.operand(2, rank.max(a.len()))?;
     let first = match second {
-        Operand::Number(_) => Operand::Tensor(n.tensor(1)?),
+        Operand::Number(_) | Operand::Whole(_) => Operand::Tensor(n.tensor(1)?),
         Operand::Tensor(_) => n.operand(1, rank.max(b.len()))?,
     };
     Ok(vec![n.emit_as(dtype, "where", &[mask, first, second], Json::Null)?])

@@ -164,7 +164,7 @@ pub(crate) struct Indices {
     wide: Vec<Sticks>,
     /// As they are.
     own: Vec<Sticks>,
-    loads: Vec<Load<i32>>,
+    loads: Vec<Load<i64>>,
     /// Per index tensor, the extent it points into.
     limit: Vec<usize>,
     wraps: bool,
@@ -210,7 +210,6 @@ impl Indices {
     pub(crate) unsafe fn at(&self, k: usize, c: &[usize], memory: &Pointers) -> usize {
         // SAFETY: by the contract of this function; the place is inside the index tensor.
         let value = unsafe { self.loads[k].one(memory.inputs[k + 1], self.wide[k].place(c)) };
-        let value = i64::from(value);
         let n = i64::try_from(self.limit[k]).unwrap_or(i64::MAX);
         let value = if value < 0 && self.wraps { value + n } else { value };
         usize::try_from(value).unwrap_or(usize::MAX)
@@ -228,7 +227,6 @@ impl Indices {
             for _ in 0..own.numel() {
                 // SAFETY: by the contract of this function; `c` is inside the tensor.
                 let value = unsafe { self.loads[k].one(memory.inputs[k + 1], own.place(&c)) };
-                let value = i64::from(value);
                 if value < low || value >= n {
                     let at: Vec<usize> = c.to_vec();
                     let reason = format!(

@@ -8,10 +8,12 @@ use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::laid::Laid;
 use crate::lay::like;
+use crate::math::Whole;
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use zellige_float::Format;
 
 /// How a value meets what is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +193,8 @@ impl Scatter {
     fn boxed(self) -> Box<dyn Task> {
         if self.out.format.is_float() {
             Box::new(Typed::<f32>::new(self))
+        } else if self.out.format == Format::I64 {
+            Box::new(Typed::<i64>::new(self))
         } else {
             Box::new(Typed::<i32>::new(self))
         }
@@ -334,14 +338,25 @@ impl Meets for f32 {
     }
 }
 
+/// The same of integers, which wrap.
+fn met<T: Whole>(combine: Combine, old: T, new: T) -> T {
+    match combine {
+        Combine::Replace => new,
+        Combine::Add => old.plus(new),
+        Combine::Multiply => old.times(new),
+        Combine::Max => old.max(new),
+        Combine::Min => old.min(new),
+    }
+}
+
 impl Meets for i32 {
     fn meet(combine: Combine, old: i32, new: i32) -> i32 {
-        match combine {
-            Combine::Replace => new,
-            Combine::Add => old.wrapping_add(new),
-            Combine::Multiply => old.wrapping_mul(new),
-            Combine::Max => old.max(new),
-            Combine::Min => old.min(new),
-        }
+        met(combine, old, new)
+    }
+}
+
+impl Meets for i64 {
+    fn meet(combine: Combine, old: i64, new: i64) -> i64 {
+        met(combine, old, new)
     }
 }

@@ -12,6 +12,7 @@ use crate::laid::Laid;
 use crate::lay::{arranged, is_float, result_format, with_order};
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
+use zellige_float::Format;
 use zellige_layout::{Dtype, Strided};
 
 /// Which operand is what.
@@ -217,6 +218,8 @@ impl Kernel for Product {
         matrices.check(self.name)?;
         if outputs[0].format.is_float() {
             Ok(Box::new(task::Work::<f32>::new(self, &matrices, division)))
+        } else if outputs[0].format == Format::I64 {
+            Ok(Box::new(task::Work::<i64>::new(self, &matrices, division)))
         } else {
             Ok(Box::new(task::Work::<i32>::new(self, &matrices, division)))
         }

@@ -214,6 +214,35 @@ impl Cell for i32 {
     }
 }
 
+impl Cell for i64 {
+    const ZERO: i64 = 0;
+
+    #[allow(clippy::cast_possible_truncation, reason = "factors were checked to be whole")]
+    fn from_f64(value: f64) -> i64 {
+        value as i64
+    }
+
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+
+    fn times(self, other: i64) -> i64 {
+        self.wrapping_mul(other)
+    }
+
+    fn mul_add(self, b: i64, c: i64) -> i64 {
+        self.wrapping_mul(b).wrapping_add(c)
+    }
+
+    fn stored(self, _: Format) -> i64 {
+        self
+    }
+
+    fn pick(_: Isa, _: usize, rows: usize) -> (usize, usize, Micro<i64>) {
+        pick_portable(rows)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,5 +278,6 @@ mod tests {
     fn all_instruction_sets_follow_the_law() {
         follows_the_law(|i| ((i * 2_654_435_761) % 1009) as f32 / 37.0 - 13.0);
         follows_the_law(|i| i32::try_from((i * 2_654_435_761) % (1 << 31)).unwrap());
+        follows_the_law(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed());
     }
 }

@@ -33,20 +33,26 @@ impl Ordered for f32 {
     }
 }
 
-impl Ordered for i32 {
-    const LEAST: i32 = i32::MIN;
-    const MOST: i32 = i32::MAX;
+macro_rules! ordered {
+    ($($t:ty)*) => {$(
+        impl Ordered for $t {
+            const LEAST: $t = <$t>::MIN;
+            const MOST: $t = <$t>::MAX;
 
-    #[inline(always)]
-    fn after(self, other: i32) -> bool {
-        self > other
-    }
+            #[inline(always)]
+            fn after(self, other: $t) -> bool {
+                self > other
+            }
 
-    #[inline(always)]
-    fn before(self, other: i32) -> bool {
-        self < other
-    }
+            #[inline(always)]
+            fn before(self, other: $t) -> bool {
+                self < other
+            }
+        }
+    )*};
 }
+
+ordered! { i32 i64 }
 
 /// Which number is looked for, and what of it is the first result.
 ///

@@ -8,7 +8,8 @@ use super::summed;
 use super::task::Bound;
 use crate::error::Result;
 use crate::kernels::Task;
-use crate::math::canonical;
+use super::order::Ordered;
+use crate::math::{Whole, canonical};
 use crate::math::pow::{pow, sqrt};
 use crate::math::round::{maximum, minimum};
 use std::marker::PhantomData;
@@ -99,16 +100,23 @@ impl What {
     }
 
     /// The task for operands and results in these formats.
-    pub(super) fn bind(
+    pub(super) fn bind<P: FnOnce(Charge) -> Result<Plan>>(
         self,
-        plan: impl FnOnce(Charge) -> Result<Plan>,
+        plan: P,
         from: &[Format],
         to: &[Format],
     ) -> Result<Box<dyn Task>> {
         let adds = matches!(self, What::Sum | What::Prod | What::NanSum);
         let ints = !from[0].is_float() || (adds && !to[0].is_float());
         let bound = Binding { plan, from, to, slow: self == What::LogSumExp };
-        if ints { self.int(bound) } else { self.float(bound) }
+        // Places and counts are no numbers of the result.
+        let counted = matches!(self, What::ArgMax | What::ArgMin | What::CountNonzero);
+        let long = from[0] == Format::I64 || (!counted && to[0] == Format::I64);
+        match (ints, long) {
+            (true, true) => self.int::<i64, P>(bound),
+            (true, false) => self.int::<i32, P>(bound),
+            (false, _) => self.float(bound),
+        }
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "counts wrap")]
@@ -183,31 +191,40 @@ impl What {
         }
     }
 
-    fn int<P: FnOnce(Charge) -> Result<Plan>>(self, b: Binding<'_, P>) -> Result<Box<dyn Task>> {
+    fn int<T: Whole + Ordered, P: FnOnce(Charge) -> Result<Plan>>(
+        self,
+        b: Binding<'_, P>,
+    ) -> Result<Box<dyn Task>> {
         match self {
-            What::Prod => b.one(1i32, i32::wrapping_mul, i32::wrapping_mul, |a, _| a),
-            What::Amax => b.one(i32::MIN, |a, x: i32| a.max(x), |a, b| a.max(b), |a, _| a),
-            What::Amin => b.one(i32::MAX, |a, x: i32| a.min(x), |a, b| a.min(b), |a, _| a),
+            What::Prod => b.one(T::ONE, T::times, T::times, |a, _| a),
+            What::Amax => b.one(<T as Whole>::LEAST, |a, x: T| a.max(x), |a, b| a.max(b), |a, _| a),
+            What::Amin => b.one(<T as Whole>::MOST, |a, x: T| a.min(x), |a, b| a.min(b), |a, _| a),
             What::Max | What::Min => b.fold(Arg {
                 largest: self == What::Max,
-                first: |x: i32, _| x,
+                first: |x: T, _| x,
                 number: PhantomData,
             }),
             What::ArgMax | What::ArgMin => b.fold(Arg {
                 largest: self == What::ArgMax,
-                first: |_: i32, at| at,
+                first: |_: T, at| at,
                 number: PhantomData,
             }),
-            What::Any => b.one(0i32, |a, x: i32| a | i32::from(x != 0), |a, b| a | b, |a, _| a),
-            What::All => b.one(1i32, |a, x: i32| a & i32::from(x != 0), |a, b| a & b, |a, _| a),
+            What::Any => {
+                let take = |a, x: T| a | i32::from(x != T::ZERO);
+                b.one(0i32, take, |a, b| a | b, |a, _| a)
+            }
+            What::All => {
+                let take = |a, x: T| a & i32::from(x != T::ZERO);
+                b.one(1i32, take, |a, b| a & b, |a, _| a)
+            }
             What::CountNonzero => b.one(
                 0i32,
-                |a, x: i32| a.wrapping_add(i32::from(x != 0)),
+                |a, x: T| a.wrapping_add(i32::from(x != T::ZERO)),
                 i32::wrapping_add,
                 |a, _| a,
             ),
             // Sums; what is for floats was refused before.
-            _ => b.one(0i32, i32::wrapping_add, i32::wrapping_add, |a, _| a),
+            _ => b.one(T::ZERO, T::plus, T::plus, |a, _| a),
         }
     }
 }

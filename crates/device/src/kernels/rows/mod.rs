@@ -1,6 +1,6 @@
 //! Operations on whole lines: softmax, norms, scans and sorts.
 //!
-//! A line is what lies along some dimensions; it is read as float32 (or int32), computed whole, and
+//! A line is what lies along some dimensions; it is read as float32 (or int32 or int64), computed whole, and
 //! its results round once. Lines of different places never meet, so that the division over cores
 //! cuts the other dimensions only and no result depends on it.
 
@@ -22,6 +22,7 @@ use crate::lay::{arranged, result_format};
 use crate::sticks::{Dims, Sticks};
 use std::fmt;
 use std::sync::Arc;
+use zellige_float::Format;
 
 /// One line of results from one line of operands.
 pub(crate) trait Line<T>: Send + Sync {
@@ -123,7 +124,12 @@ pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Whether it computes in int32 for these operands and results.
+    /// The function on int64.
+    fn long(&self) -> Option<Arc<dyn Line<i64>>> {
+        None
+    }
+
+    /// Whether it computes in integers for these operands and results.
     fn exact(&self, input: &Sticks, output: &Sticks) -> bool {
         let _ = output;
         !input.format.is_float()
@@ -250,6 +256,14 @@ impl<K: LineOp> Kernel for LineKernel<K> {
     ) -> Result<Box<dyn Task>> {
         let wide = self.wide(inputs, outputs)?;
         let exact = self.0.exact(&inputs[0], &outputs[0]);
+        // Indices are counted apart, and do not make the numbers wide.
+        let wide_result = self.0.gives() != Gives::Indices && outputs[0].format == Format::I64;
+        if exact
+            && (inputs[0].format == Format::I64 || wide_result)
+            && let Some(line) = self.0.long()
+        {
+            return Ok(self.bind(line, &wide, division));
+        }
         match (self.0.float(), self.0.int()) {
             (_, Some(line)) if exact => Ok(self.bind(line, &wide, division)),
             (Some(line), _) => Ok(self.bind(line, &wide, division)),

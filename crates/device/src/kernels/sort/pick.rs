@@ -1,6 +1,6 @@
 //! The elements of a line in order: all, the first few, or one.
 
-use super::{Keyed, index, places};
+use super::{Keyed, places};
 use crate::error::{DeviceError, Result};
 use crate::kernels::rows::{Charge, Gives, Line, LineOp, operands, refuse};
 use crate::kernels::{Meta, dims};
@@ -114,6 +114,10 @@ impl LineOp for Pick {
     fn int(&self) -> Option<Arc<dyn Line<i32>>> {
         Some(Arc::new(Row { which: self.which, descending: self.descending }))
     }
+
+    fn long(&self) -> Option<Arc<dyn Line<i64>>> {
+        Some(Arc::new(Row { which: self.which, descending: self.descending }))
+    }
 }
 
 struct Row {
@@ -131,7 +135,7 @@ impl<T: Keyed> Line<T> for Row {
                 let half = x.len().div_ceil(2);
                 match x.iter().position(|x| Keyed::is_nan(*x)) {
                     Some(at) => {
-                        give(x, &[at as u64], values, indices);
+                        give(x, &[at], values, indices);
                         return;
                     }
                     None => (half - 1, half),
@@ -145,7 +149,7 @@ impl<T: Keyed> Line<T> for Row {
 
 /// Values and indices, where they are wanted.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "lines are shorter")]
-fn give<T: Copy>(x: &[T], places: &[u64], values: &mut [T], indices: &mut [i32]) {
-    values.iter_mut().zip(places).for_each(|(v, p)| *v = x[index(*p)]);
-    indices.iter_mut().zip(places).for_each(|(i, p)| *i = index(*p) as i32);
+fn give<T: Copy>(x: &[T], places: &[usize], values: &mut [T], indices: &mut [i32]) {
+    values.iter_mut().zip(places).for_each(|(v, p)| *v = x[*p]);
+    indices.iter_mut().zip(places).for_each(|(i, p)| *i = *p as i32);
 }

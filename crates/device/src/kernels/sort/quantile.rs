@@ -1,6 +1,6 @@
 //! Quantiles.
 
-use super::{index, places};
+use super::places;
 use crate::error::{DeviceError, Result};
 use crate::kernels::rows::{Charge, Line, LineOp, operands, refuse};
 use crate::kernels::{Meta, dims};
@@ -110,7 +110,7 @@ impl Line<f32> for Quantile {
         let rank = self.q * (real - 1) as f64;
         let low = rank.floor();
         let fraction = (rank - low) as f32;
-        let at = |rank: f64| x[index(sorted[(rank as usize).min(real - 1)])];
+        let at = |rank: f64| x[sorted[(rank as usize).min(real - 1)]];
         let (a, b) = (at(low), at(rank.ceil()));
         let value = match self.between {
             Between::Linear => a + (b - a) * fraction,

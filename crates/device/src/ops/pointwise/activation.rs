@@ -1,8 +1,9 @@
 //! Activations of neural networks, and what bounds a number.
 
-use super::{Attrs, Built, built, narrow, one, one_int, table, whole};
+use super::{Attrs, Built, built, narrow, one, one_int, rounded, table};
 use crate::kernels::pointwise::Pointwise;
-use crate::math::{IntUnary, Unary, map1, ternary};
+use crate::math::{IntUnary, Unary, Whole, map1, ternary};
+use crate::scalar::Scalar;
 
 /// A function of the slow path, for floats only.
 fn act(a: &Attrs, f: Unary) -> Built {
@@ -33,31 +34,40 @@ fn leaky_relu(a: &mut Attrs) -> Built {
 }
 
 /// Bounds; of integers only where they are whole.
-fn bounded(a: &Attrs, low: f64, high: f64) -> Built {
-    let op = one(a, Unary::Clamp { low: narrow(low), high: narrow(high) });
-    built(match (whole(low), whole(high)) {
-        (Some(low), Some(high)) => op.int(move |x, out| ternary::clamp_i32(x[0], low, high, out)),
+fn bounded(a: &Attrs, low: Scalar, high: Scalar) -> Built {
+    let op = one(a, Unary::Clamp { low: rounded(low), high: rounded(high) });
+    built(match (low.whole(), high.whole()) {
+        (Some(low), Some(high)) => op.int(
+            move |x, out| {
+                ternary::clamp_i32(x[0], i32::nearest(low), i32::nearest(high), out);
+            },
+            move |x, out| ternary::clamp_i64(x[0], low, high, out),
+        ),
         _ => op,
     })
 }
 
 fn clamp(a: &mut Attrs) -> Built {
-    let low = a.number("min", Some(f64::NEG_INFINITY))?;
-    let high = a.number("max", Some(f64::INFINITY))?;
+    let low = a.scalar("min", Some(Scalar::Float(f64::NEG_INFINITY)))?;
+    let high = a.scalar("max", Some(Scalar::Float(f64::INFINITY)))?;
     bounded(a, low, high)
 }
 
 fn hardtanh(a: &mut Attrs) -> Built {
-    let (low, high) = (a.number("min_val", Some(-1.0))?, a.number("max_val", Some(1.0))?);
+    let low = a.scalar("min_val", Some(Scalar::Int(-1)))?;
+    let high = a.scalar("max_val", Some(Scalar::Int(1)))?;
     bounded(a, low, high)
 }
 
 fn threshold(a: &mut Attrs) -> Built {
-    let (t, v) = (a.number("threshold", None)?, a.number("value", None)?);
-    let f = Unary::Threshold { threshold: narrow(t), value: narrow(v) };
+    let (t, v) = (a.scalar("threshold", None)?, a.scalar("value", None)?);
+    let f = Unary::Threshold { threshold: rounded(t), value: rounded(v) };
     let op = Pointwise::new(a.op, 1).float(move |x, out| map1(f, x[0], out));
-    built(match (whole(t), whole(v)) {
-        (Some(t), Some(v)) => op.int(move |x, out| ternary::threshold_i32(x[0], t, v, out)),
+    built(match (t.whole(), v.whole()) {
+        (Some(t), Some(v)) => op.int(
+            move |x, out| ternary::threshold_i32(x[0], i32::nearest(t), i32::nearest(v), out),
+            move |x, out| ternary::threshold_i64(x[0], t, v, out),
+        ),
         _ => op,
     })
 }

@@ -1,23 +1,29 @@
 //! Arithmetic of two operands.
 //!
-//! Integer division by zero gives 0, and so do its remainders. A shift by 32 or more, or by a negative
-//! number, leaves nothing on the left and the sign on the right. Bool subtraction is `xor`.
+//! Integer division by zero gives 0, and so do its remainders. A shift by all bits or more, or by a
+//! negative number, leaves nothing on the left and the sign on the right. Bool subtraction is `xor`.
 
-use super::{Attrs, Built, built, narrow, table, two, two_int, whole};
+use super::{Attrs, Built, built, ints, rounded, table, two, two_int};
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{Binary, IntBinary, map2_i32, ternary};
+use crate::math::{Binary, IntBinary, Whole, ternary};
+use crate::scalar::Scalar;
 
 /// `a + alpha b`, or with the sign `-1`, `a - alpha b`.
-fn sum(a: &mut Attrs, sign: f64, f: Binary, g: IntBinary) -> Built {
-    let alpha = a.number("alpha", Some(1.0))?;
-    if alpha == 1.0 {
+fn sum(a: &mut Attrs, negative: bool, f: Binary, g: IntBinary) -> Built {
+    let alpha = a.scalar("alpha", Some(Scalar::Int(1)))?;
+    if alpha.whole() == Some(1) {
         return built(two_int(a, f, g));
     }
-    let factor = narrow(sign * alpha);
+    let factor = if negative { -rounded(alpha) } else { rounded(alpha) };
     let op =
         Pointwise::new(a.op, 2).float(move |x, out| ternary::add_scaled(x[0], x[1], factor, out));
-    built(match whole(sign * alpha) {
-        Some(n) => op.int(move |x, out| ternary::add_scaled_i32(x[0], x[1], n, out)),
+    let whole = alpha.whole().map(|n| if negative { n.wrapping_neg() } else { n });
+    #[allow(clippy::cast_possible_truncation, reason = "a factor wraps as the product does")]
+    built(match whole {
+        Some(n) => op.int(
+            move |x, out| ternary::add_scaled_i32(x[0], x[1], n as i32, out),
+            move |x, out| ternary::add_scaled_i64(x[0], x[1], n, out),
+        ),
         None => op,
     })
 }
@@ -33,16 +39,16 @@ fn div(a: &mut Attrs) -> Built {
 
 /// Integers and bool only.
 fn bits(a: &Attrs, g: IntBinary) -> Built {
-    built(Pointwise::new(a.op, 2).int(move |x, out| map2_i32(g, x[0], x[1], out)))
+    built(ints(Pointwise::new(a.op, 2), g))
 }
 
 fn pow(a: &mut Attrs) -> Built {
-    let int = |x: &[&[i32]], out: &mut [i32]| {
+    fn powers<T: Whole>(x: &[&[T]], out: &mut [T]) {
         for (out, (a, b)) in out.iter_mut().zip(x[0].iter().zip(x[1])) {
-            *out = ternary::power(*a, *b);
+            *out = a.power(*b);
         }
-    };
-    built(two(a, Binary::Pow).int(int).transcendental())
+    }
+    built(two(a, Binary::Pow).int(powers, powers).transcendental())
 }
 
 /// Floats; integers become float32.
@@ -57,15 +63,15 @@ fn hypot(a: &mut Attrs) -> Built {
 
 /// The complement; of bool, the other one.
 fn bitwise_not(a: &mut Attrs) -> Built {
-    let int = |x: &[&[i32]], out: &mut [i32]| {
-        out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = !x);
-    };
-    Ok(std::sync::Arc::new(Pointwise::new(a.op, 1).int(int).flipping()))
+    fn not<T: Copy + std::ops::Not<Output = T>>(x: &[&[T]], out: &mut [T]) {
+        out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = !*x);
+    }
+    Ok(std::sync::Arc::new(Pointwise::new(a.op, 1).int(not, not).flipping()))
 }
 
 table! {
-    "add" ("a", "b") ["alpha" = "1"] Native, |a| sum(a, 1.0, Binary::Add, IntBinary::Add);
-    "sub" ("a", "b") ["alpha" = "1"] Native, |a| sum(a, -1.0, Binary::Sub, IntBinary::Sub);
+    "add" ("a", "b") ["alpha" = "1"] Native, |a| sum(a, false, Binary::Add, IntBinary::Add);
+    "sub" ("a", "b") ["alpha" = "1"] Native, |a| sum(a, true, Binary::Sub, IntBinary::Sub);
     "mul" ("a", "b") [] Native, |a| built(two_int(a, Binary::Mul, IntBinary::Mul));
     "div" ("a", "b") ["rounding_mode" = "none"] Native, div;
     "floor_divide" ("a", "b") [] Decomposed,

@@ -11,7 +11,10 @@ use super::{Attrs, Entry};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{Binary, IntBinary, IntUnary, Unary, map1, map1_i32, map2, map2_i32};
+use crate::math::{
+    Binary, IntBinary, IntUnary, Unary, map1, map1_i32, map1_i64, map2, map2_i32, map2_i64,
+};
+use crate::scalar::Scalar;
 use std::sync::Arc;
 
 pub(super) static TABLES: &[&[Entry]] = &[
@@ -48,7 +51,8 @@ fn one(a: &Attrs, f: Unary) -> Pointwise {
 
 /// One operand, integers too.
 fn one_int(a: &Attrs, f: Unary, g: IntUnary) -> Pointwise {
-    one(a, f).int(move |x, out| map1_i32(g, x[0], out))
+    let long = move |x: &[&[i64]], out: &mut [i64]| map1_i64(g, x[0], out);
+    one(a, f).int(move |x, out| map1_i32(g, x[0], out), long)
 }
 
 /// Two operands.
@@ -58,7 +62,13 @@ fn two(a: &Attrs, f: Binary) -> Pointwise {
 
 /// Two operands, integers too.
 fn two_int(a: &Attrs, f: Binary, g: IntBinary) -> Pointwise {
-    two(a, f).int(move |x, out| map2_i32(g, x[0], x[1], out))
+    ints(two(a, f), g)
+}
+
+/// The function of two integers.
+fn ints(op: Pointwise, g: IntBinary) -> Pointwise {
+    let long = move |x: &[&[i64]], out: &mut [i64]| map2_i64(g, x[0], x[1], out);
+    op.int(move |x, out| map2_i32(g, x[0], x[1], out), long)
 }
 
 /// A function of the SFU's slow path that turns integers into float32.
@@ -76,8 +86,16 @@ fn narrow(x: f64) -> f32 {
     x as f32
 }
 
-/// A number as an integer: none with a fraction, infinities saturate.
-#[allow(clippy::cast_possible_truncation, reason = "saturation is meant")]
-fn whole(x: f64) -> Option<i32> {
-    (x.is_infinite() || x.fract() == 0.0).then_some(x as i32)
+/// The same of a number that may be a whole one, rounded once.
+#[allow(clippy::cast_precision_loss, reason = "attributes round to float32 as operands do")]
+fn rounded(x: Scalar) -> f32 {
+    match x {
+        Scalar::Int(n) => n as f32,
+        Scalar::Float(x) => narrow(x),
+    }
+}
+
+/// The elements as they are.
+fn copied<T: Copy>(x: &[&[T]], out: &mut [T]) {
+    out.copy_from_slice(x[0]);
 }

@@ -1,12 +1,12 @@
 //! Elementary functions of one operand.
 
-use super::{Attrs, Built, built, one, one_int, slow, table};
+use super::{Attrs, Built, built, copied, one, one_int, slow, table};
 use crate::kernels::pointwise::{Pointwise, Yields};
 use crate::math::{IntUnary, Unary};
 
 /// Rounding: integers are whole already.
 fn rounding(a: &Attrs, f: Unary) -> Built {
-    built(one(a, f).int(|x, out| out.copy_from_slice(x[0])))
+    built(one(a, f).int(copied, copied))
 }
 
 /// A plain function that turns integers into float32.
@@ -16,13 +16,13 @@ fn plain(a: &Attrs, f: Unary) -> Built {
 
 /// A test of floats, of which all integers say the same.
 fn test(a: &Attrs, f: Unary, integers: bool) -> Built {
-    let int = move |_: &[&[i32]], out: &mut [i32]| out.fill(i32::from(integers));
-    built(one(a, f).int(int).yields(Yields::Bool))
+    let int = move |_: &[&[i32]], out: &mut [i32]| out.fill(integers.into());
+    let long = move |_: &[&[i64]], out: &mut [i64]| out.fill(integers.into());
+    built(one(a, f).int(int, long).yields(Yields::Bool))
 }
 
 fn identity(a: &mut Attrs) -> Built {
-    let op = Pointwise::new(a.op, 1).float(|x, out| out.copy_from_slice(x[0]));
-    built(op.int(|x, out| out.copy_from_slice(x[0])))
+    built(Pointwise::new(a.op, 1).float(copied).int(copied, copied))
 }
 
 fn sign(a: &mut Attrs) -> Built {

@@ -7,6 +7,7 @@ use crate::kernels::Kernel;
 use crate::kernels::factory::{Factory, Value};
 use crate::kernels::masked::{Masked, Rule};
 use crate::ops::Attrs;
+use crate::scalar::Scalar;
 use crate::ops::pointwise::table;
 use std::sync::Arc;
 use zellige_layout::Dtype;
@@ -28,29 +29,42 @@ fn make(a: &mut Attrs, size: Vec<i64>, default: Dtype, value: Value) -> Built {
     Ok(Arc::new(Factory { name: a.op, size, dtype, wide, value }))
 }
 
-fn constant(a: &mut Attrs, value: f64) -> Built {
+fn constant(a: &mut Attrs, value: Scalar) -> Built {
     let size = size(a)?;
     make(a, size, Dtype::Float32, Value::Full(value))
 }
 
 fn full(a: &mut Attrs) -> Built {
-    let value = a.number("value", None)?;
+    let value = a.scalar("value", None)?;
     constant(a, value)
 }
 
+/// How many steps lead from one number to another; whole ones are counted exactly.
+fn steps(start: Scalar, end: Scalar, step: Scalar) -> Option<i64> {
+    const MOST: i64 = 9_000_000_000_000_000;
+    if let (Scalar::Int(start), Scalar::Int(end), Scalar::Int(step)) = (start, end, step) {
+        let (length, step) = (i128::from(end) - i128::from(start), i128::from(step));
+        if step == 0 || (length != 0 && (length < 0) != (step < 0)) {
+            return None;
+        }
+        let count = length.unsigned_abs().div_ceil(step.unsigned_abs());
+        return i64::try_from(count).ok().filter(|n| *n <= MOST);
+    }
+    let count = ((end.float() - start.float()) / step.float()).ceil();
+    #[allow(clippy::cast_possible_truncation, reason = "it is in the range")]
+    (step.float() != 0.0 && (0.0..=9e15).contains(&count)).then_some(count as i64)
+}
+
 fn arange(a: &mut Attrs) -> Built {
-    let start = a.number("start", Some(0.0))?;
-    let end = a.number("end", None)?;
-    let step = a.number("step", Some(1.0))?;
-    let count = ((end - start) / step).ceil();
-    if step == 0.0 || !(0.0..=9e15).contains(&count) {
+    let start = a.scalar("start", Some(Scalar::Int(0)))?;
+    let end = a.scalar("end", None)?;
+    let step = a.scalar("step", Some(Scalar::Int(1)))?;
+    let Some(n) = steps(start, end, step) else {
         let reason = format!("{step} does not lead from {start} to {end} in 0 to 9e15 steps");
         return Err(a.bad("step", reason));
-    }
-    let whole = [start, end, step].iter().all(|x| x.fract() == 0.0);
+    };
+    let whole = [start, end, step].iter().all(|x| x.whole().is_some());
     let dtype = if whole { Dtype::Int64 } else { Dtype::Float32 };
-    #[allow(clippy::cast_possible_truncation, reason = "checked above")]
-    let n = count as i64;
     make(a, vec![n], dtype, Value::Arange { start, step })
 }
 
@@ -104,12 +118,11 @@ fn normal(a: &mut Attrs) -> Built {
 fn randint(a: &mut Attrs) -> Built {
     let (low, high) = (a.int("low", Some(0))?, a.int("high", None)?);
     let (size, seed) = (size(a)?, seed(a)?);
-    let most = 1 << 32;
-    match high.checked_sub(low).map(u64::try_from) {
-        Some(Ok(count)) if (1..=most).contains(&count) => {
-            make(a, size, Dtype::Int64, Value::Integer { low: low as f64, count, seed })
+    match u64::try_from(i128::from(high) - i128::from(low)) {
+        Ok(count) if count > 0 => {
+            make(a, size, Dtype::Int64, Value::Integer { low, count, seed })
         }
-        _ => Err(a.bad("high", format!("{high} is not 1 to 2^32 above {low}, the low end"))),
+        _ => Err(a.bad("high", format!("{high} is not above {low}, the low end"))),
     }
 }
 
@@ -150,9 +163,9 @@ fn bernoulli(a: &mut Attrs) -> Built {
 table! {
     "full" () ["size" = "", "value" = "", "dtype" = "float32", "wide" = "false"] Decomposed, full;
     "zeros" () ["size" = "", "dtype" = "float32", "wide" = "false"] Decomposed,
-        |a| constant(a, 0.0);
+        |a| constant(a, Scalar::Int(0));
     "ones" () ["size" = "", "dtype" = "float32", "wide" = "false"] Decomposed,
-        |a| constant(a, 1.0);
+        |a| constant(a, Scalar::Int(1));
     "arange" () ["start" = "0", "end" = "", "step" = "1", "dtype" = "int64 or float32",
         "wide" = "false"] Fallback, arange;
     "linspace" () ["start" = "", "end" = "", "steps" = "", "dtype" = "float32", "wide" = "false"]

@@ -7,6 +7,7 @@ use crate::kernels::moves::{Moves, Moving};
 use crate::kernels::pad::{Border, Pad};
 use crate::kernels::rearrange::{Diag, Flip, Interleave, Repeat, Roll};
 use crate::ops::Attrs;
+use crate::scalar::Scalar;
 use crate::ops::pointwise::table;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ fn pad(a: &mut Attrs) -> Built {
     }
     let modes = ["constant", "reflect", "replicate", "circular"];
     let mode = a.word("mode", "constant", &modes)?;
-    let value = a.number("value", Some(0.0))?;
+    let value = a.scalar("value", Some(Scalar::Int(0)))?;
     let border = match mode.as_str() {
         "reflect" => Border::Reflect,
         "replicate" => Border::Replicate,
