@@ -15,6 +15,8 @@ impl Mode {
         let stored = match (format, self) {
             (DataFormat::SEN169_FP16, Mode::Ieee) if dtype == Dtype::Bfloat16 => Some(Format::BF16),
             (DataFormat::SEN169_FP16, Mode::Ieee) => Some(Format::F16),
+            // What is past its numbers saturates, and comes back as an infinity.
+            (DataFormat::SEN169_FP16, Mode::Dl16) => Some(Format::DL16INF),
             (DataFormat::SEN152_FP8, _) if dtype == Dtype::Float8E5m2fnuz => {
                 Some(Format::F8E5M2FNUZ)
             }

@@ -73,6 +73,7 @@ pub use error::{DeviceError, Result};
 pub use format::{default_layout, host_format};
 pub use hardware::{Hardware, Key, Model};
 pub use kernels::{Lay, Meta, Want};
+pub use narrow::Past;
 pub use laid::{Kept, Laid, Storage};
 pub use scalar::Scalar;
 pub use literal::Literal;

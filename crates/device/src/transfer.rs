@@ -5,7 +5,7 @@ use crate::card::Card;
 use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
 use crate::laid::Laid;
-use crate::narrow;
+use crate::narrow::{self, Past};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use zellige_float::Format;
@@ -242,6 +242,16 @@ impl Tensor {
         let from = host_side(host, dtype, bytes.len(), "source")?;
         narrow::fits(bytes, host, from.format, self.format())?;
         self.receive(&from, bytes)
+    }
+
+    /// The elements of a host tensor that are past the numbers of the format of this one, and would come
+    /// back as infinities.
+    ///
+    /// # Errors
+    /// As [`Tensor::write_from`].
+    pub fn past(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Option<Past>> {
+        let from = host_side(host, dtype, bytes.len(), "source")?;
+        narrow::past(bytes, host, from.format, self.format())
     }
 
     /// Reads the elements into a host tensor of the same size, whatever its strides.

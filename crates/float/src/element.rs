@@ -2,7 +2,7 @@
 
 use crate::format::Format;
 use crate::hub::{f32_to_f64, f64_to_f32, f64_to_odd, i64_to_odd};
-use crate::small::{Bf16, Dl16, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
+use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 
 mod sealed {
     pub trait Sealed {}
@@ -84,6 +84,7 @@ mod floats {
         F16: F16, |code: u16| code & 0x7fff != 0;
         Bf16: BF16, |code: u16| code & 0x7fff != 0;
         Dl16: DL16, |code: u16| code & 0x7fff != 0;
+        Dl16Inf: DL16INF, |code: u16| code & 0x7fff != 0;
         F8E4M3Fn: F8E4M3FN, |code: u8| code & 0x7f != 0;
         F8E5M2: F8E5M2, |code: u8| code & 0x7f != 0;
         F8E5M2Fnuz: F8E5M2FNUZ, |code: u8| code != 0;

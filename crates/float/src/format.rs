@@ -19,6 +19,9 @@ pub enum Format {
     /// DLFloat16, the device's SEN169_FP16: 1 sign, 6 exponent (bias 31), 9 fraction bits, no
     /// subnormals, one merged code for NaN and the infinities. See [`crate::Dl16`].
     DL16,
+    /// DLFloat16 with infinities: its numbers from 2^31 (1 + 510/512) on stand for them. See
+    /// [`crate::Dl16Inf`].
+    DL16INF,
     /// OCP 8-bit E4M3, the device's SEN143_FP8: bias 7, no infinity, NaN is 0x7F and 0xFF.
     F8E4M3FN,
     /// OCP 8-bit E5M2, the device's SEN152_FP8: the upper half of a binary16.
@@ -43,12 +46,13 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of the enumeration.
-    pub const ALL: [Format; 15] = [
+    pub const ALL: [Format; 16] = [
         Format::F64,
         Format::F32,
         Format::F16,
         Format::BF16,
         Format::DL16,
+        Format::DL16INF,
         Format::F8E4M3FN,
         Format::F8E5M2,
         Format::F8E5M2FNUZ,
@@ -67,7 +71,7 @@ impl Format {
         match self {
             Format::F64 | Format::I64 => 8,
             Format::F32 | Format::I32 | Format::U32 => 4,
-            Format::F16 | Format::BF16 | Format::DL16 | Format::I16 => 2,
+            Format::F16 | Format::BF16 | Format::DL16 | Format::DL16INF | Format::I16 => 2,
             Format::F8E4M3FN
             | Format::F8E5M2
             | Format::F8E5M2FNUZ
@@ -86,6 +90,7 @@ impl Format {
             Format::F16 => "float16",
             Format::BF16 => "bfloat16",
             Format::DL16 => "dl16",
+            Format::DL16INF => "dl16_inf",
             Format::F8E4M3FN => "float8_e4m3fn",
             Format::F8E5M2 => "float8_e5m2",
             Format::F8E5M2FNUZ => "float8_e5m2fnuz",
@@ -115,6 +120,7 @@ impl Format {
                 | Format::F16
                 | Format::BF16
                 | Format::DL16
+                | Format::DL16INF
                 | Format::F8E4M3FN
                 | Format::F8E5M2
                 | Format::F8E5M2FNUZ

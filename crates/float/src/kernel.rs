@@ -8,7 +8,7 @@ mod portable;
 
 use crate::element::{Bool, Element};
 use crate::format::Format;
-use crate::small::{Bf16, Dl16, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
+use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 
 /// Reads `count` elements at the first pointer and writes as many at the second.
 ///
@@ -97,6 +97,7 @@ pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
         Format::F16 => select_dst::<F16>(dst, isa),
         Format::BF16 => select_dst::<Bf16>(dst, isa),
         Format::DL16 => select_dst::<Dl16>(dst, isa),
+        Format::DL16INF => select_dst::<Dl16Inf>(dst, isa),
         Format::F8E4M3FN => select_dst::<F8E4M3Fn>(dst, isa),
         Format::F8E5M2 => select_dst::<F8E5M2>(dst, isa),
         Format::F8E5M2FNUZ => select_dst::<F8E5M2Fnuz>(dst, isa),
@@ -117,6 +118,7 @@ fn select_dst<S: Element>(dst: Format, isa: Isa) -> Kernel {
         Format::F16 => select_isa::<S, F16>(isa),
         Format::BF16 => select_isa::<S, Bf16>(isa),
         Format::DL16 => select_isa::<S, Dl16>(isa),
+        Format::DL16INF => select_isa::<S, Dl16Inf>(isa),
         Format::F8E4M3FN => select_isa::<S, F8E4M3Fn>(isa),
         Format::F8E5M2 => select_isa::<S, F8E5M2>(isa),
         Format::F8E5M2FNUZ => select_isa::<S, F8E5M2Fnuz>(isa),

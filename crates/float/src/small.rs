@@ -54,6 +54,14 @@ small_floats! {
     /// (0x7FFF, or 0xFFFF with the sign), which is read as NaN.
     Dl16(u16): dl16_decode, dl16_encode;
 
+    /// DLFloat16 as tensors of the card hold it: with infinities.
+    ///
+    /// As [`Dl16`], but what lands at 2^31 (1 + 510/512) or past it, an infinity too, gives the code of
+    /// that number with its sign, and every number from there on is read as an infinity. The sum of two
+    /// such numbers is still one of the format, so hardware that knows of no infinity adds masks to masks
+    /// and gets no NaN. The merged code stands for NaN alone.
+    Dl16Inf(u16): dl16_inf_decode, dl16_inf_encode;
+
     /// OCP E4M3. To nearest, ties to even; past the largest number 448, and for an infinity, that
     /// number with the sign: it saturates, as PyTorch 2.15 does. (`ml_dtypes` gives a NaN.)
     F8E4M3Fn(u8): |code| minifloat::F8E4M3FN.decode(code), |bits| minifloat::F8E4M3FN.encode(bits);
@@ -73,6 +81,9 @@ pub(crate) const DL16_DROPPED: u32 = 14;
 pub(crate) const DL16_REBIAS: u32 = (127 - 31) << 23;
 /// The merged code of NaN and the infinities.
 pub(crate) const DL16_MERGED: u32 = 0x7fff;
+
+/// The first magnitude that stands for an infinity in [`Dl16Inf`].
+pub(crate) const DL16_INFINITE: u32 = 0x7dfe;
 
 #[inline(always)]
 fn bf16_decode(code: u32) -> u32 {
@@ -103,4 +114,21 @@ fn dl16_encode(bits: u32) -> u32 {
     let rounded = (bits & !F32_SIGN) + (1 << (DL16_DROPPED - 1));
     let code = (rounded.max(DL16_REBIAS) - DL16_REBIAS) >> DL16_DROPPED;
     sign | code.min(DL16_MERGED)
+}
+
+#[inline(always)]
+fn dl16_inf_decode(code: u32) -> u32 {
+    let magnitude = code & 0x7fff;
+    if magnitude >= DL16_INFINITE && magnitude != DL16_MERGED {
+        return ((code << 16) & F32_SIGN) | F32_INFINITY;
+    }
+    dl16_decode(code)
+}
+
+#[inline(always)]
+fn dl16_inf_encode(bits: u32) -> u32 {
+    let code = dl16_encode(bits);
+    let magnitude = (code & 0x7fff).min(DL16_INFINITE);
+    let nan = bits & !F32_SIGN > F32_INFINITY;
+    (code & 0x8000) | if nan { DL16_MERGED } else { magnitude }
 }

@@ -115,6 +115,7 @@ tests! { every_code:
     every_code_of_f16 F16,
     every_code_of_bf16 BF16,
     every_code_of_dl16 DL16,
+    every_code_of_dl16_inf DL16INF,
     every_code_of_f8e4m3fn F8E4M3FN,
     every_code_of_f8e5m2 F8E5M2,
     every_code_of_f8e5m2fnuz F8E5M2FNUZ,

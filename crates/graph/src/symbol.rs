@@ -215,6 +215,9 @@ fn add(builder: &mut Builder, op: &SourceOp, bound: &BTreeMap<&str, i64>) -> Res
             Value::String(name) => match (builder.id(name), bound.get(name.as_str())) {
                 (Some(id), _) => Operand::Tensor(id),
                 (None, Some(n)) => Operand::Number(*n as f64),
+                // With a sign, so that no tensor can be called so.
+                (None, None) if name == "+inf" => Operand::Number(f64::INFINITY),
+                (None, None) if name == "-inf" => Operand::Number(f64::NEG_INFINITY),
                 (None, None) => return Err(unknown(name).of(label(op)).operand(k)),
             },
             Value::Number(n) => match n.as_i64().map(|n| Scalar::Int(n).plain()) {

@@ -1,7 +1,7 @@
 //! From a model to a graph, node by node.
 
 use crate::error::{OnnxError, Result, quote};
-use crate::literal::{Literal, within};
+use crate::literal::{Literal, number};
 use crate::names::Names;
 use crate::node::Node;
 use crate::ops;
@@ -345,14 +345,14 @@ impl<'a> Import<'a> {
         match literal.uniform() {
             Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
                 let attributes = json!({
-                    "size": literal.shape, "value": within(x), "dtype": literal.dtype.name(),
+                    "size": literal.shape, "value": number(x), "dtype": literal.dtype.name(),
                 });
                 let attributes = attributes.as_object().cloned().unwrap_or_default();
                 let made = self.builder.op("full", &[], &attributes, &[&name]);
                 made.map(|ids| ids[0]).map_err(|e| bad(e.message))
             }
             _ => {
-                let bytes = literal.finite().encode();
+                let bytes = literal.encode();
                 let bytes = bytes.ok_or_else(|| bad(format!("no bytes of {}", literal.dtype)))?;
                 self.weight(name, literal.shape.clone(), literal.dtype, Data::Owned(bytes))
             }

@@ -126,19 +126,6 @@ impl Literal {
         Literal { dtype, shape: self.shape.clone(), data }.rounded()
     }
 
-    /// The same with its infinities made the largest numbers that both its dtype and the card hold.
-    pub(crate) fn finite(&self) -> Literal {
-        let most = if self.dtype == Dtype::Float16 { 65504.0 } else { f64::INFINITY };
-        let data = match &self.data {
-            Numbers::Float(v) => {
-                let kept = |x: &f64| if x.is_nan() { *x } else { within(*x).clamp(-most, most) };
-                Numbers::Float(v.iter().map(kept).collect())
-            }
-            whole => whole.clone(),
-        };
-        Literal { data, ..self.clone() }
-    }
-
     /// Elements rounded to the dtype.
     pub(crate) fn rounded(self) -> Option<Literal> {
         let bytes = self.encode()?;
@@ -146,11 +133,13 @@ impl Literal {
     }
 }
 
-/// The card's 16 bits have no infinity: their largest number stands for it, and for what exporters write
-/// in its place.
-pub(crate) fn within(x: f64) -> f64 {
-    const LARGEST_DL16: f64 = 8_573_157_376.0;
-    if x.abs() >= 1e30 { LARGEST_DL16.copysign(x) } else { x }
+/// A number as an attribute; what JSON has no number for is a text.
+pub(crate) fn number(x: f64) -> serde_json::Value {
+    match x {
+        f64::INFINITY => "inf".into(),
+        f64::NEG_INFINITY => "-inf".into(),
+        x => x.into(),
+    }
 }
 
 /// Elements of a shape; none where its extents that are not 0 make 2^63 or more, as strides are built on

@@ -2,7 +2,7 @@
 
 use crate::error::{OnnxError, Result, quote};
 use crate::import::{Import, Value};
-use crate::literal::{self, Literal, within};
+use crate::literal::{self, Literal};
 use crate::proto::{self, Given};
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
@@ -182,7 +182,7 @@ impl<'i, 'a> Node<'i, 'a> {
             && literal.shape.len() <= rank
             && !literal.number(0).is_nan()
         {
-            return Ok(Operand::Number(within(literal.number(0))));
+            return Ok(Operand::Number(literal.number(0)));
         }
         Ok(Operand::Tensor(self.tensor(k)?))
     }

@@ -34,6 +34,22 @@ pub(super) fn warn(py: Python<'_>, kind: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// Says that elements of a tensor are past the numbers of the device's 16 bits.
+pub(super) fn warn_past(
+    py: Python<'_>,
+    size: Vec<i64>,
+    dtype: &str,
+    count: u64,
+    first: Vec<i64>,
+    value: f64,
+) -> PyResult<()> {
+    if let Some(function) = FALLBACK.get() {
+        let told = (size, dtype, count, first, value);
+        function.getattr(py, "warn_past")?.call1(py, told)?;
+    }
+    Ok(())
+}
+
 /// Operations by their attributes, as they were built.
 #[derive(Default)]
 struct Built {

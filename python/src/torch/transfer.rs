@@ -8,7 +8,7 @@ use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zellige_device::{DeviceError, Kind, Moved, Tensor};
+use zellige_device::{DeviceError, Kind, Moved, Past, Tensor};
 use zellige_float::Format;
 use zellige_layout::{Dtype, Strided};
 
@@ -60,6 +60,25 @@ fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
     Ok(())
 }
 
+static PASSED: AtomicBool = AtomicBool::new(false);
+
+/// Says once that numbers are past those of the device's 16 bits; nothing is looked for after that.
+fn warn_of_passing(
+    py: Python<'_>,
+    tensor: &Tensor,
+    look: impl FnOnce() -> Result<Option<Past>, DeviceError>,
+) -> PyResult<()> {
+    if tensor.format() != Format::DL16INF || PASSED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let Some(past) = look().map_err(|e| error::device(&e))? else { return Ok(()) };
+    if !PASSED.swap(true, Ordering::Relaxed) {
+        let dtype = tensor.dtype().name();
+        kernel::warn_past(py, tensor.size().to_vec(), dtype, past.count, past.first, past.value)?;
+    }
+    Ok(())
+}
+
 /// Copies the elements of `src` into `dst`, which has the same dtype: up, down, across or on a card.
 /// `src` broadcasts.
 #[pyfunction]
@@ -91,6 +110,11 @@ pub(super) fn copy<'py>(
             warn_of_narrowing(py, &tensor)?;
             let host = expanded(&from, &to.size)?;
             let (start, len) = host_memory(&from, &host);
+            warn_of_passing(py, &tensor, || {
+                // SAFETY: the memory of a live host tensor, from its first element to its last.
+                let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
+                tensor.past(memory, &host, dtype)
+            })?;
             // SAFETY: the memory of a live host tensor, from its first element to its last.
             let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
             run(&|| {
@@ -172,6 +196,7 @@ pub(super) fn to_layout<'py>(
 /// Sets every element of a tensor or view.
 #[pyfunction]
 pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+    let py = object.py();
     let tensor = store::of(object)?;
     if tensor.numel() == 0 {
         return Ok(());
@@ -179,6 +204,14 @@ pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -
     let Some(number) = Number::of(value) else {
         return Err(PyTypeError::new_err("a tensor is filled with a number of at most 64 bits"));
     };
+    // An infinity comes back as one: only a number that becomes another is worth a word.
+    let value = number.scalar().float();
+    if value.is_finite() && tensor.dtype() != Dtype::Bool {
+        warn_of_passing(py, &tensor, || {
+            let one = Strided::new(tensor.size(), &vec![0; tensor.size().len()], 0)?;
+            tensor.past(&value.to_le_bytes(), &one, Dtype::Float64)
+        })?;
+    }
     let moved = tensor.fill(number.scalar()).map_err(|e| error::device(&e))?;
     accounted(&tensor, &moved, "fill", Kind::Copy).map_err(|e| error::device(&e))
 }

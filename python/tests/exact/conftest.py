@@ -1,10 +1,14 @@
-"""These tests compare with PyTorch in float32: the card must keep float32 as it is. The variable is read
-when PyTorch is imported, so they run in a process of their own: `pytest python/tests/exact`."""
+"""These tests compare with PyTorch on the CPU, as the device is by default: float32 and int64 are kept as
+they are. How they are stored is settled when PyTorch is imported, so they run in a process of their own:
+`pytest python/tests/exact`."""
 
 import os
 import sys
 
-if "torch" in sys.modules and os.environ.get("ZELLIGE_FP32") != "keep":
+NARROW = ("ZELLIGE_FP32", "ZELLIGE_INT64", "ZELLIGE_PROFILE")
+
+if "torch" in sys.modules and any(name in os.environ for name in NARROW):
     collect_ignore_glob = ["*"]
 else:
-    os.environ["ZELLIGE_FP32"] = "keep"
+    for name in NARROW:
+        os.environ.pop(name, None)

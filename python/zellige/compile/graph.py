@@ -16,7 +16,6 @@ from .. import _native
 from .hints import VIEWS, split_of
 
 aten = torch.ops.aten
-_LARGEST_DL16 = 8573157376.0
 
 
 class Refused(Exception):
@@ -100,25 +99,15 @@ def _number(value):
         return int(value)
     if not isinstance(value, (int, float)) or (isinstance(value, float) and math.isnan(value)):
         raise Refused(f"{value!r} is no operand")
-    return _within(value)
-
-
-def _within(value):
-    """16 bits of the device have no infinity: their largest number stands for it."""
-    if not isinstance(value, float):
-        return value
-    if not _native.keeps_fp32():
-        return max(-_LARGEST_DL16, min(_LARGEST_DL16, value))
-    if math.isinf(value):
-        raise Refused("an infinity as an operand")
+    if isinstance(value, float) and math.isinf(value):
+        # JSON has no number for it; a sign in front makes it no name of a tensor.
+        return "+inf" if value > 0 else "-inf"
     return value
 
 
 def _attribute(value):
-    if isinstance(value, float):
-        if math.isnan(value):
-            raise Refused("NaN as an attribute")
-        value = _within(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (list, tuple)):

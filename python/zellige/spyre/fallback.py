@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 import threading
@@ -215,9 +216,26 @@ class _ByName:
         text = {
             "float32": "float32 tensors are stored in 16 bits (SEN169_FP16) on the device; "
             "ZELLIGE_FP32=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
-            "int64": "int64 tensors are stored in 32 bits on the device: values past them are refused, results wrap",
+            "int64": "int64 tensors are stored in 32 bits on the device: values past them are refused, results "
+            "wrap; ZELLIGE_INT64=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
         }[kind]
         warnings.warn_explicit(text, UserWarning, *_place())
+
+
+    @staticmethod
+    def warn_past(size, dtype, count, first, value) -> None:
+        """Elements are past the numbers of the device's 16 bits."""
+        from . import device
+
+        place = _place()
+        text = (
+            f"{count} of {math.prod(size)} elements of a {dtype} tensor of size {size}, the first at {first} "
+            f"({value:g}), are past the 16-bit numbers of the device: they are stored as 4286578688 with their "
+            "sign and come back as infinities; said once, TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
+        )
+        _logs.spyre.info("%s, at %s:%d", text, *place)
+        if device.get_downcast_warning():
+            warnings.warn_explicit(text, UserWarning, *place)
 
 
 by_name = _ByName()

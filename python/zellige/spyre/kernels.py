@@ -408,7 +408,8 @@ def _mse_loss(self, target, reduction=1):
 
 @_kernel("threshold_backward")
 def _threshold_backward(grad_output, self, threshold):
-    return torch.where(self > threshold, grad_output, 0.0)
+    # Not above the threshold, rather than below: the gradient passes at NaN, as on the CPU.
+    return torch.where(self <= threshold, 0.0, grad_output)
 
 
 @_kernel("sigmoid_backward")

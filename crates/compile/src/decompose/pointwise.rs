@@ -36,10 +36,12 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
         },
         "isnan" => |p, g| last(p, "ne", &[g.operand(0), g.operand(0)]),
         "isfinite" => |p, g| {
+            has_infinities(g)?;
             let zero = p.part("zero", "sub", &[g.operand(0), g.operand(0)], Value::Null)?;
             last(p, "eq", &[zero, number(0.0)])
         },
         "isinf" => |p, g| {
+            has_infinities(g)?;
             let zero = p.part("zero", "sub", &[g.operand(0), g.operand(0)], Value::Null)?;
             let odd = p.part("odd", "ne", &[zero, number(0.0)], Value::Null)?;
             let some = p.part("number", "eq", &[g.operand(0), g.operand(0)], Value::Null)?;
@@ -119,6 +121,14 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
         },
         _ => return None,
     })
+}
+
+/// Arithmetic tells infinities from numbers only where they are no numbers themselves.
+fn has_infinities(g: &Given<'_>) -> Result<(), Stop> {
+    if g.is_float(0) {
+        return Err(Stop::Whole("numbers of 16 bits stand for infinities"));
+    }
+    Ok(())
 }
 
 fn number(value: f64) -> Operand {

@@ -76,13 +76,15 @@ impl Kernel for Cast {
         Ok(if from.format.is_float() && to.format.is_float() {
             let finish: Option<fn(&mut [f32])> =
                 (to.truth && !from.truth).then_some(|x| each(x, |v| f32::from(v != 0.0)));
-            Box::new(Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            let work = Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, slices);
+            Box::new(work.exact(&formats))
         } else if from.format.is_float() {
             // Float32 holds no int32 between its own numbers, float64 all of them. To 64 bits a float
             // is exact or saturates either way.
             let finish: Option<fn(&mut [f64])> =
                 byte.then_some(|x| each(x, |v| v.clamp(0.0, 255.0)));
-            Box::new(Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            let work = Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices);
+            Box::new(work.exact(&formats))
         } else if to.format.is_float() {
             // From int64 to the format in one rounding.
             let finish: Option<fn(&mut [i64])> = to.truth.then_some(truths);

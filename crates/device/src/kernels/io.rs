@@ -56,7 +56,14 @@ pub(crate) struct Store<T> {
 }
 
 impl<T: Number> Load<T> {
+    /// Elements as the card computes with them: DLFloat16 has no infinity there, and what stands for one
+    /// is a number as any other.
     pub(crate) fn new(format: Format) -> Load<T> {
+        Load::exact(if format == Format::DL16INF { Format::DL16 } else { format })
+    }
+
+    /// Elements as the host reads them, with infinities.
+    pub(crate) fn exact(format: Format) -> Load<T> {
         let convert = Converter::new(format, T::FORMAT);
         Load { convert, size: format.size(), number: std::marker::PhantomData }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Pointwise {
     flips: bool,
     /// Whether floats that do not promote may meet.
     mixes: bool,
+    /// Whether it asks for infinities, also of a format where numbers stand for them.
+    infinities: bool,
 }
 
 impl fmt::Debug for Pointwise {
@@ -80,6 +82,7 @@ impl Pointwise {
             condition: None,
             flips: false,
             mixes: false,
+            infinities: false,
         }
     }
 
@@ -123,6 +126,11 @@ impl Pointwise {
     /// Floats of any format meet, as the dtype of the result is given.
     pub(crate) fn mixing(self) -> Pointwise {
         Pointwise { mixes: true, ..self }
+    }
+
+    /// It tells infinities from numbers.
+    pub(crate) fn infinities(self) -> Pointwise {
+        Pointwise { infinities: true, ..self }
     }
 
     fn refuse(&self, operand: Option<usize>, reason: String) -> DeviceError {
@@ -228,7 +236,12 @@ impl Kernel for Pointwise {
                 let finish = self.finish(out);
                 Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
             }
-            (.., Some(f)) => Ok(Box::new(Work::new(f.clone(), None, &formats, out.format, cut))),
+            (.., Some(f)) => {
+                let work = Work::new(f.clone(), None, &formats, out.format, cut);
+                // A result with infinities of its own has those of its operands.
+                let exact = self.infinities || out.format == Format::F32;
+                Ok(Box::new(if exact { work.exact(&formats) } else { work }))
+            }
             _ => Err(self.refuse(None, "it is for integers and bool only".into())),
         }
     }
@@ -362,6 +375,11 @@ impl<T: Number> Work<T> {
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f)).collect();
         Work { f, finish, loads, store: Store::new(out), slices }
+    }
+
+    /// The same on elements as the host reads them, with infinities.
+    pub(crate) fn exact(self, formats: &[Format]) -> Work<T> {
+        Work { loads: formats.iter().map(|f| Load::exact(*f)).collect(), ..self }
     }
 }
 

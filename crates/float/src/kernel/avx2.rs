@@ -13,7 +13,7 @@ use std::arch::x86_64::{
 use super::{Kernel, Pair, portable};
 use crate::element::Element;
 use crate::format::Format;
-use crate::small::{Bf16, Dl16, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
+use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 
 /// The pairs that use the conversion instructions.
 pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
@@ -23,11 +23,13 @@ pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
         (Format::F16, Format::F64) => from_f16::<f64>,
         (Format::F16, Format::BF16) => from_f16::<Bf16>,
         (Format::F16, Format::DL16) => from_f16::<Dl16>,
+        (Format::F16, Format::DL16INF) => from_f16::<Dl16Inf>,
         (Format::F16, Format::F8E4M3FN) => from_f16::<F8E4M3Fn>,
         (Format::F16, Format::F8E5M2) => from_f16::<F8E5M2>,
         (Format::F16, Format::F8E5M2FNUZ) => from_f16::<F8E5M2Fnuz>,
         (Format::BF16, Format::F16) => to_f16::<Bf16>,
         (Format::DL16, Format::F16) => to_f16::<Dl16>,
+        (Format::DL16INF, Format::F16) => to_f16::<Dl16Inf>,
         (Format::F8E4M3FN, Format::F16) => to_f16::<F8E4M3Fn>,
         (Format::F8E5M2, Format::F16) => to_f16::<F8E5M2>,
         (Format::F8E5M2FNUZ, Format::F16) => to_f16::<F8E5M2Fnuz>,

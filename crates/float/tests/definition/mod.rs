@@ -59,12 +59,16 @@ fn shape(format: Format) -> (u32, u32, i32) {
         Format::F32 => (8, 23, 127),
         Format::F16 => (5, 10, 15),
         Format::BF16 => (8, 7, 127),
-        Format::DL16 => (6, 9, 31),
+        Format::DL16 | Format::DL16INF => (6, 9, 31),
         Format::F8E4M3FN => (4, 3, 7),
         Format::F8E5M2 => (5, 2, 15),
         Format::F8E5M2FNUZ => (5, 2, 16),
         _ => panic!("{format} is no float"),
     }
+}
+
+fn is_dl16(format: Format) -> bool {
+    matches!(format, Format::DL16 | Format::DL16INF)
 }
 
 fn is_ieee(format: Format) -> bool {
@@ -80,6 +84,8 @@ pub(crate) fn past(format: Format) -> u64 {
     let (exponent, fraction, _) = shape(format);
     match format {
         Format::DL16 | Format::F8E4M3FN => (1 << (exponent + fraction)) - 1,
+        // 2^31 (1 + 510/512).
+        Format::DL16INF => (62 << 9) | 510,
         Format::F8E5M2FNUZ => 1 << (exponent + fraction),
         _ => ((1 << exponent) - 1) << fraction,
     }
@@ -91,7 +97,7 @@ pub(crate) fn number(format: Format, magnitude: u64) -> Exact {
     let fraction = i32::try_from(fraction).unwrap();
     let e = i32::try_from(magnitude >> fraction).unwrap();
     let f = magnitude & ((1 << fraction) - 1);
-    if e == 0 && format != Format::DL16 {
+    if e == 0 && !is_dl16(format) {
         Exact { m: u128::from(f), e: 1 - bias - fraction }
     } else {
         Exact { m: u128::from(f | 1 << fraction), e: e - bias - fraction }
@@ -119,11 +125,13 @@ pub(crate) fn meaning(format: Format, code: u64) -> Meaning {
     let magnitude = code & !sign_bit(format);
     let (_, fraction, _) = shape(format);
     match magnitude.cmp(&past(format)) {
-        Ordering::Less if format == Format::DL16 && magnitude == 0 => {
+        _ if format == Format::DL16INF && magnitude == 0x7fff => Meaning::Nan(negative, 0),
+        Ordering::Greater if format == Format::DL16INF => Meaning::Infinity(negative),
+        Ordering::Less if is_dl16(format) && magnitude == 0 => {
             Meaning::Number(negative, Exact { m: 0, e: 0 })
         }
         Ordering::Less => Meaning::Number(negative, number(format, magnitude)),
-        Ordering::Equal if is_ieee(format) => Meaning::Infinity(negative),
+        Ordering::Equal if is_ieee(format) || format == Format::DL16INF => Meaning::Infinity(negative),
         Ordering::Equal => Meaning::Nan(negative, 0),
         Ordering::Greater => Meaning::Nan(negative, (magnitude - past(format)) << (64 - fraction)),
     }
@@ -174,7 +182,7 @@ fn nearest(format: Format, x: Exact) -> u64 {
     match x.cmp(number(format, low).between(number(format, high))) {
         Ordering::Less => low,
         Ordering::Greater => high,
-        Ordering::Equal if format == Format::DL16 => high,
+        Ordering::Equal if is_dl16(format) => high,
         Ordering::Equal => low + low % 2,
     }
 }
@@ -213,6 +221,7 @@ pub(crate) fn expected(src: Format, code: u64, dst: Format) -> u64 {
     let (negative, magnitude) = match value {
         Meaning::Number(negative, x) => (negative, nearest(dst, x).min(most)),
         Meaning::Infinity(negative) => (negative, most),
+        Meaning::Nan(negative, _) if dst == Format::DL16INF => (negative, 0x7fff),
         Meaning::Nan(negative, _) if !is_ieee(dst) => (negative, past(dst)),
         Meaning::Nan(negative, payload) => {
             (negative, past(dst) | (1 << 63 | payload) >> (64 - fraction))

@@ -179,6 +179,13 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
             }
         } else {
             let at = c.at();
+            let infinity = ["+inf", "-inf"].into_iter().find(|w| text[at..].starts_with(w));
+            if let Some(word) = infinity {
+                c.skip_to(at + word.len());
+                inputs.push(Value::from(word));
+                comma(c, ')')?;
+                continue;
+            }
             let value = json(c, text)?;
             if !value.is_number() {
                 let message = "an operand is a name or a number";

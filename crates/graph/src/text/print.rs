@@ -72,6 +72,9 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 && value.is_sign_positive() {
         return Value::from(value as i64);
     }
+    if value.is_infinite() {
+        return Value::from(if value > 0.0 { "+inf" } else { "-inf" });
+    }
     Value::from(value)
 }
 

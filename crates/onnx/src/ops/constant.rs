@@ -3,7 +3,7 @@
 use super::Table;
 use crate::error::Result;
 use crate::import::Value;
-use crate::literal::{self, Literal, Numbers, numel, within};
+use crate::literal::{self, Literal, Numbers, numel, number};
 use crate::node::Node;
 use crate::proto::Given;
 use crate::tensor::Data;
@@ -83,7 +83,7 @@ fn of_shape(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         }
         Some(_) => {
             let attributes = json!({
-                "size": size, "value": within(value.number(0)), "dtype": value.dtype.name(),
+                "size": size, "value": number(value.number(0)), "dtype": value.dtype.name(),
             });
             Ok(vec![n.emit("full", &[], attributes)?])
         }

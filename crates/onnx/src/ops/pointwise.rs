@@ -352,7 +352,7 @@ fn clip(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             && let Some(l) = n.literal(k)?
             && l.len() == 1
         {
-            bounds.insert(name.into(), json!(crate::literal::within(l.number(0))));
+            bounds.insert(name.into(), crate::literal::number(l.number(0)));
         }
     }
     let given = [1, 2].into_iter().filter(|k| n.has(*k)).count();

@@ -4,7 +4,7 @@ use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
 use crate::import::Value;
-use crate::literal::{self, Literal, Numbers, numel, places, strides, within};
+use crate::literal::{self, Literal, Numbers, numel, places, strides, number};
 use crate::node::Node;
 use serde_json::json;
 use std::rc::Rc;
@@ -123,7 +123,7 @@ fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     if ours != "constant" {
         attributes["mode"] = json!(ours);
     } else if n.has(2) {
-        attributes["value"] = json!(within(n.number(2, "the value")?));
+        attributes["value"] = number(n.number(2, "the value")?);
     }
     let x = n.tensor(0)?;
     Ok(vec![n.emit("pad", &[Operand::Tensor(x)], attributes)?])

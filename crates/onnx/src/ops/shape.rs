@@ -171,7 +171,7 @@ fn expand(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             return Ok(vec![Value::Known(Rc::new(x.pick(shape, at.into_iter())))]);
         }
         if let Some(value) = x.uniform().filter(|v| !v.is_nan()) {
-            let attributes = json!({"size": shape, "value": crate::literal::within(value), "dtype": x.dtype.name()});
+            let attributes = json!({"size": shape, "value": crate::literal::number(value), "dtype": x.dtype.name()});
             return Ok(vec![n.emit("full", &[], attributes)?]);
         }
     }

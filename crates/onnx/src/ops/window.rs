@@ -71,7 +71,7 @@ impl Windows {
             return Ok((x, self.before.clone()));
         }
         let pairs = (0..rank).rev().flat_map(|d| [self.before[d], self.after[d]]);
-        let pad = json!({"pad": pairs.collect::<Vec<i64>>(), "value": value});
+        let pad = json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number(value)});
         let x = n.part("padded", "pad", &[Operand::Tensor(x)], pad)?;
         Ok((x, vec![0; rank]))
     }
@@ -186,7 +186,7 @@ fn pool(
 fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.int("storage_order", 0)?;
     let ceil = n.flag("ceil_mode", false)?;
-    let (x, w, padding, line) = pooled(n, crate::literal::within(f64::NEG_INFINITY))?;
+    let (x, w, padding, line) = pooled(n, f64::NEG_INFINITY)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "dilation": w.dilation, "ceil_mode": ceil,

@@ -18,7 +18,7 @@ fn plain(a: &Attrs, f: Unary) -> Built {
 fn test(a: &Attrs, f: Unary, integers: bool) -> Built {
     let int = move |_: &[&[i32]], out: &mut [i32]| out.fill(integers.into());
     let long = move |_: &[&[i64]], out: &mut [i64]| out.fill(integers.into());
-    built(one(a, f).int(int, long).yields(Yields::Bool))
+    built(one(a, f).int(int, long).yields(Yields::Bool).infinities())
 }
 
 fn identity(a: &mut Attrs) -> Built {

@@ -17,20 +17,29 @@ use crate::kernel::copy;
 pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
     Some(match (src, dst) {
         (Format::F16, Format::DL16) => pair::<F16ToDl16>(),
-        (Format::DL16, Format::F16) => pair::<Dl16ToF16>(),
+        (Format::F16, Format::DL16INF) => pair::<F16ToDl16Inf>(),
+        // What is past 2^16 is an infinity either way.
+        (Format::DL16 | Format::DL16INF, Format::F16) => pair::<Dl16ToF16>(),
         (Format::BF16, Format::DL16) => pair::<Bf16ToDl16>(),
         (Format::DL16, Format::BF16) => pair::<Dl16ToBf16>(),
+        (Format::BF16, Format::DL16INF) => pair::<Bf16ToDl16Inf>(),
+        (Format::DL16INF, Format::BF16) => pair::<Dl16InfToBf16>(),
         (Format::F16, Format::BF16) => pair::<F16ToBf16>(),
         (Format::BF16, Format::F16) => pair::<Bf16ToF16>(),
-        (Format::Bool, Format::DL16) => pair::<BoolTo<0x3e00>>(),
+        (Format::Bool, Format::DL16 | Format::DL16INF) => pair::<BoolTo<0x3e00>>(),
         (Format::Bool, Format::F16) => pair::<BoolTo<0x3c00>>(),
         (Format::Bool, Format::BF16) => pair::<BoolTo<0x3f80>>(),
-        (Format::DL16 | Format::F16 | Format::BF16, Format::Bool) => pair::<ToBool>(),
+        (Format::DL16 | Format::DL16INF | Format::F16 | Format::BF16, Format::Bool) => {
+            pair::<ToBool>()
+        }
         (Format::I64, Format::I32 | Format::U32) => pair::<I64ToI32>(),
         (Format::I32, Format::I64) => pair::<I32ToI64>(),
         _ => return None,
     })
 }
+
+/// The code that stands for an infinity in DL16INF.
+const INFINITE: u16 = 0x7dfe;
 
 /// A format to itself: the system's copy, or ours past the cache.
 pub(super) fn same(size: usize) -> Pair {
@@ -87,6 +96,19 @@ sixteen! {
         _mm512_mask_mov_epi16(number, special, set(0x7fff))
     }
 
+    /// The same, and an infinity is the number that stands for it.
+    F16ToDl16Inf, F16 -> Dl16Inf: |magnitude| rare {
+        subnormal(magnitude, 1 << 10)
+    }, code {
+        let rounded = _mm512_avg_epu16(magnitude, set(0));
+        let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let number = _mm512_maskz_add_epi16(nonzero, rounded, set(16 << 9));
+        let infinite = _mm512_cmpeq_epi16_mask(magnitude, set(0x7c00));
+        let number = _mm512_mask_mov_epi16(number, infinite, set(INFINITE));
+        let nan = _mm512_cmpgt_epu16_mask(magnitude, set(0x7c00));
+        _mm512_mask_mov_epi16(number, nan, set(0x7fff))
+    }
+
     /// The exponent loses 16, exactly; from 2^16 on it is an infinity.
     Dl16ToF16, Dl16 -> F16: |magnitude| rare {
         subnormal(magnitude, 17 << 9)
@@ -104,6 +126,33 @@ sixteen! {
         let low = _mm512_subs_epu16(magnitude, set(96 << 7));
         let past = _mm512_cmpge_epu16_mask(low, set(64 << 7));
         _mm512_mask_mov_epi16(_mm512_slli_epi16::<2>(low), past, set(0x7fff))
+    }
+
+    /// The same, and what is past 2^31 (1 + 509/512) is the number that stands for an infinity.
+    Bf16ToDl16Inf, Bf16 -> Dl16Inf: |magnitude| rare {
+        false
+    }, code {
+        let low = _mm512_subs_epu16(magnitude, set(96 << 7));
+        let past = _mm512_cmpge_epu16_mask(low, set(64 << 7));
+        let number = _mm512_min_epu16(_mm512_slli_epi16::<2>(low), set(INFINITE));
+        let number = _mm512_mask_mov_epi16(number, past, set(INFINITE));
+        let nan = _mm512_cmpgt_epu16_mask(magnitude, set(0x7f80));
+        _mm512_mask_mov_epi16(number, nan, set(0x7fff))
+    }
+
+    /// As below, with infinities.
+    Dl16InfToBf16, Dl16Inf -> Bf16: |magnitude| rare {
+        false
+    }, code {
+        let even = _mm512_and_si512(_mm512_srli_epi16::<2>(magnitude), set(1));
+        let rounded = _mm512_add_epi16(_mm512_add_epi16(magnitude, set(1)), even);
+        let nonzero = _mm512_test_epi16_mask(magnitude, magnitude);
+        let shifted = _mm512_srli_epi16::<2>(rounded);
+        let number = _mm512_maskz_add_epi16(nonzero, shifted, set(96 << 7));
+        let infinite = _mm512_cmpge_epu16_mask(magnitude, set(INFINITE));
+        let number = _mm512_mask_mov_epi16(number, infinite, set(0x7f80));
+        let merged = _mm512_cmpeq_epi16_mask(magnitude, set(0x7fff));
+        _mm512_mask_mov_epi16(number, merged, set(0x7fc0))
     }
 
     /// Two fraction bits go, ties to even; every exponent is a normal one.

@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::through::{Lanes, both, is_nan, set, with_sign_of};
-use crate::minifloat::{self, F32_NAN, F32_QUIET, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
+use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
+use crate::small::{DL16_INFINITE, DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
 
 /// A format that becomes binary32: exactly, or rounded to odd (64-bit floats, 32- and 64-bit
 /// integers).
@@ -22,6 +22,7 @@ pub(super) struct F32;
 pub(super) struct F16;
 pub(super) struct Bf16;
 pub(super) struct Dl16;
+pub(super) struct Dl16Inf;
 pub(super) struct E4m3;
 pub(super) struct E5m2;
 pub(super) struct Fnuz;
@@ -70,6 +71,20 @@ readers! {
             let number = _mm512_maskz_add_epi32(nonzero, wide, set(DL16_REBIAS));
             let merged = _mm512_cmpeq_epi32_mask(magnitude, set(DL16_MERGED));
             let value = _mm512_mask_mov_epi32(number, merged, set(F32_NAN));
+            with_sign(value, _mm512_slli_epi32::<16>(code))
+        })
+    }
+    Dl16Inf, 2: |src| {
+        // SAFETY: 32 elements are one vector.
+        both!(widen(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
+            let magnitude = _mm512_and_si512(code, set(0x7fff));
+            let wide = _mm512_slli_epi32::<DL16_DROPPED>(magnitude);
+            let nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
+            let number = _mm512_maskz_add_epi32(nonzero, wide, set(DL16_REBIAS));
+            let infinite = _mm512_cmpge_epu32_mask(magnitude, set(DL16_INFINITE));
+            let value = _mm512_mask_mov_epi32(number, infinite, set(F32_INFINITY));
+            let merged = _mm512_cmpeq_epi32_mask(magnitude, set(DL16_MERGED));
+            let value = _mm512_mask_mov_epi32(value, merged, set(F32_NAN));
             with_sign(value, _mm512_slli_epi32::<16>(code))
         })
     }

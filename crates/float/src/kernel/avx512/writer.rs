@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::through::{Lanes, both, is_nan, set, with_sign_of};
 use super::{put, put_half};
 use crate::minifloat::{self, F32_QUIET, F32_SIGN, Shape, Specials};
-use crate::small::{DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
+use crate::small::{DL16_INFINITE, DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
 
 /// A format that binary32 numbers become.
 pub(super) trait Writer {
@@ -22,6 +22,7 @@ pub(super) struct F32;
 pub(super) struct F16;
 pub(super) struct Bf16;
 pub(super) struct Dl16;
+pub(super) struct Dl16Inf;
 pub(super) struct E4m3;
 pub(super) struct E5m2;
 pub(super) struct Fnuz;
@@ -79,6 +80,19 @@ writers! {
             let floor = _mm512_max_epu32(rounded, set(DL16_REBIAS));
             let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, set(DL16_REBIAS)));
             let code = _mm512_min_epu32(code, set(DL16_MERGED));
+            with_sign_of(code, _mm512_srli_epi32::<16>(bits), set(0x8000))
+        });
+        // SAFETY: 32 elements are one vector.
+        unsafe { put::<STREAM>(dst, narrow(codes)) }
+    }
+    Dl16Inf, 2: |dst, lanes| {
+        let codes = both!(lanes, |bits| {
+            let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
+            let rounded = _mm512_add_epi32(magnitude, set(1 << (DL16_DROPPED - 1)));
+            let floor = _mm512_max_epu32(rounded, set(DL16_REBIAS));
+            let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, set(DL16_REBIAS)));
+            let code = _mm512_min_epu32(code, set(DL16_INFINITE));
+            let code = _mm512_mask_mov_epi32(code, is_nan(bits), set(DL16_MERGED));
             with_sign_of(code, _mm512_srli_epi32::<16>(bits), set(0x8000))
         });
         // SAFETY: 32 elements are one vector.
