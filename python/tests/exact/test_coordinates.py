@@ -47,12 +47,14 @@ def test_grids(dtype, compiled):
     for mode in ("bilinear", "nearest"):
         g = lambda x, at: F.grid_sample(x, at, mode=mode, align_corners=False)
         run = torch.compile(g, backend="spyre") if compiled else g
-        got, want = run(image.to("spyre"), grid.to("spyre")).cpu().float(), g(image.float(), grid.float())
+        # As far from the exact result as the CPU is with the same dtype: it weighs in 16 bits.
+        got, exact = run(image.to("spyre"), grid.to("spyre")).cpu().float(), g(image.float(), grid.float())
+        own = g(image, grid).float()
         if mode == "nearest":
-            # A coordinate in the middle of two elements may fall to either.
-            assert (got == want).float().mean() > 0.99
+            assert (got == own).float().mean() > 0.99
         else:
-            close(got, want, dtype)
+            assert (got - exact).abs().max() <= 1.1 * (own - exact).abs().max() + 1e-6
+            assert (got - own).abs().max() < 2e-3
 
 
 @pytest.mark.parametrize("dtype", HALVES + [torch.float32])
@@ -69,7 +71,7 @@ def test_sequences(dtype):
             if dtype is torch.float32:
                 assert torch.equal(got, want) or (got - want).abs().max() <= 1e-5
             else:
-                assert ((got.float() - want.float()).abs() <= want.float().abs() * (2**-9 if dtype is torch.float16 else 2**-7) + 1e-9).all(), name
+                assert ((got.float() - want.float()).abs() <= want.float().abs() * (2**-9 if dtype is torch.float16 else 2**-7) + 1e-7).all(), name
 
 
 def rotary(positions, dtype, dim=128, base=10000.0):

@@ -80,23 +80,28 @@ def test_the_gradient_of_relu():
     assert same(gradient("spyre"), gradient("cpu"))
 
 
-def run(code, **env):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("ZELLIGE_") or k == "ZELLIGE_DEVICES"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**clean, **env})
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split(), done.stderr
+CODE = "import torch; print(*(t.to('spyre').device_tensor_layout().device_dtype.name for t in (torch.ones(3), torch.arange(3))))"
+WIDE, NARROW = ["IEEE_FP32", "IEEE_INT64"], ["SEN169_FP16", "IEEE_INT32"]
+SAID = [
+    ({}, WIDE),
+    ({"ZELLIGE_PROFILE": "card"}, NARROW),
+    ({"ZELLIGE_PROFILE": "card", "ZELLIGE_FP32": "keep"}, [WIDE[0], NARROW[1]]),
+    ({"ZELLIGE_INT64": "downcast"}, [WIDE[0], NARROW[1]]),
+    ({"ZELLIGE_INT64": "yes"}, None),
+]
 
 
 def test_the_environment_says_what_is_kept():
-    code = "import torch; print(*(t.to('spyre').device_tensor_layout().device_dtype.name for t in (torch.ones(3), torch.arange(3))))"
-    wide, narrow = ["IEEE_FP32", "IEEE_INT64"], ["SEN169_FP16", "IEEE_INT32"]
-    out, err = run(code)
-    assert out == wide and "bits" not in err
-    out, err = run(code, ZELLIGE_PROFILE="card")
-    assert out == narrow and err.count("stored in 16 bits") == 1 and err.count("stored in 32 bits") == 1
-    assert run(code, ZELLIGE_PROFILE="full")[0] == wide
-    assert run(code, ZELLIGE_PROFILE="card", ZELLIGE_FP32="keep")[0] == [wide[0], narrow[1]]
-    assert run(code, ZELLIGE_PROFILE="card", ZELLIGE_INT64="keep")[0] == [narrow[0], wide[1]]
-    assert run(code, ZELLIGE_INT64="downcast")[0] == [wide[0], narrow[1]]
-    assert run(code, ZELLIGE_FP32="downcast")[0] == [narrow[0], wide[1]]
-    assert "`keep` or `downcast`" in run("import torch", ZELLIGE_INT64="yes")[1]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ZELLIGE_") or k == "ZELLIGE_DEVICES"}
+    begun = [
+        subprocess.Popen([sys.executable, "-c", CODE if want else "import torch"], env={**clean, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for env, want in SAID
+    ]
+    for process, (env, want) in zip(begun, SAID):
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        if want is None:
+            assert "`keep` or `downcast`" in err
+            continue
+        assert out.split() == want, env
+        assert err.count("stored in 16 bits") == (want[0] == NARROW[0]) and err.count("stored in 32 bits") == (want[1] == NARROW[1])

@@ -9,7 +9,7 @@ import time
 import torch
 
 from .. import _logs
-from ..spyre import convolutions, selection
+from ..spyre import convolutions, kernels, selection
 from . import random_state, recompiles
 from .aliases import is_outside, take_views_outside
 from .breaks import heard
@@ -34,7 +34,62 @@ def _decompositions() -> dict:
     table[aten.max_pool2d_with_indices_backward.default] = convolutions.max_pool2d_with_indices_backward
     table[aten.histc.default] = selection.histc
     kept -= {"aten::convolution"}
-    return {op: rule for op, rule in table.items() if not (isinstance(op, torch._ops.OpOverload) and op.name() in kept)}
+    table = {op: rule for op, rule in table.items() if not (isinstance(op, torch._ops.OpOverload) and op.name() in kept)}
+    table[torch.ops.aten._unsafe_index.Tensor] = _within_index
+    for op in list(table):
+        if "upsample_bicubic2d" in str(op):
+            table[op] = _of_floats(table[op])
+    _keep_images_of_bytes()
+    return table
+
+
+def _within_index(x, indices):
+    """Indices that are computed, and not checked: in 16 bits a coordinate may round past the last element."""
+    return torch.ops.aten.index.Tensor(x, kernels.within(x, indices))
+
+
+def _of_floats(rule):
+    """Parts that are not those of an image of bytes, which stays whole."""
+
+    @functools.wraps(rule)
+    def decomposed(input, *args, **kwargs):
+        return rule(input, *args, **kwargs) if input.is_floating_point() else NotImplemented
+
+    return decomposed
+
+
+def _keep_images_of_bytes():
+    """Images of bytes have an arithmetic of their own on the CPU, in whole numbers: they stay one operator.
+    PyTorch takes the operator apart before a backend is asked."""
+    from torch._decomp.decompositions import upsample_compute_output_size
+
+    def sized(plain):
+        def run(input, size, align_corners, scales=None):
+            size = upsample_compute_output_size(input.size(), size, scales)
+            return plain(input, size, align_corners, *(scales or (None, None)))
+
+        return run
+
+    def below(plain):
+        def run(*args, **kwargs):
+            with torch._C._AutoDispatchBelowAutograd():
+                return plain(*args, **kwargs)
+
+        return run
+
+    def of_floats(rule, otherwise):
+        @functools.wraps(rule)
+        def kept(input, *args, **kwargs):
+            bytes_of_ours = input.device.type == "spyre" and not input.is_floating_point()
+            return (otherwise if bytes_of_ours else rule)(input, *args, **kwargs)
+
+        return kept
+
+    for packet in (torch.ops.aten.upsample_bilinear2d, torch.ops.aten.upsample_bicubic2d):
+        for op, otherwise in ((packet.vec, sized(packet.default)), (packet.default, below(packet.default))):
+            for key, rule in list(op.py_kernels.items()):
+                op.py_kernels[key] = of_floats(rule, otherwise)
+            op._dispatch_cache.clear()
 
 
 def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):

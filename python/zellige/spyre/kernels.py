@@ -520,7 +520,20 @@ def _placed(result, at, rank):
     return result.permute(order)
 
 
-@_kernel("index.Tensor", "_unsafe_index.Tensor")
+def within(self, indices):
+    """Indices that nobody checked, brought into the tensor where coordinates are computed in 16 bits."""
+    if _native.keeps(torch.float32):
+        return indices
+    at = [i if i is None or i.dtype in (torch.bool, torch.uint8) else i.clamp(-n, n - 1) for i, n in zip(indices, self.shape)]
+    return at
+
+
+@_kernel("_unsafe_index.Tensor")
+def _unsafe_index_tensor(self, indices):
+    return _index_tensor(self, within(self, indices))
+
+
+@_kernel("index.Tensor")
 def _index_tensor(self, indices):
     indices = _expanded(indices, self)
     if all(i is None for i in indices):

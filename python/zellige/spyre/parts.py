@@ -28,6 +28,9 @@ std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py take
 im2col col2im upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_linear1d
 """.split()
 
+# What is weighed, and not only looked up, between the elements of an image.
+_OF_FLOATS = {"upsample_bilinear2d", "upsample_linear1d"}
+
 # Composites of PyTorch with a tensor inside that the card does not store. The CPU computes their gradients too.
 _WIDE = {
     "it computes in float64": """
@@ -56,6 +59,9 @@ def _in_parts(name: str):
             from torch._decomp import decomposition_table
 
             found.append(decomposition_table[operator(name)])
+        if name in _OF_FLOATS and not args[0].is_floating_point():
+            # Images of bytes have an arithmetic of their own on the CPU, in whole numbers.
+            return boxed(operator(name), *args, **kwargs)
         return found[0](*args, **kwargs)
 
     return kernel
@@ -77,18 +83,6 @@ def _on_the_host(name: str, reason: str):
 def _on_the_host_into(name: str):
     op = operator(name)
     return lambda *args, **kwargs: boxed(op, *args, **kwargs)
-
-
-def _of_bytes(name: str):
-    """Pictures of bytes are scaled in whole numbers on the CPU, and rounded as no float is."""
-    parts, op = _in_parts(name), operator(name)
-
-    def kernel(self, *args, **kwargs):
-        if self.dtype is torch.uint8:
-            return boxed(op, self, *args, **kwargs)
-        return parts(self, *args, **kwargs)
-
-    return kernel
 
 
 # Composites that ask for float64 on the way to float32, for the sake of the CPU alone.
@@ -190,7 +184,6 @@ _WRITTEN = {
 }
 
 
-_BYTES = ("upsample_bilinear2d", "upsample_linear1d")
 _COMPOSITE = {"renorm": _renorm, "_batch_norm_impl_index": _batch_norm_parts}
 
 
@@ -228,7 +221,7 @@ def install() -> None:
     """Registers them."""
     for name, function in _COMPOSED.items():
         register(name, torch._disable_dynamo(_composed(name, function)))
-    parts = {name: _in_parts(name) for name in _KNOWN} | {name: _of_bytes(name) for name in _BYTES} | _WRITTEN
+    parts = {name: _in_parts(name) for name in _KNOWN} | _WRITTEN
     for name, function in parts.items():
         register(name, torch._disable_dynamo(function))
     whole = {name: _on_the_host(name, reason) for reason, names in _WIDE.items() for name in names}
