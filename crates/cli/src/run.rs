@@ -60,11 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let program = loaded.compile(&options)?;
     let card = || {
         let builder = Card::builder().hardware(options.hardware.clone()).mode(options.storage.mode);
-        builder
-            .keep(options.storage.keep)
-            .profile(options.coverage)
-            .cores(options.cores)
-            .build()
+        builder.keep(options.storage.keep).profile(options.coverage).cores(options.cores).build()
     };
     progress.step("loading");
     let device = card()?;

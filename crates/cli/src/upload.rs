@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let value = json!({
             "tensor": info.name(), "dtype": info.dtype().name(), "shape": info.shape(),
             "stride": host.stride(), "host_bytes": info.bytes(),
-            "device_dtype": dtype.name(), "format": tensor.format().name(),
+            "device_dtype": dtype.name(), "format": tensor.format().plain().name(),
             "layout": layout.to_string(), "sticks": layout.sticks(), "bytes": bytes,
             "address": address, "padding_bytes": padding, "padding_percent": share,
             "losses": lost, "upload": up.cost, "download": down.map(|d| d.cost),
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         host.stride(),
         info.bytes(),
         layout.sticks(),
-        tensor.format(),
+        tensor.format().plain(),
         up.cost,
     );
     if let Some(down) = &down {

@@ -295,7 +295,9 @@ impl Tensor {
     /// Sizes that differ, views with two elements in one place.
     pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
         same_size("a copy", src.size(), self.size())?;
-        if src.dtype() == self.dtype() && src.format() == Format::I64 && self.format() == Format::I32
+        if src.dtype() == self.dtype()
+            && src.format() == Format::I64
+            && self.format() == Format::I32
         {
             // The same integers in fewer bits: as from the host, none is cut.
             let host = Strided::contiguous(src.size())?;

@@ -16,7 +16,9 @@ fn random(seed: u64, n: usize) -> Vec<i64> {
     let ends = [0, 1, -1, i64::MIN, i64::MAX, 1 << 32, (1 << 53) + 1, i64::from(i32::MIN) - 1];
     (0..n)
         .map(|i| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             match ends.get(i % 24) {
                 Some(end) => *end,
                 // Few bits and many.
@@ -180,7 +182,8 @@ fn products_of_matrices() {
     let cell = |r: usize, c: usize| {
         (0..40).fold(0i64, |s, k| s.wrapping_add(a[r * 40 + k].wrapping_mul(b[k * 35 + c])))
     };
-    let want: Vec<i64> = (0..9).flat_map(|r| (0..35).map(move |c| (r, c))).map(|(r, c)| cell(r, c)).collect();
+    let want: Vec<i64> =
+        (0..9).flat_map(|r| (0..35).map(move |c| (r, c))).map(|(r, c)| cell(r, c)).collect();
     assert_eq!(down(&made[0]), want);
 }
 
@@ -189,7 +192,10 @@ fn factories_and_fills() {
     let card = card();
     let big = (1i64 << 60) + 1;
     let of = |op: &str, attributes: Value| down(&run(&card, op, &attributes, &[])[0]);
-    assert_eq!(of("full", json!({"size": [3], "value": big, "dtype": "int64", "wide": true})), [big; 3]);
+    assert_eq!(
+        of("full", json!({"size": [3], "value": big, "dtype": "int64", "wide": true})),
+        [big; 3]
+    );
     let sequence = json!({"start": big, "end": big + 6, "step": 2, "wide": true});
     assert_eq!(of("arange", sequence), [big, big + 2, big + 4]);
     let x = Tensor::empty(&card, &[5], Dtype::Int64).unwrap();
@@ -199,7 +205,9 @@ fn factories_and_fills() {
     b.fill(2.0).unwrap();
     assert_eq!(down(&b), [1; 5]);
     let drawn = of("randint", json!({"size": [200], "low": -big, "high": big, "wide": true}));
-    assert!(drawn.iter().all(|x| (-big..big).contains(x)) && drawn.iter().any(|x| x.abs() > 1 << 58));
+    assert!(
+        drawn.iter().all(|x| (-big..big).contains(x)) && drawn.iter().any(|x| x.abs() > 1 << 58)
+    );
 }
 
 #[test]
@@ -222,9 +230,11 @@ fn casts_round_once_and_narrow_layouts_refuse() {
     let card = card();
     let a = random(8, 64);
     let x = up(&card, &a, &[64]);
-    let made = run(&card, "cast", &json!({"dtype": "float32", "wide": true}), std::slice::from_ref(&x));
+    let made =
+        run(&card, "cast", &json!({"dtype": "float32", "wide": true}), std::slice::from_ref(&x));
     let bytes = made[0].download(Dtype::Float32).unwrap();
-    let found: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    let found: Vec<f32> =
+        bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
     #[allow(clippy::cast_precision_loss, reason = "the rounding is the law")]
     let want: Vec<f32> = a.iter().map(|x| *x as f32).collect();
     assert_eq!(found, want);

@@ -21,7 +21,7 @@ fn special(rng: &mut Rng, card: &Card, size: &[i64], dtype: Dtype) -> (Tensor, V
         }
     }
     let t = tensor(rng, card, size, dtype, &values);
-    let held = read(&t);
+    let held = common::numbers(&t);
     (t, held)
 }
 

@@ -110,6 +110,15 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
+    /// The format without a meaning of its own for some numbers: DL16INF is DL16 to arithmetic.
+    #[must_use]
+    pub const fn plain(self) -> Format {
+        match self {
+            Format::DL16INF => Format::DL16,
+            other => other,
+        }
+    }
+
     /// Whether values have a fraction.
     #[must_use]
     pub const fn is_float(self) -> bool {

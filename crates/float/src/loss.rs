@@ -106,9 +106,7 @@ fn numbers(format: Format) -> Numbers {
         Format::BF16 => float(8, -133, f64::from(f32::from_bits(0x7f7f_0000)), Past::Infinity),
         // Without subnormals the step of the lowest binade is the smallest one.
         Format::DL16 => float(10, -40, 4_294_967_296.0 * (1.0 + 510.0 / 512.0), Past::Nan),
-        Format::DL16INF => {
-            float(10, -40, 2_147_483_648.0 * (1.0 + 509.0 / 512.0), Past::Infinity)
-        }
+        Format::DL16INF => float(10, -40, 2_147_483_648.0 * (1.0 + 509.0 / 512.0), Past::Infinity),
         Format::F8E4M3FN => float(4, -9, 448.0, Past::Largest),
         Format::F8E5M2 => float(3, -16, 57344.0, Past::Infinity),
         Format::F8E5M2FNUZ => float(3, -17, 57344.0, Past::Nan),

@@ -59,7 +59,7 @@ impl<T: Number> Load<T> {
     /// Elements as the card computes with them: DLFloat16 has no infinity there, and what stands for one
     /// is a number as any other.
     pub(crate) fn new(format: Format) -> Load<T> {
-        Load::exact(if format == Format::DL16INF { Format::DL16 } else { format })
+        Load::exact(format.plain())
     }
 
     /// Elements as the host reads them, with infinities.

@@ -131,7 +131,9 @@ pub(crate) fn meaning(format: Format, code: u64) -> Meaning {
             Meaning::Number(negative, Exact { m: 0, e: 0 })
         }
         Ordering::Less => Meaning::Number(negative, number(format, magnitude)),
-        Ordering::Equal if is_ieee(format) || format == Format::DL16INF => Meaning::Infinity(negative),
+        Ordering::Equal if is_ieee(format) || format == Format::DL16INF => {
+            Meaning::Infinity(negative)
+        }
         Ordering::Equal => Meaning::Nan(negative, 0),
         Ordering::Greater => Meaning::Nan(negative, (magnitude - past(format)) << (64 - fraction)),
     }

@@ -3,7 +3,7 @@
 use super::Table;
 use crate::error::Result;
 use crate::import::Value;
-use crate::literal::{self, Literal, Numbers, numel, number};
+use crate::literal::{self, Literal, Numbers, number, numel};
 use crate::node::Node;
 use crate::proto::Given;
 use crate::tensor::Data;

@@ -4,7 +4,7 @@ use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
 use crate::import::Value;
-use crate::literal::{self, Literal, Numbers, numel, places, strides, number};
+use crate::literal::{self, Literal, Numbers, number, numel, places, strides};
 use crate::node::Node;
 use serde_json::json;
 use std::rc::Rc;

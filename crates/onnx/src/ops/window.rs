@@ -71,7 +71,8 @@ impl Windows {
             return Ok((x, self.before.clone()));
         }
         let pairs = (0..rank).rev().flat_map(|d| [self.before[d], self.after[d]]);
-        let pad = json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number(value)});
+        let pad =
+            json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number(value)});
         let x = n.part("padded", "pad", &[Operand::Tensor(x)], pad)?;
         Ok((x, vec![0; rank]))
     }

@@ -401,9 +401,10 @@ fn shared(program: &Program, forms: &[Sticks]) -> (Vec<Span>, Vec<usize>, Vec<Ve
 
 /// The elements of a tile in that format.
 fn elem(format: Format) -> Option<Elem> {
+    // Kernels compute with what stands for an infinity as with any number.
     [Elem::F16, Elem::F32, Elem::BF16, Elem::DF16, Elem::F8E4M3, Elem::F8E5M2]
         .into_iter()
-        .find(|e| e.format() == format)
+        .find(|e| e.format() == format.plain())
 }
 
 /// A size as the builder counts.

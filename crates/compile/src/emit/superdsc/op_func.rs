@@ -92,6 +92,9 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
     if whole && !matches!(op.name(), "add" | "mul" | "cast" | "to" | "identity" | "clone") {
         return Err(format!("there is no function of {} on IEEE_INT32", op.name()));
     }
+    if from == Some(DataFormat::IEEE_INT64) {
+        return Err(format!("there is no function of {} on IEEE_INT64", op.name()));
+    }
     match op.name() {
         name @ ("add" | "sub") if number("alpha").is_some_and(|a| a != 1.0) => {
             Err(format!("{name} with a factor is two functions; multiply first"))

@@ -3,15 +3,15 @@
 use super::fold::{By, Fold};
 use super::moments::{LogSumExp, Var};
 use super::order::Arg;
+use super::order::Ordered;
 use super::plan::{Charge, Plan};
 use super::summed;
 use super::task::Bound;
 use crate::error::Result;
 use crate::kernels::Task;
-use super::order::Ordered;
-use crate::math::{Whole, canonical};
 use crate::math::pow::{pow, sqrt};
 use crate::math::round::{maximum, minimum};
+use crate::math::{Whole, canonical};
 use std::marker::PhantomData;
 use zellige_float::Format;
 use zellige_layout::Dtype;
@@ -199,11 +199,9 @@ impl What {
             What::Prod => b.one(T::ONE, T::times, T::times, |a, _| a),
             What::Amax => b.one(<T as Whole>::LEAST, |a, x: T| a.max(x), |a, b| a.max(b), |a, _| a),
             What::Amin => b.one(<T as Whole>::MOST, |a, x: T| a.min(x), |a, b| a.min(b), |a, _| a),
-            What::Max | What::Min => b.fold(Arg {
-                largest: self == What::Max,
-                first: |x: T, _| x,
-                number: PhantomData,
-            }),
+            What::Max | What::Min => {
+                b.fold(Arg { largest: self == What::Max, first: |x: T, _| x, number: PhantomData })
+            }
             What::ArgMax | What::ArgMin => b.fold(Arg {
                 largest: self == What::ArgMax,
                 first: |_: T, at| at,

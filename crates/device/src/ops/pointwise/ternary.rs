@@ -6,12 +6,10 @@ use crate::math::{Whole, select, select_i32, select_i64, ternary};
 use crate::scalar::Scalar;
 
 fn choose(a: &mut Attrs) -> Built {
-    let op = Pointwise::new(a.op, 3)
-        .float(|x, out| select(x[0], x[1], x[2], out))
-        .int(
-            |x, out| select_i32(x[0], x[1], x[2], out),
-            |x, out| select_i64(x[0], x[1], x[2], out),
-        );
+    let op = Pointwise::new(a.op, 3).float(|x, out| select(x[0], x[1], x[2], out)).int(
+        |x, out| select_i32(x[0], x[1], x[2], out),
+        |x, out| select_i64(x[0], x[1], x[2], out),
+    );
     built(op.condition(0))
 }
 
@@ -23,21 +21,18 @@ fn masked_fill(a: &mut Attrs) -> Built {
     }
     let value = a.scalar("value", None)?;
     let number = rounded(value);
-    let op =
-        Pointwise::new(a.op, 2).condition(1).float(move |x, out| fill(number, x, out));
+    let op = Pointwise::new(a.op, 2).condition(1).float(move |x, out| fill(number, x, out));
     built(match value.whole() {
-        Some(n) => op.int(
-            move |x, out| fill(i32::nearest(n), x, out),
-            move |x, out| fill(n, x, out),
-        ),
+        Some(n) => {
+            op.int(move |x, out| fill(i32::nearest(n), x, out), move |x, out| fill(n, x, out))
+        }
         None => op,
     })
 }
 
 fn clamp(a: &mut Attrs) -> Built {
-    let op = Pointwise::new(a.op, 3)
-        .float(|x, out| ternary::clamp_between(x[0], x[1], x[2], out))
-        .int(
+    let op =
+        Pointwise::new(a.op, 3).float(|x, out| ternary::clamp_between(x[0], x[1], x[2], out)).int(
             |x, out| ternary::clamp_between_i32(x[0], x[1], x[2], out),
             |x, out| ternary::clamp_between_i64(x[0], x[1], x[2], out),
         );

@@ -7,8 +7,8 @@ use crate::kernels::Kernel;
 use crate::kernels::factory::{Factory, Value};
 use crate::kernels::masked::{Masked, Rule};
 use crate::ops::Attrs;
-use crate::scalar::Scalar;
 use crate::ops::pointwise::table;
+use crate::scalar::Scalar;
 use std::sync::Arc;
 use zellige_layout::Dtype;
 
@@ -119,9 +119,7 @@ fn randint(a: &mut Attrs) -> Built {
     let (low, high) = (a.int("low", Some(0))?, a.int("high", None)?);
     let (size, seed) = (size(a)?, seed(a)?);
     match u64::try_from(i128::from(high) - i128::from(low)) {
-        Ok(count) if count > 0 => {
-            make(a, size, Dtype::Int64, Value::Integer { low, count, seed })
-        }
+        Ok(count) if count > 0 => make(a, size, Dtype::Int64, Value::Integer { low, count, seed }),
         _ => Err(a.bad("high", format!("{high} is not above {low}, the low end"))),
     }
 }

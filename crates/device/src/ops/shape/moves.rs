@@ -7,8 +7,8 @@ use crate::kernels::moves::{Moves, Moving};
 use crate::kernels::pad::{Border, Pad};
 use crate::kernels::rearrange::{Diag, Flip, Interleave, Repeat, Roll};
 use crate::ops::Attrs;
-use crate::scalar::Scalar;
 use crate::ops::pointwise::table;
+use crate::scalar::Scalar;
 use std::sync::Arc;
 
 type Built = Result<Arc<dyn Kernel>>;

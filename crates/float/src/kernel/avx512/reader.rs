@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::through::{Lanes, both, is_nan, set, with_sign_of};
 use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
-use crate::small::{DL16_INFINITE, DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
 
 /// A format that becomes binary32: exactly, or rounded to odd (64-bit floats, 32- and 64-bit
 /// integers).

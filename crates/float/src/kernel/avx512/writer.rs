@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::through::{Lanes, both, is_nan, set, with_sign_of};
 use super::{put, put_half};
 use crate::minifloat::{self, F32_QUIET, F32_SIGN, Shape, Specials};
-use crate::small::{DL16_INFINITE, DL16_DROPPED, DL16_MERGED, DL16_REBIAS};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
 
 /// A format that binary32 numbers become.
 pub(super) trait Writer {

@@ -1,0 +1,97 @@
+//! Numbers past the 16 bits of the card.
+
+use serde_json::{Value, json};
+use zellige_device::{Card, Kept, Op, Tensor};
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+
+/// What stands for an infinity: `2^31 (1 + 510/512)`.
+const STANDS: f32 = 4_286_578_688.0;
+const INF: f32 = f32::INFINITY;
+
+fn up(card: &Card, x: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let host = Strided::contiguous(&[i64::try_from(x.len()).unwrap()]).unwrap();
+    Tensor::upload(card, &bytes, &host, Dtype::Float32, None).unwrap().0
+}
+
+fn down(t: &Tensor) -> Vec<f32> {
+    let bytes = t.download(Dtype::Float32).unwrap();
+    bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn run(card: &Card, op: &str, attributes: &Value, operands: &[Tensor]) -> Vec<f32> {
+    down(&Op::new(op, attributes).unwrap().run(card, operands).unwrap().outputs[0])
+}
+
+#[test]
+fn they_saturate_and_come_back_as_infinities() {
+    let card = Card::builder().build().unwrap();
+    let x = up(&card, &[-INF, INF, 1e10, STANDS, 4_282_384_384.0, f32::NAN, 1.0]);
+    let back = down(&x);
+    assert_eq!(back[..5], [-INF, INF, INF, INF, 4_282_384_384.0]);
+    assert!(back[5].is_nan() && back[6] == 1.0);
+    // The bits are those of one number, whatever came in.
+    let codes = x.block().read()[..14].to_vec();
+    let code = |i: usize| u16::from_le_bytes([codes[2 * i], codes[2 * i + 1]]);
+    assert_eq!([0, 1, 2, 3, 5].map(code), [0xfdfe, 0x7dfe, 0x7dfe, 0x7dfe, 0x7fff]);
+}
+
+#[test]
+fn kernels_compute_with_a_number() {
+    let card = Card::builder().build().unwrap();
+    let x = up(&card, &[-INF, INF, 2.0, -INF]);
+    let zero = up(&card, &[0.0; 4]);
+    assert_eq!(run(&card, "add", &json!({}), &[x.clone(), x.clone()]), [-INF, INF, 4.0, -INF]);
+    assert_eq!(run(&card, "mul", &json!({}), &[x.clone(), zero]), [0.0; 4]);
+    assert_eq!(
+        run(&card, "softmax", &json!({"dim": 0}), &[up(&card, &[-INF, 1.0, -INF])]),
+        [0.0, 1.0, 0.0]
+    );
+    // Nothing but masks is not NaN.
+    assert_eq!(run(&card, "softmax", &json!({"dim": 0}), &[up(&card, &[-INF; 4])]), [0.25; 4]);
+    assert_eq!(run(&card, "mul", &json!({}), &[up(&card, &[1e9]), up(&card, &[-1e9])]), [-INF]);
+    assert_eq!(run(&card, "full", &json!({"size": [2], "value": "-inf"}), &[]), [-INF; 2]);
+    assert_eq!(run(&card, "clamp", &json!({"min": 1e30}), &[up(&card, &[3.0])]), [INF]);
+}
+
+#[test]
+fn what_asks_for_infinities_gets_them() {
+    let card = Card::builder().build().unwrap();
+    let x = up(&card, &[-INF, 1.0, 1e20, f32::NAN]);
+    let of = |op: &str| run(&card, op, &json!({}), std::slice::from_ref(&x));
+    assert_eq!(of("isinf"), [1.0, 0.0, 1.0, 0.0]);
+    assert_eq!(of("isfinite"), [0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(of("isnan"), [0.0, 0.0, 0.0, 1.0]);
+    let wide =
+        run(&card, "cast", &json!({"dtype": "float32", "wide": true}), std::slice::from_ref(&x));
+    assert_eq!(wide[..3], [-INF, 1.0, INF]);
+    assert!(wide[3].is_nan());
+    // A float32 result has the infinities of its operands.
+    let layout = StickLayout::default_in(&[4], None, DataFormat::IEEE_FP32).unwrap();
+    let ones = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
+    ones.fill(1.0).unwrap();
+    assert_eq!(run(&card, "add", &json!({}), &[x, ones])[..3], [-INF, 2.0, INF]);
+}
+
+#[test]
+fn float32_that_is_kept_has_infinities_of_its_own() {
+    let card = Card::builder().keep(Kept::ALL).build().unwrap();
+    let x = up(&card, &[-INF, 1e10, -3.4e38]);
+    assert_eq!(down(&x), [-INF, 1e10, -3.4e38]);
+    assert!(run(&card, "softmax", &json!({"dim": 0}), &[up(&card, &[-INF; 2])])[0].is_nan());
+}
+
+#[test]
+fn they_are_counted_with_the_place_of_the_first() {
+    let card = Card::builder().build().unwrap();
+    let x: Vec<u8> =
+        [0.0f32, 7.0, 1e10, -INF, f32::NAN, 1e9].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let host = Strided::contiguous(&[2, 3]).unwrap();
+    let to = Tensor::empty(&card, &[2, 3], Dtype::Float32).unwrap();
+    let past = to.past(&x, &host, Dtype::Float32).unwrap().unwrap();
+    assert_eq!((past.count, past.first, past.value), (2, vec![0, 2], 1e10));
+    // Only elements count: every second one here is none.
+    let odd = Strided::new(&[2], &[4], 0).unwrap();
+    let narrow = Tensor::empty(&card, &[2], Dtype::Float32).unwrap();
+    assert_eq!(narrow.past(&x, &odd, Dtype::Float32).unwrap(), None);
+}
