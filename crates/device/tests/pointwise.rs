@@ -110,6 +110,8 @@ fn functions_of_one_float() {
             let rank = rng.below(4);
             let size = rng.size(rank);
             let (t, x) = special(&mut rng, &card, &size, dtype);
+            // What asks for infinities is given them.
+            let x = if name.starts_with("is") { read(&t) } else { x };
             let out = &run(&card, name, &attrs, &[t])[0];
             for (i, (got, x)) in read(out).iter().zip(&x).enumerate() {
                 // Where a formula in float64 meets an infinity times zero, the limit is not defined.

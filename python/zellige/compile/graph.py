@@ -361,7 +361,7 @@ def _full(w, n, first, value=None, **kwargs):
     value = first if n.target is aten.scalar_tensor.default else value
     if not isinstance(value, (int, float, bool)):
         raise Refused("a tensor as a fill value")
-    return w.op("full", [], size=w.shape_of(n), value=value, **_made(kwargs, n))
+    return w.op("full", [], size=w.shape_of(n), value=int(value) if isinstance(value, bool) else value, **_made(kwargs, n))
 
 
 @_rule(aten.zeros.default, aten.zeros_like.default)

@@ -81,6 +81,7 @@ impl Attrs {
             (Some(Value::String(s)), _) if s == "inf" => Ok(Scalar::Float(f64::INFINITY)),
             (Some(Value::String(s)), _) if s == "-inf" => Ok(Scalar::Float(f64::NEG_INFINITY)),
             (Some(Value::String(s)), _) if s == "nan" => Ok(Scalar::Float(f64::NAN)),
+            (Some(Value::Bool(b)), _) => Ok(Scalar::Int(b.into())),
             (Some(v), _) => match (v.as_i64(), v.as_f64()) {
                 (Some(n), _) => Ok(Scalar::Int(n)),
                 (None, Some(x)) => Ok(Scalar::Float(x)),

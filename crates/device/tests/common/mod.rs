@@ -106,7 +106,8 @@ pub fn read(t: &Tensor) -> Vec<f64> {
 #[allow(dead_code, reason = "not every test has infinities")]
 pub fn numbers(t: &Tensor) -> Vec<f64> {
     let stands = t.format() != t.format().plain();
-    let number = |x: f64| if stands && x.is_infinite() { 4_286_578_688.0f64.copysign(x) } else { x };
+    let number =
+        |x: f64| if stands && x.is_infinite() { 4_286_578_688.0f64.copysign(x) } else { x };
     read(t).into_iter().map(number).collect()
 }
 
