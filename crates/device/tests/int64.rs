@@ -1,5 +1,7 @@
 //! int64 that the card keeps: every operation of integers against wrapping arithmetic on 64 bits.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use serde_json::{Value, json};
 use zellige_device::{Card, DeviceError, Kept, Op, Tensor};
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};

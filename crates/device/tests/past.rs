@@ -1,5 +1,7 @@
 //! Numbers past the 16 bits of the card.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use serde_json::{Value, json};
 use zellige_device::{Card, Kept, Op, Tensor};
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};

@@ -285,9 +285,9 @@ fn operations_of_graphs_are_near_their_definitions() {
             let (base, view) = graph.base(id);
             let t = graph.get(base);
             let whole = match t.def {
-                Def::Constant(bits) => {
+                Def::Constant(value) => {
                     // The device stores it rounded; where that matters nothing is compared.
-                    let v = f64::from_bits(bits);
+                    let v = value.float();
                     let short = v.to_bits().trailing_zeros() >= 43;
                     Nd { size: vec![], data: short.then_some(vec![v])? }
                 }

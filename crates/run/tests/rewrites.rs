@@ -296,7 +296,7 @@ fn numbers_fold_where_they_are_exact() {
     let constants: Vec<f64> = folded
         .tensors()
         .filter_map(|(_, t)| match t.def {
-            zellige_graph::Def::Constant(bits) => Some(f64::from_bits(bits)),
+            zellige_graph::Def::Constant(value) => Some(value.float()),
             _ => None,
         })
         .collect();

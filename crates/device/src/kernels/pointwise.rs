@@ -138,10 +138,7 @@ impl Pointwise {
     }
 
     /// What makes integers those of the result.
-    fn finish<T: Whole>(&self, out: &Sticks) -> Option<fn(&mut [T])>
-    where
-        T: std::ops::BitAnd<Output = T> + From<u8>,
-    {
+    fn finish<T: Whole>(&self, out: &Sticks) -> Option<fn(&mut [T])> {
         match self.yields {
             Yields::Bool => None,
             _ if out.truth && self.flips => Some(lowest),
@@ -253,12 +250,12 @@ pub(crate) fn truths<T: Whole>(x: &mut [T]) {
 }
 
 /// The lowest bit.
-fn lowest<T: Whole + std::ops::BitAnd<Output = T>>(x: &mut [T]) {
+fn lowest<T: Whole>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & T::ONE);
 }
 
 /// A uint8 has 8 bits.
-pub(crate) fn bytes<T: Whole + std::ops::BitAnd<Output = T> + From<u8>>(x: &mut [T]) {
+pub(crate) fn bytes<T: Whole>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & <T as From<u8>>::from(0xff));
 }
 

@@ -4,7 +4,9 @@ use super::multiversion;
 use crate::kernels::io::Number;
 
 /// The integers that kernels compute with.
-pub(crate) trait Whole: Number + Ord + From<bool> {
+pub(crate) trait Whole:
+    Number + Ord + From<bool> + From<u8> + std::ops::BitAnd<Output = Self>
+{
     /// The least one.
     const LEAST: Self;
     /// The greatest one.
