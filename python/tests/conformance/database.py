@@ -10,8 +10,7 @@ import types
 import unittest
 import warnings
 
-# Read when PyTorch is imported: float32 is compared as float32.
-os.environ.setdefault("ZELLIGE_FP32", "keep")
+# Read when PyTorch is imported.
 os.environ.setdefault("ZELLIGE_DEVICES", "2")
 
 import torch  # noqa: E402
@@ -32,7 +31,7 @@ UNSTORED = (torch.float64, torch.complex32, torch.complex64, torch.complex128, t
 # True once the strides of every result are those of the CPU: a difference is then wrong.
 STRIDES_CHECKED = False
 # True once int64 is stored in 64 bits: samples with larger numbers are then compared too.
-WIDE_INTEGERS = False
+WIDE_INTEGERS = True
 # Relative error allowed. Formats of 16 bits have 9 bits of fraction on the card.
 TOLERANCE = {torch.float32: 3e-5, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 

@@ -56,7 +56,7 @@ def work(kind: str, path: str, first: int) -> None:
 def walk(kind: str, path: str | None = None, progress=None) -> list:
     """The outcome of every entry."""
     path = path or os.path.join(tempfile.mkdtemp(), kind + ".jsonl")
-    environment = {**os.environ, "ZELLIGE_FP32": "keep", "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     first = 0
     while True:
         command = [sys.executable, os.path.join(HERE, "walk.py"), kind, path, str(first)]

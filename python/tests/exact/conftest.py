@@ -5,10 +5,12 @@ they are. How they are stored is settled when PyTorch is imported, so they run i
 import os
 import sys
 
+import pytest
+
 NARROW = ("ZELLIGE_FP32", "ZELLIGE_INT64", "ZELLIGE_PROFILE")
 
 if "torch" in sys.modules and any(name in os.environ for name in NARROW):
-    collect_ignore_glob = ["*"]
+    raise pytest.UsageError("PyTorch was imported before, with the device stored otherwise: run `pytest python/tests/exact` on its own")
 else:
     for name in NARROW:
         os.environ.pop(name, None)
