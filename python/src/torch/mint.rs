@@ -2,7 +2,7 @@
 
 use super::cards::card;
 use super::handle::{Dims, dtype_of};
-use super::store;
+use super::{held, store};
 use crate::dlpack::{DlDevice, DlDtype, DlTensor, DlVersioned, ExchangeApi};
 use crate::error::{self, DeviceFault};
 use crate::panics;
@@ -10,9 +10,9 @@ use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use zellige_device::{DeviceError, Tensor, default_layout};
+use zellige_device::{DeviceError, Kept, Tensor, default_layout};
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout};
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
 
 type ToObject = unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32;
 
@@ -68,19 +68,31 @@ unsafe extern "C" fn delete(managed: *mut DlVersioned) {
 /// problem: the caller holds it.
 pub(super) fn mint<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let view = tensor.view();
-    let unstored = || error::device(&DeviceError::HostDtype { dtype: tensor.dtype() });
-    let dtype = DlDtype::of(tensor.dtype()).ok_or_else(unstored)?;
+    mint_as(py, tensor, tensor.dtype(), view.size(), view.stride())
+}
+
+/// A PyTorch tensor over the memory of a tensor of the card.
+fn mint_as<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    dtype: Dtype,
+    size: &[i64],
+    stride: &[i64],
+) -> PyResult<Bound<'py, PyAny>> {
+    let unstored = || error::device(&DeviceError::HostDtype { dtype });
+    let dtype = DlDtype::of(dtype).ok_or_else(unstored)?;
     let address = store::keep(tensor).map_err(|e| error::device(&e))?;
-    let mut stride = Dims::from_slice(view.stride());
-    if view.numel() == 0 {
+    let mut stride = Dims::from_slice(stride);
+    if size.contains(&0) {
         // PyTorch writes 1 where a product of sizes is 0.
         let mut step = 1;
-        for (s, n) in stride.iter_mut().zip(view.size()).rev() {
+        for (s, n) in stride.iter_mut().zip(size).rev() {
             *s = step;
             step *= (*n).max(1);
         }
     }
-    let mut context = Box::new(Context { address, size: Dims::from_slice(view.size()), stride });
+    let mut context = Box::new(Context { address, size: Dims::from_slice(size), stride });
+    let rank = i32::try_from(size.len()).unwrap_or(i32::MAX);
     let (size, stride) = (context.size.as_mut_ptr(), context.stride.as_mut_ptr());
     let index = i32::try_from(tensor.card().index()).unwrap_or(0);
     let managed = Box::new(DlVersioned {
@@ -92,7 +104,7 @@ pub(super) fn mint<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py,
         tensor: DlTensor {
             data: address as *mut c_void,
             device: DlDevice { kind: DlDevice::EXTENSION, index },
-            ndim: i32::try_from(view.rank()).unwrap_or(i32::MAX),
+            ndim: rank,
             dtype,
             shape: size,
             strides: stride,
@@ -122,8 +134,25 @@ pub(super) fn empty<'py>(
     stride: Option<Vec<i64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_of(dtype)?;
-    let tensor = zeros(index, &size, dtype, stride.as_deref()).map_err(|e| error::device(&e))?;
-    mint(py, &tensor)
+    let Some((integer, parts)) = held::integers(dtype) else {
+        let made = zeros(index, &size, dtype, stride.as_deref());
+        return mint(py, &made.map_err(|e| error::device(&e))?);
+    };
+    let stride = match stride {
+        Some(stride) => stride,
+        None => Strided::contiguous(&size).map_err(|e| error::layout(&e))?.stride().to_vec(),
+    };
+    let (mut own_size, mut own_stride) = (size.clone(), stride.clone());
+    if parts > 1 {
+        own_stride.iter_mut().for_each(|s| *s *= parts);
+        own_size.push(parts);
+        own_stride.push(1);
+    }
+    let made = card(index).and_then(|card| {
+        let layout = default_layout(&own_size, Some(&own_stride), integer, Kept::ALL)?;
+        Tensor::zeros(card, integer, &layout)
+    });
+    mint_as(py, &made.map_err(|e| error::device(&e))?, dtype, &size, &stride)
 }
 
 pub(super) fn zeros(

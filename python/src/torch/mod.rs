@@ -9,6 +9,7 @@
 mod aten;
 mod cards;
 mod handle;
+mod held;
 mod kernel;
 mod mint;
 mod number;

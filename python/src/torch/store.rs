@@ -6,6 +6,7 @@
 
 use super::cards::card;
 use super::handle::{Seen, see};
+use super::held;
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
@@ -92,6 +93,13 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
             reason: format!("its address {:#x} belongs to no storage of the device", seen.address),
         });
     };
+    if held::integers(seen.dtype).is_some() {
+        return Err(DeviceError::BadOperand {
+            op: "the card".into(),
+            operand: None,
+            reason: format!("it holds {}, and does not compute with it", seen.dtype),
+        });
+    }
     if base.dtype() != seen.dtype {
         return Err(DeviceError::BadOperand {
             op: "a view".into(),
@@ -116,7 +124,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
 /// The layout of a tensor's storage on the device; `None` for a tensor of another device.
 #[pyfunction]
 pub(super) fn tensor_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
-    let seen = see(object)?;
+    let seen = held::as_integers(see(object)?);
     if seen.card.is_none() {
         return Ok(None);
     }

@@ -2,7 +2,7 @@
 
 use super::handle::{Seen, dtype_of, see};
 use super::number::Number;
-use super::{kernel, mint, store, stream};
+use super::{held, kernel, mint, store, stream};
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
@@ -88,15 +88,16 @@ pub(super) fn copy<'py>(
     dst: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let (from, to) = (see(src)?, see(dst)?);
-    if to.numel() == 0 {
-        expanded(&from, &to.size)?;
-        return Ok(());
-    }
     if from.dtype != to.dtype {
         return Err(DeviceFault::new_err(format!(
             "a copy from {} to {}: convert first",
             from.dtype, to.dtype
         )));
+    }
+    let (from, to) = (held::as_integers(from), held::as_integers(to));
+    if to.numel() == 0 {
+        expanded(&from, &to.size)?;
+        return Ok(());
     }
     let dtype = from.dtype;
     let bytes = to.numel().unsigned_abs() * dtype.bits().unsigned_abs() / 8;

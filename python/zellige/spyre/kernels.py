@@ -13,7 +13,7 @@ import torch
 
 from .. import _native
 from . import convolutions, dynamic, gradients, random
-from .fallback import boxed, by_name
+from .fallback import boxed, by_name, record
 from .registry import register
 
 _OWN: dict[str, object] = {}
@@ -150,7 +150,6 @@ def _made_like(out) -> dict:
 _OWN["view"] = _OWN["_unsafe_view"] = _native.view
 _OWN["as_strided"] = _OWN["_reshape_alias"] = _native.as_strided
 _OWN["unfold"] = _native.unfold
-_OWN["_local_scalar_dense"] = _native.item
 
 
 @_kernel("resize_")
@@ -159,6 +158,12 @@ def _resize(self, size, *, memory_format=None):
         return self
     if list(self.shape) != list(size):
         # Another storage takes the place of this one: a stick layout cannot grow where it is.
+        if self.dtype in _HELD:
+            made = torch.zeros(size, dtype=self.dtype).flatten()
+            kept = self.detach().cpu().flatten()[: made.numel()]
+            made[: kept.numel()] = kept
+            self.data = made.view(size).to(self.device)
+            return self
         self.data = _native.resized(self.detach().contiguous(), size, self.dtype)
     return self
 
@@ -211,12 +216,44 @@ def _copy_from_and_resize(self, dst):
     return _copy_from(self, dst)
 
 
+# What the card holds and does not compute with.
+_HELD = (torch.float64, torch.complex64, torch.complex128, torch.uint16, torch.uint32, torch.uint64)
+
+
+def _physical(tensor):
+    """A tensor without the bit that says that its elements are meant conjugated, or with another sign."""
+    if tensor.is_conj():
+        return torch._conj(tensor).cpu().conj_physical().to(tensor.device)
+    if tensor.is_neg():
+        return torch._neg_view(tensor).cpu().neg().to(tensor.device)
+    return tensor
+
+
+@_kernel("_local_scalar_dense")
+def _item(self):
+    return self.cpu().item() if self.dtype in _HELD else _native.item(self)
+
+
+@_kernel("view_as_real", "view_as_complex")
+def _view_as(self):
+    # Bits of complex numbers lie on the card as those of integers: what PyTorch has as a view is a copy here.
+    op = torch.view_as_real if self.is_complex() else torch.view_as_complex
+    record(f"aten::{op.__name__}", self.numel() * self.element_size(), f"the card holds {self.dtype}, and does not compute with it")
+    return op(self.cpu().resolve_conj()).to(self.device)
+
+
 def _cast(tensor, dtype):
+    if dtype in _HELD or tensor.dtype in _HELD:
+        held = dtype if dtype in _HELD else tensor.dtype
+        record("aten::_to_copy", tensor.numel() * tensor.element_size(), f"the card holds {held}, and does not compute with it")
+        return tensor.cpu().to(dtype).to(tensor.device)
     return _run("cast", [tensor], dtype=dtype, wide=_native.keeps(dtype) or None)
 
 
 @_kernel("_to_copy")
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    if self.dtype in _HELD:
+        self = _physical(self)
     dtype = self.dtype if dtype is None else dtype
     device = self.device if device is None else device
     if device.type == "spyre" and device.index is None:
@@ -233,6 +270,11 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 @_kernel("clone")
 def _clone(self, *, memory_format=None):
+    if self.dtype in _HELD:
+        self = _physical(self)
+        out = torch.empty_like(self, memory_format=memory_format or torch.preserve_format)
+        _native.copy(self, out)
+        return out
     if memory_format in (None, torch.preserve_format) or (
         memory_format == torch.contiguous_format and self.is_contiguous()
     ):

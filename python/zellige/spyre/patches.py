@@ -244,28 +244,6 @@ def _patch_streams() -> None:
     torch.Tensor.record_stream = record_stream
 
 
-def _patch_trace() -> None:
-    from torch.jit import _trace
-
-    original = _trace._check_trace
-
-    @functools.wraps(original)
-    def check(*args, **kwargs):
-        double = torch.Tensor.double
-
-        def on_the_host(self, *rest, **named):
-            # The check compares results in float64, which the card does not store.
-            return double(self.cpu() if self.device.type == "spyre" else self, *rest, **named)
-
-        torch.Tensor.double = on_the_host
-        try:
-            return original(*args, **kwargs)
-        finally:
-            torch.Tensor.double = double
-
-    _trace._check_trace = check
-
-
 def _moved(value, device):
     """What was loaded, with its tensors on a device; what was one tensor stays one."""
     from torch.utils._pytree import tree_map
@@ -462,5 +440,4 @@ def install() -> None:
     _patch_storage_class()
     _patch_processes()
     _patch_streams()
-    _patch_trace()
     _patch_accelerator()
