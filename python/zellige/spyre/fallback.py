@@ -100,6 +100,8 @@ class _Call:
         self.host = False
         # What the CPU refused the operator with.
         self.said: Exception | None = None
+        # Tensors that the operator writes into.
+        self.written: set[int] = set()
 
     def down(self, value):
         if isinstance(value, torch.Tensor):
@@ -114,7 +116,11 @@ class _Call:
                 )
             copy = self.memo.get(id(value))
             if copy is None:
-                copy = self.memo[id(value)] = value.detach().cpu()
+                copy = value.detach().cpu()
+                if id(value) in self.written and not copy.is_contiguous():
+                    # Some kernels of the CPU write past an output with other strides (`tril`, `lu_unpack` of 2.15).
+                    copy = copy.contiguous()
+                self.memo[id(value)] = copy
                 self.nbytes += value.numel() * value.element_size()
             return copy
         if isinstance(value, (list, tuple)):
@@ -143,6 +149,10 @@ class _Call:
                     f"{self.op} makes a view, and the device has none of that kind: copy the tensor "
                     "to the CPU first"
                 )
+        for i, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                given = args[i] if i < len(args) else kwargs.get(argument.name)
+                self.written.update(id(t) for t in (given if isinstance(given, (list, tuple)) else [given]))
         low_args = [self.down(a) for a in args]
         low_kwargs = {k: self.down(v) for k, v in kwargs.items()}
         if self.device is None:
