@@ -234,3 +234,12 @@ def test_booleans_compiled():
     got = torch.compile(f, backend="spyre")(b.to("spyre"), x.to("spyre"))
     for g, w in zip(got, f(b, x)):
         assert torch.equal(g.cpu(), w), (g.cpu(), w)
+
+
+def test_floats_without_a_fraction_are_floats():
+    x = torch.arange(6)
+    for function in (lambda t: t + 0.0, lambda t: t * 2.0, lambda t: t - 1.0, lambda t: 2.0 / (t + 1), lambda t: t.clamp(min=1.0)):
+        for run in (function, torch.compile(function, backend="spyre")):
+            got = run(x.to("spyre"))
+            assert got.dtype == function(x).dtype and torch.equal(got.cpu(), function(x))
+    assert torch.equal((x > 2).to("spyre").square().cpu(), (x > 2).square())

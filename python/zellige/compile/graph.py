@@ -531,6 +531,12 @@ def _emit(w: Writer, node) -> None:
             wanted = value
             operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps(value))
     value = node.meta["val"]
+    if any(isinstance(o, float) for o in (*operands, *attributes.values())) and isinstance(value, torch.Tensor) and value.is_floating_point():
+        given = [a.meta["val"] for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.Tensor)]
+        if given and not any(t.is_floating_point() for t in given):
+            # A float without a fraction is written as an integer is: the tensors beside it say that it is one.
+            like = dict(dtype=str(value.dtype).removeprefix("torch."), wide=_native.keeps(value.dtype))
+            operands = [w.op("cast", [o], [f"{node.name}.float{i}"], **like) if isinstance(o, str) else o for i, o in enumerate(operands)]
     outputs = [f"{node.name}.{i}" for i in range(len(value))] if isinstance(value, (list, tuple)) else None
     if wanted is not None and "float" not in wanted:
         # Sums of small integers are wide unless somebody says otherwise.

@@ -343,6 +343,12 @@ def _rsub(self, other, alpha=1):
     return _run("sub", [other, self], alpha=alpha)
 
 
+@_kernel("square")
+def _square(self):
+    # A truth is an integer when it is squared.
+    return _run("square", [self.to(torch.int64) if self.dtype is torch.bool else self])
+
+
 @_kernel("masked_fill.Tensor")
 def _masked_fill(self, mask, value):
     return torch.ops.aten.masked_fill.Scalar(self, mask, value.item())
