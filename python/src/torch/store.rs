@@ -80,6 +80,13 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
             reason: "it is not on the device".into(),
         });
     };
+    if held::integers(seen.dtype).is_some() {
+        return Err(DeviceError::BadOperand {
+            op: "the card".into(),
+            operand: None,
+            reason: format!("it holds {}, and does not compute with it", seen.dtype),
+        });
+    }
     if seen.numel() == 0 || seen.address == 0 {
         let card = card(index)?;
         let layout = default_layout(&seen.size, None, seen.dtype, card.keeps())?;
@@ -93,13 +100,6 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
             reason: format!("its address {:#x} belongs to no storage of the device", seen.address),
         });
     };
-    if held::integers(seen.dtype).is_some() {
-        return Err(DeviceError::BadOperand {
-            op: "the card".into(),
-            operand: None,
-            reason: format!("it holds {}, and does not compute with it", seen.dtype),
-        });
-    }
     if base.dtype() != seen.dtype {
         return Err(DeviceError::BadOperand {
             op: "a view".into(),
