@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import os
 import sys
+import threading
 
 import torch
 
@@ -82,15 +83,19 @@ _CHANGES = {
 class _Finder:
     """Finds these modules as they would be found, and changes them when they have been loaded."""
 
+    def __init__(self):
+        # Whether this thread asks the other finders.
+        self._asking = threading.local()
+
     def find_spec(self, name, path=None, target=None):
         change = _CHANGES.get(name)
-        if change is None:
+        if change is None or getattr(self._asking, "now", False):
             return None
-        sys.meta_path.remove(self)
+        self._asking.now = True
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            sys.meta_path.insert(0, self)
+            self._asking.now = False
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
