@@ -38,7 +38,6 @@ mod lay;
 mod literal;
 mod loops;
 mod lx;
-pub(crate) mod math;
 pub mod memory;
 mod mode;
 mod narrow;
@@ -55,11 +54,6 @@ pub mod timeline;
 mod transfer;
 mod units;
 mod want;
-
-/// Elementary functions in float32 over slices, with the same bits on every machine.
-pub mod elementary {
-    pub use crate::math::{Binary, Unary, map1, map2};
-}
 
 pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};

@@ -16,12 +16,12 @@ use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
 use crate::lay::is_float;
-use crate::math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use crate::narrow;
 use crate::scalar::Scalar;
 use crate::sticks::Sticks;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
+use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
 
 /// The value of an element by its row-major index.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,9 +11,9 @@ use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
 use crate::lay::{is_float, like};
-use crate::math::random::fill_uniform;
 use crate::sticks::{Dims, Sticks};
 use zellige_float::Format;
+use zellige_math::random::fill_uniform;
 
 /// What an element becomes.
 #[derive(Debug, Clone, Copy, PartialEq)]

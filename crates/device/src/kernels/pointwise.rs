@@ -14,13 +14,13 @@ use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
 use crate::lay::{Promotion, is_float, like, promote};
-use crate::math::Whole;
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
+use zellige_math::Whole;
 
 /// A function over slices of equal length: the operands, then the result.
 pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;

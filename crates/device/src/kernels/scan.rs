@@ -5,10 +5,10 @@ use super::reduce::summed;
 use super::rows::{Charge, Gives, Line, LineOp, operands};
 use super::{Meta, dims};
 use crate::error::Result;
-use crate::math::canonical;
 use crate::sticks::{Dims, Sticks};
 use std::sync::Arc;
 use zellige_layout::Dtype;
+use zellige_math::canonical;
 
 /// What is carried along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::ir::Op;
 use crate::number::{bits_of, of_bits};
 use crate::op::Kind;
 use crate::types::Elem;
-use zellige_device::elementary::{Binary, Unary, map1, map2};
 use zellige_float::Element;
+use zellige_math::{Binary, Unary, map1, map2};
 
 /// A number in a float type, rounded once.
 pub(super) fn rounded(value: f64, elem: Elem) -> f32 {

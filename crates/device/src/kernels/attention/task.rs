@@ -8,8 +8,8 @@ use super::super::matmul::micro::{DEPTH, Isa};
 use super::super::matmul::sides::{Sink, SticksLeft, SticksRight};
 use super::super::{Pointers, Task};
 use crate::account::{CoreWork, Kind};
-use crate::math;
 use std::ops::Range;
+use zellige_math as math;
 
 /// Numbers of the scores that a block of rows has at most, where that leaves it [`LEAST`] rows.
 const SCORES: usize = 1 << 18;

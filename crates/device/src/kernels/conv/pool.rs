@@ -11,9 +11,9 @@ use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
 use crate::lay::is_float;
-use crate::math;
 use crate::sticks::Sticks;
 use std::ops::Range;
+use zellige_math as math;
 
 /// What becomes of a window; positions outside of the image take no part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use crate::laid::Laid;
 use crate::lay::like;
-use crate::math::Whole;
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zellige_float::Format;
+use zellige_math::Whole;
 
 /// How a value meets what is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

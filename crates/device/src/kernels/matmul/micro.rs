@@ -163,7 +163,7 @@ impl Cell for f32 {
     }
 
     fn stored(self, _: Format) -> f32 {
-        crate::math::canonical(self)
+        zellige_math::canonical(self)
     }
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]

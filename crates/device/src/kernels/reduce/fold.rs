@@ -1,7 +1,7 @@
 //! The loops of reductions: numbers are taken into accumulators, accumulators are joined.
 
 use crate::kernels::io::Number;
-use crate::math::{Isa, Loop};
+use zellige_math::{Isa, Loop};
 
 /// Accumulators of one line along the lanes.
 pub(super) const LANES: usize = 32;

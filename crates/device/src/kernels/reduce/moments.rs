@@ -1,10 +1,10 @@
 //! Reductions in two passes: the second knows the mean or the largest number.
 
 use super::fold::Fold;
-use crate::math::exp::exp;
-use crate::math::log::log;
-use crate::math::round::maximum;
-use crate::math::{canonical, pow};
+use zellige_math::exp::exp;
+use zellige_math::log::log;
+use zellige_math::round::maximum;
+use zellige_math::{canonical, pow};
 
 /// Variance or standard deviation, and the mean.
 ///

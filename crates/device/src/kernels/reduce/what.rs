@@ -9,12 +9,12 @@ use super::summed;
 use super::task::Bound;
 use crate::error::Result;
 use crate::kernels::Task;
-use crate::math::pow::{pow, sqrt};
-use crate::math::round::{maximum, minimum};
-use crate::math::{Whole, canonical};
 use std::marker::PhantomData;
 use zellige_float::Format;
 use zellige_layout::Dtype;
+use zellige_math::pow::{pow, sqrt};
+use zellige_math::round::{maximum, minimum};
+use zellige_math::{Whole, canonical};
 
 /// A reduction. NaN goes through all of them that do not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,10 +5,10 @@ use crate::error::{DeviceError, Result};
 use crate::kernels::Meta;
 use crate::kernels::reduce::Lies;
 use crate::lay::is_float;
-use crate::math;
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use zellige_math as math;
 
 /// Which norm.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use crate::error::Result;
 use crate::kernels::reduce::Lies;
 use crate::kernels::{Meta, dims};
 use crate::lay::is_float;
-use crate::math;
 use crate::sticks::Dims;
 use std::sync::Arc;
+use zellige_math as math;
 
 /// Along one dimension, with m the largest and s the sum of exp(x - m), in the order of
 /// `math::reduce` over the line: exp(x - m) * (1 / s), or x - m - log s.

@@ -5,9 +5,9 @@ use crate::error::{DeviceError, Result};
 use crate::kernels::rows::{Charge, Line, LineOp, operands, refuse};
 use crate::kernels::{Meta, dims};
 use crate::lay::is_float;
-use crate::math::canonical;
 use crate::sticks::Dims;
 use std::sync::Arc;
+use zellige_math::canonical;
 
 /// What stands between two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

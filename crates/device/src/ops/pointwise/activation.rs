@@ -2,8 +2,8 @@
 
 use super::{Attrs, Built, built, narrow, one, one_int, rounded, table};
 use crate::kernels::pointwise::Pointwise;
-use crate::math::{IntUnary, Unary, Whole, map1, ternary};
 use crate::scalar::Scalar;
+use zellige_math::{IntUnary, Unary, Whole, map1, ternary};
 
 /// A function of the slow path, for floats only.
 fn act(a: &Attrs, f: Unary) -> Built {

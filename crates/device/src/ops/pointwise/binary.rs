@@ -5,8 +5,8 @@
 
 use super::{Attrs, Built, built, ints, rounded, table, two, two_int};
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{Binary, IntBinary, Whole, ternary};
 use crate::scalar::Scalar;
+use zellige_math::{Binary, IntBinary, Whole, ternary};
 
 /// `a + alpha b`, or with the sign `-1`, `a - alpha b`.
 fn sum(a: &mut Attrs, negative: bool, f: Binary, g: IntBinary) -> Built {

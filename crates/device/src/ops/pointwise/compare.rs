@@ -2,7 +2,7 @@
 
 use super::{Attrs, Built, built, table, two_int};
 use crate::kernels::pointwise::Yields;
-use crate::math::{Binary, IntBinary};
+use zellige_math::{Binary, IntBinary};
 
 fn truth(a: &Attrs, f: Binary, g: IntBinary) -> Built {
     built(two_int(a, f, g).yields(Yields::Bool))

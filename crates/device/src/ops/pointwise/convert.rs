@@ -3,9 +3,9 @@
 use super::{Attrs, Built, built, table};
 use crate::kernels::cast::Cast;
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{Binary, map2, ternary};
 use std::sync::Arc;
 use zellige_layout::Dtype;
+use zellige_math::{Binary, map2, ternary};
 
 fn cast(a: &mut Attrs) -> Built {
     let dtype = a.dtype(None)?;

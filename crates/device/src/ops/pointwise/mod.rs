@@ -11,11 +11,11 @@ use super::{Attrs, Entry};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{
-    Binary, IntBinary, IntUnary, Unary, map1, map1_i32, map1_i64, map2, map2_i32, map2_i64,
-};
 use crate::scalar::Scalar;
 use std::sync::Arc;
+use zellige_math::{
+    Binary, IntBinary, IntUnary, Unary, map1, map1_i32, map1_i64, map2, map2_i32, map2_i64,
+};
 
 pub(super) static TABLES: &[&[Entry]] = &[
     unary::TABLE,

@@ -2,8 +2,8 @@
 
 use super::{Attrs, Built, built, rounded, table};
 use crate::kernels::pointwise::Pointwise;
-use crate::math::{Whole, select, select_i32, select_i64, ternary};
 use crate::scalar::Scalar;
+use zellige_math::{Whole, select, select_i32, select_i64, ternary};
 
 fn choose(a: &mut Attrs) -> Built {
     let op = Pointwise::new(a.op, 3).float(|x, out| select(x[0], x[1], x[2], out)).int(

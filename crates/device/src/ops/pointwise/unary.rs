@@ -2,7 +2,7 @@
 
 use super::{Attrs, Built, built, copied, one, one_int, slow, table};
 use crate::kernels::pointwise::{Pointwise, Yields};
-use crate::math::{IntUnary, Unary};
+use zellige_math::{IntUnary, Unary};
 
 /// Rounding: integers are whole already.
 fn rounding(a: &Attrs, f: Unary) -> Built {

@@ -14,7 +14,7 @@ use super::log::log1p_64;
 ///
 /// Within 1.7 ulp.
 #[inline(always)]
-pub(crate) fn gelu(x: f32) -> f32 {
+pub fn gelu(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 15.0 { 15.0 } else { a };
     let p = 0.157_419_24 + a * 0.019_324_435;
@@ -34,7 +34,7 @@ pub(crate) fn gelu(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn gelu_tanh(x: f32) -> f32 {
+pub fn gelu_tanh(x: f32) -> f32 {
     // 2 sqrt(2/pi)
     const TWICE: f64 = 1.595_769_121_605_730_8;
     let wide = f64::from(x);
@@ -46,7 +46,7 @@ pub(crate) fn gelu_tanh(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn silu(x: f32) -> f32 {
+pub fn silu(x: f32) -> f32 {
     let wide = f64::from(x);
     (wide / (1.0 + exp64(-wide))) as f32
 }
@@ -55,7 +55,7 @@ pub(crate) fn silu(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp, for beta = 1.
 #[inline(always)]
-pub(crate) fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
+pub fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
     let scaled = x * beta;
     let y = log1p_64(exp64(f64::from(scaled))) / f64::from(beta);
     if scaled > threshold { x } else { y as f32 }
@@ -65,7 +65,7 @@ pub(crate) fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn log_sigmoid(x: f32) -> f32 {
+pub fn log_sigmoid(x: f32) -> f32 {
     let wide = f64::from(x);
     let negative = if wide > 0.0 { 0.0 } else { wide };
     (negative - log1p_64(exp64(-wide.abs()))) as f32
@@ -75,7 +75,7 @@ pub(crate) fn log_sigmoid(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn mish(x: f32) -> f32 {
+pub fn mish(x: f32) -> f32 {
     let wide = f64::from(x);
     // From 40 on the factor is 1.
     let e = exp64(if wide > 40.0 { 40.0 } else { wide });
@@ -88,7 +88,7 @@ pub(crate) fn mish(x: f32) -> f32 {
 ///
 /// Within 0.504 ulp.
 #[inline(always)]
-pub(crate) fn elu(x: f32, alpha: f32) -> f32 {
+pub fn elu(x: f32, alpha: f32) -> f32 {
     let y = (f64::from(alpha) * expm1_64(f64::from(x))) as f32;
     if x >= 0.0 { x } else { y }
 }
@@ -97,7 +97,7 @@ pub(crate) fn elu(x: f32, alpha: f32) -> f32 {
 ///
 /// Within 0.505 ulp.
 #[inline(always)]
-pub(crate) fn selu(x: f32) -> f32 {
+pub fn selu(x: f32) -> f32 {
     const ALPHA: f64 = 1.673_263_242_354_377_2;
     const SCALE: f64 = 1.050_700_987_355_480_5;
     let wide = f64::from(x);
@@ -109,31 +109,31 @@ pub(crate) fn selu(x: f32) -> f32 {
 ///
 /// Within 1 ulp.
 #[inline(always)]
-pub(crate) fn hardsigmoid(x: f32) -> f32 {
+pub fn hardsigmoid(x: f32) -> f32 {
     clamp(x + 3.0, 0.0, 6.0) / 6.0
 }
 
 /// x times hardsigmoid x.
 #[inline(always)]
-pub(crate) fn hardswish(x: f32) -> f32 {
+pub fn hardswish(x: f32) -> f32 {
     x * clamp(x + 3.0, 0.0, 6.0) / 6.0
 }
 
 /// x kept within `low..=high`; NaN stays NaN, and `high` wins where the bounds cross.
 #[inline(always)]
-pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
+pub fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }
 
 /// x where positive, else 0; NaN stays NaN.
 #[inline(always)]
-pub(crate) fn relu(x: f32) -> f32 {
+pub fn relu(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
 /// x where positive, else x times the slope.
 #[inline(always)]
-pub(crate) fn leaky_relu(x: f32, slope: f32) -> f32 {
+pub fn leaky_relu(x: f32, slope: f32) -> f32 {
     if x > 0.0 { x } else { x * slope }
 }

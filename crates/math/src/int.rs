@@ -1,11 +1,18 @@
 //! The exact integers: functions over slices of int32 and int64, which wrap around where they overflow.
 
 use super::multiversion;
-use crate::kernels::io::Number;
 
 /// The integers that kernels compute with.
-pub(crate) trait Whole:
-    Number + Ord + From<bool> + From<u8> + std::ops::BitAnd<Output = Self>
+pub trait Whole:
+    Copy
+    + Default
+    + Send
+    + Sync
+    + 'static
+    + Ord
+    + From<bool>
+    + From<u8>
+    + std::ops::BitAnd<Output = Self>
 {
     /// The least one.
     const LEAST: Self;
@@ -100,7 +107,8 @@ macro_rules! functions {
     )*) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $kind { $($(#[$meta])* $name,)* }
+        #[allow(missing_docs, reason = "each is named after its function")]
+        pub enum $kind { $($(#[$meta])* $name,)* }
 
         impl $kind {
             /// Every function.
@@ -116,7 +124,7 @@ macro_rules! functions {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn $map(f: $kind, $a: &[$t], out: &mut [$t]) {
+        pub fn $map(f: $kind, $a: &[$t], out: &mut [$t]) {
             assert_eq!($a.len(), out.len(), "one result per element");
             match f {$(
                 $kind::$name => {
@@ -139,7 +147,7 @@ macro_rules! functions {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn $map(f: $kind, $a: &[$t], $b: &[$t], out: &mut [$t]) {
+        pub fn $map(f: $kind, $a: &[$t], $b: &[$t], out: &mut [$t]) {
             /// The integers of these loops.
             #[allow(dead_code, reason = "few formulas ask for it")]
             type Int = $t;

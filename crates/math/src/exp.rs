@@ -24,7 +24,7 @@ const LN_2_LOW: f32 = -2.121_944_4e-4;
 ///
 /// Within 0.97 ulp.
 #[inline(always)]
-pub(crate) fn exp(x: f32) -> f32 {
+pub fn exp(x: f32) -> f32 {
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
@@ -105,7 +105,7 @@ pub(super) fn expm1_64(x: f64) -> f64 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn exp2(x: f32) -> f32 {
+pub fn exp2(x: f32) -> f32 {
     let x = within(f64::from(x), -FAR, FAR);
     let (power, rest) = split(x, |n| (x - n) * LN_2);
     (power * rest + power) as f32
@@ -115,7 +115,7 @@ pub(crate) fn exp2(x: f32) -> f32 {
 ///
 /// Within 0.505 ulp.
 #[inline(always)]
-pub(crate) fn expm1(x: f32) -> f32 {
+pub fn expm1(x: f32) -> f32 {
     (expm1_64(f64::from(x)) as f32).copysign(x)
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn expm1(x: f32) -> f32 {
 ///
 /// Within 0.505 ulp.
 #[inline(always)]
-pub(crate) fn tanh(x: f32) -> f32 {
+pub fn tanh(x: f32) -> f32 {
     let e = expm1_64(2.0 * f64::from(x));
     ((e / (e + 2.0)) as f32).copysign(x)
 }
@@ -132,7 +132,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
 ///
 /// Within 0.504 ulp.
 #[inline(always)]
-pub(crate) fn sinh(x: f32) -> f32 {
+pub fn sinh(x: f32) -> f32 {
     let e = expm1_64(f64::from(x).abs());
     ((0.5 * (e + e / (e + 1.0))) as f32).copysign(x)
 }
@@ -141,7 +141,7 @@ pub(crate) fn sinh(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn cosh(x: f32) -> f32 {
+pub fn cosh(x: f32) -> f32 {
     let e = exp64(f64::from(x));
     (0.5 * (e + 1.0 / e)) as f32
 }
@@ -150,6 +150,6 @@ pub(crate) fn cosh(x: f32) -> f32 {
 ///
 /// Within 0.502 ulp.
 #[inline(always)]
-pub(crate) fn sigmoid(x: f32) -> f32 {
+pub fn sigmoid(x: f32) -> f32 {
     (1.0 / (1.0 + exp64(-f64::from(x)))) as f32
 }

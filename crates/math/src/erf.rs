@@ -9,7 +9,7 @@ use super::{poly, within};
 ///
 /// Within 0.544 ulp.
 #[inline(always)]
-pub(crate) fn erf(x: f32) -> f32 {
+pub fn erf(x: f32) -> f32 {
     // At 4 it is 1 to float32.
     let x = within(f64::from(x), -4.0, 4.0);
     let z = x * x;
@@ -43,7 +43,7 @@ pub(crate) fn erf(x: f32) -> f32 {
 ///
 /// Within 0.608 ulp.
 #[inline(always)]
-pub(crate) fn erfc(x: f32) -> f32 {
+pub fn erfc(x: f32) -> f32 {
     let x = f64::from(x);
     let t = 2.0 * tail(x.abs() * SQRT_2);
     (if x < 0.0 { 2.0 - t } else { t }) as f32

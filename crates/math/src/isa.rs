@@ -2,7 +2,7 @@
 
 /// An instruction set that this machine has; there is no other way to get a value of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Isa(pub(super) Kind);
+pub struct Isa(pub(super) Kind);
 
 /// The instruction sets that loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 impl Isa {
     /// The widest of this machine; a test may ask for another with `run_on`.
     #[inline]
-    pub(crate) fn best() -> Isa {
+    pub fn best() -> Isa {
         #[cfg(test)]
         if let Some(isa) = FORCED.get() {
             return isa;
@@ -52,7 +52,7 @@ impl Isa {
 }
 
 /// A loop over numbers that [`Isa::run`] compiles for every instruction set.
-pub(crate) trait Loop {
+pub trait Loop {
     /// What it gives.
     type Out;
 
@@ -62,7 +62,7 @@ pub(crate) trait Loop {
 
 impl Isa {
     /// Runs a loop that was compiled for this instruction set.
-    pub(crate) fn run<L: Loop>(self, work: L) -> L::Out {
+    pub fn run<L: Loop>(self, work: L) -> L::Out {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         fn avx512<L: Loop>(work: L) -> L::Out {
@@ -142,14 +142,14 @@ macro_rules! multiversion {
                 body($($arg),*)
             }
 
-            match $crate::math::isa::Isa::best().0 {
+            match $crate::isa::Isa::best().0 {
                 // SAFETY: a value of `Isa` exists only where the machine has its instructions.
                 #[cfg(target_arch = "x86_64")]
-                $crate::math::isa::Kind::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::isa::Kind::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::math::isa::Kind::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::math::isa::Kind::Baseline => body($($arg),*),
+                $crate::isa::Kind::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::isa::Kind::Baseline => body($($arg),*),
             }
         }
     };

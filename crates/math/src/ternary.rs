@@ -10,7 +10,7 @@ macro_rules! loops {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn $name($($x: &[$t],)+ $($p: $pt,)* out: &mut [$t]) {
+        pub fn $name($($x: &[$t],)+ $($p: $pt,)* out: &mut [$t]) {
             assert!($($x.len() == out.len())&&+, "one result per element");
             $run($($x,)+ $($p,)* out);
         }

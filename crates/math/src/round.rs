@@ -5,7 +5,7 @@ const WHOLE: f32 = 8_388_608.0;
 
 /// The nearest whole number, the even one of two.
 #[inline(always)]
-pub(crate) fn round(x: f32) -> f32 {
+pub fn round(x: f32) -> f32 {
     let a = x.abs();
     let y = (a + WHOLE) - WHOLE;
     // A NaN compares false and stays.
@@ -14,33 +14,33 @@ pub(crate) fn round(x: f32) -> f32 {
 
 /// The next whole number toward minus infinity.
 #[inline(always)]
-pub(crate) fn floor(x: f32) -> f32 {
+pub fn floor(x: f32) -> f32 {
     let y = round(x);
     (if y > x { y - 1.0 } else { y }).copysign(x)
 }
 
 /// The next whole number toward infinity.
 #[inline(always)]
-pub(crate) fn ceil(x: f32) -> f32 {
+pub fn ceil(x: f32) -> f32 {
     let y = round(x);
     (if y < x { y + 1.0 } else { y }).copysign(x)
 }
 
 /// The next whole number toward zero.
 #[inline(always)]
-pub(crate) fn trunc(x: f32) -> f32 {
+pub fn trunc(x: f32) -> f32 {
     floor(x.abs()).copysign(x)
 }
 
 /// x - trunc x.
 #[inline(always)]
-pub(crate) fn frac(x: f32) -> f32 {
+pub fn frac(x: f32) -> f32 {
     x - trunc(x)
 }
 
 /// -1, 0 or 1; of NaN and of either zero 0, as in PyTorch.
 #[inline(always)]
-pub(crate) fn sign(x: f32) -> f32 {
+pub fn sign(x: f32) -> f32 {
     let y = if x > 0.0 { 1.0 } else { 0.0 };
     if x < 0.0 { -1.0 } else { y }
 }
@@ -58,7 +58,7 @@ pub(super) fn is_far(a: f32, b: f32) -> bool {
 
 /// The exact remainder with the sign of `a`, of quotients that are not [`is_far`].
 #[inline(always)]
-pub(crate) fn fmod(a: f32, b: f32) -> f32 {
+pub fn fmod(a: f32, b: f32) -> f32 {
     // 1.5 * 2^52, as in the exponential: an AVX2 loop has no conversion to 64-bit integers.
     let (x, y) = (f64::from(a).abs(), f64::from(b).abs());
     let whole = (x / y + super::exp::ROUND) - super::exp::ROUND;
@@ -76,13 +76,13 @@ pub(super) fn fmod_far(a: f32, b: f32) -> f32 {
 
 /// The remainder with the sign of `b`, given [`fmod`]; as in Python.
 #[inline(always)]
-pub(crate) fn remainder(fmod: f32, b: f32) -> f32 {
+pub fn remainder(fmod: f32, b: f32) -> f32 {
     if fmod != 0.0 && (b < 0.0) != (fmod < 0.0) { fmod + b } else { fmod }
 }
 
 /// The quotient rounded toward minus infinity, given [`fmod`]; as in Python and PyTorch.
 #[inline(always)]
-pub(crate) fn floor_divide(a: f32, b: f32, fmod: f32) -> f32 {
+pub fn floor_divide(a: f32, b: f32, fmod: f32) -> f32 {
     let div = (a - fmod) / b;
     let div = if fmod != 0.0 && (b < 0.0) != (fmod < 0.0) { div - 1.0 } else { div };
     let low = floor(div);
@@ -93,12 +93,12 @@ pub(crate) fn floor_divide(a: f32, b: f32, fmod: f32) -> f32 {
 
 /// The larger, or NaN if either is; of equal ones `b`.
 #[inline(always)]
-pub(crate) fn maximum(a: f32, b: f32) -> f32 {
+pub fn maximum(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
 /// The smaller, or NaN if either is; of equal ones `b`.
 #[inline(always)]
-pub(crate) fn minimum(a: f32, b: f32) -> f32 {
+pub fn minimum(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }

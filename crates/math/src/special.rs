@@ -3,12 +3,12 @@
 use std::f64::consts::PI;
 
 /// ln |gamma x|.
-pub(crate) fn lgamma(x: f32) -> f32 {
+pub fn lgamma(x: f32) -> f32 {
     libm::lgamma(f64::from(x)) as f32
 }
 
 /// The derivative of ln gamma; at a pole NaN, at zero an infinity of the opposite sign.
-pub(crate) fn digamma(x: f32) -> f32 {
+pub fn digamma(x: f32) -> f32 {
     let x = f64::from(x);
     if x == 0.0 {
         return f32::INFINITY.copysign(-x as f32);
@@ -41,7 +41,7 @@ fn positive_digamma(mut x: f64) -> f64 {
 }
 
 /// The inverse of the error function.
-pub(crate) fn erfinv(x: f32) -> f32 {
+pub fn erfinv(x: f32) -> f32 {
     let a = f64::from(x).abs();
     if a >= 1.0 || a.is_nan() {
         return if a == 1.0 { f32::INFINITY.copysign(x) } else { f32::NAN };

@@ -16,48 +16,43 @@
 //! the exact result, found by trying every 17th float32 (functions of two numbers: 200,000 pairs).
 
 #![allow(
-    dead_code,
-    unused_imports,
-    reason = "kernels take these functions up one by one; the last one removes this"
-)]
-#![allow(
     clippy::cast_possible_truncation,
     reason = "rounding float64 to float32 once is the point of the formulas"
 )]
 #![allow(clippy::inline_always, reason = "a formula must join the loop to be vectorised with it")]
 
-pub(crate) mod activation;
-pub(crate) mod erf;
-pub(crate) mod exp;
-pub(crate) mod int;
+pub mod activation;
+pub mod erf;
+pub mod exp;
+pub mod int;
 mod isa;
-pub(crate) mod log;
-pub(crate) mod pow;
-pub(crate) mod random;
-pub(crate) mod reduce;
-pub(crate) mod round;
-pub(crate) mod rows;
-pub(crate) mod slice;
-pub(crate) mod special;
-pub(crate) mod ternary;
+pub mod log;
+pub mod pow;
+pub mod random;
+pub mod reduce;
+pub mod round;
+pub mod rows;
+pub mod slice;
+pub mod special;
+pub mod ternary;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trig;
+pub mod trig;
 
-pub(crate) use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
+pub use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
 use isa::multiversion;
-pub(crate) use isa::{Isa, Loop};
-pub(crate) use reduce::{
+pub use isa::{Isa, Loop};
+pub use reduce::{
     dot, max, max_i32, min, min_i32, product, product_i32, sum, sum_i32, sum_of_squares,
     sum_of_squares_about,
 };
-pub(crate) use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32, select_i64};
+pub use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32, select_i64};
 pub use slice::{Binary, Unary, map1, map2};
-pub(crate) use slice::{update1, update2};
+pub use slice::{update1, update2};
 
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]
-pub(crate) fn canonical(value: f32) -> f32 {
+pub fn canonical(value: f32) -> f32 {
     // By the bits: a comparison of floats would let the compiler drop the selection, because it
     // may take every NaN for the same.
     let bits = value.to_bits();

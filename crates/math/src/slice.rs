@@ -107,9 +107,6 @@ unary! {
     Clamp { low, high } |x| act::clamp(x, low, high);
     /// x where above the threshold, else the value.
     Threshold { threshold, value } |x| if x <= threshold { value } else { x };
-    AddScalar { value } |x| x + value;
-    MulScalar { value } |x| x * value;
-    PowScalar { exponent } |x| pow::pow(x, exponent);
     /// 1 where NaN, else 0; so the next ones.
     IsNan |x| truth(x.is_nan());
     IsInf |x| truth(x.is_infinite());
@@ -211,7 +208,7 @@ fn truth(holds: bool) -> f32 {
 const ASIDE: usize = 512;
 
 /// `x[i] = f(x[i])`.
-pub(crate) fn update1(f: Unary, x: &mut [f32]) {
+pub fn update1(f: Unary, x: &mut [f32]) {
     let mut aside = [0.0; ASIDE];
     for piece in x.chunks_mut(ASIDE) {
         let aside = &mut aside[..piece.len()];
@@ -224,7 +221,7 @@ pub(crate) fn update1(f: Unary, x: &mut [f32]) {
 ///
 /// # Panics
 /// If the lengths differ.
-pub(crate) fn update2(f: Binary, a: &mut [f32], b: &[f32]) {
+pub fn update2(f: Binary, a: &mut [f32], b: &[f32]) {
     assert_eq!(a.len(), b.len(), "one result per pair");
     let mut aside = [0.0; ASIDE];
     for (piece, b) in a.chunks_mut(ASIDE).zip(b.chunks(ASIDE)) {

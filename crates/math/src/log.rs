@@ -73,7 +73,7 @@ pub(super) fn log1p_64(x: f64) -> f64 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn log(x: f32) -> f32 {
+pub fn log(x: f32) -> f32 {
     log64(f64::from(x)) as f32
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn log(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn log2(x: f32) -> f32 {
+pub fn log2(x: f32) -> f32 {
     let x = f64::from(x);
     let (e, s) = split(x, None);
     guarded(x, e + series(s) * LOG2_E) as f32
@@ -91,7 +91,7 @@ pub(crate) fn log2(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn log10(x: f32) -> f32 {
+pub fn log10(x: f32) -> f32 {
     (log64(f64::from(x)) * LOG10_E) as f32
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn log10(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn log1p(x: f32) -> f32 {
+pub fn log1p(x: f32) -> f32 {
     (log1p_64(f64::from(x)) as f32).copysign(x)
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn log1p(x: f32) -> f32 {
 ///
 /// Within 0.51 ulp of the result plus 1e-9, which shows where the result is near zero.
 #[inline(always)]
-pub(crate) fn logaddexp(a: f32, b: f32) -> f32 {
+pub fn logaddexp(a: f32, b: f32) -> f32 {
     let (x, y) = (f64::from(a), f64::from(b));
     let high = if x > y { x } else { y };
     let sum = high + log1p_64(exp64(-(x - y).abs()));
@@ -120,7 +120,7 @@ pub(crate) fn logaddexp(a: f32, b: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn asinh(x: f32) -> f32 {
+pub fn asinh(x: f32) -> f32 {
     let a = f64::from(x).abs();
     let rest = a * a / (1.0 + (a * a + 1.0).sqrt());
     let y = log1p_64(a + rest);
@@ -131,7 +131,7 @@ pub(crate) fn asinh(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn acosh(x: f32) -> f32 {
+pub fn acosh(x: f32) -> f32 {
     let f = f64::from(x) - 1.0;
     let y = log1p_64(f + (f * (f + 2.0)).sqrt());
     (if x < 1.0 { f64::NAN } else { y }) as f32
@@ -141,7 +141,7 @@ pub(crate) fn acosh(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn atanh(x: f32) -> f32 {
+pub fn atanh(x: f32) -> f32 {
     let a = f64::from(x).abs();
     ((0.5 * log1p_64(2.0 * a / (1.0 - a))) as f32).copysign(x)
 }

@@ -14,7 +14,7 @@ use super::{log, multiversion, pow, trig};
 
 /// The four words of a counter.
 #[inline(always)]
-pub(crate) fn philox(counter: u64, seed: u64) -> [u32; 4] {
+pub fn philox(counter: u64, seed: u64) -> [u32; 4] {
     let halves = |x: u64| (low(x), low(x >> 32));
     let ((mut c0, mut c1), (mut k0, mut k1)) = (halves(counter), halves(seed));
     let (mut c2, mut c3) = (0u32, 0u32);
@@ -41,13 +41,13 @@ fn fraction(word: u32) -> f32 {
 
 /// Uniform in 0 .. 1.
 #[inline(always)]
-pub(crate) fn uniform(index: u64, seed: u64) -> f32 {
+pub fn uniform(index: u64, seed: u64) -> f32 {
     fraction(philox(index, seed)[0])
 }
 
 /// Normal with mean 0 and deviation 1.
 #[inline(always)]
-pub(crate) fn normal(index: u64, seed: u64) -> f32 {
+pub fn normal(index: u64, seed: u64) -> f32 {
     let w = philox(index, seed);
     let u = fraction(w[0]) + 1.0 / 16_777_216.0;
     let turn = std::f32::consts::TAU * fraction(w[1]);
@@ -56,7 +56,7 @@ pub(crate) fn normal(index: u64, seed: u64) -> f32 {
 
 /// One of `0 .. n`.
 #[inline(always)]
-pub(crate) fn below(index: u64, seed: u64, n: u64) -> u64 {
+pub fn below(index: u64, seed: u64, n: u64) -> u64 {
     let drawn = philox(index, seed);
     if n <= 1 << 32 {
         return (u64::from(drawn[0]) * n) >> 32;
@@ -70,7 +70,7 @@ pub(crate) fn below(index: u64, seed: u64, n: u64) -> u64 {
 
 multiversion! {
     /// `low + uniform * width` of the elements `first`, `first + step`, ...
-    pub(crate) fn fill_uniform(
+    pub fn fill_uniform(
         first: u64, step: u64, seed: u64, low: f32, width: f32, out: &mut [f32],
     ) {
         let mut index = first;
@@ -83,7 +83,7 @@ multiversion! {
 
 multiversion! {
     /// `mean + normal * std` of the elements `first`, `first + step`, ...
-    pub(crate) fn fill_normal(
+    pub fn fill_normal(
         first: u64, step: u64, seed: u64, mean: f32, std: f32, out: &mut [f32],
     ) {
         let mut index = first;

@@ -6,7 +6,7 @@ use super::{canonical, multiversion};
 
 multiversion! {
     /// `x[i] = exp(x[i] - max)`; returns their sum in the order of `reduce`.
-    pub(crate) fn exp_sub_sum(x: &mut [f32], max: f32) -> f32 {
+    pub fn exp_sub_sum(x: &mut [f32], max: f32) -> f32 {
         for x in x.iter_mut() {
             *x = canonical(exp(*x - max));
         }
@@ -16,7 +16,7 @@ multiversion! {
 
 multiversion! {
     /// `x[i] *= a`.
-    pub(crate) fn scale(x: &mut [f32], a: f32) {
+    pub fn scale(x: &mut [f32], a: f32) {
         for x in x {
             *x = canonical(*x * a);
         }
@@ -25,7 +25,7 @@ multiversion! {
 
 multiversion! {
     /// `x[i] = x[i] * a + b`, the product rounded first.
-    pub(crate) fn scale_shift(x: &mut [f32], a: f32, b: f32) {
+    pub fn scale_shift(x: &mut [f32], a: f32, b: f32) {
         for x in x {
             *x = canonical(*x * a + b);
         }
@@ -37,7 +37,7 @@ multiversion! {
 ///
 /// # Panics
 /// If the lengths differ.
-pub(crate) fn affine(
+pub fn affine(
     x: &[f32],
     mean: f32,
     rstd: f32,
@@ -99,7 +99,7 @@ multiversion! {
 ///
 /// # Panics
 /// If the lengths differ.
-pub(crate) fn select(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
+pub fn select(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
     let n = out.len();
     assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
     run_select(condition, a, b, out);
@@ -120,7 +120,7 @@ macro_rules! choices {
         ///
         /// # Panics
         /// If the lengths differ.
-        pub(crate) fn $select(condition: &[$t], a: &[$t], b: &[$t], out: &mut [$t]) {
+        pub fn $select(condition: &[$t], a: &[$t], b: &[$t], out: &mut [$t]) {
             let n = out.len();
             assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
             $run(condition, a, b, out);

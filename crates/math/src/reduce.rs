@@ -10,7 +10,7 @@ use super::round::{maximum, minimum};
 use super::{canonical, multiversion};
 
 /// Partial results of a reduction.
-pub(crate) const LANES: usize = 32;
+pub const LANES: usize = 32;
 
 /// Folds `x` in the order of this module.
 #[inline(always)]
@@ -49,28 +49,28 @@ pub(super) fn sum_in_order(x: &[f32]) -> f32 {
 
 multiversion! {
     /// The sum; of nothing 0.
-    pub(crate) fn sum(x: &[f32]) -> f32 {
+    pub fn sum(x: &[f32]) -> f32 {
         sum_in_order(x)
     }
 }
 
 multiversion! {
     /// The product; of nothing 1.
-    pub(crate) fn product(x: &[f32]) -> f32 {
+    pub fn product(x: &[f32]) -> f32 {
         canonical(fold(x, 1.0, |p, x| p * x, |a, b| a * b))
     }
 }
 
 multiversion! {
     /// The sum of the squares.
-    pub(crate) fn sum_of_squares(x: &[f32]) -> f32 {
+    pub fn sum_of_squares(x: &[f32]) -> f32 {
         canonical(fold(x, 0.0, |s, x| s + x * x, |a, b| a + b))
     }
 }
 
 multiversion! {
     /// The sum of the squares of the distances from `mean`.
-    pub(crate) fn sum_of_squares_about(x: &[f32], mean: f32) -> f32 {
+    pub fn sum_of_squares_about(x: &[f32], mean: f32) -> f32 {
         canonical(fold(x, 0.0, |s, x| s + (x - mean) * (x - mean), |a, b| a + b))
     }
 }
@@ -80,7 +80,7 @@ multiversion! {
     ///
     /// # Panics
     /// If the lengths differ.
-    pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    pub fn dot(a: &[f32], b: &[f32]) -> f32 {
         assert_eq!(a.len(), b.len(), "a sum over pairs");
         let mut lanes = [0.0; LANES];
         let ((left, a), (right, b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -98,42 +98,42 @@ multiversion! {
 
 multiversion! {
     /// The largest, or NaN if there is one; of nothing minus infinity.
-    pub(crate) fn max(x: &[f32]) -> f32 {
+    pub fn max(x: &[f32]) -> f32 {
         canonical(fold(x, f32::NEG_INFINITY, |m, x| maximum(x, m), |a, b| maximum(b, a)))
     }
 }
 
 multiversion! {
     /// The smallest, or NaN if there is one; of nothing infinity.
-    pub(crate) fn min(x: &[f32]) -> f32 {
+    pub fn min(x: &[f32]) -> f32 {
         canonical(fold(x, f32::INFINITY, |m, x| minimum(x, m), |a, b| minimum(b, a)))
     }
 }
 
 multiversion! {
     /// The sum modulo 2^32.
-    pub(crate) fn sum_i32(x: &[i32]) -> i32 {
+    pub fn sum_i32(x: &[i32]) -> i32 {
         fold(x, 0, i32::wrapping_add, i32::wrapping_add)
     }
 }
 
 multiversion! {
     /// The product modulo 2^32.
-    pub(crate) fn product_i32(x: &[i32]) -> i32 {
+    pub fn product_i32(x: &[i32]) -> i32 {
         fold(x, 1, i32::wrapping_mul, i32::wrapping_mul)
     }
 }
 
 multiversion! {
     /// The largest; of nothing the smallest int32.
-    pub(crate) fn max_i32(x: &[i32]) -> i32 {
+    pub fn max_i32(x: &[i32]) -> i32 {
         fold(x, i32::MIN, |m, x| m.max(x), |a, b| a.max(b))
     }
 }
 
 multiversion! {
     /// The smallest; of nothing the largest int32.
-    pub(crate) fn min_i32(x: &[i32]) -> i32 {
+    pub fn min_i32(x: &[i32]) -> i32 {
         fold(x, i32::MAX, |m, x| m.min(x), |a, b| a.min(b))
     }
 }

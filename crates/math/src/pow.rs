@@ -8,7 +8,7 @@ use super::round::trunc;
 ///
 /// Within 0.51 ulp.
 #[inline(always)]
-pub(crate) fn pow(x: f32, y: f32) -> f32 {
+pub fn pow(x: f32, y: f32) -> f32 {
     let log = log64(f64::from(x.abs()));
     let size = exp64(f64::from(y) * log) as f32;
     let size = if x.abs() == 1.0 || y == 0.0 { 1.0 } else { size };
@@ -22,7 +22,7 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
 
 /// The square root, correctly rounded.
 #[inline(always)]
-pub(crate) fn sqrt(x: f32) -> f32 {
+pub fn sqrt(x: f32) -> f32 {
     x.sqrt()
 }
 
@@ -30,12 +30,12 @@ pub(crate) fn sqrt(x: f32) -> f32 {
 ///
 /// Within 1.5 ulp.
 #[inline(always)]
-pub(crate) fn rsqrt(x: f32) -> f32 {
+pub fn rsqrt(x: f32) -> f32 {
     1.0 / x.sqrt()
 }
 
 /// 1 / x, correctly rounded.
 #[inline(always)]
-pub(crate) fn reciprocal(x: f32) -> f32 {
+pub fn reciprocal(x: f32) -> f32 {
     1.0 / x
 }

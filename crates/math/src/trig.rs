@@ -59,7 +59,7 @@ fn turned(s: f64, c: f64, q: u64) -> f64 {
 ///
 /// Within 0.503 ulp.
 #[inline(always)]
-pub(crate) fn sin(x: f32) -> f32 {
+pub fn sin(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
     turned(s, c, q) as f32
 }
@@ -68,7 +68,7 @@ pub(crate) fn sin(x: f32) -> f32 {
 ///
 /// Within 0.503 ulp.
 #[inline(always)]
-pub(crate) fn cos(x: f32) -> f32 {
+pub fn cos(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
     turned(s, c, q.wrapping_add(1)) as f32
 }
@@ -77,7 +77,7 @@ pub(crate) fn cos(x: f32) -> f32 {
 ///
 /// Within 0.503 ulp.
 #[inline(always)]
-pub(crate) fn tan(x: f32) -> f32 {
+pub fn tan(x: f32) -> f32 {
     let (s, c, q) = quarter(x);
     let (over, under) = if q & 1 == 0 { (s, c) } else { (-c, s) };
     (over / under) as f32
@@ -116,7 +116,7 @@ fn asin_parts(x: f32) -> (bool, f64) {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn asin(x: f32) -> f32 {
+pub fn asin(x: f32) -> f32 {
     let (large, p) = asin_parts(x);
     (if large { FRAC_PI_2 - 2.0 * p } else { p } as f32).copysign(x)
 }
@@ -125,7 +125,7 @@ pub(crate) fn asin(x: f32) -> f32 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn acos(x: f32) -> f32 {
+pub fn acos(x: f32) -> f32 {
     let (large, p) = asin_parts(x);
     let (high, low) =
         if x < 0.0 { (PI - 2.0 * p, FRAC_PI_2 + p) } else { (2.0 * p, FRAC_PI_2 - p) };
@@ -159,7 +159,7 @@ fn atan_series(q: f64) -> f64 {
 ///
 /// Within 0.501 ulp.
 #[inline(always)]
-pub(crate) fn atan(x: f32) -> f32 {
+pub fn atan(x: f32) -> f32 {
     let a = f64::from(x).abs();
     let steep = a > 1.0;
     let y = atan_series(if steep { 1.0 / a } else { a });
@@ -170,7 +170,7 @@ pub(crate) fn atan(x: f32) -> f32 {
 ///
 /// Within 0.51 ulp.
 #[inline(always)]
-pub(crate) fn atan2(y: f32, x: f32) -> f32 {
+pub fn atan2(y: f32, x: f32) -> f32 {
     let (b, a) = (f64::from(y).abs(), f64::from(x).abs());
     let steep = b > a;
     let (low, high) = if steep { (a, b) } else { (b, a) };
