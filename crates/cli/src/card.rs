@@ -1,9 +1,10 @@
 //! The simulated card that a subcommand works on, from the words of the command line.
 
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Hardware, Kept, LayoutChoice, Moved, Tensor, sencores};
+use zellige_device::{Card, CardBuilder, Kept, LayoutChoice, Moved, Tensor};
 use zellige_files::HostTensor;
 use zellige_layout::{AxisTable, Dtype};
+use zellige_machine::{Hardware, sencores};
 use zellige_notation::{Parsed, parse};
 
 /// Which card, and how it stores floats.

@@ -4,8 +4,8 @@ use crate::common::shown;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
-use zellige_device::Timeline;
-use zellige_device::timeline::{Event, Track};
+use zellige_machine::Timeline;
+use zellige_machine::timeline::{Event, Track};
 use zellige_view::{Bar, Chart, png, svg};
 
 /// The drawing as bytes of the kind that the name of the file announces.

@@ -5,7 +5,7 @@ use crate::common::print_as;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use zellige_device::Hardware;
+use zellige_machine::Hardware;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -13,9 +13,10 @@ use report::Report;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use zellige_device::{Card, Kind, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::{Card, LayoutChoice, Op, StreamId, Tensor};
 use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
 use zellige_layout::Dtype;
+use zellige_machine::WorkKind;
 use zellige_notation::visible;
 
 #[derive(clap::Args)]
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let operand = Operand::open(text)?;
         let (tensor, moved) =
             operand.upload(&card, dtype, choice).with_context(|| format!("input {text}"))?;
-        let work = moved.work(format!("upload {}", visible(operand.name())), Kind::Upload, 1);
+        let work = moved.work(format!("upload {}", visible(operand.name())), WorkKind::Upload, 1);
         report.steps.push(card.account(StreamId::DEFAULT, &work)?);
         tensors.push(tensor);
     }
@@ -146,7 +147,7 @@ fn begin(
 ) -> Result<Writer> {
     let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let work = moved.work(format!("download {}", visible(&name)), Kind::Download, 1);
+    let work = moved.work(format!("download {}", visible(&name)), WorkKind::Download, 1);
     report.steps.push(card.account(StreamId::DEFAULT, &work)?);
     let new = NewTensor::new(name, tensor.dtype(), tensor.size());
     let writer = Writer::create(path, &[new], kind)?;

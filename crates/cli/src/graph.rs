@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
-use zellige_device::{Hardware, Kept, LayoutChoice, Profile, sencores};
+use zellige_device::{Kept, LayoutChoice, Profile};
 use zellige_files::read_text;
 use zellige_graph::{Form, Graph, Pin, Source, json, text};
+use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Imported, ModelFile, Weight};
 

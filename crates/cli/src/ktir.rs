@@ -6,7 +6,6 @@ use clap::Subcommand;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use zellige_device::Hardware;
 use zellige_files::{
     Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
 };
@@ -14,6 +13,7 @@ use zellige_ktir::{
     Array, DEFAULT_BYTES, DEFAULT_STEPS, Elem, Module, Outcome, Run, RunError, Scalar, text,
 };
 use zellige_layout::Dtype;
+use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
 
 #[derive(clap::Args)]

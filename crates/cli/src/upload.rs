@@ -9,10 +9,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_device::{Kind, LayoutChoice, StreamId, host_format};
+use zellige_device::{LayoutChoice, StreamId, host_format};
 use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
 use zellige_float::{Loss, losses};
 use zellige_layout::Dtype;
+use zellige_machine::WorkKind;
 use zellige_movement::{Direction, Transfer};
 use zellige_notation::visible;
 
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let name = visible(info.name());
     let (tensor, moved) = card::upload(&card, &file, dtype, &choice)
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
-    let work = moved.work(format!("upload {name}"), Kind::Upload, 1);
+    let work = moved.work(format!("upload {name}"), WorkKind::Upload, 1);
     let up = card.account(StreamId::DEFAULT, &work)?;
     let mut down = None;
     if let Some(path) = &args.download {
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         progress.step("writing");
         let new = NewTensor::new(info.name(), dtype, tensor.size());
         write_all(path, &[(new, &bytes)], kind)?;
-        let work = moved.work(format!("download {name}"), Kind::Download, 1);
+        let work = moved.work(format!("download {name}"), WorkKind::Download, 1);
         down = Some(card.account(StreamId::DEFAULT, &work)?);
     }
     progress.finish();

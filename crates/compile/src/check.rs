@@ -21,9 +21,10 @@ use crate::choose::demanded;
 use crate::error::{CompileError, Result, Witness};
 use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::ops::Range;
-use zellige_device::{Division, Key, Kind, Laid, Time};
+use zellige_device::{Division, Laid};
 use zellige_graph::{Def, TensorId};
 use zellige_layout::Strided;
+use zellige_machine::{Key, Time, WorkKind};
 
 fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
     Err(CompileError::Broken { witness: Witness::Tensor(tensor.into()), reason: reason.into() })
@@ -191,7 +192,7 @@ fn device(program: &Program, step: &Step) -> Result<()> {
     let outs: Vec<Laid> = step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
     let full = match &step.action {
         Action::Move { .. } => {
-            ins[0].moved_to(&outs[0])?.work(step.name.as_str(), Kind::Restickify, options.cores)
+            ins[0].moved_to(&outs[0])?.work(step.name.as_str(), WorkKind::Restickify, options.cores)
         }
         Action::Host(_, op) => op.round_trip(&ins, &outs)?,
         Action::Op(_, op) => {

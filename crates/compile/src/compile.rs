@@ -11,8 +11,8 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::propagate::propagate;
 use crate::scratchpad::settle;
-use zellige_device::Key;
 use zellige_graph::{Def, Graph};
+use zellige_machine::Key;
 
 /// Compiles a graph.
 ///

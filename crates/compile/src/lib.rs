@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use zellige_compile::divide::{self, Form, Policy};
-//! use zellige_device::Hardware;
+//! use zellige_machine::Hardware;
 //! use zellige_layout::Dtype;
 //! let card = Hardware::card();
 //! let space = divide::space(&Form::matmul(2048, 2048, 2048), Dtype::Float16)?;

@@ -7,9 +7,10 @@ use crate::options::Options;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
 use crate::propagate::{Key, alike, laid};
 use std::collections::HashMap;
-use zellige_device::{Division, Kind, Laid, Op, Time, Work};
+use zellige_device::{Division, Laid, Op};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
 use zellige_layout::{StickLayout, Strided};
+use zellige_machine::{Time, Work, WorkKind};
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
 ///
@@ -185,7 +186,7 @@ impl Pass<'_> {
         load: bool,
     ) -> Result<()> {
         let moved = read.laid.moved_to(&self.buffers[to.0].laid)?;
-        let work = moved.work(name.as_str(), Kind::Restickify, self.options.cores);
+        let work = moved.work(name.as_str(), WorkKind::Restickify, self.options.cores);
         let division = Division::one(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
         let action = Action::Move { reader, why };

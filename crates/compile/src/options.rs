@@ -3,7 +3,8 @@
 use crate::divide::Policy;
 use crate::error::{CompileError, Result};
 use crate::place;
-use zellige_device::{Hardware, Profile, Storage};
+use zellige_device::{Profile, Storage};
+use zellige_machine::Hardware;
 
 /// Whose layouts weights have when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use crate::choose::Assignment;
 use crate::decisions::Decisions;
 use crate::options::Options;
-use zellige_device::{Division, Laid, Latency, Op, Scalar, Span, Time, Work};
+use zellige_device::{Division, Laid, Op, Scalar, Span};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
+use zellige_machine::{Latency, Time, Work};
 
 /// A buffer of a program, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

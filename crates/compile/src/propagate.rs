@@ -17,9 +17,10 @@ use crate::error::{CompileError, Result};
 use crate::options::{Options, Weights};
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_device::{Kind, Laid, Op, Want, Work};
+use zellige_device::{Laid, Op, Want};
 use zellige_graph::{Def, Graph, Node, NodeId, Pin, Role, TensorId};
 use zellige_layout::{StickLayout, Strided};
+use zellige_machine::{Work, WorkKind};
 
 /// How an operand is read: the tensor in this layout, or a copy of the operand's view in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -441,7 +442,7 @@ impl Probe<'_, '_> {
             .collect::<zellige_device::Result<_>>()?;
         let (_, work) = op.work(operands, &outs, None, self.pass.options.cores)?;
         let searches = self.pass.options.policy == Policy::Best;
-        if searches && matches!(work.kind, Kind::BatchMatmulDefault { .. }) {
+        if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
             for (k, t) in operands.iter().enumerate() {
                 if let Some(layout) = outermost(t)? {
                     wanted.push((k, layout));

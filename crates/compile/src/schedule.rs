@@ -8,7 +8,7 @@
 //! while the other is on its way.
 
 use crate::program::{Program, Step};
-use zellige_device::{Hardware, Time};
+use zellige_machine::{Hardware, Time};
 
 /// How many steps ahead a wave looks for one that fits beside it.
 const AHEAD: usize = 24;

@@ -6,7 +6,7 @@ use crate::error::{CompileError, Result};
 use crate::place::{self, Request};
 use crate::program::{BufferId, Place, Program};
 use crate::schedule;
-use zellige_device::Key;
+use zellige_machine::Key;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
 const ALIGNMENT: u64 = 128;

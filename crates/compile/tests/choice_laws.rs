@@ -9,9 +9,10 @@ use std::cell::Cell;
 use zellige_compile::choose::{assign, beam};
 use zellige_compile::propagate::{Alternative, Candidates, Key, propagate};
 use zellige_compile::{Options, Outputs};
-use zellige_device::{Kind, Laid};
+use zellige_device::Laid;
 use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_machine::WorkKind;
 
 /// One operation to add: what, and which tensors so far.
 type Step = (u8, usize, usize);
@@ -84,7 +85,8 @@ impl Costs<'_> {
             None => whole,
         };
         let to = Laid::new(self.options.storage, dtype, &key.layout).unwrap();
-        let work = from.moved_to(&to).unwrap().work("copy", Kind::Restickify, self.options.cores);
+        let work =
+            from.moved_to(&to).unwrap().work("copy", WorkKind::Restickify, self.options.cores);
         self.options.hardware.latency(&work).cycles
     }
 

@@ -8,10 +8,10 @@ use zellige_compile::divide::{
     divide, owners, reduce_spans, space, span,
 };
 use zellige_compile::{CompileError, Witness};
-use zellige_device::{Hardware, Key, Kind};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::{Hardware, Key, WorkKind};
 
-const EFFORT: Effort = Effort { kind: Kind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
+const EFFORT: Effort = Effort { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
 
 fn vectors(kind: &str) -> Vec<Value> {
     let path = format!("{}/../../tests/data/work_division.json", env!("CARGO_MANIFEST_DIR"));

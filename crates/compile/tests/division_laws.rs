@@ -9,8 +9,8 @@ use zellige_compile::divide::{
     Dim, Effort, Form, Hint, Policy, Role, Space, Tensor, check, core_map, distribute, divide,
     latency, reduce_spans, space, span, work,
 };
-use zellige_device::{Hardware, Key, Kind};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::{Hardware, Key, WorkKind};
 
 /// A card whose cores address so many bytes of a tensor.
 fn narrow(span: u64) -> Hardware {
@@ -264,7 +264,7 @@ fn symbolic_dimensions_split_by_their_granularity() {
 }
 
 fn effort() -> Effort {
-    Effort { kind: Kind::Pointwise, macs: 0, sfu: 1, transcendental: 0 }
+    Effort { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 }
 }
 
 #[test]

@@ -4,9 +4,10 @@
 
 use zellige_compile::emit::ktir::kernels;
 use zellige_compile::{Action, Options, Program, compile};
-use zellige_device::{Card, Division, Hardware, Tensor};
+use zellige_device::{Card, Division, Tensor};
 use zellige_ktir::{Array, Elem, Run};
 use zellige_layout::{Dtype, Strided};
+use zellige_machine::Hardware;
 
 /// Numbers between -2 and 2 that depend on the seed alone.
 fn noise(n: usize, seed: u64) -> Vec<f32> {

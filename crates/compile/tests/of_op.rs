@@ -5,8 +5,9 @@
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_compile::divide::{Policy, Space, check, divide, latency, work};
-use zellige_device::{DeviceError, Division, Entry, Hardware, Kept, Laid, Meta, Op, Storage};
+use zellige_device::{DeviceError, Division, Entry, Kept, Laid, Meta, Op, Storage};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::Hardware;
 
 /// Operations that have a space.
 const NEEDED: [&str; 16] = [
@@ -188,7 +189,7 @@ fn a_division_costs_what_the_device_accounts_for() {
                 };
                 assert_eq!(own.kind, found.kind, "{}", what());
                 for (core, (a, b)) in own.cores.iter().zip(&found.cores).enumerate() {
-                    let units = |w: &zellige_device::CoreWork| {
+                    let units = |w: &zellige_machine::CoreWork| {
                         (w.macs, w.sfu, w.sfu_transcendental, w.ring_bytes())
                     };
                     assert_eq!(units(a), units(b), "core {core} of {}", what());

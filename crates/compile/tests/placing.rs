@@ -7,7 +7,7 @@ use zellige_compile::place::{
     Buffer, LX_RESERVED, Plan, Policy, Request, check, lx_limit, plan, pool,
 };
 use zellige_compile::{CompileError, Witness};
-use zellige_device::Hardware;
+use zellige_machine::Hardware;
 
 fn vectors() -> (Value, Vec<Value>) {
     let path = format!("{}/../../tests/data/lx_solver.json", env!("CARGO_MANIFEST_DIR"));

@@ -3,7 +3,6 @@
 //! A small operation takes longer to settle (layouts, division, what every core does and what that
 //! costs) than to compute. None of that depends on the elements, so a card remembers it.
 
-use crate::account::{Cost, Work};
 use crate::card::Card;
 use crate::division::Division;
 use crate::eager::{Ran, SMALL, laid};
@@ -18,6 +17,7 @@ use crate::tensor::Tensor;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use zellige_machine::account::{Cost, Work};
 
 /// What is kept at most; then all of it goes.
 const MOST: usize = 4096;

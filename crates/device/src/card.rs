@@ -1,27 +1,28 @@
 //! The card: hardware, memory, scratchpads, streams, and what happened on it.
 
-use crate::account::{Cost, Totals, Work};
 use crate::again::Recalled;
 use crate::error::{DeviceError, Result};
-use crate::hardware::Hardware;
 use crate::laid::{Kept, Storage};
 use crate::lx::Lx;
 use crate::memory::{Memory, MemoryStats};
 use crate::mode::Mode;
 use crate::profile::Profile;
 use crate::stream::{Event, Schedule, Span, StreamId, Streams};
-use crate::time::Time;
-use crate::timeline::{self, Timeline, Track};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zellige_machine::Time;
+use zellige_machine::account::{Cost, Totals, Work};
+use zellige_machine::hardware::Hardware;
+use zellige_machine::timeline::{self, Timeline, Track};
 
 /// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
 ///
 /// ```
-/// use zellige_device::{Card, CoreWork, Hardware, Kind, StreamId, Work};
+/// use zellige_device::{Card, StreamId};
+/// use zellige_machine::{CoreWork, Hardware, WorkKind, Work};
 /// let card = Card::new(0, Hardware::ktir())?;
 /// let each = CoreWork { sfu: 128, ..CoreWork::default() };
-/// let add = Work::uniform("add", Kind::Pointwise, 32, each);
+/// let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
 /// let three = card.run(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
 /// assert_eq!((three, card.now(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
 /// # Ok::<(), zellige_device::DeviceError>(())
@@ -464,7 +465,7 @@ impl CardBuilder {
                 .threads
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
             memory: Memory::new(&hardware.segments())?,
-            lx: Lx::new(most, hardware.count(crate::Key::LxSize))?,
+            lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,
             streams: Streams::new(self.index),
             log: Mutex::new(log),
             recalled: Recalled::default(),

@@ -1,58 +1,10 @@
 //! A card in words and for programs: figures, segments, scratchpads, what is in use.
 
 use crate::card::Card;
-use crate::error::{DeviceError, Result};
-use crate::hardware::{Hardware, Key};
-use crate::memory::Purpose;
-use crate::units::Bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
-
-impl Hardware {
-    /// A built-in preset by its name, or one of a file whose name ends in `.toml`.
-    ///
-    /// # Errors
-    /// Unknown names, files that cannot be read, and what is wrong in them with its line.
-    pub fn named(text: &str) -> Result<Hardware> {
-        if !text.ends_with(".toml") {
-            return Hardware::preset(text).map_err(|e| match e {
-                DeviceError::UnknownPreset { name, known } => DeviceError::UnknownPreset {
-                    name,
-                    known: format!("{known}; a preset of your own is a file named *.toml"),
-                },
-                other => other,
-            });
-        }
-        let failed = |reason: String| DeviceError::PresetFile { path: text.into(), reason };
-        let toml =
-            std::fs::read_to_string(text).map_err(|e| failed(format!("cannot read it: {e}")))?;
-        Hardware::from_toml(&toml).map_err(|e| failed(e.to_string()))
-    }
-
-    /// Every figure with its unit and source.
-    pub fn to_json(&self) -> Value {
-        let figures: Vec<Value> = Key::all()
-            .filter_map(|key| {
-                let f = self.figure(key)?;
-                let (value, unit, source) = (f.written(), f.unit(), f.source());
-                Some(json!({"key": key.path(), "value": value, "unit": unit, "source": source}))
-            })
-            .collect();
-        json!({
-            "name": self.name(), "about": self.about(), "model": self.model().name(),
-            "peak_tflops": self.peak_tflops(), "figures": figures,
-        })
-    }
-}
-
-/// The number of cores that the variable `SENCORES` asks for.
-///
-/// # Errors
-/// Anything but a whole number from 1 to 32.
-pub fn sencores(value: &str) -> Result<usize> {
-    let cores = value.parse().ok().filter(|n| (1..=32).contains(n));
-    cores.ok_or_else(|| DeviceError::BadSencores { value: value.chars().take(40).collect() })
-}
+use zellige_machine::Purpose;
+use zellige_machine::units::Bytes;
 
 impl Card {
     /// Figures, segments with their bases, scratchpads, and how much of them is in use.

@@ -1,6 +1,5 @@
 //! One operation at a time: layouts are settled, operands that do not fit are moved, the kernel runs.
 
-use crate::account::{Cost, Kind, Work};
 use crate::card::{Card, Receipt};
 use crate::division::Division;
 use crate::error::{DeviceError, Result};
@@ -13,6 +12,7 @@ use crate::sticks::Sticks;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::transfer::Moved;
+use zellige_machine::account::{Cost, Work, WorkKind};
 
 /// What an operation gave and what it took.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub(crate) fn gather(
         let (lies, moved) = conform(t, want)?;
         if let Some(moved) = moved.filter(|_| !op.on_host(card)) {
             let name = format!("restickify operand {operand} of {}: {}", op.name(), want.why(t));
-            works.push(moved.work(name, Kind::Restickify, cores));
+            works.push(moved.work(name, WorkKind::Restickify, cores));
         }
         operands.push(lies);
     }
@@ -145,7 +145,7 @@ pub(crate) fn launch(
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let division = settled(op, &ins, &outs, division, cores)?;
     if outs.iter().all(|o| o.numel() == 0) {
-        return Ok((division, Work::new(op.name(), Kind::Other, Vec::new())));
+        return Ok((division, Work::new(op.name(), WorkKind::Other, Vec::new())));
     }
     let task = op.kernel().task(&ins, &outs, &division)?;
     let reads: Vec<_> = inputs.iter().map(Tensor::block).collect();

@@ -1,8 +1,8 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
-use crate::time::Time;
-use crate::units::Bytes;
 use zellige_layout::{DataFormat, Dtype};
+use zellige_machine::Time;
+use zellige_machine::units::Bytes;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
@@ -101,12 +101,6 @@ pub enum DeviceError {
     UnknownProfile {
         /// The profile asked for.
         profile: String,
-    },
-    /// A number of cores from the environment that is none.
-    #[error("SENCORES is `{value}`; accepted are 1 to 32")]
-    BadSencores {
-        /// What it is.
-        value: String,
     },
     /// A tensor was to be put where programs live.
     #[error(
@@ -252,32 +246,6 @@ pub enum DeviceError {
         /// The other.
         right: Vec<i64>,
     },
-    /// A name of a preset that is not built in.
-    #[error("no hardware preset is called `{name}`; built in are {known}")]
-    UnknownPreset {
-        /// The name asked for.
-        name: String,
-        /// The names that exist.
-        known: String,
-    },
-    /// A hardware preset that cannot be one.
-    #[error("hardware preset, line {line}{}: {reason}", if key.is_empty() { String::new() } else { format!(", `{key}`") })]
-    Preset {
-        /// The line, counted from 1.
-        line: usize,
-        /// Section and key.
-        key: String,
-        /// What is wrong and what is accepted.
-        reason: String,
-    },
-    /// A file of a hardware preset that cannot be used.
-    #[error("{path}: {reason}")]
-    PresetFile {
-        /// The file.
-        path: String,
-        /// What is wrong with it, with the line.
-        reason: String,
-    },
     /// A stream number past the last one.
     #[error(
         "stream {stream} does not exist; streams are 0 (default), 1 to 32 (low priority) and 33 to 64 \
@@ -357,6 +325,9 @@ pub enum DeviceError {
         /// What the system said.
         reason: String,
     },
+    /// A hardware preset or a number of cores that cannot be used.
+    #[error(transparent)]
+    Machine(#[from] zellige_machine::MachineError),
     /// The algebra refused a layout.
     #[error(transparent)]
     Layout(#[from] zellige_layout::Error),
@@ -378,7 +349,6 @@ impl DeviceError {
             DeviceError::BadCoreCount { .. } => "bad_core_count",
             DeviceError::UnknownMode { .. } => "unknown_mode",
             DeviceError::UnknownProfile { .. } => "unknown_profile",
-            DeviceError::BadSencores { .. } => "bad_sencores",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
@@ -392,9 +362,6 @@ impl DeviceError {
             DeviceError::HostBytes { .. } => "host_bytes",
             DeviceError::Wide { .. } => "wide",
             DeviceError::SizeMismatch { .. } => "size_mismatch",
-            DeviceError::UnknownPreset { .. } => "unknown_preset",
-            DeviceError::PresetFile { .. } => "preset_file",
-            DeviceError::Preset { .. } => "preset",
             DeviceError::NoSuchStream { .. } => "no_such_stream",
             DeviceError::NoSuchCard { .. } => "no_such_card",
             DeviceError::StreamFailed { .. } => "stream_failed",
@@ -403,6 +370,7 @@ impl DeviceError {
             DeviceError::EventOfAnotherCard { .. } => "event_of_another_card",
             DeviceError::EventsReversed { .. } => "events_reversed",
             DeviceError::NoWorker { .. } => "no_worker",
+            DeviceError::Machine(e) => e.kind(),
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }

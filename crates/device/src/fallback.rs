@@ -1,6 +1,5 @@
 //! What it costs to let the host do an operation.
 
-use crate::account::{CoreWork, Kind, Traffic, Work};
 use crate::card::Card;
 use crate::eager::laid;
 use crate::error::Result;
@@ -8,6 +7,7 @@ use crate::format::host_format;
 use crate::laid::Laid;
 use crate::ops::Op;
 use crate::tensor::Tensor;
+use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 
 impl Op {
     /// Whether the host does it, by the card's profile.
@@ -44,7 +44,7 @@ impl Op {
             engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
             engine.host_in += host_bytes(t)?;
         }
-        Ok(Work::new(format!("{} on the host", self.name()), Kind::Fallback, vec![engine]))
+        Ok(Work::new(format!("{} on the host", self.name()), WorkKind::Fallback, vec![engine]))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Results written into tensors that exist: out arguments, in-place operations, slices of larger ones.
 
-use crate::account::Kind;
 use crate::card::Card;
 use crate::eager::{Ran, account, gather, launch};
 use crate::error::{DeviceError, Result};
@@ -10,6 +9,7 @@ use crate::ops::Op;
 use crate::sticks::Sticks;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
+use zellige_machine::account::WorkKind;
 
 impl Op {
     /// Writes the results into `outputs`, tensors or views of the results' sizes; they may be, or
@@ -39,7 +39,7 @@ impl Op {
                 *made = cast.outputs[0].clone();
             }
             let moved = to.copy_from(made)?;
-            let work = moved.work(format!("{} into", self.name()), Kind::Copy, cores);
+            let work = moved.work(format!("{} into", self.name()), WorkKind::Copy, cores);
             ran.receipts.push(card.account(StreamId::DEFAULT, &work)?);
             *made = to.clone();
         }

@@ -5,7 +5,8 @@
 //! everything costs in simulated time.
 //!
 //! ```
-//! use zellige_device::{Card, Hardware};
+//! use zellige_device::Card;
+//! use zellige_machine::Hardware;
 //! let card = Card::new(0, Hardware::card())?;
 //! let block = card.memory().alloc(1000)?;
 //! assert_eq!((block.address() % 128, block.bytes()), (0, 1000));
@@ -18,10 +19,8 @@
 //! # What it may not do
 //! Know of graphs: an operation comes in with its tensors and its division over cores.
 
-pub mod account;
 mod again;
 mod card;
-mod charges;
 mod choice;
 mod coverage;
 mod describe;
@@ -30,7 +29,6 @@ mod eager;
 mod error;
 mod fallback;
 mod format;
-pub mod hardware;
 mod into;
 mod kernels;
 mod laid;
@@ -44,43 +42,32 @@ mod narrow;
 mod ops;
 mod planned;
 mod profile;
-mod ratio;
 mod scalar;
 mod sticks;
 pub mod stream;
 mod tensor;
-mod time;
-pub mod timeline;
 mod transfer;
-mod units;
 mod want;
 
-pub use account::{CoreWork, Cost, Kind, Latency, Work};
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};
-pub use charges::{Charge, Charges, Partial};
 pub use choice::LayoutChoice;
 pub use coverage::Coverage;
-pub use describe::sencores;
 pub use division::{Division, Span};
 pub use eager::Ran;
 pub use error::{DeviceError, Result};
 pub use format::{default_layout, host_format};
-pub use hardware::{Hardware, Key, Model};
 pub use kernels::{Lay, Meta, Want};
 pub use laid::{Kept, Laid, Storage};
 pub use literal::Literal;
 pub use loops::Loops;
 pub use lx::Lx;
-pub use memory::{Block, Guards, Memory, MemoryStats, SegmentSpec};
+pub use memory::{Block, Guards, Memory, MemoryStats};
 pub use mode::Mode;
 pub use narrow::Past;
 pub use ops::{Entry, Layer, Op};
 pub use profile::Profile;
-pub use ratio::Ratio;
 pub use scalar::Scalar;
 pub use sticks::Sticks;
 pub use stream::{Event, StreamId, Streams};
 pub use tensor::Tensor;
-pub use time::Time;
-pub use timeline::Timeline;
 pub use transfer::Moved;

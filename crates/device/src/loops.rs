@@ -7,6 +7,7 @@ use crate::laid::Laid;
 use crate::ops::Op;
 use crate::sticks::{Dims, Sticks};
 use std::ops::Range;
+use zellige_machine::Charges;
 
 /// The loops of an operation, and which of them each dimension of each tensor follows.
 ///
@@ -74,5 +75,18 @@ impl Op {
             return Err(DeviceError::BadOperand { op: self.name().into(), operand: None, reason });
         }
         Ok(())
+    }
+}
+
+impl Op {
+    /// What the operation asks of the units on tensors that lie so; none for one whose work is no plain function
+    /// of its slices.
+    ///
+    /// # Errors
+    /// As [`Op::loops`].
+    pub fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
+        self.check_tensors(inputs, outputs)?;
+        let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+        Ok(self.kernel().charges(&forms(inputs)?, &forms(outputs)?))
     }
 }

@@ -4,8 +4,9 @@
 //! bytes, coalescing, zeroed, freed with the last clone. What does not fit is an error that names the core.
 
 use crate::error::{DeviceError, Result};
-use crate::memory::{Block, Memory, MemoryStats, Purpose, SegmentSpec, SegmentStats};
+use crate::memory::{Block, Memory, MemoryStats, SegmentStats};
 use std::fmt;
+use zellige_machine::{Purpose, SegmentSpec};
 
 /// The scratchpads of a card. Clones are the same scratchpads.
 #[derive(Debug, Clone)]

@@ -1,6 +1,5 @@
 //! What an operation would do, on tensors without memory.
 
-use crate::account::{CoreWork, Kind, Work};
 use crate::card::Card;
 use crate::division::{Division, Span};
 use crate::eager;
@@ -10,6 +9,7 @@ use crate::laid::Laid;
 use crate::ops::Op;
 use crate::sticks::Sticks;
 use crate::tensor::Tensor;
+use zellige_machine::account::{CoreWork, Work, WorkKind};
 
 impl Op {
     /// How operands must lie, and how results will, for operands that lie as given.
@@ -57,7 +57,7 @@ impl Op {
         let (ins, outs) = (forms(inputs)?, forms(outputs)?);
         let division = settled(self, &ins, &outs, division, cores)?;
         if outs.iter().all(|o| o.numel() == 0) {
-            return Ok((division, Work::new(self.name(), Kind::Other, Vec::new())));
+            return Ok((division, Work::new(self.name(), WorkKind::Other, Vec::new())));
         }
         let task = self.kernel().task(&ins, &outs, &division)?;
         let slices: Vec<CoreWork> = (0..division.cores()).map(|core| task.work(core)).collect();

@@ -5,12 +5,12 @@
 //! the device's rules allow, and their transposes, slices by whole sticks, selections and expansions,
 //! all have that form; what has not (a slice that begins inside a stick) is moved first.
 
-use crate::account::Traffic;
 use crate::error::{DeviceError, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::Format;
 use zellige_layout::{StickLayout, Strided, Term};
+use zellige_machine::account::Traffic;
 
 /// Per logical dimension.
 pub(crate) type Dims<T> = SmallVec<[T; 6]>;

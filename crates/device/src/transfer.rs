@@ -1,6 +1,5 @@
 //! Moving tensors: to the card, from it, and on it. Every one is a plan between two layouts.
 
-use crate::account::{CoreWork, Kind, Traffic, Work};
 use crate::card::Card;
 use crate::error::{DeviceError, Result};
 use crate::format::{default_layout, host_format};
@@ -10,6 +9,7 @@ use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use zellige_float::Format;
 use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 use zellige_movement::{Buffer, Direction, Fill, Mover, Plan, Transfer};
 
 /// What a move did, for the accounts.
@@ -63,7 +63,7 @@ impl Moved {
     ///
     /// A run shorter than a stick still moves the stick. Runs that would move more than the whole
     /// tensor are gathered in the scratchpad instead: every stick of the tensor once, tile by tile.
-    pub fn work(&self, name: impl Into<String>, kind: Kind, cores: usize) -> Work {
+    pub fn work(&self, name: impl Into<String>, kind: WorkKind, cores: usize) -> Work {
         let (read_bursts, write_bursts) =
             (bursts(&self.read_runs, self.read_block), bursts(&self.write_runs, self.write_block));
         let sticks = |bursts: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
@@ -79,7 +79,7 @@ impl Moved {
         };
         let moved = one.reads.bytes() + one.writes.bytes();
         if kind.is_transfer() {
-            if kind == Kind::Upload {
+            if kind == WorkKind::Upload {
                 (one.host_in, one.reads) = (self.read, Traffic::new());
                 one.padding_bytes = one.writes.bytes().saturating_sub(self.written);
             } else {

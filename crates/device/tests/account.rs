@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
-use zellige_device::account::{Bottleneck, CoreWork, Kind, RingMove, Traffic, Work};
-use zellige_device::{Card, Hardware, Op, Tensor, Time};
+use zellige_device::{Card, Op, Tensor};
 use zellige_layout::Dtype;
+use zellige_machine::account::{Bottleneck, CoreWork, RingMove, Traffic, Work, WorkKind};
+use zellige_machine::{Hardware, Time};
 
 fn moves(reads: (u64, u64), writes: (u64, u64)) -> CoreWork {
     CoreWork {
@@ -19,7 +20,7 @@ fn the_ktir_model_gives_its_three_published_latencies() {
     let ktir = Hardware::ktir();
     // 4096 float16 on 32 cores: 128 elements each.
     let add = CoreWork { sfu: 128, ..moves((256, 2), (256, 1)) };
-    let add = ktir.latency(&Work::uniform("add", Kind::Pointwise, 32, add));
+    let add = ktir.latency(&Work::uniform("add", WorkKind::Pointwise, 32, add));
     assert_eq!((add.cores[0].memory, add.cores[0].sfu, add.cycles), (192, 2, 194));
     assert_eq!(add.time, Time::from_nanoseconds(194));
 
@@ -31,7 +32,7 @@ fn the_ktir_model_gives_its_three_published_latencies() {
     matmul.reads.add(2 * n, k);
     matmul.writes.add(2 * n, m);
     matmul.ring.push(RingMove { bytes: 262_144, hops: 1 });
-    let matmul = ktir.latency(&Work::uniform("matmul", Kind::Matmul, 32, matmul));
+    let matmul = ktir.latency(&Work::uniform("matmul", WorkKind::Matmul, 32, matmul));
     let core = matmul.cores[0];
     assert_eq!((core.memory, core.pt, core.ring), (565_248, 65_536, 4_096));
     assert_eq!(matmul.cycles, 634_880);
@@ -39,7 +40,7 @@ fn the_ktir_model_gives_its_three_published_latencies() {
     // softmax of 4096 x 1024: max, subtract, sum, divide, and one exponential.
     let n = 128 * 1024;
     let softmax = CoreWork { sfu: 4 * n, sfu_transcendental: n, ..moves((2048, 128), (2048, 128)) };
-    let softmax = ktir.latency(&Work::uniform("softmax", Kind::RowReduction, 32, softmax));
+    let softmax = ktir.latency(&Work::uniform("softmax", WorkKind::RowReduction, 32, softmax));
     assert_eq!(softmax.cycles, 147_456);
 }
 
@@ -47,7 +48,7 @@ fn the_ktir_model_gives_its_three_published_latencies() {
 fn ktir_charges_different_sticks_once() {
     let ktir = Hardware::ktir();
     let twice = CoreWork { unique_sticks: Some(3), ..moves((200, 4), (0, 0)) };
-    let cycles = |core| ktir.latency(&Work::uniform("x", Kind::Other, 1, core)).cycles;
+    let cycles = |core| ktir.latency(&Work::uniform("x", WorkKind::Other, 1, core)).cycles;
     assert_eq!(cycles(twice), 3);
     assert_eq!(cycles(moves((200, 4), (0, 0))), 8, "a burst takes whole sticks");
 }
@@ -56,7 +57,7 @@ fn ktir_charges_different_sticks_once() {
 fn the_card_overlaps_memory_with_compute() {
     let card = Hardware::card();
     // Reading 150 GB takes a second, at the measured rate of one direction.
-    let read = |core| card.latency(&Work::uniform("x", Kind::Pointwise, 1, core));
+    let read = |core| card.latency(&Work::uniform("x", WorkKind::Pointwise, 1, core));
     assert_eq!(read(moves((1_000_000_000, 150), (0, 0))).time.to_string(), "1.00 s");
     let balanced = moves((500_000_000, 105), (500_000_000, 105));
     assert_eq!(read(balanced).time.to_string(), "1.00 s");
@@ -82,37 +83,37 @@ fn operations_with_measured_rates_take_them() {
         let work = Work::uniform("x", kind, cores, moves((bytes / 2, 1), (bytes / 2, 1)));
         (card.latency(&work).time.seconds() * 1e4).round() / 1e4
     };
-    assert_eq!(second(Kind::Restickify, 32, 116), 1.0);
-    assert_eq!(second(Kind::CrossRowReduction, 32, 113), 1.0);
-    assert_eq!(second(Kind::RowReduction, 32, 105), 1.0);
-    assert_eq!(second(Kind::RowReduction, 1, 105), (1.0 / 0.11_f64 * 1e4).round() / 1e4);
-    assert_eq!(second(Kind::RowReduction, 3, 105), (1.0 / 0.325_f64 * 1e4).round() / 1e4);
+    assert_eq!(second(WorkKind::Restickify, 32, 116), 1.0);
+    assert_eq!(second(WorkKind::CrossRowReduction, 32, 113), 1.0);
+    assert_eq!(second(WorkKind::RowReduction, 32, 105), 1.0);
+    assert_eq!(second(WorkKind::RowReduction, 1, 105), (1.0 / 0.11_f64 * 1e4).round() / 1e4);
+    assert_eq!(second(WorkKind::RowReduction, 3, 105), (1.0 / 0.325_f64 * 1e4).round() / 1e4);
     let pt = |kind| {
         let core = CoreWork { macs: 1_140_000, ..CoreWork::default() };
         card.latency(&Work::uniform("x", kind, 1, core)).time.nanoseconds()
     };
-    assert_eq!(pt(Kind::Matmul), 1000.0);
-    assert_eq!(pt(Kind::BatchMatmulDefault { batch: 3 }), 1000.0);
-    assert!((pt(Kind::BatchMatmulDefault { batch: 4 }) - 1000.0 * 1140.0 / 160.0).abs() < 1.0);
+    assert_eq!(pt(WorkKind::Matmul), 1000.0);
+    assert_eq!(pt(WorkKind::BatchMatmulDefault { batch: 3 }), 1000.0);
+    assert!((pt(WorkKind::BatchMatmulDefault { batch: 4 }) - 1000.0 * 1140.0 / 160.0).abs() < 1.0);
 }
 
 #[test]
 fn a_cost_line_names_time_bound_bytes_cores_and_padding() {
     let card = Hardware::card();
     let each = CoreWork { padding_bytes: 2752, ..moves((4096, 11), (4096, 5)) };
-    let work = Work::uniform("x", Kind::Pointwise, 32, each);
+    let work = Work::uniform("x", WorkKind::Pointwise, 32, each);
     assert_eq!(
         card.cost(&work).to_string(),
         // 0.786 MB at 150 GB/s, and twice 0.655 MB at 105 GB/s.
         "17.7 us, memory bound, 1.44 MB in, 655 kB out, 32 cores, padding 4.2%"
     );
     let upload = CoreWork { host_in: 63_000_000, ..moves((0, 0), (4096, 15_381)) };
-    let upload = card.cost(&Work::new("x", Kind::Upload, vec![upload]));
+    let upload = card.cost(&Work::new("x", WorkKind::Upload, vec![upload]));
     assert_eq!(
         upload.to_string(),
         "1.00 ms, host link bound, 63.0 MB from the host, 0 B in, 63.0 MB out, padding 0.0%"
     );
-    let nothing = card.cost(&Work::new("x", Kind::Pointwise, vec![]));
+    let nothing = card.cost(&Work::new("x", WorkKind::Pointwise, vec![]));
     assert_eq!(nothing.to_string(), "0 ps, nothing to do, 0 B in, 0 B out, 0 cores, padding 0.0%");
     assert_eq!(nothing.latency.bottleneck, Bottleneck::Nothing);
 }
@@ -123,7 +124,7 @@ fn the_slowest_core_decides_and_idle_cores_share_nothing() {
     let mut cores = vec![CoreWork::default(); 32];
     cores[5] = moves((128, 10), (0, 0));
     cores[9] = moves((128, 20), (0, 0));
-    let latency = ktir.latency(&Work::new("x", Kind::Other, cores));
+    let latency = ktir.latency(&Work::new("x", WorkKind::Other, cores));
     assert_eq!((latency.critical_core, latency.cycles), (Some(9), 2 * 20));
 }
 
@@ -138,7 +139,7 @@ proptest! {
             let hardware = Hardware::preset(name).unwrap();
             let mut last = 0;
             let mut check = |core: &CoreWork| {
-                let work = Work::uniform("x", Kind::Copy, cores, core.clone());
+                let work = Work::uniform("x", WorkKind::Copy, cores, core.clone());
                 let latency = hardware.latency(&work);
                 assert!(latency.cycles >= last, "{work:?}");
                 assert_eq!(latency, hardware.latency(&work));
@@ -156,7 +157,7 @@ proptest! {
 }
 
 /// The totals of an operation on empty tensors of these sizes in float16, with the default division.
-fn totals(op: &str, sizes: &[&[i64]]) -> (Vec<usize>, zellige_device::account::Totals) {
+fn totals(op: &str, sizes: &[&[i64]]) -> (Vec<usize>, zellige_machine::account::Totals) {
     let card = Card::builder().build().unwrap();
     let make = |size: &&[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
     let inputs: Vec<Tensor> = sizes.iter().map(make).collect();

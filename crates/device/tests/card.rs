@@ -1,11 +1,10 @@
 //! Cards: times that follow from submissions, timelines, and several cards at once.
 
 use proptest::prelude::*;
-use zellige_device::account::Traffic;
-use zellige_device::timeline::{Track, chrome_trace};
-use zellige_device::{
-    Card, Cards, CoreWork, DeviceError, Hardware, Kind, Mode, StreamId, Time, Timeline, Work,
-};
+use zellige_device::{Card, Cards, DeviceError, Mode, StreamId};
+use zellige_machine::account::Traffic;
+use zellige_machine::timeline::{Track, chrome_trace};
+use zellige_machine::{CoreWork, Hardware, Time, Timeline, Work, WorkKind};
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream that exists")
@@ -15,7 +14,7 @@ fn id(number: u32) -> StreamId {
 fn busy(name: &str, cores: std::ops::Range<usize>, nanoseconds: u64) -> Work {
     let each = CoreWork { sfu: 64 * nanoseconds, ..CoreWork::default() };
     let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
-    Work::new(name, Kind::Pointwise, (0..cores.end).map(of).collect())
+    Work::new(name, WorkKind::Pointwise, (0..cores.end).map(of).collect())
 }
 
 #[test]
@@ -88,7 +87,7 @@ fn the_timeline_shows_cores_streams_transfers_and_memory() {
     let card = Card::builder().hardware(Hardware::ktir()).trace(1000).build().unwrap();
     let _block = card.memory().alloc(4096).unwrap();
     let upload = CoreWork { host_in: 6300, writes: Traffic::of(128, 50), ..CoreWork::default() };
-    card.run(id(0), &Work::new("upload", Kind::Upload, vec![upload]), || Ok(())).unwrap();
+    card.run(id(0), &Work::new("upload", WorkKind::Upload, vec![upload]), || Ok(())).unwrap();
     card.run(id(0), &busy("add", 0..2, 10), || Ok(())).unwrap();
     card.run(id(40), &busy("mul", 1..3, 10), || Ok(())).unwrap();
     let timeline = card.timeline();

@@ -6,8 +6,9 @@ mod common;
 
 use common::{Rng, broadcast_index, bytes_of, read, rounded, wrapped};
 use serde_json::Value;
-use zellige_device::{Card, Kind, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::{Card, LayoutChoice, Op, StreamId, Tensor};
 use zellige_layout::{Dtype, Strided};
+use zellige_machine::WorkKind;
 
 /// A tensor and what it must hold.
 struct Held {
@@ -77,7 +78,7 @@ impl Client {
         let bytes = bytes_of(&numbers, dtype);
         let (tensor, moved) =
             Tensor::upload_as(&self.card, &bytes, (&host, dtype), dtype, &choice).unwrap();
-        self.card.account(self.stream, &moved.work("upload", Kind::Upload, 1)).unwrap();
+        self.card.account(self.stream, &moved.work("upload", WorkKind::Upload, 1)).unwrap();
         let model = numbers.iter().map(|v| stored(&tensor, *v)).collect();
         self.held.push(Held { tensor, model });
     }
@@ -124,7 +125,7 @@ impl Client {
                 let t = &self.held[at].tensor;
                 let copy = Tensor::empty(&self.card, t.size(), t.dtype()).unwrap();
                 let moved = copy.copy_from(t).unwrap();
-                self.card.account(self.stream, &moved.work("copy", Kind::Copy, 8)).unwrap();
+                self.card.account(self.stream, &moved.work("copy", WorkKind::Copy, 8)).unwrap();
                 let model = self.held[at].model.clone();
                 self.held.push(Held { tensor: copy, model });
             }
@@ -139,7 +140,7 @@ impl Client {
             (9, Some(at)) => {
                 // A job of the stream holds the tensor after everybody else let go of it.
                 let Held { tensor, model } = self.held.swap_remove(at);
-                let work = zellige_device::Work::new("check", Kind::Other, Vec::new());
+                let work = zellige_machine::Work::new("check", WorkKind::Other, Vec::new());
                 let job = move || {
                     assert_eq!(read(&tensor), model);
                     Ok(())

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zellige_device::memory::{GRANULE, Purpose, SEGMENT_BYTES};
-use zellige_device::{Block, DeviceError, Guards, Memory, SegmentSpec};
+use zellige_device::memory::GRANULE;
+use zellige_device::{Block, DeviceError, Guards, Memory};
+use zellige_machine::Purpose;
+use zellige_machine::SegmentSpec;
 
 const KIB: u64 = 1 << 10;
 
@@ -102,7 +104,7 @@ fn an_empty_card_has_112_gib_for_tensors_and_one_segment_for_programs() {
     let memory = Memory::card();
     let stats = memory.stats();
     assert_eq!((stats.capacity, stats.free, stats.blocks), (128 << 30, 128 << 30, 0));
-    assert_eq!((stats.largest_hole, stats.fragmentation()), (SEGMENT_BYTES, 0.0));
+    assert_eq!((stats.largest_hole, stats.fragmentation()), (16 << 30, 0.0));
     let program = memory.alloc_program(1000).unwrap();
     assert_eq!((program.address(), program.segment()), (0x1C_0000_0000, Some(7)));
     let whole = 16 << 30;

@@ -6,8 +6,9 @@ mod common;
 
 use common::{Rng, random, read};
 use serde_json::json;
-use zellige_device::{Card, Coverage, Kind, Layer, Op, Profile};
+use zellige_device::{Card, Coverage, Layer, Op, Profile};
 use zellige_layout::Dtype;
+use zellige_machine::WorkKind;
 
 /// A card under the profile, and two operands of `embedding`, which upstream leaves to the host.
 fn embedding(profile: Profile) -> (Card, zellige_device::Ran) {
@@ -27,13 +28,13 @@ fn the_profile_card_charges_the_round_trip() {
     assert_eq!(read(&host.outputs[0]), read(&device.outputs[0]), "results are the same");
     assert_eq!(host.receipts.len(), 1, "nothing is moved on the device");
     let cost = &host.receipts[0].cost;
-    assert_eq!((cost.kind, cost.name.as_str()), (Kind::Fallback, "embedding on the host"));
+    assert_eq!((cost.kind, cost.name.as_str()), (WorkKind::Fallback, "embedding on the host"));
     // 30 x 100 numbers of 2 bytes and 5 indices of 8 go down, 5 x 100 numbers come back.
     assert_eq!((cost.totals.host_out, cost.totals.host_in), (30 * 100 * 2 + 5 * 8, 5 * 100 * 2));
     assert_eq!(cost.totals.flops, 0);
     assert!(cost.to_string().ends_with("done by the host"), "{cost}");
     let last = &device.receipts.last().unwrap().cost;
-    assert!(last.kind != Kind::Fallback && !last.to_string().contains("host"), "{last}");
+    assert!(last.kind != WorkKind::Fallback && !last.to_string().contains("host"), "{last}");
     let trace = card.timeline().to_chrome_trace();
     assert!(trace.contains("embedding on the host") && !trace.contains("core 0"), "{trace}");
 }
@@ -44,7 +45,7 @@ fn native_operations_stay_on_the_card() {
     let mut rng = Rng::new(8);
     let (a, _) = random(&mut rng, &card, &[3, 70], Dtype::Float16);
     let ran = Op::new("add", &json!({})).unwrap().run(&card, &[a.clone(), a]).unwrap();
-    assert!(ran.receipts.iter().all(|r| r.cost.kind != Kind::Fallback));
+    assert!(ran.receipts.iter().all(|r| r.cost.kind != WorkKind::Fallback));
     assert_eq!(Profile::default(), Profile::Full);
     assert_eq!("card".parse::<Profile>().unwrap(), Profile::Card);
     assert_eq!(

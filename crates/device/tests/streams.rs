@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use zellige_device::{DeviceError, StreamId, Streams, Time};
+use zellige_device::{DeviceError, StreamId, Streams};
+use zellige_machine::Time;
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream that exists")

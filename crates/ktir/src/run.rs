@@ -55,7 +55,7 @@ use memory::Memory;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use value::Val;
-use zellige_device::{Hardware, Key};
+use zellige_machine::{Hardware, Key};
 
 /// An array of a kernel: elements in row-major order, little endian.
 #[derive(Debug, Clone, PartialEq, Eq)]

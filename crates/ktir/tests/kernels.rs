@@ -5,8 +5,8 @@
 mod common;
 
 use common::{floats, half, halves, ints, kernel, module, noise, read, same};
-use zellige_device::Hardware;
 use zellige_ktir::{Outcome, Run, Scalar};
+use zellige_machine::Hardware;
 
 fn cycles(outcome: &Outcome) -> [u64; 3] {
     let core = outcome.cost.latency.critical_core.unwrap();

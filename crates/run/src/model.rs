@@ -6,8 +6,9 @@ use crate::error::{Result, RunError};
 use crate::host::Host;
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
-use zellige_device::{Card, DeviceError, Kind, Tensor, Time, Work};
+use zellige_device::{Card, DeviceError, Tensor};
 use zellige_graph::Role;
+use zellige_machine::{Time, Work, WorkKind};
 
 /// Gives the tensor of a weight, and how long it took to get there.
 type Given<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
@@ -158,7 +159,7 @@ impl Model {
             host.dtype(),
             Some(buffer.laid.layout()),
         )?;
-        let work = moved.work(buffer.name.as_str(), Kind::Upload, 1);
+        let work = moved.work(buffer.name.as_str(), WorkKind::Upload, 1);
         Ok((tensor, self.card.hardware().latency(&work).time))
     }
 
@@ -190,7 +191,7 @@ impl Model {
             let tensor = self.tensor(read)?;
             let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
             let name = &self.program.buffer(read.buffer).name;
-            let work = moved.work(name.as_str(), Kind::Download, 1);
+            let work = moved.work(name.as_str(), WorkKind::Download, 1);
             download += self.card.hardware().latency(&work).time;
             outputs.push(Host::contiguous(bytes, tensor.size(), tensor.dtype())?);
         }
@@ -264,7 +265,7 @@ impl Model {
         let done = match &step.action {
             Action::Move { .. } => {
                 let moved = outputs[0].copy_from(&inputs[0]).map_err(at)?;
-                moved.work(step.name.as_str(), Kind::Restickify, cores)
+                moved.work(step.name.as_str(), WorkKind::Restickify, cores)
             }
             Action::Op(_, op) => {
                 let division = step.space.is_some().then_some(&step.division);

@@ -1,8 +1,8 @@
 //! A program's schedule as a timeline of the card.
 
 use zellige_compile::Program;
-use zellige_device::Hardware;
-use zellige_device::timeline::{Event, Timeline, Track};
+use zellige_machine::Hardware;
+use zellige_machine::timeline::{Event, Timeline, Track};
 
 /// The steps of one run in simulated time: a track for the program, and one for every core.
 pub fn timeline(program: &Program) -> Timeline {

@@ -8,9 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zellige_device::{
-    Card, CardBuilder, DeviceError, Hardware, Kept, Mode, Profile, Timeline, sencores,
-};
+use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode, Profile};
+use zellige_machine::{Hardware, Timeline, sencores};
 
 /// Choices that all cards share, and the cards that were asked for so far.
 struct Cards {

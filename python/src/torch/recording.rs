@@ -4,8 +4,9 @@ use super::cards;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use zellige_device::timeline::{Event, Track};
-use zellige_device::{Stamp, Time, Timeline};
+use zellige_device::Stamp;
+use zellige_machine::timeline::{Event, Track};
+use zellige_machine::{Time, Timeline};
 
 /// What one card did during a recording.
 #[pyclass(module = "zellige", frozen)]

@@ -8,14 +8,20 @@ use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zellige_device::{DeviceError, Kind, Moved, Past, Tensor};
+use zellige_device::{DeviceError, Moved, Past, Tensor};
 use zellige_float::Format;
 use zellige_layout::{Dtype, Strided};
+use zellige_machine::WorkKind;
 
 /// Bytes below which the GIL stays held: releasing it costs more.
 const SMALL: u64 = 1 << 14;
 
-fn accounted(tensor: &Tensor, moved: &Moved, name: &str, kind: Kind) -> Result<(), DeviceError> {
+fn accounted(
+    tensor: &Tensor,
+    moved: &Moved,
+    name: &str,
+    kind: WorkKind,
+) -> Result<(), DeviceError> {
     let card = tensor.card();
     let work = moved.work(name, kind, card.cores());
     card.account(stream::current(card.index()), &work)?;
@@ -120,7 +126,7 @@ pub(super) fn copy<'py>(
             let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
             run(&|| {
                 let moved = tensor.write_from(memory, &host, dtype)?;
-                accounted(&tensor, &moved, "upload", Kind::Upload)
+                accounted(&tensor, &moved, "upload", WorkKind::Upload)
             })
         }
         (Some(_), None) => {
@@ -133,7 +139,7 @@ pub(super) fn copy<'py>(
                 // SAFETY: the memory of a live host tensor, which the caller may write.
                 let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, len) };
                 let moved = tensor.read_into(memory, &host, dtype)?;
-                accounted(&tensor, &moved, "download", Kind::Download)
+                accounted(&tensor, &moved, "download", WorkKind::Download)
             })
         }
         (Some(a), Some(b)) => {
@@ -155,7 +161,7 @@ fn broadcast(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
 
 fn on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
     let moved = target.copy_from(source)?;
-    accounted(target, &moved, "copy", Kind::Copy)
+    accounted(target, &moved, "copy", WorkKind::Copy)
 }
 
 /// Between cards elements go through the host, wide enough for every format of the device.
@@ -165,10 +171,10 @@ fn across(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
         other => other,
     };
     let (bytes, moved) = source.downloaded(wide)?;
-    accounted(source, &moved, "download", Kind::Download)?;
+    accounted(source, &moved, "download", WorkKind::Download)?;
     let host = Strided::contiguous(source.size())?;
     let moved = target.write_from(&bytes, &host, wide)?;
-    accounted(target, &moved, "upload", Kind::Upload)
+    accounted(target, &moved, "upload", WorkKind::Upload)
 }
 
 /// A tensor of the device in another layout.
@@ -187,7 +193,7 @@ pub(super) fn to_layout<'py>(
             _ => wanted.with_host(tensor.size(), None)?,
         };
         let (made, moved) = tensor.to_layout(&bound)?;
-        accounted(&made, &moved, "restickify", Kind::Restickify)?;
+        accounted(&made, &moved, "restickify", WorkKind::Restickify)?;
         Ok(made)
     };
     let made = py.detach(work).map_err(|e: DeviceError| error::device(&e))?;
@@ -214,7 +220,7 @@ pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -
         })?;
     }
     let moved = tensor.fill(number.scalar()).map_err(|e| error::device(&e))?;
-    accounted(&tensor, &moved, "fill", Kind::Copy).map_err(|e| error::device(&e))
+    accounted(&tensor, &moved, "fill", WorkKind::Copy).map_err(|e| error::device(&e))
 }
 
 /// The one element of a tensor, as a number.
@@ -241,7 +247,7 @@ pub(super) fn item<'py>(
         Dtype::Float64
     };
     let (bytes, moved) = tensor.downloaded(as_dtype).map_err(|e| error::device(&e))?;
-    accounted(&tensor, &moved, "download", Kind::Download).map_err(|e| error::device(&e))?;
+    accounted(&tensor, &moved, "download", WorkKind::Download).map_err(|e| error::device(&e))?;
     let whole: [u8; 8] = std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0));
     Ok(match (tensor.dtype(), as_dtype) {
         (Dtype::Bool, _) => pyo3::types::PyBool::new(py, whole != [0; 8]).to_owned().into_any(),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use zellige_compile::divide::{self, Form, Hint};
 use zellige_compile::place::{self, Buffer};
 use zellige_compile::{CompileError, Witness};
-use zellige_device::Hardware;
+use zellige_machine::Hardware;
 
 /// Buffers of one request: beyond, planning them takes too long to wait for.
 const MOST_BUFFERS: usize = 2000;

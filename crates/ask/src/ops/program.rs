@@ -10,8 +10,9 @@ use std::path::Path;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::{compared, explain, report};
 use zellige_compile::{Options, Outputs, Weights, check, compile as compiled};
-use zellige_device::{Hardware, Kept};
+use zellige_device::Kept;
 use zellige_graph::{Form, Graph, GraphError, text};
+use zellige_machine::Hardware;
 
 /// Operations of one request: beyond, compiling takes too long to wait for.
 const MOST_OPS: usize = 4096;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use zellige_device::{Card, Division, Entry, Op, Receipt, StreamId, Tensor, Time};
+use zellige_device::{Card, Division, Entry, Op, Receipt, StreamId, Tensor};
+use zellige_machine::Time;
 
 /// The steps in the order they ran.
 #[derive(Default)]

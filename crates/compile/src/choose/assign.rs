@@ -11,9 +11,10 @@ use crate::options::{Options, Outputs, Weights};
 use crate::propagate::{Alternative, Candidates, Key, alike, laid};
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_device::{Kind, Laid};
+use zellige_device::Laid;
 use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_machine::WorkKind;
 
 /// Layouts for everything.
 #[derive(Debug, Clone)]
@@ -96,7 +97,7 @@ impl<'a> Moves<'a> {
     fn planned(&self, dtype: Dtype, from: &StickLayout, to: &Key) -> Result<u64> {
         let (source, copy) = ends(self.options, dtype, from, to)?;
         let moved = source.moved_to(&copy)?;
-        let work = moved.work("move", Kind::Restickify, self.options.cores);
+        let work = moved.work("move", WorkKind::Restickify, self.options.cores);
         Ok(self.options.hardware.latency(&work).cycles)
     }
 }

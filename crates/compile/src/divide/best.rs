@@ -6,7 +6,7 @@ use super::space::Space;
 use super::span::{over, span};
 use super::work::{latency, memory, units};
 use crate::error::{CompileError, Result};
-use zellige_device::Hardware;
+use zellige_machine::Hardware;
 
 /// Divisions that are looked at; beyond, the search ends and the plan says so.
 const MOST: usize = 20_000;

@@ -7,7 +7,7 @@
 
 use super::{Divided, Space, work};
 use crate::error::{CompileError, Result, Witness};
-use zellige_device::{Hardware, Key};
+use zellige_machine::{Hardware, Key};
 
 fn broken(witness: Witness, reason: String) -> CompileError {
     CompileError::Broken { witness, reason }

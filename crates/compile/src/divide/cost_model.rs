@@ -2,7 +2,7 @@
 //!
 //! Microseconds of `C[b, m, n] = A[b, m, k] B[b, k, n]` on `b * m * n * k` cores:
 //! `(compute + memory + partial sums + preference) * b^1.4`. The figures were fitted to that
-//! compiler's measurements; they are no figures of [`Hardware`](zellige_device::Hardware), and the
+//! compiler's measurements; they are no figures of [`Hardware`](zellige_machine::Hardware), and the
 //! latency that a plan reports does not come from here.
 
 use super::space::Space;

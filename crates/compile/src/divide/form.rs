@@ -3,8 +3,8 @@
 use super::space::{Dim, Effort, MOST_DIMS, Space};
 use super::tensor::{Role, Tensor};
 use crate::error::{CompileError, Result};
-use zellige_device::Kind;
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_machine::WorkKind;
 
 /// An operation by its sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<Space> {
         Tensor::new("input", Role::Read, &layout, &dims, &steps)?,
         Tensor::new("output", Role::Write, &layout, &dims, &steps)?,
     ];
-    let effort = Effort { kind: Kind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
+    let effort = Effort { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
     Space::new(dims, tensors, effort)
 }
 
@@ -137,7 +137,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Space> {
     let mut steps = strides(&kept)?;
     steps.resize(dims.len(), 0);
     let output = Tensor::new("output", Role::Write, &layout, &dims, &steps)?;
-    let kind = if lanes_reduced { Kind::RowReduction } else { Kind::CrossRowReduction };
+    let kind = if lanes_reduced { WorkKind::RowReduction } else { WorkKind::CrossRowReduction };
     let effort = Effort { kind, macs: 0, sfu: 1, transcendental: 0 };
     Space::new(dims, vec![input, output], effort)
 }
@@ -179,8 +179,8 @@ fn matmul(batch: Option<i64>, shared: bool, [m, n, k]: [i64; 3], dtype: Dtype) -
         tensor("C", Role::Write, batch, (0, m), (1, n))?,
     ];
     let kind = match batch {
-        Some(b) if !shared => Kind::BatchMatmulDefault { batch: extent("B", b)? },
-        _ => Kind::Matmul,
+        Some(b) if !shared => WorkKind::BatchMatmulDefault { batch: extent("B", b)? },
+        _ => WorkKind::Matmul,
     };
     let effort = Effort { kind, macs: 1, sfu: 0, transcendental: 0 };
     Space::new(dims, tensors, effort)

@@ -53,7 +53,7 @@ pub use work::{latency, work};
 
 use crate::error::{CompileError, Result};
 use hint::Fixed;
-use zellige_device::{Hardware, Key};
+use zellige_machine::{Hardware, Key};
 
 /// Who decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

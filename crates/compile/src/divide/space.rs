@@ -2,7 +2,8 @@
 
 use super::tensor::{Role, Tensor};
 use crate::error::{CompileError, Result};
-use zellige_device::{Charge, Charges, Division, Kind, Laid, Loops, Op, Partial, Span};
+use zellige_device::{Division, Laid, Loops, Op, Span};
+use zellige_machine::{Charge, Charges, PartialSums, WorkKind};
 
 /// Dimensions of an iteration space at most.
 pub(super) const MOST_DIMS: usize = 64;
@@ -38,7 +39,7 @@ impl Dim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
     /// What the operation is, for the hardware's figures.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// Multiply-adds per point.
     pub macs: u64,
     /// Plain element operations per point.
@@ -56,7 +57,7 @@ pub struct Space {
     tensors: Vec<Tensor>,
     effort: Effort,
     charges: Vec<Charge>,
-    partial: Partial,
+    partial: PartialSums,
     product: Option<[usize; 2]>,
 }
 
@@ -114,7 +115,7 @@ impl Space {
         };
         let Effort { macs, sfu, transcendental, .. } = effort;
         let charge = Charge { loops: loops(true), macs, sfu, transcendental, finishing: false };
-        let partial = Partial { loops: loops(false), bytes: 4 };
+        let partial = PartialSums { loops: loops(false), bytes: 4 };
         let mut space =
             Space { dims, units, tensors, effort, charges: vec![charge], partial, product: None };
         let reads: Vec<usize> = (0..space.tensors.len())
@@ -181,7 +182,7 @@ impl Space {
     }
 
     /// What travels where a reduction is split.
-    pub(super) fn partial(&self) -> &Partial {
+    pub(super) fn partial(&self) -> &PartialSums {
         &self.partial
     }
 

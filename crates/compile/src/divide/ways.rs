@@ -8,7 +8,8 @@ use crate::program::{Action, BufferId, Place, Program, Step};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use zellige_device::{Division, Key, Laid, Loops, Op, Span, Sticks, Work};
+use zellige_device::{Division, Laid, Loops, Op, Span, Sticks};
+use zellige_machine::{Key, Work};
 
 /// Divisions of one step that are considered.
 const MOST: usize = 8;

@@ -12,8 +12,8 @@ use super::span::{Reach, reach, slice};
 use super::tensor::{Role, Tensor};
 use crate::place::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
-use zellige_device::account::{RingMove, Shared, Traffic};
-use zellige_device::{CoreWork, Hardware, Kind, Work};
+use zellige_machine::account::{RingMove, Shared, Traffic};
+use zellige_machine::{CoreWork, Hardware, Work, WorkKind};
 
 /// Bytes of the scratchpad that streaming takes: two tiles for each operand.
 const TILES: u64 = 4 * 16 * 1024;
@@ -128,7 +128,7 @@ pub(super) fn memory(space: &Space, hardware: &Hardware) -> u64 {
     let core = CoreWork { reads, writes: Traffic::of(out, 1), ..CoreWork::default() };
     // Few cores do not reach the rate of a reduction within rows, and all of them that of any stream.
     let kind = match alone.kind {
-        Kind::RowReduction => Kind::Pointwise,
+        WorkKind::RowReduction => WorkKind::Pointwise,
         kind => kind,
     };
     hardware.latency(&Work::new(String::new(), kind, vec![core])).cycles

@@ -41,7 +41,7 @@ pub use check::check;
 pub use pool::pool;
 pub use request::{Buffer, Request};
 
-use zellige_device::{Hardware, Key};
+use zellige_machine::{Hardware, Key};
 
 /// The part of every scratchpad that the backend keeps, unless it is told otherwise.
 pub const LX_RESERVED: f64 = 0.2;

@@ -5,8 +5,8 @@ use super::fit::{self, Gap};
 use super::request::{Buffer, Request};
 use super::{Plan, Policy, plan};
 use crate::error::{CompileError, Result};
-use zellige_device::{Hardware, Key};
 use zellige_layout::STICK_BYTES;
+use zellige_machine::{Hardware, Key};
 
 /// Places buffers in one segment of device memory: first fit, at multiples of a stick. Where that
 /// leaves some out, once more with the largest first, and then by the exact search.

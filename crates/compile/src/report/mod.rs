@@ -64,11 +64,11 @@ pub fn compared(program: &Program, other: &Program) -> Report {
 }
 
 /// What work does to memory and units: a read that several cores share counts as often as it is done.
-fn totals(program: &Program, work: &zellige_device::Work) -> zellige_device::account::Totals {
+fn totals(program: &Program, work: &zellige_machine::Work) -> zellige_machine::account::Totals {
     program.options.hardware.served(work).totals()
 }
 
 /// A time in microseconds.
-fn us(time: zellige_device::Time) -> f64 {
+fn us(time: zellige_machine::Time) -> f64 {
     time.microseconds()
 }

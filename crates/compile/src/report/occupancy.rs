@@ -4,7 +4,7 @@ use super::data::Occupancy;
 use super::us;
 use crate::program::{BufferId, Place, Program};
 use std::collections::BTreeMap;
-use zellige_device::Time;
+use zellige_machine::Time;
 
 /// Bytes in use: what there is, the highest in use, and how many from when on.
 pub(super) struct Levels {

@@ -4,7 +4,7 @@ use super::data::{Cores, Dim, Operand, Step};
 use super::us;
 use crate::program::{self, Action, BufferId, Place, Program};
 use serde_json::Value;
-use zellige_device::Kind;
+use zellige_machine::WorkKind;
 
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     program.steps.iter().map(|s| step(program, s)).collect()
@@ -107,9 +107,9 @@ fn family(s: &program::Step) -> &'static str {
     match (&s.action, s.work.kind) {
         (Action::Host(..), _) => "host",
         (Action::Move { .. }, _) => "move",
-        (_, Kind::Matmul | Kind::BatchMatmulDefault { .. }) => "matmul",
-        (_, Kind::RowReduction | Kind::CrossRowReduction) => "reduction",
-        (_, Kind::Pointwise) => "pointwise",
+        (_, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. }) => "matmul",
+        (_, WorkKind::RowReduction | WorkKind::CrossRowReduction) => "reduction",
+        (_, WorkKind::Pointwise) => "pointwise",
         _ => "other",
     }
 }

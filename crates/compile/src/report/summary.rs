@@ -5,8 +5,8 @@ use super::{occupancy, steps, us};
 use crate::divide::Policy;
 use crate::options::{Outputs, Weights};
 use crate::program::{Action, Origin, Program, Step};
-use zellige_device::{Key, Time};
 use zellige_graph::Role;
+use zellige_machine::{Key, Time};
 
 pub(super) fn machine(program: &Program) -> Machine {
     let hw = &program.options.hardware;

@@ -31,7 +31,6 @@ use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
 use super::share::{Share, moves_along};
 use super::{Follows, Kernel, Lay, Meta, Task, Want};
-use crate::account::CoreWork;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -40,6 +39,7 @@ use crate::sticks::Sticks;
 use account::{Shares, work};
 use task::{Side, Work};
 use zellige_layout::Dtype;
+use zellige_machine::account::CoreWork;
 
 /// Scaled dot product attention with its attributes.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,6 @@
 use super::io::Number;
 use super::pointwise::{Work, by_element, bytes, cut, lay_around, spans, truths, wants};
 use super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::{Kept, Laid};
@@ -17,6 +16,7 @@ use crate::sticks::Sticks;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype};
+use zellige_machine::Charges;
 
 /// A change of the dtype.
 #[derive(Debug, Clone)]

@@ -10,8 +10,6 @@ use super::io::{Number, Store};
 use super::pointwise::{by_element, cut, spans};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
-use crate::account::{CoreWork, Kind};
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -21,6 +19,8 @@ use crate::scalar::Scalar;
 use crate::sticks::Sticks;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::Charges;
+use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
 
 /// The value of an element by its row-major index.
@@ -223,8 +223,8 @@ struct Making<T, F> {
 }
 
 impl<T: Number, F: Fn(u64, &mut [T]) + Send + Sync> Task for Making<T, F> {
-    fn kind(&self) -> Kind {
-        Kind::Pointwise
+    fn kind(&self) -> WorkKind {
+        WorkKind::Pointwise
     }
 
     fn work(&self, core: usize) -> CoreWork {

@@ -5,14 +5,14 @@ use super::io::{Load, Number, Store};
 use super::pointwise::{by_element, cut, lay_around, spans, wants};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
-use crate::account::{CoreWork, Kind};
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
 use crate::lay::{is_float, like};
 use crate::sticks::{Dims, Sticks};
 use zellige_float::Format;
+use zellige_machine::Charges;
+use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::fill_uniform;
 
 /// What an element becomes.
@@ -200,8 +200,8 @@ struct Masking<T> {
 }
 
 impl<T: Number> Task for Masking<T> {
-    fn kind(&self) -> Kind {
-        Kind::Pointwise
+    fn kind(&self) -> WorkKind {
+        WorkKind::Pointwise
     }
 
     fn work(&self, core: usize) -> CoreWork {

@@ -48,8 +48,6 @@ pub(crate) mod walk;
 
 use self::moves::Move;
 use self::share::Share;
-use crate::account::{CoreWork, Kind};
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -59,6 +57,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::Charges;
+use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_movement::crew;
 
 /// Size and dtype of a tensor, before it has a place.
@@ -171,7 +171,7 @@ pub(crate) trait Task: Send + Sync {
     }
 
     /// What the operation is, for the accounts.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> WorkKind;
 
     /// What one core does.
     fn work(&self, core: usize) -> CoreWork;

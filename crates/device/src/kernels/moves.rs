@@ -4,7 +4,6 @@
 //! there is nothing to compute. A copy plans its own bursts, so that what is charged is what it does.
 
 use super::{Kernel, Lay, Meta, Task, Want};
-use crate::account::{CoreWork, Kind, Work};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -16,6 +15,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use zellige_layout::{StickLayout, Strided};
+use zellige_machine::account::{CoreWork, Work, WorkKind};
 
 /// Whose memory a piece is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,9 +148,9 @@ pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<Work> 
 }
 
 fn together(name: &str, moves: &[Moved], cores: usize) -> Work {
-    let mut all = Work::uniform(name, Kind::Copy, cores, CoreWork::default());
+    let mut all = Work::uniform(name, WorkKind::Copy, cores, CoreWork::default());
     for moved in moves {
-        let work = moved.work(name, Kind::Copy, cores);
+        let work = moved.work(name, WorkKind::Copy, cores);
         for (sum, core) in all.cores.iter_mut().zip(&work.cores) {
             sum.reads.merge(&core.reads);
             sum.writes.merge(&core.writes);

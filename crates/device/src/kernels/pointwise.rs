@@ -8,8 +8,6 @@ use super::io::{Load, Number, Store};
 use super::share::{Share, moves_along};
 use super::walk::Walk;
 use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed_with};
-use crate::account::{CoreWork, Kind};
-use crate::charges::{Charge, Charges};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -20,6 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
+use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_machine::{Charge, Charges};
 use zellige_math::Whole;
 
 /// A function over slices of equal length: the operands, then the result.
@@ -298,7 +298,7 @@ pub(crate) fn by_element(out: &Sticks, transcendental: bool) -> Charges {
         transcendental: if transcendental { lanes } else { 0 },
         finishing: false,
     };
-    Charges::one(Kind::Pointwise, charge)
+    Charges::one(WorkKind::Pointwise, charge)
 }
 
 /// The walk of every core and what it does: operands that are read once, then counters, which are
@@ -381,8 +381,8 @@ impl<T: Number> Work<T> {
 }
 
 impl<T: Number> Task for Work<T> {
-    fn kind(&self) -> Kind {
-        Kind::Pointwise
+    fn kind(&self) -> WorkKind {
+        WorkKind::Pointwise
     }
 
     fn work(&self, core: usize) -> CoreWork {

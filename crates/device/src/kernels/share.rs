@@ -1,8 +1,8 @@
 //! Which cores have the same part of a tensor.
 
-use crate::account::{CoreWork, Traffic};
 use crate::division::Division;
 use crate::sticks::Sticks;
+use zellige_machine::account::{CoreWork, Traffic};
 
 /// The cores that have the same part of a tensor, and which of them one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

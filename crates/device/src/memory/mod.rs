@@ -18,7 +18,6 @@ mod stats;
 
 pub use allocator::GRANULE;
 pub use block::{Block, BlockRead, BlockWrite, Guards};
-pub use segment::{Purpose, SEGMENT_BYTES, SEGMENTS, SegmentSpec};
 pub use stats::{MemoryStats, SegmentStats};
 
 use crate::error::{DeviceError, Result};
@@ -28,6 +27,7 @@ use segment::Segment;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zellige_machine::{Hardware, Purpose, SegmentSpec};
 
 /// An address space. Clones are the same memory; blocks keep it alive.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Memory {
 
     /// The memory of a card: 112 GiB for tensors, 16 GiB for programs.
     pub fn card() -> Memory {
-        Memory::new(&SegmentSpec::card()).expect("the card's segments are disjoint")
+        Memory::new(&Hardware::card().segments()).expect("the card's segments are disjoint")
     }
 
     /// A block in the first segment for tensors that has room.

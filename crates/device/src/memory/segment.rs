@@ -1,49 +1,8 @@
-//! Segments: the pieces of an address space, and who may live there.
+//! Segments of the device memory, and what is free in them.
 
 use super::allocator::{GRANULE, Holes};
 use crate::error::{DeviceError, Result};
-use serde::Serialize;
-
-/// Bytes of a segment of the card.
-pub const SEGMENT_BYTES: u64 = 16 << 30;
-/// Segments of the card; the last one is for programs.
-pub const SEGMENTS: usize = 8;
-
-/// Who may live in a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// Tensors: what [`alloc`](super::Memory::alloc) gives out.
-    Tensors,
-    /// Compiled programs.
-    Programs,
-    /// The scratchpad of one core.
-    Scratchpad,
-}
-
-/// One segment, described.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct SegmentSpec {
-    /// The address of its first byte, a multiple of 128.
-    pub base: u64,
-    /// Its length, a positive multiple of 128.
-    pub bytes: u64,
-    /// Who may live there.
-    pub purpose: Purpose,
-}
-
-impl SegmentSpec {
-    /// The eight segments of the card: 16 GiB each, one after the other, the last for programs.
-    pub fn card() -> Vec<SegmentSpec> {
-        (0..SEGMENTS)
-            .map(|i| SegmentSpec {
-                base: i as u64 * SEGMENT_BYTES,
-                bytes: SEGMENT_BYTES,
-                purpose: if i + 1 == SEGMENTS { Purpose::Programs } else { Purpose::Tensors },
-            })
-            .collect()
-    }
-}
+use zellige_machine::{Purpose, SegmentSpec};
 
 /// A segment and what is free in it.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! What a memory says about itself.
 
-use super::segment::{Purpose, Segment, SegmentSpec};
+use super::segment::Segment;
 use serde::Serialize;
+use zellige_machine::{Purpose, SegmentSpec};
 
 /// A memory at one moment. All numbers are bytes of device memory unless they are counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]

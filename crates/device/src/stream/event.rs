@@ -3,9 +3,9 @@
 use super::StreamId;
 use super::queue::Shared;
 use crate::error::{DeviceError, Result};
-use crate::time::Time;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use zellige_machine::Time;
 
 /// The moment when everything submitted to a stream so far is done.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! Simulated time: when each piece of work starts and ends.
 
 use super::{STREAMS, StreamId};
-use crate::account::{Latency, Work};
-use crate::hardware::Hardware;
-use crate::time::Time;
+use zellige_machine::Time;
+use zellige_machine::account::{Latency, Work};
+use zellige_machine::hardware::Hardware;
 
 /// The clocks of a card: one per stream, one per core, one of the transfer engine.
 ///
@@ -83,9 +83,9 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::{CoreWork, Kind, Traffic};
+    use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 
-    fn work(kind: Kind, cores: std::ops::Range<usize>, elements: u64) -> Work {
+    fn work(kind: WorkKind, cores: std::ops::Range<usize>, elements: u64) -> Work {
         let each = CoreWork { sfu: elements, ..CoreWork::default() };
         let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
         Work::new("x", kind, (0..cores.end).map(of).collect())
@@ -100,15 +100,15 @@ mod tests {
             let span = schedule.place(stream, work, &ktir.latency(work), &ktir);
             (span.start.nanoseconds(), span.end.nanoseconds())
         };
-        let (low, high) = (work(Kind::Other, 0..16, 6400), work(Kind::Other, 16..32, 640));
+        let (low, high) = (work(WorkKind::Other, 0..16, 6400), work(WorkKind::Other, 16..32, 640));
         assert_eq!(place(1, &low), (0.0, 100.0));
         assert_eq!(place(2, &high), (0.0, 10.0));
         assert_eq!(place(2, &high), (10.0, 20.0), "one after the other in a stream");
         assert_eq!(place(3, &low), (100.0, 200.0), "the cores are taken");
-        let both = work(Kind::Other, 0..32, 64);
+        let both = work(WorkKind::Other, 0..32, 64);
         assert_eq!(place(2, &both), (200.0, 201.0));
         let upload = CoreWork { host_in: 63_000, ..CoreWork::default() };
-        let upload = Work::new("up", Kind::Upload, vec![upload]);
+        let upload = Work::new("up", WorkKind::Upload, vec![upload]);
         assert_eq!(place(4, &upload), (0.0, 1000.0), "transfers need no core");
         assert_eq!(place(5, &upload), (1000.0, 2000.0), "there is one engine");
         schedule.wait(StreamId::new(1).unwrap(), Time::from_nanoseconds(5000));
@@ -122,8 +122,8 @@ mod tests {
         let ktir = Hardware::ktir();
         let mut schedule = Schedule::new(2);
         let reads = |n| CoreWork { reads: Traffic::of(128, n), ..CoreWork::default() };
-        let uneven = Work::new("x", Kind::Other, vec![reads(10), reads(100)]);
-        let one = Work::new("x", Kind::Other, vec![reads(1)]);
+        let uneven = Work::new("x", WorkKind::Other, vec![reads(10), reads(100)]);
+        let one = Work::new("x", WorkKind::Other, vec![reads(1)]);
         let mut place = |s, w: &Work| {
             let s = StreamId::new(s).unwrap();
             schedule.place(s, w, &ktir.latency(w), &ktir).start

@@ -4,10 +4,10 @@ use super::event::{Event, Mark};
 use super::queue::{Shared, Step};
 use super::{STREAMS, StreamId};
 use crate::error::{DeviceError, Result};
-use crate::time::Time;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use zellige_machine::Time;
 
 /// The streams of one card and the thread that does their work, which begins with the first piece.
 ///

@@ -2,7 +2,7 @@
 
 use super::access::{Place, Runs};
 use crate::op::Class;
-use zellige_device::account::{CoreWork, RingMove};
+use zellige_machine::account::{CoreWork, RingMove};
 
 /// One operation that took time.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use crate::ir::Function;
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt;
-use zellige_device::account::{Bottleneck, CoreCycles, CoreWork, Kind, RingMove, Work};
-use zellige_device::timeline::{Event, Track};
-use zellige_device::{Cost, Hardware, Model, Time, Timeline};
+use zellige_machine::account::{Bottleneck, CoreCycles, CoreWork, RingMove, Work, WorkKind};
+use zellige_machine::timeline::{Event, Track};
+use zellige_machine::{Cost, Hardware, Model, Time, Timeline};
 
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,7 +155,7 @@ pub(super) fn outcome(
         events.push(core.ledger.events);
     }
     let products = all.iter().any(|w| w.macs > 0);
-    let kind = if products { Kind::Matmul } else { Kind::Pointwise };
+    let kind = if products { WorkKind::Matmul } else { WorkKind::Pointwise };
     let work = Work::new(f.name(), kind, all);
     let timeline = (traced > 0).then(|| timeline(hardware, &work, events, traced));
     let cost = hardware.cost(&work);

@@ -4,8 +4,9 @@ use super::Model;
 use crate::error::{Result, RunError};
 use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
-use zellige_device::{Card, Kind, Laid, StreamId, Tensor, Time, Work};
+use zellige_device::{Card, Laid, StreamId, Tensor};
 use zellige_graph::Role;
+use zellige_machine::{Time, Work, WorkKind};
 
 impl Model {
     /// As [`Model::load`], with weights that are on the card already: one that lies as the program wants
@@ -124,7 +125,7 @@ impl Model {
         let name = &self.program.buffer(read.buffer).name;
         let at = |source| RunError::Step { step: name.clone(), source };
         let moved = state.copy_from(&next).map_err(at)?;
-        let work = moved.work(name.as_str(), Kind::Restickify, self.program.options.cores);
+        let work = moved.work(name.as_str(), WorkKind::Restickify, self.program.options.cores);
         self.card.account(stream, &work)?;
         Ok(())
     }
@@ -155,7 +156,7 @@ impl Model {
             return Ok((tensor.clone(), None));
         }
         let (made, moved) = tensor.to_layout(wanted.layout())?;
-        let work = moved.work(buffer.name.as_str(), Kind::Restickify, self.card.cores());
+        let work = moved.work(buffer.name.as_str(), WorkKind::Restickify, self.card.cores());
         Ok((made, Some(work)))
     }
 }

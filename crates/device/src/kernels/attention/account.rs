@@ -3,8 +3,8 @@
 use super::super::TILES;
 use super::super::matmul::account::{LX, padded};
 use super::super::share::Share;
-use crate::account::{CoreWork, product};
 use crate::sticks::Sticks;
+use zellige_machine::account::{CoreWork, product};
 
 /// Who has the same parts of the operands as a core.
 pub(super) struct Shares {

@@ -7,8 +7,8 @@ use super::super::matmul::finish::Extra;
 use super::super::matmul::micro::{DEPTH, Isa};
 use super::super::matmul::sides::{Sink, SticksLeft, SticksRight};
 use super::super::{Pointers, Task};
-use crate::account::{CoreWork, Kind};
 use std::ops::Range;
+use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 
 /// Numbers of the scores that a block of rows has at most, where that leaves it [`LEAST`] rows.
@@ -33,7 +33,7 @@ pub(super) struct Work {
     pub(super) causal: bool,
     pub(super) keep: bool,
     pub(super) mask: Option<Extra<f32>>,
-    pub(super) kind: Kind,
+    pub(super) kind: WorkKind,
     pub(super) q: Side,
     pub(super) k: Side,
     pub(super) v: Side,
@@ -56,7 +56,7 @@ impl Left<f32> for Panels<'_> {
 }
 
 impl Task for Work {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> WorkKind {
         self.kind
     }
 

@@ -6,7 +6,6 @@ use super::super::share::Share;
 use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed_with};
 use super::implicit;
 use super::window::Window;
-use crate::account::{CoreWork, product};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -14,6 +13,7 @@ use crate::lay::{is_float, result_format, with_order};
 use crate::sticks::Sticks;
 use std::ops::Range;
 use zellige_layout::Strided;
+use zellige_machine::account::{CoreWork, product};
 
 /// A convolution with its attributes.
 ///

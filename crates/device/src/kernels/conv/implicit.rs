@@ -9,9 +9,9 @@ use super::super::matmul::micro::{DEPTH, Isa};
 use super::super::matmul::sides::{Sink, SticksRight};
 use super::super::{Pointers, Task};
 use super::window::Window;
-use crate::account::{CoreWork, Kind};
 use crate::sticks::Sticks;
 use std::ops::Range;
+use zellige_machine::account::{CoreWork, WorkKind};
 
 /// The most rows and columns of a block.
 const ROWS: usize = 240;
@@ -156,8 +156,8 @@ impl Right<f32> for Weights<'_> {
 }
 
 impl Task for Work {
-    fn kind(&self) -> Kind {
-        Kind::Matmul
+    fn kind(&self) -> WorkKind {
+        WorkKind::Matmul
     }
 
     fn work(&self, core: usize) -> CoreWork {

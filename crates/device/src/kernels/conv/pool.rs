@@ -6,13 +6,13 @@ use super::super::matmul::form::{refuse, with_one};
 use super::super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
 use super::convolve::by_channel;
 use super::window::{Window, floor_sum};
-use crate::account::{CoreWork, Kind};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
 use crate::lay::is_float;
 use crate::sticks::Sticks;
 use std::ops::Range;
+use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 
 /// What becomes of a window; positions outside of the image take no part.
@@ -216,8 +216,8 @@ struct Work {
 }
 
 impl Task for Work {
-    fn kind(&self) -> Kind {
-        Kind::CrossRowReduction
+    fn kind(&self) -> WorkKind {
+        WorkKind::CrossRowReduction
     }
 
     fn work(&self, core: usize) -> CoreWork {

@@ -1,7 +1,6 @@
 //! Reading by index: `embedding`, `index_select`, `gather`, `index`.
 
 use super::{From, Indices, Pattern, refuse, step};
-use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::pointwise::spans;
@@ -11,6 +10,7 @@ use crate::lay::{result_format, with_order};
 use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use zellige_layout::Strided;
+use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 
 /// A read by index: the indexed tensor, then the index tensors.
 ///
@@ -120,8 +120,8 @@ struct Copying {
 }
 
 impl Task for Copying {
-    fn kind(&self) -> Kind {
-        Kind::Copy
+    fn kind(&self) -> WorkKind {
+        WorkKind::Copy
     }
 
     fn work(&self, core: usize) -> CoreWork {

@@ -1,7 +1,6 @@
 //! Writing by index: `scatter`, `index_add`, `index_copy`, `index_put`.
 
 use super::{From, Indices, Pattern, Shape, refuse, step};
-use crate::account::{CoreWork, Kind, Traffic};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::kernels::io::{Load, Number, Store};
@@ -13,6 +12,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zellige_float::Format;
+use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 use zellige_math::Whole;
 
 /// How a value meets what is already there.
@@ -252,8 +252,8 @@ impl<T: Number> Typed<T> {
 }
 
 impl<T: Number + Meets> Task for Typed<T> {
-    fn kind(&self) -> Kind {
-        Kind::Copy
+    fn kind(&self) -> WorkKind {
+        WorkKind::Copy
     }
 
     fn work(&self, core: usize) -> CoreWork {

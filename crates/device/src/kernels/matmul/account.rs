@@ -16,8 +16,8 @@
 
 use super::super::TILES;
 use super::super::share::{Share, moves_along};
-use crate::account::{CoreWork, RingMove};
 use crate::sticks::Sticks;
+use zellige_machine::account::{CoreWork, RingMove};
 
 /// Bytes of a scratchpad that kernels use: 2 MiB less a fifth for the backend.
 pub(crate) const LX: u64 = 1_677_721;

@@ -5,7 +5,6 @@ use super::finish::Step;
 use super::form::{Form, Meeting, refuse};
 use super::matrices::Matrices;
 use super::task;
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::laid::Laid;
@@ -14,6 +13,7 @@ use crate::sticks::Sticks;
 use smallvec::SmallVec;
 use zellige_float::Format;
 use zellige_layout::{Dtype, Strided};
+use zellige_machine::Charges;
 
 /// Which operand is what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

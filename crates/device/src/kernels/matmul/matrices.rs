@@ -5,10 +5,10 @@ use super::finish::Step;
 use super::form::refuse;
 use super::kernel::{Product, Roles};
 use super::task::kind;
-use crate::charges::{Charge, Charges, Partial};
 use crate::division::{Division, Span};
 use crate::error::Result;
 use crate::sticks::Sticks;
+use zellige_machine::{Charge, Charges, PartialSums};
 
 /// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
 #[derive(Debug, Clone)]
@@ -162,7 +162,7 @@ impl Matrices {
         Charges {
             kind: kind(&self.a, &self.b, &self.c),
             each: vec![products, steps],
-            partial: Partial { loops: outer, bytes: 4 },
+            partial: PartialSums { loops: outer, bytes: 4 },
             product: Some(product),
             unread,
         }

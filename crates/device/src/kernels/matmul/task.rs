@@ -10,10 +10,10 @@ use super::kernel::Product;
 use super::matrices::Matrices;
 use super::micro::{Cell, Isa};
 use super::sides::{Sink, SticksLeft, SticksRight};
-use crate::account::{CoreWork, Kind};
 use crate::division::Division;
 use crate::sticks::Sticks;
 use std::ops::Range;
+use zellige_machine::account::{CoreWork, WorkKind};
 
 /// The most rows of a block: enough uses of every panel that is unpacked.
 const ROWS: usize = 240;
@@ -49,7 +49,7 @@ pub(super) struct Work<T> {
     /// Columns of a panel.
     width: usize,
     cores: usize,
-    kind: Kind,
+    kind: WorkKind,
     work: Vec<CoreWork>,
 }
 
@@ -132,19 +132,19 @@ impl<T: Cell> Work<T> {
 }
 
 /// What the accounts call it: batches that lie inside of the matrices, next to the stick, are slow.
-pub(crate) fn kind(a: &Sticks, b: &Sticks, c: &Sticks) -> Kind {
+pub(crate) fn kind(a: &Sticks, b: &Sticks, c: &Sticks) -> WorkKind {
     let outer = c.rank() - 2;
     let batch: u64 = c.size[..outer].iter().map(|n| *n as u64).product();
     let inside = |t: &Sticks| (0..outer).any(|d| t.size[d] > 1 && t.stride[d] == t.eps);
     if batch > 1 && [a, b, c].iter().any(|t| inside(t)) {
-        Kind::BatchMatmulDefault { batch }
+        WorkKind::BatchMatmulDefault { batch }
     } else {
-        Kind::Matmul
+        WorkKind::Matmul
     }
 }
 
 impl<T: Cell> Task for Work<T> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> WorkKind {
         self.kind
     }
 

@@ -32,7 +32,6 @@ mod what;
 
 use super::dims::{plain, set, without};
 use super::{Follows, Kernel, Lay, Meta, Task, Want};
-use crate::charges::{Charge, Charges, Partial};
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -41,6 +40,7 @@ use crate::sticks::{Dims, Sticks};
 pub(crate) use what::What;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_machine::{Charge, Charges, PartialSums};
 
 /// A reduction with its dimensions.
 #[derive(Debug, Clone)]
@@ -150,7 +150,7 @@ impl Kernel for Reduce {
                 transcendental: slow,
                 finishing: false,
             }],
-            partial: Partial {
+            partial: PartialSums {
                 loops: (0..outer).map(|l| (l, 1)).collect(),
                 bytes: charge.partial as u64,
             },

@@ -1,12 +1,12 @@
 //! Where a reduction reads and writes: every core's slice of the result, and the numbers of each.
 
-use crate::account::{CoreWork, Kind, RingMove};
 use crate::division::{Division, Span};
 use crate::kernels::dims;
 use crate::kernels::streamed;
 use crate::kernels::walk::{Mismatch, Walk};
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
+use zellige_machine::account::{CoreWork, RingMove, WorkKind};
 
 /// A reduction cut over cores.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Plan {
     pub(super) group: usize,
     /// Numbers that one result takes.
     pub(super) n: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: WorkKind,
 }
 
 /// The part of one core.
@@ -84,9 +84,9 @@ pub(super) fn space(inputs: &[Sticks], outputs: &[Sticks], gone: &[usize]) -> Ve
 }
 
 /// What the accounts call it: whether the lanes are reduced.
-pub(super) fn kind(x: &Sticks, gone: &[usize]) -> Kind {
+pub(super) fn kind(x: &Sticks, gone: &[usize]) -> WorkKind {
     let along = x.stick.is_some_and(|s| gone.contains(&s));
-    if along { Kind::RowReduction } else { Kind::CrossRowReduction }
+    if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "indices wrap")]

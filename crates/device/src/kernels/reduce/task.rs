@@ -2,13 +2,13 @@
 
 use super::fold::{self, Fold, LANES};
 use super::plan::{Level, Line, Plan, Slice};
-use crate::account::{CoreWork, Kind};
 use crate::kernels::io::{Lanes, Load, Store};
 use crate::kernels::walk::Rows;
 use crate::kernels::{Pointers, Task};
 use smallvec::SmallVec;
 use std::sync::{Mutex, PoisonError};
 use zellige_float::Format;
+use zellige_machine::account::{CoreWork, WorkKind};
 
 /// Numbers read at a time, and of a line, taken before they join the ones before.
 const CHUNK: usize = 2048;
@@ -326,7 +326,7 @@ impl<F: Fold> Task for Bound<F> {
         if self.plan.group > 1 { 2 * F::PASSES } else { 1 }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> WorkKind {
         self.plan.kind
     }
 

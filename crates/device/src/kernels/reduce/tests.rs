@@ -30,7 +30,12 @@ fn read(t: &Tensor) -> Vec<f64> {
     bytes.chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
-fn split(op: &Op, t: &Tensor, like: &[Tensor], splits: &[usize]) -> (Vec<Tensor>, crate::Work) {
+fn split(
+    op: &Op,
+    t: &Tensor,
+    like: &[Tensor],
+    splits: &[usize],
+) -> (Vec<Tensor>, zellige_machine::Work) {
     let outputs: Vec<Tensor> =
         like.iter().map(|o| Tensor::zeros(o.card(), o.dtype(), o.layout()).unwrap()).collect();
     let space = op.kernel().space(

@@ -13,8 +13,6 @@ use super::dims::{self, plain};
 use super::io::Number;
 use super::reduce::{Lies, settled};
 use super::{Follows, Kernel, Lay, Meta, Task};
-use crate::account::Kind;
-use crate::charges::Charges;
 use crate::division::{Division, Span};
 use crate::error::{DeviceError, Result};
 use crate::laid::Laid;
@@ -23,6 +21,8 @@ use crate::sticks::{Dims, Sticks};
 use std::fmt;
 use std::sync::Arc;
 use zellige_float::Format;
+use zellige_machine::Charges;
+use zellige_machine::account::WorkKind;
 
 /// One line of results from one line of operands.
 pub(crate) trait Line<T>: Send + Sync {
@@ -171,9 +171,9 @@ fn outer(wide: &Wide) -> Dims<usize> {
 }
 
 /// What the accounts call it: whether lines run along the lanes.
-fn kind(wide: &Wide) -> Kind {
+fn kind(wide: &Wide) -> WorkKind {
     let along = wide.inputs[0].stick.is_none_or(|s| wide.along.contains(&s));
-    if along { Kind::RowReduction } else { Kind::CrossRowReduction }
+    if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
 }
 
 fn spans(wide: &Wide) -> Vec<Span> {
@@ -238,7 +238,7 @@ impl<K: LineOp> Kernel for LineKernel<K> {
         let wide = self.wide(inputs, outputs).ok()?;
         let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
         let Charge { plain, transcendental } = self.0.charge(n);
-        let charge = crate::charges::Charge {
+        let charge = zellige_machine::Charge {
             loops: (0..outer(&wide).len()).map(|l| (l, 1)).collect(),
             macs: 0,
             sfu: plain,

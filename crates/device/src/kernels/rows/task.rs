@@ -2,7 +2,6 @@
 
 use super::lines::Lines;
 use super::{Charge, Gives, Line, Wide, kind, outer, spans};
-use crate::account::{CoreWork, Kind};
 use crate::division::Division;
 use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::share::{Share, moves_along};
@@ -10,6 +9,7 @@ use crate::kernels::{Pointers, Task, streamed_with};
 use crate::sticks::{Dims, Sticks};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use zellige_machine::account::{CoreWork, WorkKind};
 
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
 const BLOCK: usize = 4 * 1024;
@@ -28,7 +28,7 @@ pub(super) struct LineTask<T> {
     values: Option<Store<T>>,
     indices: Option<Store<i32>>,
     slices: Vec<Slice>,
-    kind: Kind,
+    kind: WorkKind,
 }
 
 struct Slice {
@@ -145,7 +145,7 @@ impl<T: Number> Others<T> {
 }
 
 impl<T: Number> Task for LineTask<T> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> WorkKind {
         self.kind
     }
 

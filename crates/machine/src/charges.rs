@@ -1,10 +1,6 @@
 //! What an operation asks of the units, as a function of the slices of its loops.
 
-use crate::account::Kind;
-use crate::error::Result;
-use crate::laid::Laid;
-use crate::ops::Op;
-use crate::sticks::Sticks;
+use crate::account::WorkKind;
 
 /// So much for every point of some loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +17,9 @@ pub struct Charge {
     pub finishing: bool,
 }
 
-/// Partial results of a split reduction: one for every point of some loops.
+/// PartialSums results of a split reduction: one for every point of some loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partial {
+pub struct PartialSums {
     /// The loops, each with the unit that its length counts in.
     pub loops: Vec<(usize, usize)>,
     /// Bytes of one.
@@ -37,11 +33,11 @@ pub struct Partial {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charges {
     /// What the operation is.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// All of them.
     pub each: Vec<Charge>,
     /// What travels where a reduction is split.
-    pub partial: Partial,
+    pub partial: PartialSums,
     /// The two operands of a product, A and B.
     pub product: Option<[usize; 2]>,
     /// Operands that are never read, such as what is added zero times.
@@ -50,21 +46,8 @@ pub struct Charges {
 
 impl Charges {
     /// One charge for an operation without a reduction.
-    pub(crate) fn one(kind: Kind, charge: Charge) -> Charges {
-        let partial = Partial { loops: Vec::new(), bytes: 0 };
+    pub fn one(kind: WorkKind, charge: Charge) -> Charges {
+        let partial = PartialSums { loops: Vec::new(), bytes: 0 };
         Charges { kind, each: vec![charge], partial, product: None, unread: Vec::new() }
-    }
-}
-
-impl Op {
-    /// What the operation asks of the units on tensors that lie so; none for one that does not say, as its
-    /// work is no plain function of its slices.
-    ///
-    /// # Errors
-    /// As [`Op::loops`].
-    pub fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
-        self.check_tensors(inputs, outputs)?;
-        let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
-        Ok(self.kernel().charges(&forms(inputs)?, &forms(outputs)?))
     }
 }

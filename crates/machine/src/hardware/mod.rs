@@ -6,7 +6,7 @@
 //! (see [`account`](crate::account)).
 //!
 //! ```
-//! use zellige_device::{Hardware, Key};
+//! use zellige_machine::{Hardware, Key};
 //! let half = Hardware::from_toml(r#"
 //!     name = "half"
 //!     extends = "card"
@@ -15,17 +15,19 @@
 //! "#)?;
 //! assert_eq!((half.cores(), half.name()), (16, "half"));
 //! assert_eq!(half.number(Key::MemoryPeak).to_f64(), 204.8);
-//! # Ok::<(), zellige_device::DeviceError>(())
+//! # Ok::<(), zellige_machine::MachineError>(())
 //! ```
 
 mod key;
+mod named;
 mod parse;
 
 pub use key::Key;
+pub use named::sencores;
 
-use crate::error::{DeviceError, Result};
-use crate::memory::{Purpose, SegmentSpec};
+use crate::error::{MachineError, Result};
 use crate::ratio::Ratio;
+use crate::segment::{Purpose, SegmentSpec};
 use key::ROWS;
 use std::fmt;
 
@@ -93,8 +95,8 @@ pub struct Hardware {
 
 /// The built-in presets, by name.
 const PRESETS: [(&str, &str); 2] = [
-    ("card", include_str!("../../hardware/card.toml")),
-    ("ktir", include_str!("../../hardware/ktir.toml")),
+    ("card", include_str!("../../presets/card.toml")),
+    ("ktir", include_str!("../../presets/ktir.toml")),
 ];
 
 impl Hardware {
@@ -102,7 +104,7 @@ impl Hardware {
     pub fn preset(name: &str) -> Result<Hardware> {
         match PRESETS.iter().find(|(n, _)| *n == name) {
             Some((_, text)) => parse::hardware(text),
-            None => Err(DeviceError::UnknownPreset {
+            None => Err(MachineError::UnknownPreset {
                 name: name.into(),
                 known: Hardware::presets().collect::<Vec<_>>().join(", "),
             }),

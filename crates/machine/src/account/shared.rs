@@ -97,7 +97,7 @@ impl Hardware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::Kind;
+    use crate::account::WorkKind;
 
     /// So many cores that need the same bursts, and some more that only they read.
     fn alike(cores: u64, bursts: &Traffic) -> Work {
@@ -106,7 +106,7 @@ mod tests {
             core.read(bursts, 2, cores, place);
             core
         };
-        Work::new("x", Kind::Matmul, (0..cores).map(one).collect())
+        Work::new("x", WorkKind::Matmul, (0..cores).map(one).collect())
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let card = Hardware::card();
         // 1280 bytes arrive in ten cycles, below four bursts of memory or under a longer time of the PT.
         let core = |macs| CoreWork { ring_in: 1280, macs, ..CoreWork::default() };
-        let cycles = |core| card.latency(&Work::uniform("x", Kind::Matmul, 1, core));
+        let cycles = |core| card.latency(&Work::uniform("x", WorkKind::Matmul, 1, core));
         assert_eq!((cycles(core(0)).cycles, cycles(core(0)).cores[0].ring_in), (10, 10));
         assert_eq!(cycles(core(760 * 10)).cycles, 10);
         assert_eq!(cycles(core(760 * 20)).cycles, 20);

@@ -127,7 +127,7 @@ pub struct CoreWork {
 }
 
 /// A product that ends at the largest number of 64 bits; see [`CoreWork::is_countable`].
-pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
+pub fn product<const N: usize>(factors: [u64; N]) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
 }
 
@@ -191,7 +191,7 @@ impl CoreWork {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum WorkKind {
     /// Element by element.
     Pointwise,
     /// A reduction within rows, along sticks.
@@ -219,10 +219,10 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl WorkKind {
     /// Whether the transfer engine does it and no core.
     pub fn is_transfer(self) -> bool {
-        matches!(self, Kind::Upload | Kind::Download | Kind::Fallback)
+        matches!(self, WorkKind::Upload | WorkKind::Download | WorkKind::Fallback)
     }
 }
 
@@ -233,7 +233,7 @@ pub struct Work {
     /// What to call it.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// What each core did.
     pub cores: Vec<CoreWork>,
 }
@@ -273,12 +273,12 @@ pub struct Totals {
 
 impl Work {
     /// An operation by what each core did.
-    pub fn new(name: impl Into<String>, kind: Kind, cores: Vec<CoreWork>) -> Work {
+    pub fn new(name: impl Into<String>, kind: WorkKind, cores: Vec<CoreWork>) -> Work {
         Work { name: name.into(), kind, cores }
     }
 
     /// An operation that `cores` cores share evenly.
-    pub fn uniform(name: impl Into<String>, kind: Kind, cores: usize, each: CoreWork) -> Work {
+    pub fn uniform(name: impl Into<String>, kind: WorkKind, cores: usize, each: CoreWork) -> Work {
         Work { name: name.into(), kind, cores: vec![each; cores] }
     }
 

@@ -1,6 +1,6 @@
 //! How long work takes on a given hardware.
 
-use super::work::{CoreWork, Kind, Traffic, Work};
+use super::work::{CoreWork, Traffic, Work, WorkKind};
 use crate::hardware::{Hardware, Key, Model};
 use crate::ratio::Ratio;
 use crate::time::Time;
@@ -159,7 +159,7 @@ impl<'h> Rates<'h> {
         let lanes = number(Key::Lanes).times(number(Key::Corelets));
         let pt = match (hardware.model(), work.kind) {
             (Model::Ktir, _) => Ratio::new(2, 1).over(number(Key::Flops)),
-            (Model::Card, Kind::BatchMatmulDefault { batch })
+            (Model::Card, WorkKind::BatchMatmulDefault { batch })
                 if batch >= hardware.count(Key::BatchMatmulFrom) =>
             {
                 clock.over(number(Key::BatchMatmul))
@@ -168,8 +168,8 @@ impl<'h> Rates<'h> {
         };
         let sustained = match (hardware.model(), work.kind) {
             (Model::Ktir, _) => per_byte(number(Key::MemoryPeak)),
-            (Model::Card, Kind::Restickify) => per_byte(number(Key::MemoryRestickify)),
-            (Model::Card, Kind::CrossRowReduction) => per_byte(number(Key::MemoryCrossRow)),
+            (Model::Card, WorkKind::Restickify) => per_byte(number(Key::MemoryRestickify)),
+            (Model::Card, WorkKind::CrossRowReduction) => per_byte(number(Key::MemoryCrossRow)),
             (Model::Card, kind) => {
                 // Bytes that are matched by one of the other direction turn the bus around.
                 let all = totals.bytes_in.saturating_add(totals.bytes_out);
@@ -177,7 +177,7 @@ impl<'h> Rates<'h> {
                 let one_way = per_byte(number(Key::MemoryOneWay));
                 let mixed = one_way.mix(per_byte(number(Key::MemoryBalanced)), matched, all);
                 match kind {
-                    Kind::RowReduction => {
+                    WorkKind::RowReduction => {
                         let cores = totals.cores as u64;
                         mixed.over(on_curve(hardware.curve(Key::Derate), cores, |x| x << 16))
                     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Bytes: exact below 1 KiB, with three digits and a binary unit above.
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +26,7 @@ impl fmt::Display for Bytes {
 }
 
 /// Three significant digits, or all of those before the point.
-pub(crate) fn three_digits(f: &mut fmt::Formatter<'_>, x: f64) -> fmt::Result {
+pub fn three_digits(f: &mut fmt::Formatter<'_>, x: f64) -> fmt::Result {
     match x {
         x if x == x.trunc() && x < 1.0 => write!(f, "{x:.0}"),
         x if x < 9.995 => write!(f, "{x:.2}"),
@@ -36,7 +36,7 @@ pub(crate) fn three_digits(f: &mut fmt::Formatter<'_>, x: f64) -> fmt::Result {
 }
 
 /// Bytes of traffic, three digits and a decimal unit, as bandwidths have them: `4.19 MB`.
-pub(crate) struct Traffic(pub(crate) u64);
+pub struct Traffic(pub u64);
 
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -88,7 +88,7 @@ impl Timeline {
     }
 
     /// The same, but an event of a core is dropped where so many events were kept already.
-    pub(crate) fn with_cores_up_to(self, cores: usize) -> Timeline {
+    pub fn with_cores_up_to(self, cores: usize) -> Timeline {
         Timeline { cores, ..self }
     }
 

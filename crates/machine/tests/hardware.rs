@@ -1,6 +1,7 @@
 //! Presets: complete, exact, and refused with the line and what is accepted.
 
-use zellige_device::{DeviceError, Hardware, Key, Model, Ratio};
+use zellige_machine::MachineError;
+use zellige_machine::{Hardware, Key, Model, Ratio};
 
 #[test]
 fn the_card_is_what_is_published_and_says_what_is_assumed() {
@@ -152,7 +153,7 @@ fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
     ];
     for (text, line, key, reason) in cases {
         match Hardware::from_toml(text) {
-            Err(DeviceError::Preset { line: l, key: k, reason: r }) => {
+            Err(MachineError::Preset { line: l, key: k, reason: r }) => {
                 assert_eq!((l, k.as_str()), (*line, *key), "{text}: {r}");
                 assert!(r.contains(reason), "{text}: {r}");
             }

@@ -2,7 +2,7 @@
 
 use super::key::{Kind, ROWS, Row, Use};
 use super::{Figure, Hardware, Model, Value};
-use crate::error::{DeviceError, Result};
+use crate::error::{MachineError, Result};
 use crate::ratio::Ratio;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -99,10 +99,10 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn error(&self, at: usize, key: &str, reason: String) -> DeviceError {
+    fn error(&self, at: usize, key: &str, reason: String) -> MachineError {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
-        DeviceError::Preset { line, key: key.into(), reason }
+        MachineError::Preset { line, key: key.into(), reason }
     }
 
     fn row(&self, at: usize, section: &str, path: &str, model: Model) -> Result<&'static Row> {

@@ -37,8 +37,8 @@
 //! A kernel takes as long as its slowest core. Launching costs nothing: no figure is published.
 //!
 //! ```
-//! use zellige_device::account::{CoreWork, Kind, Traffic, Work};
-//! use zellige_device::Hardware;
+//! use zellige_machine::account::{CoreWork, WorkKind, Traffic, Work};
+//! use zellige_machine::Hardware;
 //! // Each of 32 cores adds 128 numbers of two bytes.
 //! let each = CoreWork {
 //!     reads: Traffic::of(256, 2),
@@ -46,7 +46,7 @@
 //!     sfu: 128,
 //!     ..CoreWork::default()
 //! };
-//! let add = Work::uniform("add", Kind::Pointwise, 32, each);
+//! let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
 //! assert_eq!(Hardware::ktir().latency(&add).cycles, 192 + 2);
 //! assert_eq!(
 //!     Hardware::ktir().cost(&add).to_string(),
@@ -60,8 +60,8 @@ mod work;
 
 pub use latency::{Bottleneck, CoreCycles, Latency};
 pub use shared::Shared;
-pub(crate) use work::product;
-pub use work::{Burst, CoreWork, Kind, RingMove, Totals, Traffic, Work};
+pub use work::product;
+pub use work::{Burst, CoreWork, RingMove, Totals, Traffic, Work, WorkKind};
 
 use crate::hardware::Hardware;
 use crate::units;
@@ -74,7 +74,7 @@ pub struct Cost {
     /// The operation.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// All cores together.
     pub totals: Totals,
     /// How long it takes, and why.
@@ -109,7 +109,7 @@ impl fmt::Display for Cost {
             write!(f, ", {cores} core{}", if cores == 1 { "" } else { "s" })?;
         }
         write!(f, ", padding {:.1}%", 100.0 * self.totals.padding())?;
-        if self.kind == Kind::Fallback {
+        if self.kind == WorkKind::Fallback {
             write!(f, ", done by the host")?;
         }
         Ok(())

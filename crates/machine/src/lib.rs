@@ -1,0 +1,41 @@
+//! The machine in numbers: what hardware has, what work costs on it, and when everything happens.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`hardware`] | figures of a card, each with its unit and source |
+//! | [`account`] | the work of every core, and the latency that follows from it |
+//! | `charges` | the work of an operation as a function of the slices of its loops |
+//! | `segment` | the address space |
+//! | `time`, [`timeline`] | simulated time, and what happened when |
+//! | `ratio`, [`units`] | exact fractions; numbers with units in words |
+//!
+//! ```
+//! use zellige_machine::{CoreWork, Hardware, Traffic, Work, WorkKind};
+//! let each = CoreWork { reads: Traffic::of(256, 2), sfu: 128, ..CoreWork::default() };
+//! let work = Work::uniform("add", WorkKind::Pointwise, 32, each);
+//! assert_eq!(Hardware::ktir().latency(&work).cycles, 130);
+//! ```
+//!
+//! # What it may not do
+//! Know kernels, tensors or memory: work comes in as numbers.
+
+#![forbid(unsafe_code)]
+
+pub mod account;
+mod charges;
+mod error;
+pub mod hardware;
+mod ratio;
+mod segment;
+mod time;
+pub mod timeline;
+pub mod units;
+
+pub use account::{CoreWork, Cost, Latency, Traffic, Work, WorkKind};
+pub use charges::{Charge, Charges, PartialSums};
+pub use error::{MachineError, Result};
+pub use hardware::{Hardware, Key, Model, sencores};
+pub use ratio::Ratio;
+pub use segment::{Purpose, SegmentSpec};
+pub use time::Time;
+pub use timeline::Timeline;
