@@ -32,10 +32,12 @@ pub(crate) fn layout(e: &Error) -> PyErr {
 /// A refusal of the device.
 pub(crate) fn device(e: &DeviceError) -> PyErr {
     match e {
-        DeviceError::HostDtype { .. } | DeviceError::Unstored { .. } => {
+        DeviceError::Op(zellige_op::OpError::HostDtype { .. }) | DeviceError::Unstored { .. } => {
             PyTypeError::new_err(e.to_string())
         }
-        DeviceError::Layout(inner) => layout(inner),
+        DeviceError::Layout(inner) | DeviceError::Op(zellige_op::OpError::Layout(inner)) => {
+            layout(inner)
+        }
         DeviceError::Panicked { message } => panics::internal(message),
         DeviceError::OutOfMemory { .. }
         | DeviceError::TooLarge { .. }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zellige_compile::report::{Report, report};
 use zellige_compile::{Options, check, compile};
-use zellige_device::Profile;
 use zellige_graph::{Graph, text};
+use zellige_op::Profile;
 
 /// A graph under both policies.
 #[derive(Debug)]

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 use std::time::Instant;
-use zellige_device::{Card, Op, Tensor, host_format};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor, host_format};
 use zellige_layout::{Dtype, Strided};
 use zellige_movement::Buffer;
+use zellige_op::Op;
 
 /// The fewest seconds of one call.
 pub(super) struct Figures {

@@ -13,11 +13,13 @@ use report::Report;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use zellige_device::{Card, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, LayoutChoice, StreamId, Tensor};
 use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
 use zellige_layout::Dtype;
 use zellige_machine::WorkKind;
 use zellige_notation::visible;
+use zellige_op::Op;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -79,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let name = args.op.as_deref().unwrap_or_default();
     let listed = "`zellige eager --list` lists operations and attributes";
     let op = Op::new(name, &attributes(&args.attributes)?).map_err(|e| anyhow!("{e}\n{listed}"))?;
-    op.entry().check_count(args.inputs.len())?;
+    op.row().check_count(args.inputs.len())?;
     let choices = layouts(args)?;
     let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();

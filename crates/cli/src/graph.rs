@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use zellige_compile::divide::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
-use zellige_device::{Kept, LayoutChoice, Profile};
+use zellige_device::{Kept, LayoutChoice};
 use zellige_files::read_text;
 use zellige_graph::{Form, Graph, Pin, Source, json, text};
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Imported, ModelFile, Weight};
+use zellige_op::Profile;
 
 /// A graph and what a compilation is asked for.
 #[derive(clap::Args)]

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_device::{Coverage, Profile};
+use zellige_op::{Coverage, Profile};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

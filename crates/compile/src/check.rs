@@ -21,6 +21,7 @@ use crate::choose::demanded;
 use crate::error::{CompileError, Result, Witness};
 use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::ops::Range;
+use zellige_device::PlanOp;
 use zellige_device::{Division, Laid};
 use zellige_graph::{Def, TensorId};
 use zellige_layout::Strided;

@@ -7,10 +7,12 @@ use crate::options::Options;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step};
 use crate::propagate::{Key, alike, laid};
 use std::collections::HashMap;
-use zellige_device::{Division, Laid, Op};
+use zellige_device::PlanOp;
+use zellige_device::{Division, Laid};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
 use zellige_layout::{StickLayout, Strided};
 use zellige_machine::{Time, Work, WorkKind};
+use zellige_op::Op;
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
 ///

@@ -3,8 +3,9 @@
 use crate::divide::Policy;
 use crate::error::{CompileError, Result};
 use crate::place;
-use zellige_device::{Profile, Storage};
+use zellige_device::Storage;
 use zellige_machine::Hardware;
+use zellige_op::Profile;
 
 /// Whose layouts weights have when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@
 //! the bytes that a step moves are padding.
 
 use crate::program::{Program, Read, Step, StepId};
-use serde_json::Value;
 use zellige_device::Laid;
+use zellige_op::{Form, ProductKind};
 
 /// The padding of one step.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,55 +102,31 @@ impl Extent {
 
 /// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
 fn rows_of_b(program: &Program, step: &Step) -> Option<Extent> {
-    let name = program.graph.node(step.node()?).op.name();
-    let (a, b) = match name {
-        "matmul" | "mm" | "bmm" | "mv" | "linear" | "scaled_mm" => (0, 1),
-        "addmm" | "baddbmm" => (1, 2),
-        _ => return None,
-    };
+    let Form::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
+    let (a, b) = (product.roles.a, product.roles.b);
     let (left, right): (&Read, &Read) = (step.reads.get(a)?, step.reads.get(b)?);
     let rank = right.laid.size().len();
-    let k = if name == "linear" { rank - 1 } else { rank.checked_sub(2)? };
+    let k = match product.form {
+        ProductKind::Linear => rank - 1,
+        ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => return None,
+        _ => rank.checked_sub(2)?,
+    };
     let eps = left.laid.layout().elems_per_stick();
     Extent::in_sticks(Side::Operand(b), &right.laid, k, eps, Some(0.0))
 }
 
 /// What the lanes of an operand must hold for an operation that works along them; none where it does not.
 fn masked(program: &Program, step: &Step, side: Side, dim: usize) -> Option<f64> {
-    let node = program.graph.node(step.node()?);
+    let op = &program.graph.node(step.node()?).op;
     let Side::Operand(operand) = side else { return None };
-    let rank = step.reads[operand].laid.size().len();
-    let neutral = match node.op.name() {
-        "sum" | "mean" | "nansum" | "nanmean" | "exx2" | "norm" | "var" | "std" | "var_mean"
-        | "count_nonzero" | "any" | "layer_norm" | "rms_norm" | "cumsum" => 0.0,
-        "prod" | "all" | "cumprod" => 1.0,
-        "amax" | "max" | "argmax" | "logsumexp" | "softmax" | "log_softmax" | "cummax" | "topk" => {
-            f64::NEG_INFINITY
-        }
-        "amin" | "min" | "argmin" | "cummin" => f64::INFINITY,
-        "dot" | "vecdot" => return Some(0.0),
-        // A vector on the right of a product lies along k, and is B.
-        "matmul" | "mv" if operand == 1 && rank == 1 => return Some(0.0),
-        _ => return None,
-    };
-    if operand != 0 {
-        return None;
+    let size = step.reads[operand].laid.size();
+    if let Form::Product(product) = op.form() {
+        // Vectors of a dot product lie along k, and so does a vector on the right, which is B.
+        let vector = operand == product.roles.b && size.len() == 1;
+        let dots = matches!(product.form, ProductKind::Dot | ProductKind::Vecdot);
+        return (dots || vector).then_some(0.0);
     }
-    let shape = node.attributes.get("normalized_shape").and_then(Value::as_array).map(Vec::len);
-    let along = match (shape, node.attributes.get("dim")) {
-        (Some(n), _) => dim + n >= rank,
-        (None, None | Some(Value::Null)) => {
-            !matches!(node.op.name(), "softmax" | "log_softmax" | "topk") || dim + 1 == rank
-        }
-        (None, Some(Value::Array(list))) => list.iter().any(|d| is(d, dim, rank)),
-        (None, Some(d)) => is(d, dim, rank),
-    };
-    along.then_some(neutral)
-}
-
-/// Whether a dimension as it is written is this one.
-fn is(written: &Value, dim: usize, rank: usize) -> bool {
-    let rank = i64::try_from(rank).unwrap_or(i64::MAX);
-    let front = written.as_i64().map(|d| if d < 0 { d + rank } else { d });
-    front.and_then(|d| usize::try_from(d).ok()) == Some(dim)
+    let neutral = op.row().neutral.filter(|_| operand == 0)?;
+    let size: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    op.along(&size)?.contains(&dim).then_some(neutral)
 }

@@ -3,9 +3,10 @@
 use crate::choose::Assignment;
 use crate::decisions::Decisions;
 use crate::options::Options;
-use zellige_device::{Division, Laid, Op, Scalar, Span};
+use zellige_device::{Division, Laid, Span};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
 use zellige_machine::{Latency, Time, Work};
+use zellige_op::{Op, Scalar};
 
 /// A buffer of a program, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

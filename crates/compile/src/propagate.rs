@@ -17,10 +17,13 @@ use crate::error::{CompileError, Result};
 use crate::options::{Options, Weights};
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_device::{Laid, Op, Want};
+use zellige_device::PlanOp;
+use zellige_device::{Laid, Want};
 use zellige_graph::{Def, Graph, Node, NodeId, Pin, Role, TensorId};
 use zellige_layout::{StickLayout, Strided};
 use zellige_machine::{Work, WorkKind};
+use zellige_op::Form;
+use zellige_op::Op;
 
 /// How an operand is read: the tensor in this layout, or a copy of the operand's view in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -491,7 +494,8 @@ impl Probe<'_, '_> {
     fn strictly(&self, options: &[Vec<Tried>]) -> Result<()> {
         let firsts: Vec<Laid> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
-        let whole_only = matches!(self.node.op.name(), "layer_norm" | "rms_norm");
+        let form = self.node.op.form();
+        let whole_only = matches!(form, Form::Norm(norm) if norm.0.trailing().is_some());
         for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
             let rule = match (t.sticks(), want) {
                 _ if whole_only && k == 0 && !t.is_base() => "views are not supported".into(),

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zellige_compile::emit::{self, Address, Addresses, MemoryMap, Phase};
 use zellige_compile::{Action, Options, Program, compile};
-use zellige_device::{Laid, Profile};
+use zellige_device::Laid;
+use zellige_device::PlanOp;
+use zellige_op::Profile;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -4,6 +4,7 @@
 
 use zellige_compile::emit::ktir::kernels;
 use zellige_compile::{Action, Options, Program, compile};
+use zellige_device::RunOp;
 use zellige_device::{Card, Division, Tensor};
 use zellige_ktir::{Array, Elem, Run};
 use zellige_layout::{Dtype, Strided};

@@ -5,9 +5,12 @@
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_compile::divide::{Policy, Space, check, divide, latency, work};
-use zellige_device::{DeviceError, Division, Entry, Kept, Laid, Meta, Op, Storage};
+use zellige_device::PlanOp;
+use zellige_device::{Division, Kept, Laid, Storage};
 use zellige_layout::{Dtype, StickLayout};
 use zellige_machine::Hardware;
+use zellige_op::OpError;
+use zellige_op::{Op, OpRow, TensorType};
 
 /// Operations that have a space.
 const NEEDED: [&str; 16] = [
@@ -65,7 +68,7 @@ fn attribute(rng: &mut Rng, e: [i64; 4]) -> Value {
     }
 }
 
-fn build(entry: &Entry, rng: &mut Rng, e: [i64; 4]) -> Option<Op> {
+fn build(entry: &OpRow, rng: &mut Rng, e: [i64; 4]) -> Option<Op> {
     let mut attributes = Map::new();
     for (name, _) in entry.attributes {
         if rng.below(3) == 0 {
@@ -75,7 +78,7 @@ fn build(entry: &Entry, rng: &mut Rng, e: [i64; 4]) -> Option<Op> {
     for _ in 0..4 {
         match Op::new(entry.name, &Value::Object(attributes.clone())) {
             Ok(op) => return Some(op),
-            Err(DeviceError::BadAttribute { name, .. }) => {
+            Err(OpError::BadAttribute { name, .. }) => {
                 attributes.insert(name, attribute(rng, e));
             }
             Err(_) => return None,
@@ -94,7 +97,7 @@ fn dtype_of(name: &str, dtype: Dtype) -> Dtype {
 }
 
 /// Operands as the kernel wants them, and results; without memory.
-fn find(entry: &Entry, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
+fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
     let e = extents(rng);
     let op = build(entry, rng, e)?;
     let dtype = rng.pick(&[Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Int64]);
@@ -106,7 +109,7 @@ fn find(entry: &Entry, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
     let most = most.unwrap_or(entry.operands.len());
     for _ in 0..40 {
         let count = least + rng.below(most - least + 1);
-        let metas: Vec<Meta> = (0..count)
+        let metas: Vec<TensorType> = (0..count)
             .map(|i| {
                 let rank = rng.below(4) + usize::from(rng.below(4) > 0);
                 let mut size: Vec<i64> = (0..rank).map(|_| rng.pick(&e)).collect();
@@ -114,15 +117,15 @@ fn find(entry: &Entry, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
                     size[rng.below(rank)] = 1;
                 }
                 let name = entry.operands[i.min(entry.operands.len() - 1)];
-                Meta { size, dtype: dtype_of(name, dtype) }
+                TensorType { size, dtype: dtype_of(name, dtype) }
             })
             .collect();
         let Ok(results) = op.infer(&metas) else { continue };
-        let volume = |m: &Meta| m.size.iter().product::<i64>();
+        let volume = |m: &TensorType| m.size.iter().product::<i64>();
         if metas.iter().chain(&results).any(|m| volume(m) > 1 << 24 || volume(m) == 0) {
             continue;
         }
-        let laid = |m: &Meta, rng: &mut Rng| {
+        let laid = |m: &TensorType, rng: &mut Rng| {
             let mut order: Vec<i64> = (0..).take(m.size.len()).collect();
             for i in (1..order.len()).rev() {
                 order.swap(i, rng.below(i + 1));

@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use zellige_compile::report::{self, compared, explain, report};
 use zellige_compile::{Options, Program, compile};
-use zellige_device::Profile;
 use zellige_graph::text;
+use zellige_op::Profile;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

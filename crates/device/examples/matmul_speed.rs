@@ -4,8 +4,10 @@
 
 use serde_json::{Value, json};
 use std::time::Instant;
-use zellige_device::{Card, DeviceError, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, DeviceError, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 /// An operation, its operands and its multiply-adds.
 type Case = (&'static str, Value, &'static [&'static [i64]], i64);

@@ -4,8 +4,10 @@
 
 use serde_json::{Value, json};
 use std::time::Instant;
-use zellige_device::{Card, Op, Result, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Result, Tensor};
 use zellige_layout::{Dtype, StickLayout};
+use zellige_op::Op;
 
 const SIZE: [i64; 2] = [4096, 1024];
 

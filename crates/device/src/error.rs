@@ -3,6 +3,7 @@
 use zellige_layout::{DataFormat, Dtype};
 use zellige_machine::Time;
 use zellige_machine::units::Bytes;
+use zellige_op::OpError;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
@@ -96,12 +97,6 @@ pub enum DeviceError {
         /// The mode asked for.
         mode: String,
     },
-    /// A coverage profile that does not exist.
-    #[error("unknown coverage profile `{profile}`; accepted are `card` and `full`")]
-    UnknownProfile {
-        /// The profile asked for.
-        profile: String,
-    },
     /// A tensor was to be put where programs live.
     #[error(
         "segment {segment} (base {base:#x}) is reserved for programs; tensors go to {accepted}"
@@ -143,15 +138,6 @@ pub enum DeviceError {
         /// The dtype of the tensor.
         dtype: Dtype,
     },
-    /// A host dtype that cannot be moved.
-    #[error(
-        "{dtype} is no dtype of host tensors here; accepted are float64/32/16, bfloat16, float8, \
-         int64/32/16/8, uint8, uint32 and bool"
-    )]
-    HostDtype {
-        /// The dtype.
-        dtype: Dtype,
-    },
     /// A tensor that kernels cannot read as it lies.
     #[error("dimension {dim} does not lie in whole sticks: {reason}; copy the tensor first")]
     Irregular {
@@ -170,34 +156,6 @@ pub enum DeviceError {
         dim: Option<usize>,
         /// What would be accepted.
         accepted: String,
-    },
-    /// Operands that an operation cannot take.
-    #[error("{op}: {reason}")]
-    BadOperand {
-        /// The operation.
-        op: String,
-        /// The operand at fault, from 0, where it is one.
-        operand: Option<usize>,
-        /// What is wrong and what is accepted.
-        reason: String,
-    },
-    /// An attribute that an operation cannot take.
-    #[error("{op}: attribute `{name}`: {reason}")]
-    BadAttribute {
-        /// The operation.
-        op: String,
-        /// The attribute.
-        name: String,
-        /// What is wrong and what is accepted.
-        reason: String,
-    },
-    /// An operation that the device does not have.
-    #[error("there is no operation `{name}`{}", hint.as_ref().map(|h| format!("; did you mean `{h}`?")).unwrap_or_default())]
-    NoSuchOp {
-        /// The name asked for.
-        name: String,
-        /// The nearest name.
-        hint: Option<String>,
     },
     /// Tensors of different cards in one operation.
     #[error(
@@ -325,6 +283,9 @@ pub enum DeviceError {
         /// What the system said.
         reason: String,
     },
+    /// An operation that cannot be, or operands that it does not take.
+    #[error(transparent)]
+    Op(#[from] OpError),
     /// A hardware preset or a number of cores that cannot be used.
     #[error(transparent)]
     Machine(#[from] zellige_machine::MachineError),
@@ -348,16 +309,12 @@ impl DeviceError {
             DeviceError::TooManyCores { .. } => "too_many_cores",
             DeviceError::BadCoreCount { .. } => "bad_core_count",
             DeviceError::UnknownMode { .. } => "unknown_mode",
-            DeviceError::UnknownProfile { .. } => "unknown_profile",
             DeviceError::ProgramSegment { .. } => "program_segment",
             DeviceError::NoProgramSegment { .. } => "no_program_segment",
             DeviceError::BadSegment { .. } => "bad_segment",
-            DeviceError::Unstored { .. } | DeviceError::HostDtype { .. } => "unsupported_dtype",
+            DeviceError::Unstored { .. } => "unsupported_dtype",
             DeviceError::Irregular { .. } => "irregular",
             DeviceError::BadDivision { .. } => "bad_division",
-            DeviceError::BadOperand { .. } => "bad_operand",
-            DeviceError::BadAttribute { .. } => "bad_attribute",
-            DeviceError::NoSuchOp { .. } => "no_such_op",
             DeviceError::MixedCards { .. } => "mixed_cards",
             DeviceError::HostBytes { .. } => "host_bytes",
             DeviceError::Wide { .. } => "wide",
@@ -370,9 +327,15 @@ impl DeviceError {
             DeviceError::EventOfAnotherCard { .. } => "event_of_another_card",
             DeviceError::EventsReversed { .. } => "events_reversed",
             DeviceError::NoWorker { .. } => "no_worker",
+            DeviceError::Op(e) => e.kind(),
             DeviceError::Machine(e) => e.kind(),
             DeviceError::Layout(e) => e.kind(),
             DeviceError::Move(_) => "move",
         }
     }
+}
+
+/// The error of operands that an operation does not take.
+pub(crate) fn refuse(op: &str, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
+    zellige_op::refuse(op, operand, reason).into()
 }

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::Dtype;
 use zellige_machine::account::{Bottleneck, CoreWork, RingMove, Traffic, Work, WorkKind};
 use zellige_machine::{Hardware, Time};
+use zellige_op::Op;
 
 fn moves(reads: (u64, u64), writes: (u64, u64)) -> CoreWork {
     CoreWork {

@@ -1,8 +1,10 @@
 //! Operations that come again give what they gave, on other elements too.
 
 use serde_json::json;
-use zellige_device::{Card, Op, StreamId, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, StreamId, Tensor};
 use zellige_layout::{Dtype, Strided};
+use zellige_op::Op;
 
 fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {
     let n = size.iter().product::<i64>();

@@ -6,8 +6,10 @@ mod common;
 
 use common::{Rng, broadcast_index, read, tensor};
 use serde_json::{Value, json};
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 const NAME: &str = "scaled_dot_product_attention";
 

@@ -6,8 +6,10 @@ mod common;
 
 use common::{Rng, bytes_of, card, holds, random, read};
 use serde_json::{Value, json};
-use zellige_device::{Card, DeviceError, Kept, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, DeviceError, Kept, LayoutChoice, StreamId, Tensor};
 use zellige_layout::{Dtype, Strided};
+use zellige_op::Op;
 
 fn add(card: &Card, inputs: &[Tensor]) -> Result<Tensor, DeviceError> {
     Ok(Op::new("add", &Value::Null)?.run(card, inputs)?.outputs.remove(0))

@@ -6,9 +6,11 @@ mod common;
 
 use common::{Rng, bytes_of, holds, random, read, rounded, run, tensor};
 use serde_json::{Value, json};
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 const KINDS: [Dtype; 11] = [
     Dtype::Float16,

@@ -6,8 +6,11 @@ mod common;
 
 use common::{Rng, broadcast_index, card, check, holds, random, run, tensor};
 use serde_json::json;
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::DeviceError;
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::{Dtype, flatten, unflatten};
+use zellige_op::Op;
 
 const DTYPES: [Dtype; 4] = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int8];
 
@@ -170,7 +173,11 @@ fn positions_out_of_range_are_named_and_nothing_changes() {
     let (x, _) = random(&mut rng, &card, &[4, 70], Dtype::Float16);
     let i = tensor(&mut rng, &card, &[3], Dtype::Int64, &[0.0, 4.0, 1.0]);
     let say = |op: &str, attributes: serde_json::Value, inputs: &[Tensor]| {
-        Op::new(op, &attributes).and_then(|o| o.run(&card, inputs)).unwrap_err().to_string()
+        Op::new(op, &attributes)
+            .map_err(DeviceError::from)
+            .and_then(|o| o.run(&card, inputs))
+            .unwrap_err()
+            .to_string()
     };
     let e = say("embedding", json!({}), &[x.clone(), i.clone()]);
     assert_eq!(e, "embedding: index 4 at [1] is out of range; accepted are 0 to 3");

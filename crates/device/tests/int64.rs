@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use zellige_device::{Card, DeviceError, Kept, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 /// Extents with a last stick that is padded: 16 elements fill one.
 const SIZE: [i64; 2] = [7, 37];

@@ -6,9 +6,11 @@ mod common;
 
 use common::{Rng, broadcast_index, bytes_of, read, rounded, wrapped};
 use serde_json::Value;
-use zellige_device::{Card, LayoutChoice, Op, StreamId, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, LayoutChoice, StreamId, Tensor};
 use zellige_layout::{Dtype, Strided};
 use zellige_machine::WorkKind;
+use zellige_op::Op;
 
 /// A tensor and what it must hold.
 struct Held {

@@ -8,8 +8,11 @@ use common::{Rng, bytes_of, read, tensor, values};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use zellige_device::{Card, DeviceError, Division, Entry, Laid, Loops, Op, Tensor};
+use zellige_device::PlanOp;
+use zellige_device::RunOp;
+use zellige_device::{Card, Division, Laid, Loops, Tensor};
 use zellige_layout::{Dtype, Strided};
+use zellige_op::{Op, OpError, OpRow};
 
 /// Operations that do not say: groups of channels are parts of a dimension, and moves have no loops.
 const SILENT: [&str; 10] = [
@@ -90,7 +93,7 @@ impl Extents {
 }
 
 /// The operation with attributes that it accepts.
-fn build(entry: &Entry, rng: &mut Rng, extents: &Extents) -> Option<Op> {
+fn build(entry: &OpRow, rng: &mut Rng, extents: &Extents) -> Option<Op> {
     let mut attributes = Map::new();
     for (name, _) in entry.attributes {
         if rng.chance(3) {
@@ -100,7 +103,7 @@ fn build(entry: &Entry, rng: &mut Rng, extents: &Extents) -> Option<Op> {
     for _ in 0..4 {
         match Op::new(entry.name, &Value::Object(attributes.clone())) {
             Ok(op) => return Some(op),
-            Err(DeviceError::BadAttribute { name, .. }) => {
+            Err(OpError::BadAttribute { name, .. }) => {
                 attributes.insert(name, extents.attribute(rng));
             }
             Err(_) => return None,
@@ -128,7 +131,7 @@ fn numbers(rng: &mut Rng, name: &str, size: &[i64], dtype: Dtype) -> Vec<f64> {
 }
 
 /// Some operands that the operation takes, and its results.
-fn find(entry: &Entry, rng: &mut Rng, card: &Card) -> Option<Case> {
+fn find(entry: &OpRow, rng: &mut Rng, card: &Card) -> Option<Case> {
     let extents = Extents::new(rng);
     let op = build(entry, rng, &extents)?;
     let dtype = [
@@ -145,12 +148,12 @@ fn find(entry: &Entry, rng: &mut Rng, card: &Card) -> Option<Case> {
         let count = least + rng.below(most - least + 1);
         let names: Vec<&str> =
             (0..count).map(|i| entry.operands[i.min(entry.operands.len() - 1)]).collect();
-        let metas: Vec<zellige_device::Meta> = names
+        let metas: Vec<zellige_op::TensorType> = names
             .iter()
-            .map(|n| zellige_device::Meta { size: extents.size(rng), dtype: dtype_of(n, dtype) })
+            .map(|n| zellige_op::TensorType { size: extents.size(rng), dtype: dtype_of(n, dtype) })
             .collect();
         let Ok(results) = op.infer(&metas) else { continue };
-        let volume = |m: &zellige_device::Meta| m.size.iter().product::<i64>();
+        let volume = |m: &zellige_op::TensorType| m.size.iter().product::<i64>();
         if metas.iter().chain(&results).any(|m| volume(m) > 40_000 || volume(m) == 0) {
             continue;
         }
@@ -240,7 +243,7 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
         assert_eq!(wrong, None, "{what}: result {i}, an element with no core or several");
     }
     let core = rng.below(division.cores());
-    let names = op.entry().operands;
+    let names = op.row().operands;
     for (i, (t, held)) in inputs.iter().enumerate() {
         let region = loops.region(i, core, &division);
         let name = names[i.min(names.len() - 1)];

@@ -6,8 +6,10 @@ mod common;
 
 use common::{Rng, broadcast_index, random, read, rounded, run, tensor, wrapped};
 use serde_json::{Value, json};
-use zellige_device::{Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::Tensor;
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 const KINDS: [Dtype; 6] =
     [Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Bfloat16, Dtype::Int32, Dtype::Int8];

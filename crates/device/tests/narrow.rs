@@ -6,8 +6,10 @@ mod common;
 
 use common::{Rng, card, run};
 use serde_json::json;
-use zellige_device::{Card, DeviceError, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, DeviceError, Tensor};
 use zellige_layout::{Dtype, Strided, unflatten};
+use zellige_op::Op;
 
 fn bytes(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
@@ -98,7 +100,8 @@ fn numbers_and_sequences_are_held_or_refused() {
         ("arange", json!({"start": top - 2, "end": top + 2, "dtype": "int64"})),
         ("randint", json!({"low": 0, "high": top + 1, "size": [4]})),
     ] {
-        let e = Op::new(name, &attributes).and_then(|op| op.run(&card, &[]));
+        let e =
+            Op::new(name, &attributes).map_err(DeviceError::from).and_then(|op| op.run(&card, &[]));
         assert_eq!(e.unwrap_err().kind(), "wide", "{name}");
     }
     let made = run(&card, "arange", &json!({"start": top - 2, "end": top, "dtype": "int64"}), &[]);

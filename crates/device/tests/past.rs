@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use zellige_device::{Card, Kept, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Kept, Tensor};
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 /// What stands for an infinity: `2^31 (1 + 510/512)`.
 const STANDS: f32 = 4_286_578_688.0;

@@ -6,8 +6,10 @@ mod common;
 
 use common::{Rng, bytes_of, check, close, random, read, run, tensor, values};
 use serde_json::{Value, json};
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 /// Random numbers with infinities and NaN among them.
 fn special(rng: &mut Rng, card: &Card, size: &[i64], dtype: Dtype) -> (Tensor, Vec<f64>) {

@@ -6,9 +6,11 @@ mod common;
 
 use common::{Rng, random, read};
 use serde_json::json;
-use zellige_device::{Card, Coverage, Layer, Op, Profile};
+use zellige_device::Card;
+use zellige_device::RunOp;
 use zellige_layout::Dtype;
 use zellige_machine::WorkKind;
+use zellige_op::{Coverage, Layer, Op, Profile};
 
 /// A card under the profile, and two operands of `embedding`, which upstream leaves to the host.
 fn embedding(profile: Profile) -> (Card, zellige_device::Ran) {

@@ -7,8 +7,11 @@ mod common;
 
 use common::{Rng, random, read, rounded, run, tensor, values, wrapped};
 use serde_json::{Value, json};
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::DeviceError;
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::{DataFormat, Dtype, StickLayout};
+use zellige_op::Op;
 
 /// The numbers that each result takes, in row-major order, and the size of the result.
 fn lists(x: &[f64], size: &[i64], gone: &[usize], keepdim: bool) -> (Vec<Vec<f64>>, Vec<i64>) {
@@ -434,7 +437,7 @@ fn bad_attributes_and_operands_are_refused() {
     let t = |dtype| Tensor::empty(&card, &[3, 4], dtype).unwrap();
     let say = |name: &str, attributes: Value, inputs: &[Tensor]| {
         let op = Op::new(name, &attributes);
-        op.and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
+        op.map_err(DeviceError::from).and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
     };
     let half = t(Dtype::Float16);
     let one = std::slice::from_ref(&half);

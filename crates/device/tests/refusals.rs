@@ -7,8 +7,11 @@ mod common;
 
 use common::{Rng, random};
 use serde_json::{Map, Value, json};
-use zellige_device::{Card, Laid, Op, Tensor};
+use zellige_device::PlanOp;
+use zellige_device::RunOp;
+use zellige_device::{Card, Laid, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 fn integer(rng: &mut Rng) -> i64 {
     [i64::MIN, i64::MAX, -70, -3, -1, 0, 0, 1, 1, 2, 3, 5, 64, 70][rng.below(14)]

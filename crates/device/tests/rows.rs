@@ -6,8 +6,11 @@ mod common;
 
 use common::{Rng, random, read, rounded, run, tensor, values};
 use serde_json::{Value, json};
-use zellige_device::{Op, Tensor};
+use zellige_device::DeviceError;
+use zellige_device::RunOp;
+use zellige_device::Tensor;
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 fn whole(n: i64) -> usize {
     usize::try_from(n).unwrap()
@@ -275,7 +278,7 @@ fn bad_attributes_and_operands_are_refused() {
     let t = |size: &[i64], dtype| Tensor::empty(&card, size, dtype).unwrap();
     let say = |name: &str, attributes: Value, inputs: &[Tensor]| {
         let op = Op::new(name, &attributes);
-        op.and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
+        op.map_err(DeviceError::from).and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
     };
     let x = t(&[4, 6], Dtype::Float16);
     let one = std::slice::from_ref(&x);

@@ -6,9 +6,12 @@ mod common;
 
 use common::{Rng, holds, random, read, rounded, run};
 use serde_json::{Value, json};
-use zellige_device::{Op, Tensor};
+use zellige_device::DeviceError;
+use zellige_device::RunOp;
+use zellige_device::Tensor;
 use zellige_float::Format;
 use zellige_layout::{Dtype, StickLayout};
+use zellige_op::Op;
 
 fn u(n: i64) -> usize {
     usize::try_from(n).unwrap()
@@ -382,7 +385,11 @@ fn moves_are_charged_and_bad_ones_refused() {
         Some(0)
     );
     let say = |name: &str, attrs: Value, inputs: &[Tensor]| {
-        Op::new(name, &attrs).and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
+        Op::new(name, &attrs)
+            .map_err(DeviceError::from)
+            .and_then(|op| op.run(&card, inputs))
+            .unwrap_err()
+            .to_string()
     };
     let x = t(&[3, 70]);
     let one = std::slice::from_ref(&x);

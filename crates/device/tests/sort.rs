@@ -7,8 +7,11 @@ mod common;
 use common::{Rng, holds, read, rounded, run, tensor};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
-use zellige_device::{Card, Op, Tensor};
+use zellige_device::DeviceError;
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::Op;
 
 fn whole(n: i64) -> usize {
     usize::try_from(n).unwrap()
@@ -196,7 +199,10 @@ fn bad_attributes_are_refused() {
     let t = Tensor::empty(&card, &[4, 6], Dtype::Float16).unwrap();
     let say = |name: &str, attributes: Value| {
         let op = Op::new(name, &attributes);
-        op.and_then(|op| op.run(&card, std::slice::from_ref(&t))).unwrap_err().to_string()
+        op.map_err(DeviceError::from)
+            .and_then(|op| op.run(&card, std::slice::from_ref(&t)))
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(
         say("topk", json!({"k": 7})),

@@ -5,8 +5,8 @@ use crate::graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use zellige_device::{Meta, Op, Scalar};
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_op::{Op, Scalar, TensorType};
 
 /// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ impl Builder {
         role: Role,
     ) -> Result<TensorId> {
         Strided::contiguous(size)?;
-        zellige_device::host_format(dtype)?;
+        zellige_op::check_host_dtype(dtype)?;
         dtype.device_format()?;
         let (name, size) = (name.to_string(), size.to_vec());
         let id = self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None })?;
@@ -125,8 +125,7 @@ impl Builder {
             Operand::Tensor(t) => Some(self.tensors[t.0].dtype),
             Operand::Number(_) | Operand::Whole(_) => None,
         });
-        let float =
-            tensors.clone().find(|d| zellige_device::host_format(*d).is_ok_and(|f| f.is_float()));
+        let float = tensors.clone().find(|d| zellige_op::is_float(*d));
         let mut inputs = Vec::with_capacity(operands.len());
         for operand in operands {
             inputs.push(match operand {
@@ -139,10 +138,10 @@ impl Builder {
                 Operand::Whole(n) => self.constant(*n, float.unwrap_or(Dtype::Int64))?,
             });
         }
-        let metas: Vec<Meta> = inputs
+        let metas: Vec<TensorType> = inputs
             .iter()
             .map(|t| &self.tensors[t.0])
-            .map(|t| Meta { size: t.size.clone(), dtype: t.dtype })
+            .map(|t| TensorType { size: t.size.clone(), dtype: t.dtype })
             .collect();
         let made = kernel.infer(&metas)?;
         if made.len() != results.len() {

@@ -47,9 +47,9 @@ impl GraphError {
     }
 }
 
-impl From<zellige_device::DeviceError> for GraphError {
-    fn from(e: zellige_device::DeviceError) -> GraphError {
-        use zellige_device::DeviceError::{BadAttribute, BadOperand};
+impl From<zellige_op::OpError> for GraphError {
+    fn from(e: zellige_op::OpError) -> GraphError {
+        use zellige_op::OpError::{BadAttribute, BadOperand};
         let kind = e.kind();
         // The operation is named by what it is part of here.
         let (operand, message) = match e {

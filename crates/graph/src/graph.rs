@@ -1,8 +1,8 @@
 //! The graph itself.
 
 use serde_json::{Map, Value};
-use zellige_device::{Op, Scalar};
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_op::{Op, Scalar};
 
 /// A tensor of a graph, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

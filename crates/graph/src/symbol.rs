@@ -6,9 +6,9 @@ use crate::graph::{Graph, Hint, Pin, Role};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use zellige_device::Scalar;
 use zellige_layout::Dtype;
 use zellige_notation::{quote, visible};
+use zellige_op::Scalar;
 
 /// A size that is bound later, with the values it may take.
 #[derive(Debug, Clone, PartialEq, Eq)]

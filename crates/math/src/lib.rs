@@ -22,6 +22,7 @@
 #![allow(clippy::inline_always, reason = "a formula must join the loop to be vectorised with it")]
 
 pub mod activation;
+pub mod elementwise;
 pub mod erf;
 pub mod exp;
 pub mod int;
@@ -39,6 +40,7 @@ pub mod ternary;
 mod tests;
 pub mod trig;
 
+pub use elementwise::{FloatFunction, IntFunction};
 pub use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
 use isa::multiversion;
 pub use isa::{Isa, Loop};

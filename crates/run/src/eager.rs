@@ -3,6 +3,7 @@
 
 use crate::error::{Result, RunError};
 use crate::host::Host;
+use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_graph::{Def, Graph, TensorId};
 

@@ -6,6 +6,7 @@ use crate::error::{Result, RunError};
 use crate::host::Host;
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
+use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};

@@ -25,9 +25,10 @@ use common::values;
 use reference::{Nd, evaluate};
 use std::collections::BTreeMap;
 use zellige_compile::{Options, Outputs, Program, check, compile, compile_again, place};
-use zellige_device::{Card, Profile};
+use zellige_device::Card;
 use zellige_graph::{Def, Graph, SourceInput, SourceOutput, text};
 use zellige_layout::Dtype;
+use zellige_op::Profile;
 use zellige_run::{Host, Model, eager};
 
 fn input(graph: &Graph, name: &str) -> Host {

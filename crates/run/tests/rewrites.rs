@@ -13,9 +13,10 @@ use common::values;
 use random::Rng;
 use serde_json::{Map, Value, json};
 use zellige_compile::{decompose, fold};
-use zellige_device::{Card, Layer, Op};
+use zellige_device::Card;
 use zellige_graph::{Builder, Graph, Operand, Pin, Role, TensorId};
 use zellige_layout::Dtype;
+use zellige_op::{Layer, Op};
 use zellige_run::{Host, eager};
 
 fn card() -> Card {

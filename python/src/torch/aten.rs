@@ -1,13 +1,7 @@
-//! Which operator of ATen is which operation of the card.
-//!
-//! A row of `aten.txt` names an operator's overloads (the functional one, then in-place and out
-//! forms) and the operation with ATen's arguments in their order: a plain name is an operand, `name=`
-//! an attribute of that name, `name=other` one of another name, `name!` is not passed on, `name?` and
-//! `name~` are refused where they are set or unset, `name#` where it is another number than 1, and
-//! operand 0 is converted to the dtype `name^`, which the result has too.
-//! An attribute in brackets is always passed.
+//! Which operator of ATen is which operation of the card: the column `torch` of the table of operations, read.
 
 use std::sync::Arc;
+use zellige_op::Op;
 
 /// What an argument of ATen is to the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,15 +45,14 @@ pub(super) struct Row {
     pub(super) arguments: Vec<Argument>,
 }
 
-/// The table.
+/// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) says how they are written.
 pub(super) fn rows() -> Vec<Arc<Row>> {
-    let lines = include_str!("aten.txt").lines().map(str::trim);
-    lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(|l| Arc::new(row(l))).collect()
+    let all = Op::all().flat_map(|op| op.torch.iter().map(|text| Arc::new(row(op.name, text))));
+    all.collect()
 }
 
-fn row(line: &str) -> Row {
-    let (names, call) = line.split_once(" = ").expect("a row of the table has ` = `");
-    let (op, arguments) = call.split_once('(').expect("a row of the table has an argument list");
+fn row(op: &str, text: &str) -> Row {
+    let (names, arguments) = text.split_once('(').expect("a row has an argument list");
     let arguments = arguments.trim_end_matches(')').split(',').map(str::trim);
     let argument = |text: &str| {
         let (name, role) = match text.split_once('=') {
@@ -86,9 +79,9 @@ fn row(line: &str) -> Row {
             Form::New
         }
     };
-    let (op, constant) = match op.trim().trim_end_matches(']').split_once('[') {
-        Some((op, pair)) => (op, pair.split_once('=')),
-        None => (op.trim(), None),
+    let (names, constant) = match names.trim().trim_end_matches(']').split_once('[') {
+        Some((names, pair)) => (names, pair.split_once('=')),
+        None => (names, None),
     };
     Row {
         constant: constant.map(|(name, value)| (name.into(), value.into())),

@@ -8,8 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode, Profile};
+use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode};
 use zellige_machine::{Hardware, Timeline, sencores};
+use zellige_op::OpError;
+use zellige_op::Profile;
 
 /// Choices that all cards share, and the cards that were asked for so far.
 struct Cards {
@@ -29,11 +31,12 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
-    DeviceError::BadOperand {
+    OpError::BadOperand {
         op: format!("the variable {name}"),
         operand: None,
         reason: format!("`{value}` is not accepted; {accepted}"),
     }
+    .into()
 }
 
 /// Whether a variable, or else the profile, says that a dtype is stored as it is.

@@ -16,8 +16,11 @@ use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use zellige_device::{Card, DeviceError, Meta, Op, Tensor};
+use zellige_device::RunOp;
+use zellige_device::{Card, DeviceError, Tensor};
 use zellige_layout::Dtype;
+use zellige_op::OpError;
+use zellige_op::{Op, TensorType};
 
 /// The Python function that runs an operator on the CPU: `(name, reason, args, kwargs)`.
 static FALLBACK: OnceLock<Py<PyAny>> = OnceLock::new();
@@ -134,7 +137,7 @@ impl From<DeviceError> for Stop {
 
 fn refused(reason: impl Into<String>) -> Stop {
     let reason = reason.into();
-    Stop::Refuse(DeviceError::BadOperand { op: "the operator".into(), operand: None, reason })
+    Stop::Refuse(OpError::BadOperand { op: "the operator".into(), operand: None, reason }.into())
 }
 
 /// Operands before numbers are tensors.
@@ -384,8 +387,8 @@ impl Kernel {
                 targets.push(value);
             }
         }
-        let metas: Vec<Meta> = inputs.iter().map(|t| Meta::of(t)).collect();
-        let results = op.infer(&metas)?;
+        let metas: Vec<TensorType> = inputs.iter().map(|t| t.tensor_type()).collect();
+        let results = op.infer(&metas).map_err(DeviceError::from)?;
         if results.len() != targets.len() {
             return Err(refused("another number of outputs than of results"));
         }

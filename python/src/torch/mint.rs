@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use zellige_device::{DeviceError, Kept, Tensor, default_layout};
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::OpError;
 
 type ToObject = unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32;
 
@@ -79,7 +80,7 @@ fn mint_as<'py>(
     size: &[i64],
     stride: &[i64],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let unstored = || error::device(&DeviceError::HostDtype { dtype });
+    let unstored = || error::device(&OpError::HostDtype { dtype }.into());
     let dtype = DlDtype::of(dtype).ok_or_else(unstored)?;
     let address = store::keep(tensor).map_err(|e| error::device(&e))?;
     let mut stride = Dims::from_slice(stride);

@@ -8,9 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_device::{Card, DeviceError, Kept, Scalar, Tensor};
+use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::OpError;
+use zellige_op::Scalar;
 
 /// A number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,11 +89,12 @@ impl Number {
             && format != DataFormat::IEEE_INT64
             && i32::try_from(n).is_err()
         {
-            return Err(DeviceError::BadOperand {
+            return Err(OpError::BadOperand {
                 op: "a number".into(),
                 operand: None,
                 reason: format!("{n} does not fit in the 32 bits of the device's integers"),
-            });
+            }
+            .into());
         }
         self.kept(card, dtype, format)
     }

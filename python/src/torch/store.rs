@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use zellige_device::{DeviceError, Tensor, default_layout};
 use zellige_layout::Strided;
+use zellige_op::OpError;
 
 /// The live storages.
 static STORAGES: LazyLock<Mutex<HashMap<usize, Tensor>>> = LazyLock::new(Mutex::default);
@@ -74,18 +75,20 @@ pub(super) fn forget(address: usize) {
 /// The tensor of the card that a PyTorch tensor is.
 pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     let Some(index) = seen.card else {
-        return Err(DeviceError::BadOperand {
+        return Err(OpError::BadOperand {
             op: "a tensor".into(),
             operand: None,
             reason: "it is not on the device".into(),
-        });
+        }
+        .into());
     };
     if held::integers(seen.dtype).is_some() {
-        return Err(DeviceError::BadOperand {
+        return Err(OpError::BadOperand {
             op: "the card".into(),
             operand: None,
             reason: format!("it holds {}, and does not compute with it", seen.dtype),
-        });
+        }
+        .into());
     }
     if seen.numel() == 0 || seen.address == 0 {
         let card = card(index)?;
@@ -94,14 +97,15 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     }
     let found = storages().get(&seen.base()).cloned();
     let Some(base) = found else {
-        return Err(DeviceError::BadOperand {
+        return Err(OpError::BadOperand {
             op: "a tensor".into(),
             operand: None,
             reason: format!("its address {:#x} belongs to no storage of the device", seen.address),
-        });
+        }
+        .into());
     };
     if base.dtype() != seen.dtype {
-        return Err(DeviceError::BadOperand {
+        return Err(OpError::BadOperand {
             op: "a view".into(),
             operand: None,
             reason: format!(
@@ -109,7 +113,8 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
                 base.dtype(),
                 seen.dtype
             ),
-        });
+        }
+        .into());
     }
     let view = base.view();
     let whole = seen.offset == view.offset()

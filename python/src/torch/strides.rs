@@ -6,8 +6,9 @@
 
 use super::handle::Dims;
 use smallvec::SmallVec;
-use zellige_device::{DeviceError, Op, Tensor};
+use zellige_device::{DeviceError, Tensor};
 use zellige_layout::Strided;
+use zellige_op::Op;
 
 /// How a result lies in memory that it fills.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use zellige_device::{Card, LayoutChoice, Literal, Moved, Tensor};
+use zellige_device::{Card, LayoutChoice, Moved, Tensor};
 use zellige_files::HostTensor;
 use zellige_layout::{Dtype, Strided};
+use zellige_op::Literal;
 
 pub(super) enum Operand {
     File(HostTensor),

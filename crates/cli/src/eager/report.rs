@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use zellige_device::{Card, Division, Entry, Op, Receipt, StreamId, Tensor};
+use zellige_device::{Card, Division, Receipt, StreamId, Tensor};
 use zellige_machine::Time;
+use zellige_op::{Op, OpRow};
 
 /// The steps in the order they ran.
 #[derive(Default)]
@@ -94,7 +95,7 @@ impl Report {
 
 /// Every operation with operands, attributes and layer.
 pub(super) fn list(as_json: bool) -> String {
-    let signature = |e: &Entry| format!("{}({})", e.name, e.operands.join(", "));
+    let signature = |e: &OpRow| format!("{}({})", e.name, e.operands.join(", "));
     if as_json {
         let all: Vec<Value> = Op::all()
             .map(|e| {

@@ -1,6 +1,6 @@
 //! Operations that the card has no instruction for, taken apart into those it has.
 //!
-//! What upstream makes of other operations ([`Layer::Decomposed`]) becomes native and custom ones here;
+//! What upstream makes of other operations ([`Decomposition::Parts`]) becomes native and custom ones here;
 //! the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place in
 //! the source.
 //!
@@ -26,9 +26,10 @@ mod shape;
 use crate::error::Result;
 use crate::rebuild::Rebuild;
 use parts::{Given, Parts, Recipe, Stop};
-use zellige_device::{Layer, host_format};
 use zellige_graph::{Builder, Def, Graph, Node, Operand};
 use zellige_layout::Dtype;
+use zellige_op::Decomposition;
+use zellige_op::is_float;
 
 /// A graph without composite operations, and what was done.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,11 +105,13 @@ pub fn decompose(graph: &Graph) -> Result<Decomposed> {
 /// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
 fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
-    if node.op.layer() != Layer::Decomposed {
-        return None;
+    match node.op.row().decomposition {
+        Decomposition::None => return None,
+        Decomposition::Whole(reason) => return Some(Err(reason.into())),
+        Decomposition::Parts => {}
     }
     let Some(recipe) = recipe(node.op.name()) else {
-        return Some(Err(unlisted(node.op.name()).into()));
+        return Some(Err("no parts are known".into()));
     };
     if !node.hint.is_empty() {
         return Some(Err("its division is given, and its parts have other loops".into()));
@@ -143,7 +146,7 @@ fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
 }
 
 fn is_narrow(dtype: Dtype) -> bool {
-    dtype.bits() == 8 && host_format(dtype).is_ok_and(|f| f.is_float())
+    dtype.bits() == 8 && is_float(dtype)
 }
 
 fn recipe(op: &str) -> Option<Recipe> {
@@ -152,19 +155,4 @@ fn recipe(op: &str) -> Option<Recipe> {
         .or_else(|| rows::recipe(op))
         .or_else(|| pointwise::recipe(op))
         .or_else(|| shape::recipe(op))
-}
-
-/// Why an operation is in no list of this pass.
-fn unlisted(op: &str) -> &'static str {
-    match op {
-        "full" | "zeros" | "ones" => "it fills memory and has no parts",
-        "exp2" | "expm1" | "log1p" | "elu" | "selu" | "celu" => {
-            "rounded arguments or differences would lose digits"
-        }
-        "remainder" | "fmod" => "a rounded quotient would lose digits",
-        "copysign" => "comparisons do not see the sign of zero",
-        "diag" => "no view has its elements",
-        "conv1d" | "conv2d" => "it runs as a kernel over windows",
-        _ => "no parts are known",
-    }
 }

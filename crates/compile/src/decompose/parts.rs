@@ -3,9 +3,10 @@
 use crate::error::CompileError;
 use serde_json::{Map, Value};
 use std::fmt;
-use zellige_device::{Op, host_format};
 use zellige_graph::{Builder, Def, Graph, GraphError, Node, Operand, TensorId, VIEWS};
 use zellige_layout::Dtype;
+use zellige_op::Op;
+use zellige_op::is_float;
 
 /// How an operation is taken apart: its results, made of parts.
 pub(crate) type Recipe = fn(&mut Parts<'_>, &Given<'_>) -> Made;
@@ -81,7 +82,7 @@ impl<'a> Given<'a> {
 
     /// Whether an operand has floats.
     pub(crate) fn is_float(&self, k: usize) -> bool {
-        host_format(self.dtype(k)).is_ok_and(|f| f.is_float())
+        is_float(self.dtype(k))
     }
 
     /// The number that an operand is.

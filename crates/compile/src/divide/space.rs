@@ -2,8 +2,10 @@
 
 use super::tensor::{Role, Tensor};
 use crate::error::{CompileError, Result};
-use zellige_device::{Division, Laid, Loops, Op, Span};
+use zellige_device::PlanOp;
+use zellige_device::{Division, Laid, Loops, Span};
 use zellige_machine::{Charge, Charges, PartialSums, WorkKind};
+use zellige_op::Op;
 
 /// Dimensions of an iteration space at most.
 pub(super) const MOST_DIMS: usize = 64;
@@ -277,7 +279,7 @@ impl Space {
 
 /// The name of an operand in the table of operations; of several under one name, with a number.
 fn operand(op: &Op, i: usize) -> String {
-    let names = op.entry().operands;
+    let names = op.row().operands;
     match names.get(i).or(names.last()) {
         Some(name) if i < names.len() => name.trim_end_matches(['?', '.']).to_owned(),
         Some(name) => format!("{}{i}", name.trim_end_matches(['?', '.'])),

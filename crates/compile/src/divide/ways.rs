@@ -8,8 +8,10 @@ use crate::program::{Action, BufferId, Place, Program, Step};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use zellige_device::{Division, Laid, Loops, Op, Span, Sticks};
+use zellige_device::PlanOp;
+use zellige_device::{Division, Laid, Loops, Span, Sticks};
 use zellige_machine::{Key, Work};
+use zellige_op::Op;
 
 /// Divisions of one step that are considered.
 const MOST: usize = 8;

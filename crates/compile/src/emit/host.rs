@@ -10,10 +10,10 @@ use super::{Address, Addresses, File, MemoryMap, Options, Phase, dci};
 use crate::error::Result;
 use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};
 use serde_json::{Value, json};
-use zellige_device::Scalar;
 use zellige_graph::Role;
 use zellige_layout::Strided;
 use zellige_movement::Direction;
+use zellige_op::Scalar;
 
 /// The file of the host program.
 ///

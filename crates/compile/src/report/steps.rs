@@ -31,7 +31,7 @@ fn step(program: &Program, s: &program::Step) -> Step {
     };
     Step {
         name: s.name.clone(),
-        op: s.op().map_or("move", zellige_device::Op::name).into(),
+        op: s.op().map_or("move", zellige_op::Op::name).into(),
         kind,
         family: family(s),
         attributes,

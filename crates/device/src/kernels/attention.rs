@@ -26,102 +26,26 @@ mod task;
 use super::io::{Load, Store};
 use super::matmul::axis::{Axis, Lines};
 use super::matmul::finish::Extra;
-use super::matmul::form::{refuse, with_one};
+use super::matmul::form::with_one;
 use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
 use super::share::{Share, moves_along};
-use super::{Follows, Kernel, Lay, Meta, Task, Want};
-use crate::division::{Division, Span};
+use super::{Follows, Kernel, Lay, Task, Want};
 use crate::error::Result;
-use crate::laid::Laid;
-use crate::lay::{arranged, broadcast, is_float, result_format};
-use crate::sticks::Sticks;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{arranged, result_format};
+use crate::tensor::sticks::Sticks;
 use account::{Shares, work};
 use task::{Side, Work};
-use zellige_layout::Dtype;
 use zellige_machine::account::CoreWork;
-
-/// Scaled dot product attention with its attributes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Attention {
-    pub(crate) causal: bool,
-    /// `1 / sqrt(E)` where it is not given.
-    pub(crate) scale: Option<f64>,
-    /// Whether groups of heads of Q share one of K and V.
-    pub(crate) grouped: bool,
-}
+use zellige_op::{Attention, TensorType};
 
 const NAME: &str = "scaled_dot_product_attention";
 
-impl Attention {
-    /// Heads of Q for each of K; a reason where they do not fit.
-    fn group(&self, q: &[i64], k: &[i64]) -> Result<i64, String> {
-        if !self.grouped {
-            return Ok(1);
-        }
-        let head = |size: &[i64]| size.len().checked_sub(3).map(|d| size[d]);
-        match (head(q), head(k)) {
-            (Some(a), Some(b)) if b > 0 && a % b == 0 => Ok(a / b),
-            _ => Err(format!(
-                "grouped heads: dimension -3 of the query {q:?} is no multiple of that of the key {k:?}"
-            )),
-        }
-    }
-}
-
 impl Kernel for Attention {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        if !(3..=4).contains(&inputs.len()) {
-            let reason = format!("it takes 3 to 4 operands, not {}", inputs.len());
-            return Err(refuse(NAME, None, reason));
-        }
-        let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
-        for (operand, t) in inputs.iter().enumerate() {
-            if operand < 3 && t.size.len() < 2 {
-                let reason = format!("size {:?} has no rows and columns", t.size);
-                return Err(refuse(NAME, Some(operand), reason));
-            }
-            let mask = operand == 3 && t.dtype == Dtype::Bool;
-            if !mask && (t.dtype != q.dtype || !is_float(t.dtype) || t.dtype.bits() == 8) {
-                let reason = format!(
-                    "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
-                    t.dtype
-                );
-                return Err(refuse(NAME, Some(operand), reason));
-            }
-        }
-        let last = |m: &Meta, back: usize| m.size[m.size.len() - back];
-        if last(q, 1) != last(k, 1) || last(k, 2) != last(v, 2) {
-            let reason = format!(
-                "query {:?}, key {:?} and value {:?} do not fit: [.., l, e], [.., s, e], [.., s, x]",
-                q.size, k.size, v.size
-            );
-            return Err(refuse(NAME, None, reason));
-        }
-        let group = self.group(&q.size, &k.size).map_err(|r| refuse(NAME, Some(1), r))?;
-        let outer = |m: &Meta, times: i64| {
-            let mut size = m.size[..m.size.len() - 2].to_vec();
-            if let Some(heads) = size.last_mut() {
-                *heads *= times;
-            }
-            Meta { size, dtype: m.dtype }
-        };
-        let outers = [outer(q, 1), outer(k, group), outer(v, group)];
-        let mut size = broadcast(&outers).map_err(|r| refuse(NAME, None, r))?;
-        let mut scores = size.clone();
-        scores.extend([last(q, 2), last(k, 2)]);
-        if let Some(mask) = inputs.get(3) {
-            let both = [mask.clone(), Meta { size: scores.clone(), dtype: mask.dtype }];
-            if broadcast(&both).ok().as_ref() != Some(&scores) {
-                let reason = format!("size {:?} does not broadcast to {scores:?}", mask.size);
-                return Err(refuse(NAME, Some(3), reason));
-            }
-        }
-        size.extend([last(q, 2), last(v, 1)]);
-        Ok(vec![Meta { size, dtype: q.dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let wants = inputs.iter().enumerate().map(|(i, t)| {
             let last = t.size().len().saturating_sub(1);
             match i {

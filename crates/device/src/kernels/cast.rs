@@ -7,40 +7,20 @@
 
 use super::io::Number;
 use super::pointwise::{Work, by_element, bytes, cut, lay_around, spans, truths, wants};
-use super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::{Kept, Laid};
-use crate::lay::{like_in, result_format};
-use crate::sticks::Sticks;
+use super::{Follows, Kernel, Lay, Task, Want, dims};
+use crate::error::Result;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::{Kept, Laid};
+use crate::tensor::result_layout::{like_in, result_format};
+use crate::tensor::sticks::Sticks;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_layout::{DataFormat, Dtype};
 use zellige_machine::Charges;
-
-/// A change of the dtype.
-#[derive(Debug, Clone)]
-pub(crate) struct Cast {
-    pub(crate) name: &'static str,
-    pub(crate) dtype: Dtype,
-    /// Whether float32 and int64 are stored as they are even where no operand is.
-    pub(crate) wide: bool,
-}
+use zellige_op::{Cast, TensorType};
 
 impl Kernel for Cast {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let [x] = inputs else {
-            return Err(DeviceError::BadOperand {
-                op: self.name.into(),
-                operand: None,
-                reason: format!("it takes 1 operand, not {}", inputs.len()),
-            });
-        };
-        self.dtype.device_format()?;
-        Ok(vec![Meta { size: x.size.clone(), dtype: self.dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let format = stored(inputs, self.dtype, self.wide)?;
         lay_around(inputs, like_in(inputs, &outputs[0], format)?)
     }

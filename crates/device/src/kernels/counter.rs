@@ -4,8 +4,9 @@
 //! has the value of that function as its "place". So kernels know where they are in any layout, on any
 //! core.
 
-use crate::sticks::{Dims, Sticks};
+use crate::tensor::sticks::Sticks;
 use zellige_float::Format;
+use zellige_op::Dims;
 
 /// The counter `sum(c[d] * weight[d])` over the coordinates of `out`: at lane `l` of a row that
 /// begins at `start`, it is `start + l * lane(out, weight)`.

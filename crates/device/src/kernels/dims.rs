@@ -1,44 +1,8 @@
 //! Dimensions of an operation: which ones it works along, and forms with and without them.
 
 use super::Follows;
-use crate::error::{DeviceError, Result};
-use crate::sticks::{Dims, Sticks};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
-
-/// One dimension from its number, negative ones from the end. A tensor without dimensions is taken
-/// as one with a single element: 0 and -1 name it, and none is the answer.
-pub(crate) fn one(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
-    let most = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
-    if dim < -most || dim >= most {
-        let reason = format!("{dim} is no dimension; accepted are {} to {}", -most, most - 1);
-        return Err(DeviceError::BadAttribute { op: op.into(), name: name.into(), reason });
-    }
-    let dim = usize::try_from(if dim < 0 { dim + most } else { dim }).unwrap_or(0);
-    Ok((rank > 0).then_some(dim))
-}
-
-/// A set of dimensions in increasing order; none or an empty list is all of them.
-pub(crate) fn set(op: &str, dims: Option<&[i64]>, rank: usize) -> Result<Dims<usize>> {
-    let Some(dims) = dims.filter(|d| !d.is_empty()) else {
-        return Ok((0..rank).collect());
-    };
-    let mut found: Dims<usize> = SmallVec::new();
-    for dim in dims {
-        match one(op, "dim", *dim, rank)? {
-            Some(d) if found.contains(&d) => {
-                let reason = format!("dimension {d} appears twice");
-                return Err(DeviceError::BadAttribute {
-                    op: op.into(),
-                    name: "dim".into(),
-                    reason,
-                });
-            }
-            found_dim => found.extend(found_dim),
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
-}
 
 /// The form with lanes only where there are several: one element along the lanes is no line.
 pub(crate) fn plain(t: &Sticks) -> Sticks {

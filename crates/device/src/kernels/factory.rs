@@ -9,71 +9,54 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
 use super::pointwise::{by_element, cut, spans};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::is_float;
-use crate::narrow;
-use crate::scalar::Scalar;
-use crate::sticks::Sticks;
-use zellige_float::Format;
+use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims};
+use crate::error::Result;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::sticks::Sticks;
 use zellige_layout::{Dtype, StickLayout};
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
+use zellige_op::is_float;
+use zellige_op::{Factory, FactoryValue, Scalar, TensorType};
 
-/// The value of an element by its row-major index.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Value {
-    /// The same everywhere.
-    Full(Scalar),
-    /// `start + i * step`.
-    Arange { start: Scalar, step: Scalar },
-    /// From `start` to `end` in even steps, counted from the nearer end.
-    Linspace { start: f64, end: f64, steps: u64 },
-    /// 1 on the diagonal of a matrix of so many columns.
-    Eye { columns: u64 },
-    /// Uniform in `low .. high`.
-    Uniform { low: f32, high: f32, seed: u64 },
-    /// Normal.
-    Normal { mean: f32, std: f32, seed: u64 },
-    /// A whole number of `low .. low + count`.
-    Integer { low: i64, count: u64, seed: u64 },
-    /// 0 with probability `p`, else 1.
-    Kept { p: f32, seed: u64 },
+/// The numbers of a tensor that is made of nothing.
+trait FactoryNumbers: Copy {
+    fn at(self, i: u64) -> f64;
+
+    /// The function of the index where all values are whole numbers, which wrap at 64 bits.
+    fn whole(self) -> Option<impl Fn(u64) -> i64 + Copy + Send + Sync + 'static>;
+
+    /// A row of float32: random numbers as they come.
+    fn floats(self, first: u64, step: u64, out: &mut [f32]);
+
+    /// Whether [`Value::floats`] gives what [`Value::at`] gives in a tensor of the dtype.
+    fn is_float(self, dtype: Dtype) -> bool;
+
+    fn is_transcendental(self) -> bool;
 }
 
-impl Value {
+impl FactoryNumbers for FactoryValue {
     fn at(self, i: u64) -> f64 {
         match self {
-            Value::Full(v) => v.float(),
-            Value::Arange { start, step } => start.float() + i as f64 * step.float(),
-            Value::Linspace { start, steps: 0 | 1, .. } => start,
-            Value::Linspace { start, end, steps } => {
-                let step = (end - start) / (steps - 1) as f64;
-                if i < steps / 2 {
-                    start + step * i as f64
-                } else {
-                    end - step * (steps - 1).saturating_sub(i) as f64
-                }
+            FactoryValue::Uniform { low, high, seed } => {
+                f64::from(low + uniform(i, seed) * (high - low))
             }
-            Value::Eye { columns } => f64::from(i / columns == i % columns),
-            Value::Uniform { low, high, seed } => f64::from(low + uniform(i, seed) * (high - low)),
-            Value::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
-            Value::Integer { .. } => self.whole().map_or(0.0, |f| f(i) as f64),
-            Value::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
+            FactoryValue::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
+            FactoryValue::Integer { .. } => self.whole().map_or(0.0, |f| f(i) as f64),
+            FactoryValue::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
+            _ => self.number(i).float(),
         }
     }
 
-    /// The function of the index where all values are whole numbers, which wrap at 64 bits.
     fn whole(self) -> Option<impl Fn(u64) -> i64 + Copy + Send + Sync + 'static> {
         let (start, step, draws) = match self {
-            Value::Full(Scalar::Int(n)) => (n, 0, None),
-            Value::Arange { start: Scalar::Int(start), step: Scalar::Int(step) } => {
+            FactoryValue::Full(Scalar::Int(n)) => (n, 0, None),
+            FactoryValue::Arange { start: Scalar::Int(start), step: Scalar::Int(step) } => {
                 (start, step, None)
             }
-            Value::Integer { low, count, seed } => (low, 0, Some((count, seed))),
+            FactoryValue::Integer { low, count, seed } => (low, 0, Some((count, seed))),
             _ => return None,
         };
         Some(move |i: u64| {
@@ -82,32 +65,15 @@ impl Value {
         })
     }
 
-    /// The least and the greatest value of a tensor with so many elements, in some order; none where
-    /// it has no elements, or where no value is large.
-    fn ends(self, count: u64) -> Option<[Scalar; 2]> {
-        let last = count.checked_sub(1)?;
-        Some(match self {
-            Value::Integer { low, count, .. } => {
-                let most = count.saturating_sub(1);
-                [low.into(), low.checked_add_unsigned(most).unwrap_or(i64::MAX).into()]
-            }
-            Value::Full(_) | Value::Arange { .. } | Value::Linspace { .. } => match self.whole() {
-                Some(whole) => [whole(0).into(), whole(last).into()],
-                None => [self.at(0).into(), self.at(last).into()],
-            },
-            Value::Uniform { low, high, .. } => [f64::from(low).into(), f64::from(high).into()],
-            Value::Eye { .. } | Value::Normal { .. } | Value::Kept { .. } => return None,
-        })
-    }
-
-    /// A row of float32: random numbers as they come.
     fn floats(self, first: u64, step: u64, out: &mut [f32]) {
         match self {
-            Value::Uniform { low, high, seed } => {
+            FactoryValue::Uniform { low, high, seed } => {
                 fill_uniform(first, step, seed, low, high - low, out);
             }
-            Value::Normal { mean, std, seed } => fill_normal(first, step, seed, mean, std, out),
-            Value::Kept { p, seed } => {
+            FactoryValue::Normal { mean, std, seed } => {
+                fill_normal(first, step, seed, mean, std, out)
+            }
+            FactoryValue::Kept { p, seed } => {
                 fill_uniform(first, step, seed, 0.0, 1.0, out);
                 out.iter_mut().for_each(|u| *u = if *u < p { 0.0 } else { 1.0 });
             }
@@ -115,49 +81,21 @@ impl Value {
         }
     }
 
-    /// Whether [`Value::floats`] gives what [`Value::at`] gives in a tensor of the dtype.
     fn is_float(self, dtype: Dtype) -> bool {
         match self {
-            Value::Uniform { .. } | Value::Normal { .. } => is_float(dtype),
-            Value::Kept { .. } => true,
+            FactoryValue::Uniform { .. } | FactoryValue::Normal { .. } => is_float(dtype),
+            FactoryValue::Kept { .. } => true,
             _ => false,
         }
     }
 
     fn is_transcendental(self) -> bool {
-        matches!(self, Value::Normal { .. })
+        matches!(self, FactoryValue::Normal { .. })
     }
-}
-
-/// An operation without operands.
-#[derive(Debug, Clone)]
-pub(crate) struct Factory {
-    pub(crate) name: &'static str,
-    pub(crate) size: Vec<i64>,
-    pub(crate) dtype: Dtype,
-    /// Whether float32 and int64 are stored as they are.
-    pub(crate) wide: bool,
-    pub(crate) value: Value,
 }
 
 impl Kernel for Factory {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        if !inputs.is_empty() {
-            return Err(DeviceError::BadOperand {
-                op: self.name.into(),
-                operand: Some(0),
-                reason: "it takes no operands".into(),
-            });
-        }
-        let format = zellige_movement::device_format_of(stored(&[], self.dtype, self.wide)?);
-        let count = self.size.iter().try_fold(1u64, |all, n| all.checked_mul(n.unsigned_abs()));
-        for end in self.value.ends(count.unwrap_or(u64::MAX)).into_iter().flatten() {
-            narrow::number_fits(end, format.unwrap_or(Format::F32))?;
-        }
-        Ok(vec![Meta { size: self.size.clone(), dtype: self.dtype }])
-    }
-
-    fn lay(&self, _: &[Laid], _: &[Meta]) -> Result<Lay> {
+    fn lay(&self, _: &[Laid], _: &[TensorType]) -> Result<Lay> {
         let format = stored(&[], self.dtype, self.wide)?;
         let layout = StickLayout::default_in(&self.size, None, format)?;
         Ok(Lay { inputs: Vec::new(), outputs: vec![layout] })
@@ -198,7 +136,7 @@ impl Kernel for Factory {
                     *number &= if byte { 0xff } else { -1 };
                 }
             };
-            let constant = matches!(value, Value::Full(_));
+            let constant = matches!(value, FactoryValue::Full(_));
             Box::new(Making { row, constant, store: Store::new(out.format), slices })
         } else {
             let row = move |first: u64, row: &mut [f64]| {
@@ -207,7 +145,7 @@ impl Kernel for Factory {
                     *number = value.held(dtype).float();
                 }
             };
-            let constant = matches!(value, Value::Full(_));
+            let constant = matches!(value, FactoryValue::Full(_));
             Box::new(Making { row, constant, store: Store::new(out.format), slices })
         })
     }

@@ -4,75 +4,29 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
 use super::pointwise::{by_element, cut, lay_around, spans, wants};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::{is_float, like};
-use crate::sticks::{Dims, Sticks};
+use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims};
+use crate::error::Result;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::like;
+use crate::tensor::sticks::Sticks;
 use zellige_float::Format;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::fill_uniform;
+use zellige_op::{Dims, MaskRule, Masked, TensorType};
 
-/// What an element becomes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Rule {
-    /// Itself where `column - row <= diagonal`, else 0.
-    Lower { diagonal: i64 },
-    /// Itself where `column - row >= diagonal`, else 0.
-    Upper { diagonal: i64 },
-    /// 0 with probability `p`, else itself times `1 / (1 - p)`.
-    Dropout { p: f32, seed: u64 },
-    /// 1 with itself as the probability, else 0.
-    Bernoulli { seed: u64 },
-}
-
-impl Rule {
-    fn is_random(self) -> bool {
-        matches!(self, Rule::Dropout { .. } | Rule::Bernoulli { .. })
+/// The counters that the rule asks: the row-major index, or row and column.
+fn weights(op: &Masked, size: &[usize]) -> Vec<Dims<usize>> {
+    if op.rule.is_random() {
+        return vec![row_major(size)];
     }
-}
-
-/// An operation of one operand and the place.
-#[derive(Debug, Clone)]
-pub(crate) struct Masked {
-    pub(crate) name: &'static str,
-    pub(crate) rule: Rule,
-}
-
-impl Masked {
-    /// The counters that the rule asks: the row-major index, or row and column.
-    fn weights(&self, size: &[usize]) -> Vec<Dims<usize>> {
-        if self.rule.is_random() {
-            return vec![row_major(size)];
-        }
-        let only = |dim: usize| (0..size.len()).map(|d| usize::from(d == dim)).collect();
-        vec![only(size.len() - 2), only(size.len() - 1)]
-    }
+    let only = |dim: usize| (0..size.len()).map(|d| usize::from(d == dim)).collect();
+    vec![only(size.len() - 2), only(size.len() - 1)]
 }
 
 impl Kernel for Masked {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let refuse = |operand: Option<usize>, reason: String| {
-            Err(DeviceError::BadOperand { op: self.name.into(), operand, reason })
-        };
-        let [x] = inputs else {
-            return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
-        };
-        if self.rule.is_random() && !is_float(x.dtype) {
-            return refuse(Some(0), format!("it is for floating-point numbers, not {}", x.dtype));
-        }
-        if !self.rule.is_random() && x.size.len() < 2 {
-            return refuse(
-                Some(0),
-                format!("it is for 2 dimensions or more, not {}", x.size.len()),
-            );
-        }
-        Ok(vec![x.clone()])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
@@ -99,7 +53,7 @@ impl Kernel for Masked {
         division: &Division,
     ) -> Result<Box<dyn Task>> {
         let out = &outputs[0];
-        let weights = self.weights(&out.size);
+        let weights = weights(self, &out.size);
         let counters: Vec<Sticks> = weights.iter().map(|w| counter(out, w)).collect();
         let slices = cut(self.name, inputs, &counters, out, division, false)?;
         let lanes: Vec<usize> = weights.iter().map(|w| lane(out, w)).collect();
@@ -141,7 +95,7 @@ struct Place<'a> {
     lane: &'a [usize],
 }
 
-fn float_row(rule: Rule, place: &Place<'_>, x: &mut [f32]) {
+fn float_row(rule: MaskRule, place: &Place<'_>, x: &mut [f32]) {
     let draw = |seed: u64, drawn: &mut [f32]| {
         fill_uniform(place.start[0] as u64, place.lane[0] as u64, seed, 0.0, 1.0, drawn);
     };
@@ -149,14 +103,14 @@ fn float_row(rule: Rule, place: &Place<'_>, x: &mut [f32]) {
     let mut drawn = [0.0; 128];
     let drawn = &mut drawn[..x.len()];
     match rule {
-        Rule::Dropout { p, seed } => {
+        MaskRule::Dropout { p, seed } => {
             draw(seed, drawn);
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
             for (x, u) in x.iter_mut().zip(drawn) {
                 *x = if *u < p { 0.0 } else { *x * scale };
             }
         }
-        Rule::Bernoulli { seed } => {
+        MaskRule::Bernoulli { seed } => {
             draw(seed, drawn);
             for (x, u) in x.iter_mut().zip(drawn) {
                 *x = if *u < *x { 1.0 } else { 0.0 };
@@ -168,15 +122,15 @@ fn float_row(rule: Rule, place: &Place<'_>, x: &mut [f32]) {
 
 /// Zeroes what is outside the triangle. Column minus row moves by -1, 0 or 1 from lane to lane, so
 /// that the lanes kept are a range.
-fn triangle<T: Number>(rule: Rule, place: &Place<'_>, x: &mut [T]) {
+fn triangle<T: Number>(rule: MaskRule, place: &Place<'_>, x: &mut [T]) {
     let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let first = signed(place.start[1]) - signed(place.start[0]);
     let step = signed(place.lane[1]) - signed(place.lane[0]);
     let keep = |l: usize| {
         let off = first + signed(l) * step;
         match rule {
-            Rule::Lower { diagonal } => off <= diagonal,
-            Rule::Upper { diagonal } => off >= diagonal,
+            MaskRule::Lower { diagonal } => off <= diagonal,
+            MaskRule::Upper { diagonal } => off >= diagonal,
             _ => true,
         }
     };
@@ -191,8 +145,8 @@ fn triangle<T: Number>(rule: Rule, place: &Place<'_>, x: &mut [T]) {
 }
 
 struct Masking<T> {
-    f: fn(Rule, &Place<'_>, &mut [T]),
-    rule: Rule,
+    f: fn(MaskRule, &Place<'_>, &mut [T]),
+    rule: MaskRule,
     lanes: Vec<usize>,
     load: Load<T>,
     store: Store<T>,

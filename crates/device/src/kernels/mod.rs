@@ -48,34 +48,18 @@ pub(crate) mod walk;
 
 use self::moves::Move;
 use self::share::Share;
-use crate::division::{Division, Span};
 use crate::error::Result;
-use crate::laid::Laid;
-use crate::sticks::{Dims, Sticks};
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zellige_layout::{Dtype, StickLayout};
+use zellige_layout::StickLayout;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_movement::crew;
-
-/// Size and dtype of a tensor, before it has a place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
-    /// Extents.
-    pub size: Vec<i64>,
-    /// The dtype that PyTorch sees.
-    pub dtype: Dtype,
-}
-
-impl Meta {
-    /// Of a tensor.
-    pub fn of(tensor: &Laid) -> Meta {
-        Meta { size: tensor.size().to_vec(), dtype: tensor.dtype() }
-    }
-}
+use zellige_op::{Dims, Form, Op, TensorType};
 
 /// How an operand has to lie for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,11 +90,8 @@ pub(crate) type Follows = Dims<Option<usize>>;
 
 /// One operation with its attributes.
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
-    /// Sizes and dtypes of the results.
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>>;
-
     /// How operands must lie, and how results will, for operands that lie as given.
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay>;
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay>;
 
     /// The iteration space, output dimensions first.
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span>;
@@ -144,16 +125,40 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The same operation with its only result in the place of an operand, and which one: what it does not
-    /// change is neither read nor written. The operand and the result are then one tensor.
-    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
-        None
-    }
-
     /// The copies that make the results, of an operation that only moves elements. They are done one
     /// after the other instead of a task.
     fn moves(&self, _inputs: &[Laid], _outputs: &[Laid]) -> Result<Option<Vec<Move>>> {
         Ok(None)
+    }
+}
+
+/// The kernel of an operation.
+pub(crate) fn kernel(op: &Op) -> &dyn Kernel {
+    match op.form() {
+        Form::Pointwise(op) => op,
+        Form::Cast(op) => op,
+        Form::Factory(op) => op,
+        Form::Masked(op) => op,
+        Form::Product(op) => op,
+        Form::Attention(op) => op,
+        Form::Convolution(op) => op,
+        Form::Pool(op) => op,
+        Form::IndexRead(op) => op,
+        Form::IndexWrite(op) => op,
+        Form::Reduce(op) => op,
+        Form::Softmax(op) => op,
+        Form::Norm(op) => op,
+        Form::Scan(op) => op,
+        Form::Pick(op) => op,
+        Form::Quantile(op) => op,
+        Form::Concat(op) => op,
+        Form::SliceScatter(op) => op,
+        Form::Pad(op) => op,
+        Form::Flip(op) => op,
+        Form::Roll(op) => op,
+        Form::Repeat(op) => op,
+        Form::Interleave(op) => op,
+        Form::Diag(op) => op,
     }
 }
 

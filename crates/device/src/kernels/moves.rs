@@ -3,19 +3,18 @@
 //! The device writes into a slice of the target (or reads from a slice of the source) with its moves;
 //! there is nothing to compute. A copy plans its own bursts, so that what is charged is what it does.
 
-use super::{Kernel, Lay, Meta, Task, Want};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::scalar::Scalar;
-use crate::sticks::Sticks;
+use super::{Kernel, Lay, Task, Want};
+use crate::error::Result;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
 use crate::tensor::Tensor;
-use crate::transfer::Moved;
-use std::fmt;
+use crate::tensor::laid::Laid;
+use crate::tensor::sticks::Sticks;
+use crate::tensor::transfer::Moved;
 use std::ops::Deref;
-use std::sync::Arc;
 use zellige_layout::{StickLayout, Strided};
 use zellige_machine::account::{CoreWork, Work, WorkKind};
+use zellige_op::{MoveRule, Moving, Scalar, TensorType};
 
 /// Whose memory a piece is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,28 +161,6 @@ fn together(name: &str, moves: &[Moved], cores: usize) -> Work {
     all
 }
 
-/// What is wrong with the operands, and which one.
-pub(crate) type Refusal = (Option<usize>, String);
-
-/// The dimension that a number counted from either end names.
-pub(crate) fn axis(dim: i64, rank: usize) -> Result<usize, Refusal> {
-    let n = i64::try_from(rank).unwrap_or(i64::MAX);
-    match usize::try_from(if dim < 0 { dim + n } else { dim }) {
-        Ok(d) if d < rank => Ok(d),
-        _ => {
-            Err((None, format!("there is no dimension {dim}; dimensions are {} to {}", -n, n - 1)))
-        }
-    }
-}
-
-/// The only operand.
-pub(crate) fn only(inputs: &[Meta]) -> Result<&Meta, Refusal> {
-    match inputs {
-        [x] => Ok(x),
-        _ => Err((None, format!("it takes 1 operand, not {}", inputs.len()))),
-    }
-}
-
 /// Part of a dimension of a view.
 pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece> {
     let d = i64::try_from(dim).unwrap_or(i64::MAX);
@@ -191,44 +168,16 @@ pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece>
 }
 
 /// The rule of an operation that only moves.
-pub(crate) trait Moves: fmt::Debug + Send + Sync + Sized + 'static {
-    /// The same with the result in the place of operand 0.
-    fn over(&self) -> Option<Self> {
-        None
-    }
-
-    /// Sizes and dtypes of the results; a reason where operands do not fit, with the operand.
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal>;
-
-    /// Which dimension of the result dimension `dim` of an operand of that rank becomes.
-    fn place(&self, dim: usize, _rank: usize) -> usize {
-        dim
-    }
-
+pub(crate) trait Moves: MoveRule {
     /// The copies.
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>>;
 }
 
-/// Such an operation.
-#[derive(Debug)]
-pub(crate) struct Moving<M> {
-    pub(crate) name: &'static str,
-    pub(crate) rule: M,
-}
-
 impl<M: Moves> Kernel for Moving<M> {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let refuse =
-            |(operand, reason)| DeviceError::BadOperand { op: self.name.into(), operand, reason };
-        let meta = self.rule.infer(inputs).map_err(refuse)?;
-        meta.dtype.device_format()?;
-        Ok(vec![meta])
-    }
-
     /// A result lies as its first regular operand does; dimensions that this has not come first.
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let out = &outputs[0];
-        let format = crate::lay::result_format(inputs, out.dtype)?;
+        let format = crate::tensor::result_layout::result_format(inputs, out.dtype)?;
         let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
         let form = inputs.iter().find_map(|t| t.sticks().ok().filter(|s| s.numel() > 0));
         let layout = match form {
@@ -239,16 +188,11 @@ impl<M: Moves> Kernel for Moving<M> {
                 for d in 0..form.rank() {
                     own.stride[self.rule.place(d, form.rank())] = form.stride[d];
                 }
-                crate::lay::arranged(&own, format)?
+                crate::tensor::result_layout::arranged(&own, format)?
             }
             None => StickLayout::default_in(&out.size, None, format)?,
         };
         Ok(Lay { inputs: vec![Want::Any; inputs.len()], outputs: vec![layout] })
-    }
-
-    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
-        let rule = self.rule.over()?;
-        Some((0, Arc::new(Moving { name: self.name, rule })))
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -266,10 +210,6 @@ impl<M: Moves> Kernel for Moving<M> {
     }
 
     fn task(&self, _: &[Sticks], _: &[Sticks], _: &Division) -> Result<Box<dyn Task>> {
-        Err(DeviceError::BadOperand {
-            op: self.name.into(),
-            operand: None,
-            reason: "it is made of moves and has no task".into(),
-        })
+        Err(refuse(self.name, None, "it is made of moves and has no task"))
     }
 }

@@ -7,192 +7,32 @@
 use super::io::{Load, Number, Store};
 use super::share::{Share, moves_along};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, dims, streamed_with};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::{Promotion, is_float, like, promote};
-use crate::sticks::Sticks;
+use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims, streamed_with};
+use crate::error::Result;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::like;
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
-use std::fmt;
 use std::sync::Arc;
 use zellige_float::Format;
-use zellige_layout::{Dtype, StickLayout};
+use zellige_layout::StickLayout;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_machine::{Charge, Charges};
 use zellige_math::Whole;
+use zellige_op::{Pointwise, TensorType, Yields};
 
 /// A function over slices of equal length: the operands, then the result.
 pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
-
-/// Which dtype a result has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Yields {
-    /// That of the operands together.
-    Promoted,
-    /// The same, but integers become float32.
-    Float,
-    /// True or false; the function gives 0 and 1.
-    Bool,
-    /// This one.
-    Fixed(Dtype),
-}
-
-/// A pointwise operation.
-#[derive(Clone)]
-pub(crate) struct Pointwise {
-    name: &'static str,
-    arity: usize,
-    float: Option<Function<f32>>,
-    int: Option<Function<i32>>,
-    long: Option<Function<i64>>,
-    yields: Yields,
-    transcendental: bool,
-    condition: Option<usize>,
-    /// Whether the bits of a truth value are its own, so that the lowest one is the result.
-    flips: bool,
-    /// Whether floats that do not promote may meet.
-    mixes: bool,
-    /// Whether it asks for infinities, also of a format where numbers stand for them.
-    infinities: bool,
-}
-
-impl fmt::Debug for Pointwise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "of {} operands, giving {:?}", self.arity, self.yields)
-    }
-}
 
 /// Numbers computed at a time: what operands and result take of the first-level cache.
 const CHUNK: usize = 1024;
 /// Numbers that need no allocation: a stick of each of four tensors.
 const ON_STACK: usize = 256;
 
-impl Pointwise {
-    /// An operation that so far computes nothing.
-    pub(crate) fn new(name: &'static str, arity: usize) -> Pointwise {
-        Pointwise {
-            name,
-            arity,
-            float: None,
-            int: None,
-            long: None,
-            yields: Yields::Promoted,
-            transcendental: false,
-            condition: None,
-            flips: false,
-            mixes: false,
-            infinities: false,
-        }
-    }
-
-    /// Its function of float32.
-    pub(crate) fn float(
-        self,
-        f: impl Fn(&[&[f32]], &mut [f32]) + Send + Sync + 'static,
-    ) -> Pointwise {
-        Pointwise { float: Some(Arc::new(f)), ..self }
-    }
-
-    /// Its function of integers, of 32 and of 64 bits.
-    pub(crate) fn int(
-        self,
-        f: impl Fn(&[&[i32]], &mut [i32]) + Send + Sync + 'static,
-        long: impl Fn(&[&[i64]], &mut [i64]) + Send + Sync + 'static,
-    ) -> Pointwise {
-        Pointwise { int: Some(Arc::new(f)), long: Some(Arc::new(long)), ..self }
-    }
-
-    /// What it gives.
-    pub(crate) fn yields(self, yields: Yields) -> Pointwise {
-        Pointwise { yields, ..self }
-    }
-
-    /// The SFU takes its slow path.
-    pub(crate) fn transcendental(self) -> Pointwise {
-        Pointwise { transcendental: true, ..self }
-    }
-
-    /// That operand is a condition, which says nothing about the dtype.
-    pub(crate) fn condition(self, operand: usize) -> Pointwise {
-        Pointwise { condition: Some(operand), ..self }
-    }
-
-    /// A truth value is one bit: of a bool result, the lowest bit is kept.
-    pub(crate) fn flipping(self) -> Pointwise {
-        Pointwise { flips: true, ..self }
-    }
-
-    /// Floats of any format meet, as the dtype of the result is given.
-    pub(crate) fn mixing(self) -> Pointwise {
-        Pointwise { mixes: true, ..self }
-    }
-
-    /// It tells infinities from numbers.
-    pub(crate) fn infinities(self) -> Pointwise {
-        Pointwise { infinities: true, ..self }
-    }
-
-    fn refuse(&self, operand: Option<usize>, reason: String) -> DeviceError {
-        DeviceError::BadOperand { op: self.name.into(), operand, reason }
-    }
-
-    /// What makes integers those of the result.
-    fn finish<T: Whole>(&self, out: &Sticks) -> Option<fn(&mut [T])> {
-        match self.yields {
-            Yields::Bool => None,
-            _ if out.truth && self.flips => Some(lowest),
-            _ if out.truth => Some(truths),
-            _ if out.format == Format::U32 => Some(bytes),
-            _ => None,
-        }
-    }
-
-    /// Whether an operand has a say in the dtype.
-    fn counts(&self, operand: usize) -> bool {
-        self.condition != Some(operand)
-    }
-}
-
 impl Kernel for Pointwise {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        if inputs.len() != self.arity {
-            let reason = format!("it takes {} operands, not {}", self.arity, inputs.len());
-            return Err(self.refuse(None, reason));
-        }
-        let size = crate::lay::broadcast(inputs).map_err(|r| self.refuse(None, r))?;
-        if let Some(c) = self.condition
-            && !matches!(inputs[c].dtype, Dtype::Bool | Dtype::Uint8)
-        {
-            let reason =
-                format!("operand {c} is a condition: bool or uint8, not {}", inputs[c].dtype);
-            return Err(self.refuse(Some(c), reason));
-        }
-        let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts(*i));
-        let counted: Vec<Meta> = counted.map(|(_, m)| m.clone()).collect();
-        let computes = match inputs {
-            [x, ..] if self.mixes && is_float(x.dtype) => x.dtype,
-            _ => promote(&counted, Promotion::Usual).map_err(|r| self.refuse(None, r))?,
-        };
-        let float = is_float(computes);
-        if float && self.float.is_none() {
-            return Err(self.refuse(None, format!("it is for integers and bool, not {computes}")));
-        }
-        if !float && self.int.is_none() && self.yields == Yields::Promoted {
-            let reason = format!("it is for floating-point numbers here, not {computes}");
-            return Err(self.refuse(None, reason));
-        }
-        let dtype = match self.yields {
-            Yields::Bool => Dtype::Bool,
-            Yields::Fixed(dtype) => dtype,
-            Yields::Promoted => computes,
-            Yields::Float if float => computes,
-            Yields::Float => Dtype::Float32,
-        };
-        Ok(vec![Meta { size, dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
@@ -224,23 +64,35 @@ impl Kernel for Pointwise {
         let float = |(i, t): (usize, &Sticks)| self.counts(i) && !t.truth && t.format.is_float();
         let ints = !inputs.iter().enumerate().any(float);
         let long = out.format == Format::I64 || formats.contains(&Format::I64);
-        match (&self.int, &self.long, &self.float) {
-            (_, Some(f), _) if ints && long => {
-                let finish = self.finish(out);
-                Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
+        match (self.int, self.float) {
+            (Some(f), _) if ints && long => {
+                let run = Arc::new(move |x: &[&[i64]], out: &mut [i64]| f.apply_i64(x, out));
+                Ok(Box::new(Work::new(run, finish(self, out), &formats, out.format, cut)))
             }
-            (Some(f), ..) if ints => {
-                let finish = self.finish(out);
-                Ok(Box::new(Work::new(f.clone(), finish, &formats, out.format, cut)))
+            (Some(f), _) if ints => {
+                let run = Arc::new(move |x: &[&[i32]], out: &mut [i32]| f.apply_i32(x, out));
+                Ok(Box::new(Work::new(run, finish(self, out), &formats, out.format, cut)))
             }
-            (.., Some(f)) => {
-                let work = Work::new(f.clone(), None, &formats, out.format, cut);
+            (_, Some(f)) => {
+                let run = Arc::new(move |x: &[&[f32]], out: &mut [f32]| f.apply(x, out));
+                let work = Work::new(run, None, &formats, out.format, cut);
                 // A result with infinities of its own has those of its operands.
                 let exact = self.infinities || out.format == Format::F32;
                 Ok(Box::new(if exact { work.exact(&formats) } else { work }))
             }
-            _ => Err(self.refuse(None, "it is for integers and bool only".into())),
+            _ => Err(refuse(self.name, None, "it is for integers and bool only")),
         }
+    }
+}
+
+/// What makes integers those of the result.
+fn finish<T: Whole>(op: &Pointwise, out: &Sticks) -> Option<fn(&mut [T])> {
+    match op.yields {
+        Yields::Bool => None,
+        _ if out.truth && op.flips => Some(lowest),
+        _ if out.truth => Some(truths),
+        _ if out.format == Format::U32 => Some(bytes),
+        _ => None,
     }
 }
 
@@ -261,7 +113,7 @@ pub(crate) fn bytes<T: Whole>(x: &mut [T]) {
 
 /// A result in this layout, and operands that lie with it.
 pub(crate) fn lay_around(inputs: &[Laid], layout: StickLayout) -> Result<Lay> {
-    let inputs = wants(inputs, &crate::lay::form(&layout)?);
+    let inputs = wants(inputs, &crate::tensor::result_layout::form(&layout)?);
     Ok(Lay { inputs, outputs: vec![layout] })
 }
 
@@ -311,11 +163,7 @@ pub(crate) fn cut(
     division: &Division,
     transcendental: bool,
 ) -> Result<Vec<(Walk, CoreWork)>> {
-    let refuse = |operand: usize, reason: String| DeviceError::BadOperand {
-        op: name.into(),
-        operand: Some(operand),
-        reason,
-    };
+    let refuse = |operand: usize, reason: String| refuse(name, Some(operand), reason);
     let mut wide = Vec::with_capacity(inputs.len() + counters.len());
     for (operand, i) in inputs.iter().enumerate() {
         wide.push(i.expand(&out.size).ok_or_else(|| {

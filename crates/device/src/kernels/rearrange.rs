@@ -1,60 +1,18 @@
 //! The same elements in other places: flipped, rolled, repeated.
 
-use super::Meta;
-use super::moves::{Move, Moves, Piece, Refusal, axis, only, part};
+use super::moves::{Move, Moves, Piece, part};
 use crate::error::Result;
 use zellige_layout::Strided;
-
-/// Dimensions in reverse order.
-#[derive(Debug)]
-pub(crate) struct Flip {
-    pub(crate) dims: Vec<i64>,
-}
+use zellige_op::{Diag, Flip, Interleave, Repeat, Roll, axis};
 
 impl Moves for Flip {
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
-        let x = only(inputs)?;
-        distinct(&self.dims, x.size.len())?;
-        Ok(x.clone())
-    }
-
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let from = inputs[0].viewed(|v| v.flip(&self.dims))?;
         Ok(vec![Move::Copy { from, to: output.clone() }])
     }
 }
 
-fn distinct(dims: &[i64], rank: usize) -> Result<Vec<usize>, Refusal> {
-    let mut seen = Vec::new();
-    for dim in dims {
-        let d = axis(*dim, rank)?;
-        if seen.contains(&d) {
-            return Err((None, format!("dimension {dim} is named twice")));
-        }
-        seen.push(d);
-    }
-    Ok(seen)
-}
-
-/// Elements pushed on by `shifts`, those that fall off at the end coming in at the beginning; without
-/// dimensions, of the elements in row-major order.
-#[derive(Debug)]
-pub(crate) struct Roll {
-    pub(crate) shifts: Vec<i64>,
-    pub(crate) dims: Option<Vec<i64>>,
-}
-
 impl Moves for Roll {
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
-        let x = only(inputs)?;
-        let dims = self.dims.as_ref().map_or(Ok(vec![0]), |d| distinct(d, x.size.len()))?;
-        if dims.len() != self.shifts.len() {
-            let reason = format!("{} shifts for {} dimensions", self.shifts.len(), dims.len());
-            return Err((None, reason));
-        }
-        Ok(x.clone())
-    }
-
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let mut moves = Vec::new();
@@ -97,31 +55,7 @@ fn pieces(from: &Piece, to: &Piece, steps: &[(usize, i64)], moves: &mut Vec<Move
     Ok(())
 }
 
-/// The tensor again and again along every dimension; new leading dimensions are of extent 1 first.
-#[derive(Debug)]
-pub(crate) struct Repeat {
-    pub(crate) repeats: Vec<i64>,
-}
-
 impl Moves for Repeat {
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
-        let x = only(inputs)?;
-        let Some(lead) = self.repeats.len().checked_sub(x.size.len()) else {
-            let reason = format!("{} repeats for {} dimensions", self.repeats.len(), x.size.len());
-            return Err((Some(0), reason));
-        };
-        let times = |(d, r): (usize, &i64)| {
-            let n = d.checked_sub(lead).map_or(1, |k| x.size[k]);
-            n.checked_mul(*r).ok_or_else(|| (None, format!("{r} times {n} is too large")))
-        };
-        let size = self.repeats.iter().enumerate().map(times).collect::<Result<_, _>>()?;
-        Ok(Meta { size, dtype: x.dtype })
-    }
-
-    fn place(&self, dim: usize, rank: usize) -> usize {
-        self.repeats.len() - rank + dim
-    }
-
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let lead = self.repeats.len() - x.size().len();
@@ -138,34 +72,7 @@ impl Moves for Repeat {
     }
 }
 
-/// Every element `times` along a dimension; without one, of the elements in row-major order.
-#[derive(Debug)]
-pub(crate) struct Interleave {
-    pub(crate) times: i64,
-    pub(crate) dim: Option<i64>,
-}
-
 impl Moves for Interleave {
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
-        let x = only(inputs)?;
-        let times = |n: i64| {
-            n.checked_mul(self.times).ok_or_else(|| (None, format!("{} is too large", self.times)))
-        };
-        let mut size = x.size.clone();
-        match self.dim {
-            Some(dim) => {
-                let d = axis(dim, size.len())?;
-                size[d] = times(size[d])?;
-            }
-            None => size = vec![times(x.size.iter().product())?],
-        }
-        Ok(Meta { size, dtype: x.dtype })
-    }
-
-    fn place(&self, dim: usize, _: usize) -> usize {
-        if self.dim.is_none() { 0 } else { dim }
-    }
-
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         let d = self.dim.map_or(Ok(x.size().len()), |dim| axis(dim, x.size().len()).map(|d| d + 1));
@@ -179,59 +86,26 @@ impl Moves for Interleave {
     }
 }
 
-/// A diagonal of a matrix, or a matrix with a vector on that diagonal and zeros elsewhere.
-#[derive(Debug)]
-pub(crate) struct Diag {
-    pub(crate) diagonal: i64,
-}
-
-impl Diag {
-    /// The diagonal of a matrix.
-    fn of(&self, matrix: &Piece) -> Result<Piece> {
-        let (size, v) = (matrix.size(), matrix.view());
-        let (right, down) = (self.diagonal.max(0), self.diagonal.saturating_neg().max(0));
-        let n = (size[0] - down).min(size[1] - right).max(0);
-        let offset = v.offset() + down * v.stride()[0] + right * v.stride()[1];
-        let offset = if n == 0 { v.offset() } else { offset };
-        matrix.viewed(|v| Strided::new(&[n], &[v.stride()[0] + v.stride()[1]], offset))
-    }
-}
-
 impl Moves for Diag {
-    fn infer(&self, inputs: &[Meta]) -> Result<Meta, Refusal> {
-        let x = only(inputs)?;
-        let reach = i64::try_from(self.diagonal.unsigned_abs()).unwrap_or(i64::MAX);
-        let size = match x.size.as_slice() {
-            [n] => match n.checked_add(reach) {
-                Some(n) => vec![n, n],
-                None => return Err((None, format!("diagonal {} is too far", self.diagonal))),
-            },
-            [r, c] => {
-                let (right, down) = if self.diagonal < 0 { (0, reach) } else { (reach, 0) };
-                vec![r.saturating_sub(down).min(c.saturating_sub(right)).max(0)]
-            }
-            _ => {
-                let reason = format!("it is for 1 or 2 dimensions, not {}", x.size.len());
-                return Err((Some(0), reason));
-            }
-        };
-        Ok(Meta { size, dtype: x.dtype })
-    }
-
-    fn place(&self, _: usize, rank: usize) -> usize {
-        // A vector lies along the columns of its matrix; a diagonal has one dimension.
-        if rank == 1 { 1 } else { 0 }
-    }
-
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
         let x = &inputs[0];
         if x.size().len() == 2 {
-            return Ok(vec![Move::Copy { from: self.of(x)?, to: output.clone() }]);
+            return Ok(vec![Move::Copy { from: diagonal_of(self, x)?, to: output.clone() }]);
         }
         let mut moves = vec![Move::Fill { to: output.clone(), value: 0.0.into() }];
         if x.numel() > 0 {
-            moves.push(Move::Copy { from: x.clone(), to: self.of(output)? });
+            moves.push(Move::Copy { from: x.clone(), to: diagonal_of(self, output)? });
         }
         Ok(moves)
     }
+}
+
+/// The diagonal of a matrix.
+fn diagonal_of(op: &Diag, matrix: &Piece) -> Result<Piece> {
+    let (size, v) = (matrix.size(), matrix.view());
+    let (right, down) = (op.diagonal.max(0), op.diagonal.saturating_neg().max(0));
+    let n = (size[0] - down).min(size[1] - right).max(0);
+    let offset = v.offset() + down * v.stride()[0] + right * v.stride()[1];
+    let offset = if n == 0 { v.offset() } else { offset };
+    matrix.viewed(|v| Strided::new(&[n], &[v.stride()[0] + v.stride()[1]], offset))
 }

@@ -1,65 +1,13 @@
 //! Scans: every result from the elements up to its own.
 
 use super::reduce::order::Ordered;
-use super::reduce::summed;
-use super::rows::{Charge, Gives, Line, LineOp, operands};
-use super::{Meta, dims};
-use crate::error::Result;
-use crate::sticks::{Dims, Sticks};
+use super::rows::{Charge, Line, LineOp};
+use crate::tensor::sticks::Sticks;
 use std::sync::Arc;
-use zellige_layout::Dtype;
 use zellige_math::canonical;
-
-/// What is carried along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carry {
-    /// The sum so far.
-    Sum,
-    /// The product so far.
-    Product,
-    /// The largest so far, and the highest index at which it stands; NaN stays.
-    Largest,
-    /// The smallest so far, and the highest index at which it stands; NaN stays.
-    Smallest,
-}
-
-/// A scan along one dimension, one element after the other from the first; each sum or product is
-/// rounded to float32 (integers wrap at 32 or 64 bits), and stored rounded once more.
-#[derive(Debug, Clone)]
-pub(crate) struct Scan {
-    pub(crate) name: &'static str,
-    pub(crate) dim: i64,
-    pub(crate) carry: Carry,
-}
-
-impl Scan {
-    fn adds(&self) -> bool {
-        matches!(self.carry, Carry::Sum | Carry::Product)
-    }
-}
+use zellige_op::{Carry, Scan};
 
 impl LineOp for Scan {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        operands(self.name, inputs, 1, 1)?;
-        let Meta { size, dtype } = inputs[0].clone();
-        dims::one(self.name, "dim", self.dim, size.len())?;
-        let of = |dtype| Meta { size: size.clone(), dtype };
-        let adds = self.adds();
-        Ok(if adds { vec![of(summed(dtype))] } else { vec![of(dtype), of(Dtype::Int64)] })
-    }
-
-    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
-        Ok(dims::one(self.name, "dim", self.dim, size.len())?.into_iter().collect())
-    }
-
-    fn gives(&self) -> Gives {
-        if self.adds() { Gives::Values } else { Gives::Both }
-    }
-
     fn charge(&self, n: usize) -> Charge {
         Charge { plain: n as u64, transcendental: 0 }
     }

@@ -1,7 +1,7 @@
 //! Which cores have the same part of a tensor.
 
-use crate::division::Division;
-use crate::sticks::Sticks;
+use crate::run::division::Division;
+use crate::tensor::sticks::Sticks;
 use zellige_machine::account::{CoreWork, Traffic};
 
 /// The cores that have the same part of a tensor, and which of them one is.
@@ -46,7 +46,7 @@ pub(crate) fn moves_along(t: &Sticks, dim: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::division::Span;
+    use crate::run::division::Span;
 
     #[test]
     fn sharers_are_numbered_once() {

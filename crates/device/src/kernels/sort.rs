@@ -6,9 +6,6 @@
 mod pick;
 mod quantile;
 
-pub(crate) use pick::{Pick, Which};
-pub(crate) use quantile::{Between, Quantile};
-
 /// Numbers with a key whose order is theirs.
 pub(crate) trait Keyed: Copy + Default {
     /// A key, and behind it an index: in the order of both.

@@ -5,7 +5,7 @@
 //! same lanes, or one value for all of them.
 
 use super::io::{Lanes, Load, Number, Store};
-use crate::sticks::Sticks;
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 
 /// Which operand does not lie as the output does.

@@ -20,9 +20,9 @@ pub use allocator::GRANULE;
 pub use block::{Block, BlockRead, BlockWrite, Guards};
 pub use stats::{MemoryStats, SegmentStats};
 
+use self::pool::Pool;
 use crate::error::{DeviceError, Result};
 use backing::Backing;
-use pool::Pool;
 use segment::Segment;
 use std::fmt;
 use std::ops::Range;

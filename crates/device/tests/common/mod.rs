@@ -2,9 +2,11 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
-use zellige_device::{Card, Op, Tensor, host_format};
+use zellige_device::RunOp;
+use zellige_device::{Card, Tensor, host_format};
 use zellige_float::{Converter, Format};
 use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 /// A card with the published figures.
 pub fn card() -> Card {

@@ -4,7 +4,7 @@ use crate::graph::{Def, Graph, Pin, Role, Tensor};
 use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput};
 use serde_json::{Map, Value};
 use std::fmt::Write;
-use zellige_device::Scalar;
+use zellige_op::Scalar;
 
 /// The text of a graph.
 pub fn print(graph: &Graph) -> String {

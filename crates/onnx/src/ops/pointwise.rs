@@ -10,60 +10,7 @@ use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use zellige_graph::Operand;
 use zellige_layout::Dtype;
-
-/// One operand, no attributes.
-const UNARY: &[(&str, &str)] = &[
-    ("Abs", "abs"),
-    ("Neg", "neg"),
-    ("Exp", "exp"),
-    ("Log", "log"),
-    ("Sqrt", "sqrt"),
-    ("Reciprocal", "reciprocal"),
-    ("Sin", "sin"),
-    ("Cos", "cos"),
-    ("Tan", "tan"),
-    ("Asin", "asin"),
-    ("Acos", "acos"),
-    ("Atan", "atan"),
-    ("Sinh", "sinh"),
-    ("Cosh", "cosh"),
-    ("Tanh", "tanh"),
-    ("Asinh", "asinh"),
-    ("Acosh", "acosh"),
-    ("Atanh", "atanh"),
-    ("Erf", "erf"),
-    ("Floor", "floor"),
-    ("Ceil", "ceil"),
-    ("Round", "round"),
-    ("Sign", "sign"),
-    ("Not", "logical_not"),
-    ("BitwiseNot", "bitwise_not"),
-    ("IsNaN", "isnan"),
-    ("Sigmoid", "sigmoid"),
-    ("Relu", "relu"),
-    ("Softplus", "softplus"),
-    ("Mish", "mish"),
-    ("HardSwish", "hardswish"),
-];
-
-/// Two operands that broadcast.
-const BINARY: &[(&str, &str)] = &[
-    ("Add", "add"),
-    ("Sub", "sub"),
-    ("Mul", "mul"),
-    ("Pow", "pow"),
-    ("Equal", "eq"),
-    ("Less", "lt"),
-    ("LessOrEqual", "le"),
-    ("Greater", "gt"),
-    ("GreaterOrEqual", "ge"),
-    ("And", "logical_and"),
-    ("Or", "logical_or"),
-    ("Xor", "logical_xor"),
-    ("BitwiseAnd", "bitwise_and"),
-    ("BitwiseOr", "bitwise_or"),
-    ("BitwiseXor", "bitwise_xor"),
-];
+use zellige_op::Op;
 
 pub(super) const TABLE: Table = &[
     ("Div", div),
@@ -92,15 +39,17 @@ pub(super) const TABLE: Table = &[
     ("Dropout", dropout),
 ];
 
-/// The names of the plain ones.
+/// The names of those that the table of operations knows: one operation, without attributes.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    UNARY.iter().chain(BINARY).map(|(name, _)| *name)
+    Op::all().filter_map(|row| row.onnx)
 }
 
 /// Those that are one operation of the card, without attributes.
 pub(super) fn plain(n: &mut Node<'_, '_>) -> Result<Option<Vec<Value>>> {
     let op = n.op();
-    if let Some((_, ours)) = UNARY.iter().find(|(name, _)| *name == op) {
+    let Some(row) = Op::all().find(|row| row.onnx == Some(op)) else { return Ok(None) };
+    let ours = row.name;
+    if row.operands.len() == 1 {
         n.arity(1, 1)?;
         if let Some(x) = n.literal(0)?
             && let Some(made) = unary_of(op, &x)
@@ -114,10 +63,7 @@ pub(super) fn plain(n: &mut Node<'_, '_>) -> Result<Option<Vec<Value>>> {
         };
         return Ok(Some(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], Json::Null)?]));
     }
-    if let Some((_, ours)) = BINARY.iter().find(|(name, _)| *name == op) {
-        return binary(n, ours, Json::Null).map(Some);
-    }
-    Ok(None)
+    binary(n, ours, Json::Null).map(Some)
 }
 
 /// The value of an operand as it is.

@@ -3,6 +3,7 @@
 use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
+use zellige_device::PlanOp;
 use zellige_device::{Division, Laid, Span, Sticks};
 use zellige_float::Format;
 use zellige_ktir::affine::{Constraint, Expr, Set};

@@ -27,6 +27,7 @@ use super::{File, Refused, plain};
 use crate::program::{Program, Step, StepId};
 use frame::Frame;
 use zellige_ktir::{Function, Module, text};
+use zellige_op::TileProgram;
 
 /// A kernel in KTIR.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,8 +93,10 @@ fn function(program: &Program, step: &Step) -> Result<Function, String> {
         "sum" | "mean" | "amax" | "amin" => reduce::body(&mut frame, op.name())?,
         "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => rows::body(&mut frame, op.name())?,
         "matmul" | "mm" | "bmm" | "linear" => product::body(&mut frame)?,
-        name if math::knows(name) => pointwise::body(&mut frame, name)?,
-        name => return Err(format!("there is no tile program of {name}")),
+        name if op.row().ktir == TileProgram::None => {
+            return Err(format!("there is no tile program of {name}"));
+        }
+        _ => pointwise::body(&mut frame, op.row())?,
     }
     frame.finish()
 }

@@ -2,6 +2,7 @@
 
 use super::frame::{Frame, int, place};
 use super::math;
+use zellige_op::OpRow;
 
 /// Sticks of a tile at most: 64 KiB.
 const STICKS: i64 = 512;
@@ -13,7 +14,7 @@ pub(super) fn width(units: Option<i64>) -> i64 {
 }
 
 /// Adds the body of a pointwise operation.
-pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
+pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
     let count = f.tensors.len();
     // The loop along the lanes, if any tensor has them.
     let along = |t: usize| {
@@ -39,7 +40,6 @@ pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
     let outer: Vec<usize> = (0..f.spans.len()).filter(|l| Some(*l) != lanes).collect();
     let wide = lanes.map_or(1, |l| width(f.slices[l].units));
     let elements = wide * unit;
-    let name = name.to_string();
     f.nest(&outer, &mut Vec::new(), &mut |f, at| {
         let tile_at = |f: &mut Frame, k: usize, stick: zellige_ktir::Value| {
             let (follows, form) = (f.tensors[k].follows.clone(), f.tensors[k].form.clone());
@@ -74,7 +74,7 @@ pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
                     f.spread(single, &shape)
                 });
             }
-            let result = math::apply(f, &name, &values, &shape)?;
+            let result = math::apply(f, row, &values, &shape)?;
             let (tile, _) = tile_at(f, count - 1, stick);
             f.store(result, tile);
             Ok(())

@@ -2,6 +2,7 @@
 
 use super::op_func::{Family, OpFunc, op_func};
 use crate::program::{BufferId, Program, Step};
+use zellige_device::PlanOp;
 use zellige_device::{Division, Laid, Span, Sticks};
 use zellige_layout::DataFormat;
 

@@ -1,8 +1,9 @@
 //! The device's functions, by operation.
 
 use crate::program::{Action, Program, Step};
-use zellige_device::Layer;
+use serde_json::{Map, Value};
 use zellige_layout::DataFormat;
+use zellige_op::{Form, Layer, OpRow};
 
 /// The unit that runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,104 +74,94 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
         Action::Op(_, op) => op,
     };
     let attributes = step.node().map(|n| &program.graph.node(n).attributes);
-    let number = |name: &str| match attributes.and_then(|a| a.get(name)) {
-        Some(serde_json::Value::String(s)) => s.parse().ok(),
-        other => other.and_then(serde_json::Value::as_f64),
-    };
-    let word = |name: &str| attributes.and_then(|a| a.get(name)).and_then(|v| v.as_str());
-    let count = step.reads.len();
-    let make = |name, family| {
-        Ok(OpFunc { name, family, constants: Vec::new(), operands: (0..count).collect() })
-    };
-    let with = |name, constants| {
-        Ok(OpFunc { name, family: Family::Pointwise, constants, operands: (0..count).collect() })
-    };
-    let pointwise = |name| make(name, Family::Pointwise);
-    let reduction = |name, neutral| make(name, Family::Reduction { neutral });
+    let (row, count) = (op.row(), step.reads.len());
     let from = step.reads.first().map(|r| r.laid.layout().device_dtype());
+    let none = |format: &str| Err(format!("there is no function of {} on {format}", row.name));
     let whole = from == Some(DataFormat::IEEE_INT32);
-    if whole && !matches!(op.name(), "add" | "mul" | "cast" | "to" | "identity" | "clone") {
-        return Err(format!("there is no function of {} on IEEE_INT32", op.name()));
-    }
     if from == Some(DataFormat::IEEE_INT64) {
-        return Err(format!("there is no function of {} on IEEE_INT64", op.name()));
+        return none("IEEE_INT64");
     }
-    match op.name() {
-        name @ ("add" | "sub") if number("alpha").is_some_and(|a| a != 1.0) => {
-            Err(format!("{name} with a factor is two functions; multiply first"))
+    if let Form::Cast(_) = op.form() {
+        return conversion(program, step, from);
+    }
+    let Some(function) = row.superdsc else {
+        return if whole { none("IEEE_INT32") } else { Err(unavailable(row)) };
+    };
+    let copies = function.function == "identity";
+    if whole && function.int32.is_none() && !copies {
+        return none("IEEE_INT32");
+    }
+    if let Some((name, only, reason)) = function.only
+        && !is_only(attributes, name, only)
+    {
+        return Err(reason.into());
+    }
+    let family = match op.form() {
+        Form::Product(_) if row.name == "linear" && count != 2 => return Err(unavailable(row)),
+        Form::Product(_) => Family::Product,
+        Form::Reduce(_) => Family::Reduction { neutral: row.neutral.unwrap_or(0.0) },
+        _ => Family::Pointwise,
+    };
+    let constant = |(name, attribute): &(&'static str, &str)| {
+        let default = row.attributes.iter().find(|(n, _)| n == attribute);
+        let default = default.and_then(|(_, d)| d.parse().ok()).unwrap_or(0.0);
+        (*name, number(attributes, attribute).unwrap_or(default))
+    };
+    Ok(OpFunc {
+        name: if whole { function.int32.unwrap_or(function.function) } else { function.function },
+        family,
+        constants: function.constants.iter().map(constant).collect(),
+        operands: function.operands.map_or_else(|| (0..count).collect(), <[usize]>::to_vec),
+    })
+}
+
+/// An attribute that is a number.
+fn number(attributes: Option<&Map<String, Value>>, name: &str) -> Option<f64> {
+    match attributes.and_then(|a| a.get(name)) {
+        Some(Value::String(s)) => s.parse().ok(),
+        other => other.and_then(Value::as_f64),
+    }
+}
+
+/// Whether an attribute has its only value with which the function computes the operation, or is not given.
+fn is_only(attributes: Option<&Map<String, Value>>, name: &str, only: &str) -> bool {
+    match attributes.and_then(|a| a.get(name)) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(word)) if word == only => true,
+        _ => number(attributes, name).is_some_and(|n| only.parse() == Ok(n)),
+    }
+}
+
+/// A change of the dtype: a copy, or a function between two formats.
+fn conversion(program: &Program, step: &Step, from: Option<DataFormat>) -> Result<OpFunc, String> {
+    use DataFormat::{IEEE_FP32, IEEE_INT32, SEN143_FP8, SEN169_FP16};
+    let to = step.writes.first().map(|b| program.buffer(*b).laid.layout().device_dtype());
+    let (name, family) = match (from, to) {
+        (Some(a), Some(b)) if a == b => ("identity", Family::Pointwise),
+        (Some(SEN169_FP16), Some(IEEE_FP32)) => ("dl16tofp32", Family::Convert),
+        (Some(IEEE_FP32), Some(SEN169_FP16)) => ("fp32todl16", Family::Convert),
+        (Some(SEN143_FP8), Some(SEN169_FP16)) => ("fp8todl16", Family::Convert),
+        (Some(IEEE_FP32), Some(IEEE_INT32)) => ("fp32toint32", Family::Convert),
+        (Some(IEEE_INT32), Some(IEEE_FP32)) => ("int32tofp32", Family::Convert),
+        (Some(a), Some(b)) => {
+            return Err(format!("there is no conversion of {} to {}", a.name(), b.name()));
         }
-        "add" if whole => pointwise("addi32toi32"),
-        "mul" if whole => pointwise("muli32toi32"),
-        name @ ("add" | "sub" | "mul" | "maximum" | "minimum" | "abs" | "neg" | "exp" | "log"
-        | "sqrt" | "rsqrt" | "reciprocal" | "tanh" | "floor" | "sigmoid" | "silu") => {
-            pointwise(name)
+        _ => return Err("it has no operand".into()),
+    };
+    Ok(OpFunc { name, family, constants: Vec::new(), operands: vec![0] })
+}
+
+/// Why an operation has no function.
+fn unavailable(row: &OpRow) -> String {
+    let name = row.name;
+    match row.layer {
+        _ if matches!(name, "cat" | "pad" | "slice_scatter") => {
+            "it writes slices of its result one by one, and a kernel writes one".into()
         }
-        "div" if word("rounding_mode").is_none_or(|m| m == "none") => pointwise("realdiv"),
-        "div" => Err("a quotient that is rounded to an integer is no function".into()),
-        "eq" => pointwise("equal"),
-        "ne" => pointwise("notequal"),
-        "lt" => pointwise("lesserthan"),
-        "le" => pointwise("lesserequal"),
-        "gt" => pointwise("greaterthan"),
-        "ge" => pointwise("greaterequal"),
-        "where" => pointwise("where3"),
-        "relu" => pointwise("relufwd"),
-        "gelu" => pointwise("gelufwd"),
-        "identity" | "clone" => pointwise("identity"),
-        "square" => Ok(OpFunc {
-            name: "mul",
-            family: Family::Pointwise,
-            constants: Vec::new(),
-            operands: vec![0, 0],
-        }),
-        "clip" | "clamp" => with(
-            "clip",
-            vec![
-                ("clipMin", number("min").unwrap_or(f64::NEG_INFINITY)),
-                ("clipMax", number("max").unwrap_or(f64::INFINITY)),
-            ],
-        ),
-        "softplus" => with(
-            "softplus",
-            vec![
-                ("softplusBeta", number("beta").unwrap_or(1.0)),
-                ("softplusThresh", number("threshold").unwrap_or(20.0)),
-            ],
-        ),
-        "cast" | "to" => {
-            let to = step.writes.first().map(|b| program.buffer(*b).laid.layout().device_dtype());
-            use DataFormat::{IEEE_FP32, IEEE_INT32, SEN143_FP8, SEN169_FP16};
-            match (from, to) {
-                (Some(a), Some(b)) if a == b => pointwise("identity"),
-                (Some(SEN169_FP16), Some(IEEE_FP32)) => make("dl16tofp32", Family::Convert),
-                (Some(IEEE_FP32), Some(SEN169_FP16)) => make("fp32todl16", Family::Convert),
-                (Some(SEN143_FP8), Some(SEN169_FP16)) => make("fp8todl16", Family::Convert),
-                (Some(IEEE_FP32), Some(IEEE_INT32)) => make("fp32toint32", Family::Convert),
-                (Some(IEEE_INT32), Some(IEEE_FP32)) => make("int32tofp32", Family::Convert),
-                (Some(a), Some(b)) => {
-                    Err(format!("there is no conversion of {} to {}", a.name(), b.name()))
-                }
-                _ => Err("it has no operand".into()),
-            }
-        }
-        "sum" => reduction("sum", 0.0),
-        "mean" => reduction("mean", 0.0),
-        "exx2" => reduction("exx2", 0.0),
-        "amax" => reduction("max", f64::NEG_INFINITY),
-        "amin" => reduction("min", f64::INFINITY),
-        "matmul" | "mm" | "bmm" => make("batchmatmul", Family::Product),
-        "linear" if count == 2 => make("batchmatmul", Family::Product),
-        "cat" | "pad" | "slice_scatter" => {
-            Err("it writes slices of its result one by one, and a kernel writes one".into())
-        }
-        name => Err(match op.layer() {
-            Layer::Native => format!("{name} is native, and has no function of one output"),
-            Layer::Custom => {
-                format!("{name} is a custom kernel of several functions")
-            }
-            Layer::Decomposed => format!("{name} is made of other operations; decompose it"),
-            Layer::Fallback => format!("the card leaves {name} to the host"),
-            Layer::Missing => format!("the card does not have {name}"),
-        }),
+        Layer::Native => format!("{name} is native, and has no function of one output"),
+        Layer::Custom => format!("{name} is a custom kernel of several functions"),
+        Layer::Decomposed => format!("{name} is made of other operations; decompose it"),
+        Layer::Fallback => format!("the card leaves {name} to the host"),
+        Layer::Missing => format!("the card does not have {name}"),
     }
 }

@@ -3,7 +3,7 @@
 use super::super::TILES;
 use super::super::matmul::account::{LX, padded};
 use super::super::share::Share;
-use crate::sticks::Sticks;
+use crate::tensor::sticks::Sticks;
 use zellige_machine::account::{CoreWork, product};
 
 /// Who has the same parts of the operands as a core.

@@ -1,125 +1,23 @@
 //! Convolutions: sizes, layouts, accounts.
 
 use super::super::matmul::account::{LX, padded};
-use super::super::matmul::form::{refuse, with_one};
+use super::super::matmul::form::with_one;
 use super::super::share::Share;
-use super::super::{Follows, Kernel, Lay, Meta, TILES, Task, Want, streamed_with};
+use super::super::{Follows, Kernel, Lay, TILES, Task, Want, streamed_with};
 use super::implicit;
-use super::window::Window;
-use crate::division::{Division, Span};
 use crate::error::Result;
-use crate::laid::Laid;
-use crate::lay::{is_float, result_format, with_order};
-use crate::sticks::Sticks;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{result_format, with_order};
+use crate::tensor::sticks::Sticks;
 use std::ops::Range;
 use zellige_layout::Strided;
 use zellige_machine::account::{CoreWork, product};
-
-/// A convolution with its attributes.
-///
-/// # Arithmetic
-/// With `x` zero outside of the image, this loop defines an element in float32:
-///
-/// ```text
-/// sum = +0.0
-/// for i in 0..kh, for j in 0..kw, for c in 0..channels of the group:
-///     sum = fma(x[n][c][oh * stride - padding + i * dilation][..], weight[oc][c][i][j], sum)
-/// ```
-///
-/// then the bias is added, and the result rounds once to the stored format.
-#[derive(Debug, Clone)]
-pub(crate) struct Convolution {
-    pub(crate) name: &'static str,
-    /// Dimensions of an image: 1 or 2.
-    pub(crate) rank: usize,
-    /// Stride, padding and dilation of each; the kernel's size comes with the weight.
-    pub(crate) windows: Vec<Window>,
-    pub(crate) groups: usize,
-}
-
-impl Convolution {
-    fn refuse(&self, operand: Option<usize>, reason: impl Into<String>) -> crate::DeviceError {
-        refuse(self.name, operand, reason)
-    }
-
-    /// The windows of a weight, always along two dimensions.
-    fn windows(&self, weight: &[usize]) -> [Window; 2] {
-        let one = Window { kernel: 1, stride: 1, padding: 0, dilation: 1, ceil: false };
-        let with = |d: usize| Window { kernel: weight[2 + d], ..self.windows[d] };
-        if self.rank == 1 { [one, with(0)] } else { [with(0), with(1)] }
-    }
-
-    /// A tensor with a batch and two dimensions of an image.
-    fn image(&self, t: &Sticks) -> Sticks {
-        let t = if t.rank() == self.rank + 1 { with_one(t, 0) } else { t.clone() };
-        if self.rank == 1 { with_one(&t, 2) } else { t }
-    }
-}
+use zellige_op::{Convolution, TensorType, Window};
 
 impl Kernel for Convolution {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        if !(2..=3).contains(&inputs.len()) {
-            let reason = format!("it takes 2 to 3 operands, not {}", inputs.len());
-            return Err(self.refuse(None, reason));
-        }
-        let (x, w) = (&inputs[0], &inputs[1]);
-        for (operand, t) in inputs.iter().enumerate() {
-            if t.dtype != x.dtype || !is_float(t.dtype) || t.dtype.bits() == 8 {
-                let reason = format!(
-                    "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
-                    t.dtype
-                );
-                return Err(self.refuse(Some(operand), reason));
-            }
-        }
-        let full = self.rank + 2;
-        if x.size.len() != full && x.size.len() + 1 != full {
-            let reason =
-                format!("size {:?}; {full} dimensions, or one less without a batch", x.size);
-            return Err(self.refuse(Some(0), reason));
-        }
-        let lead = x.size.len() + 1 - full;
-        let groups = i64::try_from(self.groups).unwrap_or(i64::MAX);
-        let channels = x.size[lead];
-        let fits = w.size.len() == full
-            && w.size[2..].iter().all(|n| *n > 0)
-            && w.size[1] * groups == channels
-            && w.size[0] % groups == 0;
-        if !fits {
-            let reason = format!(
-                "size {:?}; [oc, c / groups, kernel ..] for {channels} channels and {groups} groups, \
-                 oc a multiple of the groups",
-                w.size
-            );
-            return Err(self.refuse(Some(1), reason));
-        }
-        if let Some(bias) = inputs.get(2)
-            && bias.size != [w.size[0]]
-        {
-            let reason = format!(
-                "size {:?}; one number for each of the {} output channels",
-                bias.size, w.size[0]
-            );
-            return Err(self.refuse(Some(2), reason));
-        }
-        let mut size = x.size[..lead].to_vec();
-        size.push(w.size[0]);
-        for d in 0..self.rank {
-            let extent = |n: i64| usize::try_from(n).unwrap_or(0);
-            let window = Window { kernel: extent(w.size[2 + d]), ..self.windows[d] };
-            let Some(count) = window.count(extent(x.size[lead + 1 + d])) else {
-                let reason = format!(
-                    "the kernel of {:?} is larger than the padded image {:?}",
-                    w.size, x.size
-                );
-                return Err(self.refuse(Some(0), reason));
-            };
-            size.push(i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        Ok(vec![Meta { size, dtype: x.dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let channel = inputs[0].size().len() - self.rank - 1;
         let mut wants = vec![Want::Along(channel), Want::Along(0)];
         if inputs.len() > 2 {
@@ -168,7 +66,7 @@ impl Kernel for Convolution {
         outputs: &[Sticks],
         division: &Division,
     ) -> Result<Box<dyn Task>> {
-        let (x, out) = (self.image(&inputs[0]), self.image(&outputs[0]));
+        let (x, out) = (image(self, &inputs[0]), image(self, &outputs[0]));
         let windows = self.windows(&inputs[1].size);
         let mut w = inputs[1].clone();
         if self.rank == 1 {
@@ -179,7 +77,7 @@ impl Kernel for Convolution {
         };
         if !lies(&x, 1) || !lies(&w, 0) || !lies(&out, 1) {
             let reason = "images lie along their channels, weights along their output channels";
-            return Err(self.refuse(None, reason));
+            return Err(refuse(self.name, None, reason));
         }
         let bias = inputs.get(2).map(|b| {
             let b = with_one(&with_one(b, 1), 2);
@@ -208,7 +106,7 @@ impl Kernel for Convolution {
 
 /// The layout of a result along its channels: rows of images outermost, as a weight's are read.
 pub(super) fn by_channel(
-    out: &Meta,
+    out: &TensorType,
     channel: usize,
     operands: &[Laid],
 ) -> Result<zellige_layout::StickLayout> {
@@ -258,4 +156,10 @@ fn charge(
     }
     work.lx_bytes = work.reads.bytes() + work.writes.bytes();
     work
+}
+
+/// A tensor with a batch and two dimensions of an image.
+fn image(op: &Convolution, t: &Sticks) -> Sticks {
+    let t = if t.rank() == op.rank + 1 { with_one(t, 0) } else { t.clone() };
+    if op.rank == 1 { with_one(&t, 2) } else { t }
 }

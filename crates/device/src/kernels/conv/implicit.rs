@@ -8,10 +8,10 @@ use super::super::matmul::finish::{Extra, Finish, Step};
 use super::super::matmul::micro::{DEPTH, Isa};
 use super::super::matmul::sides::{Sink, SticksRight};
 use super::super::{Pointers, Task};
-use super::window::Window;
-use crate::sticks::Sticks;
+use crate::tensor::sticks::Sticks;
 use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_op::Window;
 
 /// The most rows and columns of a block.
 const ROWS: usize = 240;

@@ -6,7 +6,6 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `window` | where windows begin and end |
 //! | `convolve` | convolutions: sizes, layouts, accounts |
 //! | `implicit` | convolutions as products of windows and weights |
 //! | `pool` | largest and mean of windows |
@@ -14,8 +13,3 @@
 mod convolve;
 mod implicit;
 mod pool;
-mod window;
-
-pub(crate) use convolve::Convolution;
-pub(crate) use pool::{Pool, Pooled};
-pub(crate) use window::Window;

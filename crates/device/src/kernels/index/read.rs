@@ -1,45 +1,29 @@
 //! Reading by index: `embedding`, `index_select`, `gather`, `index`.
 
-use super::{From, Indices, Pattern, refuse, step};
-use crate::division::{Division, Span};
+use super::{Indices, iterations, step};
 use crate::error::Result;
+use crate::error::refuse;
 use crate::kernels::pointwise::spans;
-use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
-use crate::laid::Laid;
-use crate::lay::{result_format, with_order};
-use crate::sticks::Sticks;
+use crate::kernels::{Follows, Kernel, Lay, Pointers, Task, Want, streamed};
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{result_format, with_order};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use zellige_layout::Strided;
 use zellige_machine::account::{CoreWork, Traffic, WorkKind};
+use zellige_op::{IndexRead, IndexSource, TensorType};
 
-/// A read by index: the indexed tensor, then the index tensors.
-///
-/// **Law**: element `c` of the result has the bits of the element of the indexed tensor whose
-/// coordinate is `c` where dimensions are shared, and what the index tensors hold elsewhere.
-#[derive(Debug, Clone)]
-pub(crate) struct Read {
-    pub(crate) name: &'static str,
-    pub(crate) pattern: Pattern,
-}
-
-impl Kernel for Read {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let Some((x, indices)) = inputs.split_first() else {
-            return Err(refuse(self.name, None, "it takes a tensor and its indices".into()));
-        };
-        let shape = self.pattern.resolve(self.name, x, indices)?;
-        Ok(vec![Meta { size: shape.size, dtype: x.dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
-        let metas: Vec<Meta> = inputs.iter().map(Meta::of).collect();
+impl Kernel for IndexRead {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+        let metas: Vec<TensorType> = inputs.iter().map(Laid::tensor_type).collect();
         let shape = self.pattern.resolve(self.name, &metas[0], &metas[1..])?;
         let host = Strided::contiguous(&outputs[0].size)?;
         // The lanes of the indexed tensor stay lanes where its stick dimension is not looked up.
         let stick =
             inputs[0].sticks().ok().and_then(|s| s.stick).and_then(|s| match shape.from[s] {
-                From::Dim(d) => Some(d),
-                From::Index(_) => None,
+                IndexSource::Dim(d) => Some(d),
+                IndexSource::Index(_) => None,
             });
         let stick = stick.or_else(|| host.rank().checked_sub(1));
         let order: Vec<usize> = (0..host.rank()).collect();
@@ -54,11 +38,11 @@ impl Kernel for Read {
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
         let (x, out) = (&inputs[0], &outputs[0]);
-        let shape = self.pattern.of_sticks(self.name, x, &inputs[1..]).ok()?;
+        let shape = iterations(&self.pattern, self.name, x, &inputs[1..]).ok()?;
         let same = |t: &Sticks, d: usize, at: usize| (t.size[d] == out.size[at]).then_some(at);
         let indexed = |d: usize| match shape.from[d] {
-            From::Dim(at) => same(x, d, at),
-            From::Index(_) => None,
+            IndexSource::Dim(at) => same(x, d, at),
+            IndexSource::Index(_) => None,
         };
         let index = |(k, t): (usize, &Sticks)| -> Follows {
             (0..t.rank()).map(|d| same(t, d, shape.dims[k][d])).collect()
@@ -75,7 +59,7 @@ impl Kernel for Read {
         outputs: &[Sticks],
         division: &Division,
     ) -> Result<Box<dyn Task>> {
-        let shape = self.pattern.of_sticks(self.name, &inputs[0], &inputs[1..])?;
+        let shape = iterations(&self.pattern, self.name, &inputs[0], &inputs[1..])?;
         let (x, out) = (inputs[0].clone(), outputs[0].clone());
         if x.format != out.format {
             let reason = format!("the result is stored as {}, not {}", x.format, out.format);
@@ -94,7 +78,7 @@ impl Kernel for Read {
             .collect();
         // Lanes are copied together where both tensors have them side by side.
         let along = out.stick.filter(|s| {
-            x.stick.is_some_and(|xs| shape.from[xs] == From::Dim(*s)) && !indices.vary(*s)
+            x.stick.is_some_and(|xs| shape.from[xs] == IndexSource::Dim(*s)) && !indices.vary(*s)
         });
         Ok(Box::new(Copying {
             name: self.name,
@@ -111,7 +95,7 @@ impl Kernel for Read {
 /// A read on core slices.
 struct Copying {
     name: &'static str,
-    from: Vec<From>,
+    from: Vec<IndexSource>,
     x: Sticks,
     indices: Indices,
     slices: Vec<Sticks>,
@@ -158,9 +142,9 @@ impl Task for Copying {
             }
             let at: SmallVec<[usize; 6]> = local.iter().zip(start).map(|(c, s)| c + s).collect();
             let source = self.from.iter().map(|f| match f {
-                From::Dim(d) => at[*d],
+                IndexSource::Dim(d) => at[*d],
                 // SAFETY: by the contract of `Task::run`; positions were checked.
-                From::Index(k) => unsafe { self.indices.at(*k, &at, memory) },
+                IndexSource::Index(k) => unsafe { self.indices.at(*k, &at, memory) },
             });
             let source: SmallVec<[usize; 6]> = source.collect();
             let count = self.along.map_or(1, |s| out.eps.min(out.size[s] - local[s]));

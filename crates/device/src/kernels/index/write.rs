@@ -1,92 +1,23 @@
 //! Writing by index: `scatter`, `index_add`, `index_copy`, `index_put`.
 
-use super::{From, Indices, Pattern, Shape, refuse, step};
-use crate::division::{Division, Span};
+use super::{Indices, iterations, step};
 use crate::error::Result;
+use crate::error::refuse;
 use crate::kernels::io::{Load, Number, Store};
-use crate::kernels::{Follows, Kernel, Lay, Meta, Pointers, Task, Want, streamed};
-use crate::laid::Laid;
-use crate::lay::like;
-use crate::sticks::Sticks;
+use crate::kernels::{Follows, Kernel, Lay, Pointers, Task, Want, streamed};
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::like;
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use zellige_float::Format;
 use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 use zellige_math::Whole;
+use zellige_op::{Combine, IndexSource, IndexWrite, TensorType};
 
-/// How a value meets what is already there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Combine {
-    /// The value alone; of several for one place, the last in row-major order.
-    Replace,
-    /// The sum.
-    Add,
-    /// The product.
-    Multiply,
-    /// The larger one; a NaN wins.
-    Max,
-    /// The smaller one; a NaN wins.
-    Min,
-}
-
-/// A write by index: the indexed tensor, the index tensors, then the values, which broadcast to the
-/// iterations.
-///
-/// **Law**: the result is the indexed tensor, into which the values are written one after the other
-/// in row-major order of the iterations. An element that several values meet is combined in the
-/// numbers that kernels compute with and rounds once, at the end.
-#[derive(Debug, Clone)]
-pub(crate) struct Write {
-    pub(crate) name: &'static str,
-    pub(crate) pattern: Pattern,
-    pub(crate) combine: Combine,
-    /// Whether the result is the indexed tensor itself.
-    pub(crate) over: bool,
-}
-
-impl Write {
-    fn parts<'a, T>(&self, inputs: &'a [T]) -> Result<(&'a T, &'a [T], &'a T)> {
-        match inputs {
-            [x, indices @ .., values] if !indices.is_empty() => Ok((x, indices, values)),
-            _ => {
-                let reason = "it takes a tensor, its indices and the values".into();
-                Err(refuse(self.name, None, reason))
-            }
-        }
-    }
-
-    fn check_values(&self, shape: &Shape, values: &[i64], operand: usize) -> Result<()> {
-        let lead = shape.size.len().checked_sub(values.len());
-        // The values of a scatter may be longer than its index; the rest is not used.
-        let longer = matches!(self.pattern, Pattern::Gather(_)) && lead == Some(0);
-        let fits = lead.is_some_and(|lead| {
-            values.iter().enumerate().all(|(d, n)| {
-                let want = shape.size[lead + d];
-                *n == want || *n == 1 || (longer && *n > want)
-            })
-        });
-        if fits {
-            return Ok(());
-        }
-        let reason = format!("values of size {values:?} do not fit the positions {:?}", shape.size);
-        Err(refuse(self.name, Some(operand), reason))
-    }
-}
-
-impl Kernel for Write {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let (x, indices, values) = self.parts(inputs)?;
-        let shape = self.pattern.resolve(self.name, x, indices)?;
-        self.check_values(&shape, &values.size, inputs.len() - 1)?;
-        if values.dtype != x.dtype && !values.size.is_empty() {
-            let reason = format!("values are {}, and the tensor is {}", values.dtype, x.dtype);
-            return Err(refuse(self.name, Some(inputs.len() - 1), reason));
-        }
-        Ok(vec![x.clone()])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+impl Kernel for IndexWrite {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let out = like(&inputs[..1], &outputs[0])?;
         Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
     }
@@ -95,11 +26,11 @@ impl Kernel for Write {
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         let out = &outputs[0];
         let looked_up = self.parts(inputs).ok().and_then(|(x, indices, _)| {
-            self.pattern.of_sticks(self.name, x, indices).ok().map(|s| s.from)
+            iterations(&self.pattern, self.name, x, indices).ok().map(|s| s.from)
         });
         let unit = |d: usize| match looked_up.as_ref().map(|f| f[d]) {
-            Some(From::Dim(_)) if out.stick == Some(d) => out.eps,
-            Some(From::Dim(_)) => 1,
+            Some(IndexSource::Dim(_)) if out.stick == Some(d) => out.eps,
+            Some(IndexSource::Dim(_)) => 1,
             _ => out.size[d].max(1),
         };
         (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
@@ -107,11 +38,11 @@ impl Kernel for Write {
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
         let (x, indices, values) = self.parts(inputs).ok()?;
-        let shape = self.pattern.of_sticks(self.name, x, indices).ok()?;
+        let shape = iterations(&self.pattern, self.name, x, indices).ok()?;
         let out = &outputs[0];
         // An iteration dimension that the result shares is cut with it, if it is as long.
         let of = |t: &Sticks, d: usize, iteration: usize| {
-            let shared = shape.from.iter().position(|f| *f == From::Dim(iteration));
+            let shared = shape.from.iter().position(|f| *f == IndexSource::Dim(iteration));
             shared.filter(|at| t.size[d] == out.size[*at])
         };
         let own = |t: &Sticks| -> Follows { (0..t.rank()).map(Some).collect() };
@@ -126,10 +57,6 @@ impl Kernel for Write {
         Some(all)
     }
 
-    fn over(&self) -> Option<(usize, Arc<dyn Kernel>)> {
-        Some((0, Arc::new(Write { over: true, ..self.clone() })))
-    }
-
     fn task(
         &self,
         inputs: &[Sticks],
@@ -137,13 +64,13 @@ impl Kernel for Write {
         division: &Division,
     ) -> Result<Box<dyn Task>> {
         let (x, indices, values) = self.parts(inputs)?;
-        let shape = self.pattern.of_sticks(self.name, x, indices)?;
+        let shape = iterations(&self.pattern, self.name, x, indices)?;
         let out = &outputs[0];
         if x.stick != out.stick || x.format != out.format || x.size != out.size {
-            return Err(refuse(self.name, Some(0), "the result does not lie as the tensor".into()));
+            return Err(refuse(self.name, Some(0), "the result does not lie as the tensor"));
         }
         if self.over && (x.stride != out.stride || x.offset != out.offset) {
-            return Err(refuse(self.name, Some(0), "the result is not the tensor itself".into()));
+            return Err(refuse(self.name, Some(0), "the result is not the tensor itself"));
         }
         let mut narrow = values.clone();
         let lead = shape.size.len().saturating_sub(values.rank());
@@ -153,7 +80,7 @@ impl Kernel for Write {
         let size: Vec<usize> =
             shape.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
         let wide = narrow.expand(&size).ok_or_else(|| {
-            refuse(self.name, Some(inputs.len() - 1), "values do not fit the positions".into())
+            refuse(self.name, Some(inputs.len() - 1), "values do not fit the positions")
         })?;
         let space = self.space(inputs, outputs);
         let ranges = (0..division.cores()).map(|core| division.slice(core, &space));
@@ -179,7 +106,7 @@ struct Scatter {
     combine: Combine,
     over: bool,
     indices: Indices,
-    from: Vec<From>,
+    from: Vec<IndexSource>,
     /// Extents of the iterations.
     size: Vec<usize>,
     x: Sticks,
@@ -290,7 +217,7 @@ impl<T: Number + Meets> Task for Typed<T> {
         let mut low: SmallVec<[usize; 6]> = SmallVec::from_elem(0, s.size.len());
         let mut count: SmallVec<[usize; 6]> = s.size.as_slice().into();
         for (f, (a, b)) in s.from.iter().zip(&s.ranges[core]) {
-            if let From::Dim(d) = f {
+            if let IndexSource::Dim(d) = f {
                 low[*d] = (*a).min(s.size[*d]);
                 count[*d] = (*b).min(s.size[*d]) - low[*d];
             }
@@ -298,9 +225,9 @@ impl<T: Number + Meets> Task for Typed<T> {
         for _ in 0..count.iter().product::<usize>() {
             let at: SmallVec<[usize; 6]> = c.iter().zip(&low).map(|(c, l)| c + l).collect();
             let to = s.from.iter().map(|f| match f {
-                From::Dim(d) => at[*d],
+                IndexSource::Dim(d) => at[*d],
                 // SAFETY: by the contract of this function; positions were checked.
-                From::Index(k) => unsafe { s.indices.at(*k, &at, memory) },
+                IndexSource::Index(k) => unsafe { s.indices.at(*k, &at, memory) },
             });
             let place = s.out.place(&to.collect::<SmallVec<[usize; 6]>>());
             // SAFETY: both places are inside their tensors.

@@ -16,7 +16,7 @@
 
 use super::super::TILES;
 use super::super::share::{Share, moves_along};
-use crate::sticks::Sticks;
+use crate::tensor::sticks::Sticks;
 use zellige_machine::account::{CoreWork, RingMove};
 
 /// Bytes of a scratchpad that kernels use: 2 MiB less a fifth for the backend.

@@ -1,8 +1,9 @@
 //! Where rows, columns and depths of a matrix lie in a tensor.
 
-use crate::sticks::{Dims, Sticks};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::ops::Range;
+use zellige_op::Dims;
 
 /// One dimension of a tensor: `eps` elements side by side, then `stride` to the next ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,139 +1,39 @@
 //! Products as kernels: sizes, layouts, iteration space.
 
-use super::super::{Follows, Kernel, Lay, Meta, Task, Want, dims};
+use super::super::{Follows, Kernel, Lay, Task, Want, dims};
 use super::finish::Step;
-use super::form::{Form, Meeting, refuse};
+use super::form::as_matrix;
 use super::matrices::Matrices;
 use super::task;
-use crate::division::{Division, Span};
 use crate::error::Result;
-use crate::laid::Laid;
-use crate::lay::{arranged, is_float, result_format, with_order};
-use crate::sticks::Sticks;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{arranged, result_format, with_order};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Strided};
+use zellige_layout::Strided;
 use zellige_machine::Charges;
+use zellige_op::{Factors, Meeting, Product, TensorType};
 
-/// Which operand is what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Roles {
-    pub(crate) a: usize,
-    pub(crate) b: usize,
-    /// Operands that multiply the sum, element by element.
-    pub(crate) scales: &'static [usize],
-    /// The operand that is added.
-    pub(crate) addend: Option<usize>,
-    /// Operands at least; the addend may be left out where it is the last.
-    pub(crate) least: usize,
-    pub(crate) most: usize,
-}
-
-/// `alpha * (A B) + beta * addend`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Factors {
-    pub(crate) alpha: f64,
-    pub(crate) beta: f64,
-}
-
-/// A matrix product with its attributes.
-#[derive(Debug, Clone)]
-pub(crate) struct Product {
-    pub(crate) name: &'static str,
-    pub(crate) form: Form,
-    pub(crate) roles: Roles,
-    pub(crate) factors: Factors,
-    /// The dtype of the result where it is not that of the operands, which are 8-bit floats then.
-    pub(crate) yields: Option<Dtype>,
-}
-
-impl Product {
-    pub(super) fn meeting(&self, inputs: &[&[i64]]) -> Result<Meeting> {
-        let (a, b) = (inputs[self.roles.a], inputs[self.roles.b]);
-        self.form.meet(a, b).map_err(|r| refuse(self.name, None, r))
+/// The further operands in the order of the steps, and the steps.
+pub(super) fn steps(product: &Product, given: usize) -> (Vec<usize>, Vec<Step>) {
+    let mut extras: Vec<usize> = product.roles.scales.to_vec();
+    let mut steps: Vec<Step> = (0..extras.len()).map(Step::Times).collect();
+    let Factors { alpha, beta } = product.factors;
+    if alpha != 1.0 {
+        steps.push(Step::Scale(alpha));
     }
-
-    /// The further operands in the order of the steps, and the steps.
-    pub(super) fn steps(&self, given: usize) -> (Vec<usize>, Vec<Step>) {
-        let mut extras: Vec<usize> = self.roles.scales.to_vec();
-        let mut steps: Vec<Step> = (0..extras.len()).map(Step::Times).collect();
-        let Factors { alpha, beta } = self.factors;
-        if alpha != 1.0 {
-            steps.push(Step::Scale(alpha));
-        }
-        // A factor of zero leaves the addend out, whatever it holds.
-        if let Some(addend) = self.roles.addend.filter(|i| *i < given && beta != 0.0) {
-            steps.push(Step::Plus { operand: extras.len(), factor: beta });
-            extras.push(addend);
-        }
-        (extras, steps)
+    // A factor of zero leaves the addend out, whatever it holds.
+    if let Some(addend) = product.roles.addend.filter(|i| *i < given && beta != 0.0) {
+        steps.push(Step::Plus { operand: extras.len(), factor: beta });
+        extras.push(addend);
     }
-
-    fn check_dtypes(&self, inputs: &[Meta]) -> Result<Dtype> {
-        let (a, b) = (inputs[self.roles.a].dtype, inputs[self.roles.b].dtype);
-        let small = |d: Dtype| is_float(d) && d.bits() == 8;
-        if let Some(dtype) = self.yields {
-            if let Some(operand) = [a, b].iter().position(|d| !small(*d)) {
-                let reason = format!("its dtype is {}; 8-bit floats are accepted", [a, b][operand]);
-                return Err(refuse(self.name, Some(operand), reason));
-            }
-            if let Some(i) = (2..inputs.len()).find(|i| !is_float(inputs[*i].dtype)) {
-                let reason = format!("its dtype is {}; a float is accepted", inputs[i].dtype);
-                return Err(refuse(self.name, Some(i), reason));
-            }
-            return Ok(dtype);
-        }
-        if small(a) {
-            let reason = format!("it takes no {a}; `scaled_mm` multiplies 8-bit floats");
-            return Err(refuse(self.name, Some(self.roles.a), reason));
-        }
-        if a == Dtype::Bool {
-            let reason = "it takes no bool; convert it to a number";
-            return Err(refuse(self.name, Some(self.roles.a), reason));
-        }
-        if let Some(i) = (0..inputs.len()).find(|i| inputs[*i].dtype != a) {
-            let reason = format!(
-                "its dtype is {}, and operand {} has {a}: all have one dtype",
-                inputs[i].dtype, self.roles.a
-            );
-            return Err(refuse(self.name, Some(i), reason));
-        }
-        let whole = |f: f64| f.fract() == 0.0 && f.abs() <= f64::from(i32::MAX);
-        let fractions = [self.factors.alpha, self.factors.beta].iter().any(|f| !whole(*f));
-        if fractions && !is_float(a) {
-            let reason = format!("alpha and beta are integers of 32 bits for operands of {a}");
-            return Err(refuse(self.name, None, reason));
-        }
-        Ok(a)
-    }
+    (extras, steps)
 }
 
 impl Kernel for Product {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let Roles { least, most, .. } = self.roles;
-        if !(least..=most).contains(&inputs.len()) {
-            let count =
-                if least == most { format!("{most}") } else { format!("{least} to {most}") };
-            let reason = format!("it takes {count} operands, not {}", inputs.len());
-            return Err(refuse(self.name, None, reason));
-        }
-        let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
-        let size = self.form.infer(a, b).map_err(|r| refuse(self.name, None, r))?;
-        let dtype = self.check_dtypes(inputs)?;
-        let further =
-            self.roles.scales.iter().chain(&self.roles.addend).filter(|i| **i < inputs.len());
-        for i in further {
-            let operand = &inputs[*i];
-            let both = [operand.clone(), Meta { size: size.clone(), dtype }];
-            if crate::lay::broadcast(&both).ok().as_ref() != Some(&size) {
-                let reason = format!("size {:?} does not broadcast to {size:?}", operand.size);
-                return Err(refuse(self.name, Some(*i), reason));
-            }
-        }
-        Ok(vec![Meta { size, dtype }])
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let sizes: Vec<&[i64]> = inputs.iter().map(Laid::size).collect();
         let meeting = self.meeting(&sizes)?;
         let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
@@ -228,7 +128,7 @@ impl Kernel for Product {
 
 /// A form of the result with the order of A's dimensions, n in the place of k.
 fn beside(meeting: &Meeting, a: &Sticks, size: &[i64], columns: i64) -> Sticks {
-    let a = meeting.a.sticks(a);
+    let a = as_matrix(meeting.a, a);
     let [m, n] = meeting.keeps;
     let rank = size.len();
     let mut stride: SmallVec<[usize; 6]> = SmallVec::from_elem(0, rank);

@@ -2,13 +2,15 @@
 
 use super::super::share::{Share, moves_along};
 use super::finish::Step;
-use super::form::refuse;
-use super::kernel::{Product, Roles};
+use super::form::{as_matrix, result_as_matrices};
+use super::kernel::steps;
 use super::task::kind;
-use crate::division::{Division, Span};
 use crate::error::Result;
-use crate::sticks::Sticks;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::sticks::Sticks;
 use zellige_machine::{Charge, Charges, PartialSums};
+use zellige_op::{Product, Roles};
 
 /// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
 #[derive(Debug, Clone)]
@@ -34,7 +36,7 @@ impl Matrices {
         let sizes: Vec<&[i64]> = sizes.iter().map(Vec::as_slice).collect();
         let meeting = product.meeting(&sizes)?;
         let Roles { a, b, .. } = product.roles;
-        let c = meeting.result(&outputs[0]);
+        let c = result_as_matrices(&meeting, &outputs[0]);
         let outer = c.rank() - 2;
         let widen = |i: usize, t: Sticks| {
             let mut size: Vec<usize> = c.size[..outer].to_vec();
@@ -43,15 +45,15 @@ impl Matrices {
                 refuse(product.name, Some(i), format!("its batches are not those of {:?}", c.size))
             })
         };
-        let (left, right) = (meeting.a.sticks(&inputs[a]), meeting.b.sticks(&inputs[b]));
-        let (extras, steps) = product.steps(inputs.len());
+        let (left, right) = (as_matrix(meeting.a, &inputs[a]), as_matrix(meeting.b, &inputs[b]));
+        let (extras, steps) = steps(product, inputs.len());
         let extras = extras.into_iter().map(|i| {
             let expanded = inputs[i].expand(&outputs[0].size);
             let wide = expanded.ok_or_else(|| {
                 let reason = format!("size {:?} does not broadcast", inputs[i].size);
                 refuse(product.name, Some(i), reason)
             })?;
-            Ok((i, meeting.result(&wide)))
+            Ok((i, result_as_matrices(&meeting, &wide)))
         });
         Ok(Matrices {
             a: widen(a, left)?,

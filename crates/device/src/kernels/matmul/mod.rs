@@ -49,6 +49,3 @@ pub(crate) mod sides;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use form::Form;
-pub(crate) use kernel::{Factors, Product, Roles};

@@ -6,14 +6,14 @@ use super::account::Slices;
 use super::axis::{Axis, Lines};
 use super::engine::{Block, Packed, Scratch, product, tiles};
 use super::finish::{Extra, Finish};
-use super::kernel::Product;
 use super::matrices::Matrices;
 use super::micro::{Cell, Isa};
 use super::sides::{Sink, SticksLeft, SticksRight};
-use crate::division::Division;
-use crate::sticks::Sticks;
+use crate::run::division::Division;
+use crate::tensor::sticks::Sticks;
 use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_op::Product;
 
 /// The most rows of a block: enough uses of every panel that is unpacked.
 const ROWS: usize = 240;

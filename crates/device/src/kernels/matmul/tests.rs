@@ -1,9 +1,10 @@
 //! Splits of the summed dimension, which only a division given by hand has.
 
-use crate::eager::launch;
-use crate::{Card, Division, Op, Tensor};
+use crate::run::eager::launch;
+use crate::{Card, Division, Tensor};
 use serde_json::Value;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 /// A tensor of float32, wide.
 fn wide(card: &Card, size: &[i64], values: &[f32]) -> Tensor {
@@ -28,8 +29,8 @@ fn sums_of_split_depths_are_added_in_the_order_of_cores() {
     let op = Op::new("mm", &Value::Null).unwrap();
     for splits in [[1, 1, 1], [1, 1, 2], [2, 1, 3], [1, 3, 10], [3, 2, 5]] {
         let c = wide(&card, &[13, 70], &numbers(m * n, 3));
-        let space =
-            op.kernel().space(&[a.sticks().unwrap(), b.sticks().unwrap()], &[c.sticks().unwrap()]);
+        let space = crate::kernels::kernel(&op)
+            .space(&[a.sticks().unwrap(), b.sticks().unwrap()], &[c.sticks().unwrap()]);
         let division = Division::new(&splits, &space, 32).unwrap();
         let (used, work) =
             launch(&op, &[a.clone(), b.clone()], std::slice::from_ref(&c), Some(&division), 32)

@@ -12,7 +12,7 @@
 //! - **Split over cores**: each core does so on its slice, coordinates counted from where the slice
 //!   begins; parts are joined from the first core of a group to the last.
 //!
-//! What the numbers and the joins are is said per operation in [`What`]. The result rounds once.
+//! Reduction the numbers and the joins are is said per operation in [`What`]. The result rounds once.
 //!
 //! | file | holds |
 //! |---|---|
@@ -21,6 +21,7 @@
 //! | `plan` | slices of cores and what they cost |
 //! | `task` | the passes and phases |
 
+mod bind;
 mod fold;
 mod moments;
 pub(crate) mod order;
@@ -28,70 +29,22 @@ mod plan;
 mod task;
 #[cfg(test)]
 mod tests;
-mod what;
 
-use super::dims::{plain, set, without};
-use super::{Follows, Kernel, Lay, Meta, Task, Want};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::{arranged, form, is_float, result_format, with_order};
-use crate::sticks::{Dims, Sticks};
-pub(crate) use what::What;
+use super::dims::{plain, without};
+use super::{Follows, Kernel, Lay, Task, Want};
+use crate::error::Result;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{arranged, form, result_format, with_order};
+use crate::tensor::sticks::Sticks;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_layout::{DataFormat, StickLayout, Strided};
 use zellige_machine::{Charge, Charges, PartialSums};
-
-/// A reduction with its dimensions.
-#[derive(Debug, Clone)]
-pub(crate) struct Reduce {
-    pub(crate) name: &'static str,
-    pub(crate) what: What,
-    /// None: all of them.
-    pub(crate) dims: Option<Vec<i64>>,
-    pub(crate) keepdim: bool,
-}
-
-impl Reduce {
-    fn refuse(&self, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
-        DeviceError::BadOperand { op: self.name.into(), operand, reason: reason.into() }
-    }
-
-    fn gone(&self, rank: usize) -> Result<Dims<usize>> {
-        set(self.name, self.dims.as_deref(), rank)
-    }
-}
+use zellige_op::{Dims, Reduce, TensorType};
 
 impl Kernel for Reduce {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        let [x] = inputs else {
-            let reason = format!("it takes 1 operand, not {}", inputs.len());
-            return Err(self.refuse(None, reason));
-        };
-        let gone = self.gone(x.size.len())?;
-        if self.what.needs_one()
-            && let Some(d) = gone.iter().find(|d| x.size[**d] == 0)
-        {
-            let reason = format!("dimension {d} has no elements, and of none there is no result");
-            return Err(self.refuse(Some(0), reason));
-        }
-        let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
-        if self.what.counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
-            let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
-            let reason = format!("among {line:?} elements there are places past 32 bits");
-            return Err(self.refuse(Some(0), reason));
-        }
-        if self.what.floats_only() && !is_float(x.dtype) {
-            let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
-            return Err(self.refuse(Some(0), reason));
-        }
-        let kept = x.size.iter().enumerate().filter(|(d, _)| self.keepdim || !gone.contains(d));
-        let size: Vec<i64> = kept.map(|(d, n)| if gone.contains(&d) { 1 } else { *n }).collect();
-        let dtypes = self.what.dtypes(x.dtype);
-        Ok(dtypes.into_iter().map(|dtype| Meta { size: size.clone(), dtype }).collect())
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let (lead, want) = settled(&inputs[0], Lies::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
@@ -133,9 +86,9 @@ impl Kernel for Reduce {
         let mut asked = None;
         let ask = |charge| {
             asked = Some(charge);
-            Err(self.refuse(None, "only its charge is asked for"))
+            Err(refuse(self.name, None, "only its charge is asked for"))
         };
-        drop(self.what.bind(ask, &formats(inputs), &formats(outputs)));
+        drop(bind::bind(self.what, ask, &formats(inputs), &formats(outputs)));
         // A second pass reads again where a group needs it, which is no plain function of the slices.
         let charge = asked.filter(|c| c.passes == 1)?;
         let outer = outputs[0].rank();
@@ -171,13 +124,14 @@ impl Kernel for Reduce {
         let (from, to) = (formats(inputs), formats(outputs));
         let make = |charge| {
             plan::Plan::new(&ins, &outs, &gone, division, charge).map_err(|_| {
-                self.refuse(
+                refuse(
+                    self.name,
                     None,
                     "operands and results do not have their lanes along one dimension",
                 )
             })
         };
-        self.what.bind(make, &from, &to)
+        bind::bind(self.what, make, &from, &to)
     }
 }
 
@@ -223,9 +177,4 @@ pub(crate) fn settled(t: &Laid, wanted: Lies) -> Result<(Sticks, Want)> {
         Lies::Sparse => with_order(&host, &plain_order, None, format)?,
     };
     Ok((plain(&form(&layout)?), Want::Layout(layout)))
-}
-
-/// The dtype of sums and products: integers and bool add up in int64.
-pub(crate) fn summed(dtype: Dtype) -> Dtype {
-    if is_float(dtype) { dtype } else { Dtype::Int64 }
 }

@@ -1,12 +1,13 @@
 //! Where a reduction reads and writes: every core's slice of the result, and the numbers of each.
 
-use crate::division::{Division, Span};
 use crate::kernels::dims;
 use crate::kernels::streamed;
 use crate::kernels::walk::{Mismatch, Walk};
-use crate::sticks::{Dims, Sticks};
+use crate::run::division::{Division, Span};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use zellige_machine::account::{CoreWork, RingMove, WorkKind};
+use zellige_op::Dims;
 
 /// A reduction cut over cores.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(super) struct Line {
     pub(super) count: i32,
 }
 
-/// What a reduction costs beside its streams.
+/// Reduction a reduction costs beside its streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Charge {
     pub(super) passes: usize,
@@ -83,7 +84,7 @@ pub(super) fn space(inputs: &[Sticks], outputs: &[Sticks], gone: &[usize]) -> Ve
     space
 }
 
-/// What the accounts call it: whether the lanes are reduced.
+/// Reduction the accounts call it: whether the lanes are reduced.
 pub(super) fn kind(x: &Sticks, gone: &[usize]) -> WorkKind {
     let along = x.stick.is_some_and(|s| gone.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
@@ -166,7 +167,7 @@ struct Place {
     last: bool,
 }
 
-/// What a core does: it streams its operands, once per pass unless those of one result stay in the
+/// Reduction a core does: it streams its operands, once per pass unless those of one result stay in the
 /// scratchpad, and the last of a group writes. Partial results go along the group, each core joins
 /// its own; for a second pass, what they joined to goes back the same way. The last core is charged the
 /// hops, as it waits for all of them.

@@ -1,9 +1,11 @@
 //! Reductions split over cores.
 
-use crate::eager::launch;
-use crate::{Card, Division, Op, Tensor};
+use crate::RunOp;
+use crate::run::eager::launch;
+use crate::{Card, Division, Tensor};
 use serde_json::json;
 use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::Op;
 
 const SIZE: [i64; 3] = [6, 10, 300];
 
@@ -38,7 +40,7 @@ fn split(
 ) -> (Vec<Tensor>, zellige_machine::Work) {
     let outputs: Vec<Tensor> =
         like.iter().map(|o| Tensor::zeros(o.card(), o.dtype(), o.layout()).unwrap()).collect();
-    let space = op.kernel().space(
+    let space = crate::kernels::kernel(op).space(
         &[t.sticks().unwrap()],
         &like.iter().map(|o| o.sticks().unwrap()).collect::<Vec<_>>(),
     );

@@ -4,9 +4,10 @@
 //! the lanes or across them.
 
 use crate::kernels::io::{Load, Number, Store};
-use crate::sticks::{Dims, Sticks};
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
+use zellige_op::Dims;
 
 /// A tensor as lines.
 #[derive(Debug, Clone)]

@@ -12,17 +12,18 @@ mod task;
 use super::dims::{self, plain};
 use super::io::Number;
 use super::reduce::{Lies, settled};
-use super::{Follows, Kernel, Lay, Meta, Task};
-use crate::division::{Division, Span};
-use crate::error::{DeviceError, Result};
-use crate::laid::Laid;
-use crate::lay::{arranged, result_format};
-use crate::sticks::{Dims, Sticks};
-use std::fmt;
+use super::{Follows, Kernel, Lay, Task};
+use crate::error::Result;
+use crate::error::refuse;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::result_layout::{arranged, result_format};
+use crate::tensor::sticks::Sticks;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_machine::Charges;
 use zellige_machine::account::WorkKind;
+use zellige_op::{Dims, LineOperation, LineResults, Lines, TensorType};
 
 /// One line of results from one line of operands.
 pub(crate) trait Line<T>: Send + Sync {
@@ -34,17 +35,6 @@ pub(crate) trait Line<T>: Send + Sync {
     fn in_place(&self) -> bool {
         false
     }
-}
-
-/// Which results an operation has, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gives {
-    /// Values.
-    Values,
-    /// Indices.
-    Indices,
-    /// Values, then indices.
-    Both,
 }
 
 /// What an operation does to a line of `n` elements: plain and transcendental element operations.
@@ -63,16 +53,7 @@ pub(crate) struct Wide {
 }
 
 /// An operation on lines.
-pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
-    /// Sizes and dtypes of the results; everything wrong is refused here.
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>>;
-
-    /// The dimensions of a line in a tensor of this size.
-    fn along(&self, size: &[usize]) -> Result<Dims<usize>>;
-
+pub(crate) trait LineOp: LineOperation {
     /// Where the lanes of a first operand of this size have to run.
     fn lanes(&self, size: &[usize]) -> Result<Lies> {
         let _ = size;
@@ -83,11 +64,6 @@ pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
     fn others(&self, lanes: Option<usize>) -> Lies {
         let _ = lanes;
         Lies::Any
-    }
-
-    /// Whether a result lacks the dimensions of the line.
-    fn drops(&self) -> bool {
-        false
     }
 
     /// All tensors in the dimensions of the first operand.
@@ -106,11 +82,6 @@ pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
     /// slices of cores are no ranges of dimensions.
     fn meets(&self, first: &Sticks, other: &Sticks, dim: usize) -> Option<usize> {
         (first.rank() + dim).checked_sub(other.rank())
-    }
-
-    /// Its results.
-    fn gives(&self) -> Gives {
-        Gives::Values
     }
 
     /// What a line of `n` elements costs.
@@ -136,33 +107,8 @@ pub(crate) trait LineOp: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The kernel of an operation on lines.
-#[derive(Debug)]
-pub(crate) struct LineKernel<K>(pub(crate) K);
-
-/// Refuses an operand.
-pub(crate) fn refuse(op: &str, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
-    DeviceError::BadOperand { op: op.into(), operand, reason: reason.into() }
-}
-
-/// Refuses another number of operands than those accepted.
-pub(crate) fn operands(op: &str, inputs: &[Meta], most: usize, least: usize) -> Result<()> {
-    if (least..=most).contains(&inputs.len()) {
-        return Ok(());
-    }
-    let accepted = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-    let s = if most == 1 { "" } else { "s" };
-    Err(refuse(op, None, format!("it takes {accepted} operand{s}, not {}", inputs.len())))
-}
-
 fn plains(list: &[Sticks]) -> Vec<Sticks> {
     list.iter().map(plain).collect()
-}
-
-impl<K: LineOp> LineKernel<K> {
-    fn wide(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide> {
-        self.0.wide(&plains(inputs), &plains(outputs))
-    }
 }
 
 /// The dimensions that are not of a line, in order.
@@ -182,12 +128,8 @@ fn spans(wide: &Wide) -> Vec<Span> {
     outer(wide).iter().map(span).collect()
 }
 
-impl<K: LineOp> Kernel for LineKernel<K> {
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        self.0.infer(inputs)
-    }
-
-    fn lay(&self, inputs: &[Laid], outputs: &[Meta]) -> Result<Lay> {
+impl<K: LineOp> Kernel for Lines<K> {
+    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
         let whole = |n: &i64| usize::try_from(*n).unwrap_or(0);
         let size: Vec<usize> = inputs[0].size().iter().map(whole).collect();
         let (lead, want) = settled(&inputs[0], self.0.lanes(&size)?)?;
@@ -209,7 +151,7 @@ impl<K: LineOp> Kernel for LineKernel<K> {
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
-        self.wide(inputs, outputs).map_or(Vec::new(), |wide| spans(&wide))
+        wide(&self.0, inputs, outputs).map_or(Vec::new(), |wide| spans(&wide))
     }
 
     fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
@@ -235,7 +177,7 @@ impl<K: LineOp> Kernel for LineKernel<K> {
     }
 
     fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
-        let wide = self.wide(inputs, outputs).ok()?;
+        let wide = wide(&self.0, inputs, outputs).ok()?;
         let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
         let Charge { plain, transcendental } = self.0.charge(n);
         let charge = zellige_machine::Charge {
@@ -254,33 +196,37 @@ impl<K: LineOp> Kernel for LineKernel<K> {
         outputs: &[Sticks],
         division: &Division,
     ) -> Result<Box<dyn Task>> {
-        let wide = self.wide(inputs, outputs)?;
+        let wide = wide(&self.0, inputs, outputs)?;
         let exact = self.0.exact(&inputs[0], &outputs[0]);
         // Indices are counted apart, and do not make the numbers wide.
-        let wide_result = self.0.gives() != Gives::Indices && outputs[0].format == Format::I64;
+        let wide_result =
+            self.0.gives() != LineResults::Indices && outputs[0].format == Format::I64;
         if exact
             && (inputs[0].format == Format::I64 || wide_result)
             && let Some(line) = self.0.long()
         {
-            return Ok(self.bind(line, &wide, division));
+            return Ok(bind(&self.0, line, &wide, division));
         }
         match (self.0.float(), self.0.int()) {
-            (_, Some(line)) if exact => Ok(self.bind(line, &wide, division)),
-            (Some(line), _) => Ok(self.bind(line, &wide, division)),
+            (_, Some(line)) if exact => Ok(bind(&self.0, line, &wide, division)),
+            (Some(line), _) => Ok(bind(&self.0, line, &wide, division)),
             _ => Err(refuse(self.0.name(), Some(0), "it is for integers only")),
         }
     }
 }
 
-impl<K: LineOp> LineKernel<K> {
-    fn bind<T: Number>(
-        &self,
-        line: Arc<dyn Line<T>>,
-        wide: &Wide,
-        division: &Division,
-    ) -> Box<dyn Task> {
-        let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
-        let (gives, charge) = (self.0.gives(), self.0.charge(n));
-        Box::new(task::LineTask::new(line, gives, charge, wide, division))
-    }
+/// All tensors in the dimensions of the first operand.
+fn wide(op: &impl LineOp, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide> {
+    op.wide(&plains(inputs), &plains(outputs))
+}
+
+fn bind<T: Number>(
+    op: &impl LineOp,
+    line: Arc<dyn Line<T>>,
+    wide: &Wide,
+    division: &Division,
+) -> Box<dyn Task> {
+    let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
+    let (gives, charge) = (op.gives(), op.charge(n));
+    Box::new(task::LineTask::new(line, gives, charge, wide, division))
 }

@@ -1,48 +1,16 @@
 //! Softmax and its logarithm.
 
-use super::{Charge, Line, LineOp, operands, refuse};
+use super::{Charge, Line, LineOp};
 use crate::error::Result;
 use crate::kernels::reduce::Lies;
-use crate::kernels::{Meta, dims};
-use crate::lay::is_float;
-use crate::sticks::Dims;
 use std::sync::Arc;
 use zellige_math as math;
-
-/// Along one dimension, with m the largest and s the sum of exp(x - m), in the order of
-/// `math::reduce` over the line: exp(x - m) * (1 / s), or x - m - log s.
-///
-/// A line with an infinity or NaN among its largest is NaN.
-#[derive(Debug, Clone)]
-pub(crate) struct Softmax {
-    pub(crate) name: &'static str,
-    pub(crate) dim: i64,
-    pub(crate) log: bool,
-}
+use zellige_op::LineOperation;
+use zellige_op::Softmax;
 
 impl LineOp for Softmax {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn infer(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
-        operands(self.name, inputs, 1, 1)?;
-        let x = &inputs[0];
-        dims::one(self.name, "dim", self.dim, x.size.len())?;
-        if !is_float(x.dtype) {
-            let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
-            return Err(refuse(self.name, Some(0), reason));
-        }
-        Ok(vec![x.clone()])
-    }
-
-    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
-        Ok(dims::one(self.name, "dim", self.dim, size.len())?.into_iter().collect())
-    }
-
     fn lanes(&self, size: &[usize]) -> Result<Lies> {
-        let dim = dims::one(self.name, "dim", self.dim, size.len())?;
-        Ok(dim.map_or(Lies::Any, Lies::Along))
+        Ok(self.along(size)?.first().map_or(Lies::Any, |dim| Lies::Along(*dim)))
     }
 
     fn charge(&self, n: usize) -> Charge {

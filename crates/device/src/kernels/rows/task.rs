@@ -1,15 +1,16 @@
 //! An operation on lines bound to its tensors.
 
 use super::lines::Lines;
-use super::{Charge, Gives, Line, Wide, kind, outer, spans};
-use crate::division::Division;
+use super::{Charge, Line, Wide, kind, outer, spans};
 use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::share::{Share, moves_along};
 use crate::kernels::{Pointers, Task, streamed_with};
-use crate::sticks::{Dims, Sticks};
+use crate::run::division::Division;
+use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_op::{Dims, LineResults};
 
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
 const BLOCK: usize = 4 * 1024;
@@ -47,7 +48,7 @@ struct Slice {
 impl<T: Number> LineTask<T> {
     pub(super) fn new(
         line: Arc<dyn Line<T>>,
-        gives: Gives,
+        gives: LineResults,
         charge: Charge,
         wide: &Wide,
         division: &Division,
@@ -104,11 +105,11 @@ impl<T: Number> LineTask<T> {
             slices: slices.collect(),
             line,
             loads: wide.inputs.iter().map(|t| Load::new(t.format)).collect(),
-            values: (gives != Gives::Indices).then(|| Store::new(formats[0])),
+            values: (gives != LineResults::Indices).then(|| Store::new(formats[0])),
             indices: match gives {
-                Gives::Values => None,
-                Gives::Indices => Some(Store::new(formats[0])),
-                Gives::Both => Some(Store::new(formats[1])),
+                LineResults::Values => None,
+                LineResults::Indices => Some(Store::new(formats[0])),
+                LineResults::Both => Some(Store::new(formats[1])),
             },
             kind: kind(wide),
         }

@@ -1,0 +1,501 @@
+//! The card: hardware, memory, scratchpads, streams, and what happened on it.
+
+mod describe;
+pub(crate) mod lx;
+pub(crate) mod mode;
+
+use crate::card::lx::Lx;
+use crate::card::mode::Mode;
+use crate::error::{DeviceError, Result};
+use crate::memory::{Memory, MemoryStats};
+use crate::run::recall::Recalled;
+use crate::stream::{Event, Schedule, Span, StreamId, Streams};
+use crate::tensor::laid::{Kept, Storage};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zellige_machine::Time;
+use zellige_machine::account::{Cost, Totals, Work};
+use zellige_machine::hardware::Hardware;
+use zellige_machine::timeline::{self, Timeline, Track};
+use zellige_op::Profile;
+
+/// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
+///
+/// ```
+/// use zellige_device::{Card, StreamId};
+/// use zellige_machine::{CoreWork, Hardware, WorkKind, Work};
+/// let card = Card::new(0, Hardware::ktir())?;
+/// let each = CoreWork { sfu: 128, ..CoreWork::default() };
+/// let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
+/// let three = card.run(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
+/// assert_eq!((three, card.now(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
+/// # Ok::<(), zellige_device::DeviceError>(())
+/// ```
+#[derive(Clone)]
+pub struct Card(Arc<Inner>);
+
+struct Inner {
+    index: usize,
+    cores: usize,
+    mode: Mode,
+    profile: Profile,
+    keep: Kept,
+    threads: usize,
+    hardware: Hardware,
+    memory: Memory,
+    lx: Lx,
+    streams: Streams,
+    /// Held while work is placed in time *and* queued, so that both orders are one.
+    log: Mutex<Log>,
+    recalled: Recalled,
+}
+
+struct Log {
+    schedule: Schedule,
+    timeline: Timeline,
+    recordings: Vec<Recording>,
+    operations: u64,
+    totals: Totals,
+    busy: Time,
+}
+
+/// What a recording says of an operation besides its cost, by name.
+pub type Stamp = Vec<(&'static str, serde_json::Value)>;
+
+/// A timeline that begins and ends while the card works.
+struct Recording {
+    key: u64,
+    timeline: Timeline,
+    stamp: fn() -> Stamp,
+}
+
+/// What was submitted: where it lies in simulated time, and what it costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// When it starts and ends.
+    pub span: Span,
+    /// What it costs.
+    pub cost: Cost,
+}
+
+/// A card at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CardStats {
+    /// Operations submitted.
+    pub operations: u64,
+    /// What they did together; `cores` is the most that one used.
+    pub totals: Totals,
+    /// Their latencies added up.
+    pub busy: Time,
+    /// When the last one ends, in simulated time.
+    pub end: Time,
+    /// Device memory.
+    pub memory: MemoryStats,
+    /// Scratchpads; its segments are the cores.
+    pub lx: MemoryStats,
+}
+
+impl Card {
+    /// Card number `index` of this hardware, with device formats as on the card.
+    pub fn new(index: usize, hardware: Hardware) -> Result<Card> {
+        Card::builder().index(index).hardware(hardware).build()
+    }
+
+    /// A card with choices.
+    pub fn builder() -> CardBuilder {
+        CardBuilder::default()
+    }
+
+    /// Its number.
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// Cores that operations are divided over.
+    pub fn cores(&self) -> usize {
+        self.0.cores
+    }
+
+    /// How 16-bit floats are stored.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// Which operations it runs itself.
+    pub fn profile(&self) -> Profile {
+        self.0.profile
+    }
+
+    /// How tensors are stored on it by default.
+    pub fn storage(&self) -> Storage {
+        Storage { mode: self.0.mode, keep: self.0.keep }
+    }
+
+    /// Which dtypes are stored as they are by default, and not in half of their bits.
+    pub fn keeps(&self) -> Kept {
+        self.0.keep
+    }
+
+    /// Host threads that simulate it. Results and latencies do not depend on them.
+    pub fn host_threads(&self) -> usize {
+        self.0.threads
+    }
+
+    /// Refuses a number of cores that operations cannot be divided over.
+    pub(crate) fn check_cores(&self, cores: usize) -> Result<()> {
+        if cores == 0 || cores > self.0.cores {
+            return Err(DeviceError::BadCoreCount { cores, most: self.0.cores });
+        }
+        Ok(())
+    }
+
+    /// Its figures.
+    pub fn hardware(&self) -> &Hardware {
+        &self.0.hardware
+    }
+
+    /// Its device memory.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// The scratchpads of its cores.
+    pub fn lx(&self) -> &Lx {
+        &self.0.lx
+    }
+
+    /// Appends work to a stream; `job` does it later, in the background.
+    pub fn submit(
+        &self,
+        stream: StreamId,
+        work: &Work,
+        job: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<Receipt> {
+        self.check(work)?;
+        let mut log = self.log();
+        self.0.streams.submit(stream, work.name.as_str(), job)?;
+        Ok(self.place(&mut log, stream, work))
+    }
+
+    /// Does work now, in the calling thread, after what its stream has to do before. An error of
+    /// that is raised instead, and cleared.
+    pub fn run<T>(
+        &self,
+        stream: StreamId,
+        work: &Work,
+        job: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.check(work)?;
+        let mut log = self.log();
+        let turn = self.0.streams.take_turn(stream)?;
+        self.place(&mut log, stream, work);
+        drop(log);
+        turn.run(job)
+    }
+
+    /// Enters work that was just done into the accounts, at the end of its stream.
+    ///
+    /// # Errors
+    /// More cores than the card has.
+    pub fn account(&self, stream: StreamId, work: &Work) -> Result<Receipt> {
+        self.check(work)?;
+        Ok(self.place(&mut self.log(), stream, work))
+    }
+
+    /// The same of work whose cost on this card is known.
+    pub(crate) fn enter(&self, stream: StreamId, work: &Work, cost: &Cost) -> Receipt {
+        self.place_at(&mut self.log(), stream, work, cost.clone())
+    }
+
+    /// What was settled for operations that ran before.
+    pub(crate) fn recalled(&self) -> &Recalled {
+        &self.0.recalled
+    }
+
+    /// The event that everything submitted to a stream so far is done.
+    pub fn record(&self, stream: StreamId) -> Event {
+        let log = self.log();
+        self.0.streams.record(stream, log.schedule.clock(stream))
+    }
+
+    /// Later work of a stream waits for an event of this card.
+    pub fn wait(&self, stream: StreamId, event: &Event) -> Result<()> {
+        let mut log = self.log();
+        self.0.streams.wait(stream, event)?;
+        log.schedule.wait(stream, event.time());
+        Ok(())
+    }
+
+    /// Waits for a stream; raises and clears its error.
+    pub fn synchronize(&self, stream: StreamId) -> Result<()> {
+        self.0.streams.synchronize(stream)
+    }
+
+    /// Waits for all streams; raises and clears the error of the first that failed.
+    pub fn synchronize_all(&self) -> Result<()> {
+        self.0.streams.synchronize_all()
+    }
+
+    /// When the work of a stream is done, in simulated time.
+    pub fn now(&self, stream: StreamId) -> Time {
+        self.log().schedule.clock(stream)
+    }
+
+    /// The card at this moment.
+    pub fn stats(&self) -> CardStats {
+        let log = self.log();
+        CardStats {
+            operations: log.operations,
+            totals: log.totals,
+            busy: log.busy,
+            end: log.schedule.end(),
+            memory: self.0.memory.stats(),
+            lx: self.0.lx.stats(),
+        }
+    }
+
+    /// A copy of what was recorded; empty unless the card was built with
+    /// [`trace`](CardBuilder::trace).
+    pub fn timeline(&self) -> Timeline {
+        self.log().timeline.clone()
+    }
+
+    /// Begins a recording of at most `events` events, beside the timeline and other recordings.
+    /// Half of them are left to streams: cores are drawn while less than that was recorded, and
+    /// counted as dropped from then on. `stamp` is asked at every operation for what else to say of
+    /// it, such as the host's time.
+    /// A recording with the same key that was begun before is forgotten.
+    pub fn start_recording(&self, key: u64, events: usize, stamp: fn() -> Stamp) {
+        let timeline = Timeline::new(self.index(), events).with_cores_up_to(events.div_ceil(2));
+        let mut log = self.log();
+        log.recordings.retain(|r| r.key != key);
+        log.recordings.push(Recording { key, timeline, stamp });
+    }
+
+    /// Ends a recording and hands it out; nothing where none has this key.
+    pub fn stop_recording(&self, key: u64) -> Option<Timeline> {
+        let mut log = self.log();
+        let at = log.recordings.iter().position(|r| r.key == key)?;
+        Some(log.recordings.remove(at).timeline)
+    }
+
+    fn check(&self, work: &Work) -> Result<()> {
+        let (asked, most) = (work.cores.len(), self.0.cores);
+        if asked > most {
+            let op = work.name.clone();
+            return Err(DeviceError::TooManyCores { op, asked, most });
+        }
+        Ok(())
+    }
+
+    fn place(&self, log: &mut Log, stream: StreamId, work: &Work) -> Receipt {
+        let cost = self.0.hardware.cost(work);
+        self.place_at(log, stream, work, cost)
+    }
+
+    fn place_at(&self, log: &mut Log, stream: StreamId, work: &Work, cost: Cost) -> Receipt {
+        let hardware = &self.0.hardware;
+        let span = log.schedule.place(stream, work, &cost.latency, hardware);
+        log.operations += 1;
+        log.totals.add(&cost.totals);
+        log.busy += cost.latency.time;
+        if log.timeline.is_recording() || !log.recordings.is_empty() {
+            let allocated = self.0.memory.stats().allocated;
+            let draw = |timeline: &mut Timeline, stamp| {
+                timeline.count("device memory", span.start, allocated);
+                self.draw(timeline, stream, work, span, &cost, stamp);
+            };
+            if log.timeline.is_recording() {
+                draw(&mut log.timeline, Vec::new());
+            }
+            for recording in &mut log.recordings {
+                draw(&mut recording.timeline, (recording.stamp)());
+            }
+        }
+        Receipt { span, cost }
+    }
+
+    fn draw(
+        &self,
+        out: &mut Timeline,
+        stream: StreamId,
+        work: &Work,
+        span: Span,
+        cost: &Cost,
+        stamp: Stamp,
+    ) {
+        let name: Arc<str> = work.name.as_str().into();
+        let mut push = |track, duration, args| {
+            let (name, start) = (name.clone(), span.start);
+            out.push(timeline::Event { track, name, start, duration, args });
+        };
+        let totals = &cost.totals;
+        let args = [
+            ("cycles", cost.latency.cycles.into()),
+            ("bound", cost.latency.bottleneck.to_string().into()),
+            ("bytes in", totals.bytes_in.into()),
+            ("bytes out", totals.bytes_out.into()),
+            ("ring in", totals.ring_in.into()),
+            ("flops", totals.flops.into()),
+            ("cost", cost.to_string().into()),
+        ];
+        let args = args.into_iter().chain(stamp);
+        let args = args.map(|(name, value)| (name.to_owned(), value)).collect();
+        push(Track::Stream(stream.number()), cost.latency.time, args);
+        if work.kind.is_transfer() {
+            return push(Track::Transfer, cost.latency.time, Vec::new());
+        }
+        for (core, cycles) in cost.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
+            let units = [
+                ("PT", cycles.pt),
+                ("SFU", cycles.sfu),
+                ("memory", cycles.memory),
+                ("LX", cycles.lx),
+                ("ring", cycles.ring),
+                ("ring in", cycles.ring_in),
+            ];
+            let args = units.into_iter().filter(|(_, n)| *n > 0);
+            let args = args.map(|(unit, n)| (format!("{unit} cycles"), n.into())).collect();
+            push(Track::Core(core), self.0.hardware.time(cycles.total), args);
+        }
+    }
+
+    // Nothing of a user runs while the log is locked, so a poisoned lock is still consistent.
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Card {
+    /// Whether both are the same card; two cards of one process may have one number.
+    fn eq(&self, other: &Card) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Card {}
+
+impl fmt::Debug for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Card({}, {}, {})", self.0.index, self.0.hardware.name(), self.0.mode)
+    }
+}
+
+/// The choices of a card.
+#[derive(Debug, Clone, Default)]
+pub struct CardBuilder {
+    index: usize,
+    hardware: Option<Hardware>,
+    cores: Option<usize>,
+    mode: Mode,
+    profile: Profile,
+    keep: Kept,
+    threads: Option<usize>,
+    trace: usize,
+}
+
+impl CardBuilder {
+    /// Its number; 0 unless said.
+    pub fn index(mut self, index: usize) -> CardBuilder {
+        self.index = index;
+        self
+    }
+
+    /// Its figures; the preset `card` unless said.
+    pub fn hardware(mut self, hardware: Hardware) -> CardBuilder {
+        self.hardware = Some(hardware);
+        self
+    }
+
+    /// Cores that operations are divided over; all unless said.
+    pub fn cores(mut self, cores: usize) -> CardBuilder {
+        self.cores = Some(cores);
+        self
+    }
+
+    /// How 16-bit floats are stored; as on the card unless said.
+    pub fn mode(mut self, mode: Mode) -> CardBuilder {
+        self.mode = mode;
+        self
+    }
+
+    /// Which operations it runs itself; every one unless said.
+    pub fn profile(mut self, profile: Profile) -> CardBuilder {
+        self.profile = profile;
+        self
+    }
+
+    /// Stores these dtypes as they are by default; in half of their bits unless said.
+    pub fn keep(mut self, keep: Kept) -> CardBuilder {
+        self.keep = keep;
+        self
+    }
+
+    /// Host threads that simulate it; as many as the machine has cores unless said.
+    pub fn host_threads(mut self, threads: usize) -> CardBuilder {
+        self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Keeps a timeline of at most this many events; none unless said.
+    pub fn trace(mut self, events: usize) -> CardBuilder {
+        self.trace = events;
+        self
+    }
+
+    /// The card, empty.
+    pub fn build(self) -> Result<Card> {
+        let hardware = self.hardware.unwrap_or_else(Hardware::card);
+        let most = hardware.cores();
+        let cores = self.cores.unwrap_or(most);
+        if cores == 0 || cores > most {
+            return Err(DeviceError::BadCoreCount { cores, most });
+        }
+        let log = Log {
+            schedule: Schedule::new(most),
+            timeline: Timeline::new(self.index, self.trace),
+            recordings: Vec::new(),
+            operations: 0,
+            totals: Totals::default(),
+            busy: Time::ZERO,
+        };
+        Ok(Card(Arc::new(Inner {
+            index: self.index,
+            cores,
+            mode: self.mode,
+            profile: self.profile,
+            keep: self.keep,
+            threads: self
+                .threads
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+            memory: Memory::new(&hardware.segments())?,
+            lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,
+            streams: Streams::new(self.index),
+            log: Mutex::new(log),
+            recalled: Recalled::default(),
+            hardware,
+        })))
+    }
+}
+
+/// The cards of a process, by number.
+#[derive(Debug, Clone)]
+pub struct Cards(Vec<Card>);
+
+impl Cards {
+    /// `count` cards with the same choices, numbered from 0.
+    pub fn new(count: usize, choices: &CardBuilder) -> Result<Cards> {
+        (0..count).map(|i| choices.clone().index(i).build()).collect::<Result<_>>().map(Cards)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Card number `index`.
+    pub fn get(&self, index: usize) -> Result<&Card> {
+        let count = self.0.len();
+        self.0.get(index).ok_or(DeviceError::NoSuchCard { index, count })
+    }
+}

@@ -1,8 +1,0 @@
-//! Operations that make tensors, or put elements in other places.
-
-mod factory;
-mod moves;
-
-use super::Entry;
-
-pub(super) static TABLES: &[&[Entry]] = &[factory::TABLE, moves::TABLE];

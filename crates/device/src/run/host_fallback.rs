@@ -1,0 +1,64 @@
+//! What it costs to let the host do an operation.
+
+use crate::card::Card;
+use crate::error::Result;
+use crate::run::eager::laid;
+use crate::tensor::Tensor;
+use crate::tensor::format::host_format;
+use crate::tensor::laid::Laid;
+use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
+use zellige_op::Op;
+
+/// Whether the host does it, by the card's profile.
+pub(super) fn on_host(op: &Op, card: &Card) -> bool {
+    card.profile().on_host(op.layer())
+}
+
+/// What is charged: the work of the cores, or the round trip to the host.
+pub(super) fn charged(
+    op: &Op,
+    card: &Card,
+    work: Work,
+    operands: &[Tensor],
+    results: &[Tensor],
+) -> Result<Work> {
+    if on_host(op, card) { round_trip(op, &laid(operands), &laid(results)) } else { Ok(work) }
+}
+
+/// What it takes to let the host do it: operands are downloaded, the host computes, results are
+/// uploaded.
+///
+/// The bytes cross the link one after the other, as there is nothing to send back before the last
+/// operand has arrived. What the host takes to compute is not charged: no figure describes it.
+///
+/// # Errors
+/// Dtypes without a host format.
+pub(super) fn round_trip(op: &Op, operands: &[Laid], results: &[Laid]) -> Result<Work> {
+    let mut engine = CoreWork::default();
+    for t in operands {
+        engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.host_out += host_bytes(t)?;
+    }
+    for t in results {
+        engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.host_in += host_bytes(t)?;
+    }
+    Ok(Work::new(format!("{} on the host", op.name()), WorkKind::Fallback, vec![engine]))
+}
+
+fn host_bytes(t: &Laid) -> Result<u64> {
+    Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.size() as u64)
+}
+
+/// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
+fn sticks(t: &Laid, padding: &mut u64) -> Result<Traffic> {
+    let (traffic, unused) = match t.sticks() {
+        Ok(form) => form.traffic(),
+        Err(_) => {
+            let bytes = t.layout().bytes()?.unsigned_abs();
+            (Traffic::of(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
+        }
+    };
+    *padding += unused;
+    Ok(traffic)
+}

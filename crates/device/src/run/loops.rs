@@ -1,0 +1,90 @@
+//! Which part of every tensor a core has: the loops that dimensions of tensors follow.
+
+use crate::error::Result;
+use crate::error::refuse;
+use crate::kernels::Follows;
+use crate::kernels::kernel;
+use crate::run::division::{Division, Span};
+use crate::tensor::laid::Laid;
+use crate::tensor::sticks::Sticks;
+use std::ops::Range;
+use zellige_machine::Charges;
+use zellige_op::{Dims, Op};
+
+/// The loops of an operation, and which of them each dimension of each tensor follows.
+///
+/// **Law**: where no reduction is split, core `c` of a division writes exactly the elements of its
+/// [regions](Loops::region) of the results, and what it writes depends on no element of an operand outside
+/// its region of that operand. With a split reduction, the cores of a group have one region of the
+/// results together, and each of them reads its region of the operands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loops {
+    spans: Vec<Span>,
+    tensors: Vec<Follows>,
+    sizes: Vec<Dims<usize>>,
+}
+
+impl Loops {
+    /// The iteration space, dimensions of the results first.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// How many tensors there are: operands, then results.
+    pub fn tensors(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Per dimension of a tensor the number of the loop that it follows; none for one that every core
+    /// has whole. The dimension is as long as its loop.
+    pub fn follows(&self, tensor: usize) -> &[Option<usize>] {
+        &self.tensors[tensor]
+    }
+
+    /// The part of a tensor that a core has, as a range of every dimension.
+    pub fn region(&self, tensor: usize, core: usize, division: &Division) -> Vec<Range<usize>> {
+        let slice = division.slice(core, &self.spans);
+        let dims = self.tensors[tensor].iter().zip(&self.sizes[tensor]);
+        dims.map(|(follows, size)| follows.map_or(0..*size, |l| slice[l].clone())).collect()
+    }
+}
+
+/// The loops of the operation on tensors that lie so; none for an operation whose slices are no
+/// boxes of its tensors, and for one that only moves elements.
+///
+/// # Errors
+/// Operands that it does not take, results of other sizes than it gives, tensors that kernels cannot
+/// read as they lie.
+pub(super) fn loops(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>> {
+    check_tensors(op, inputs, outputs)?;
+    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    let (ins, outs) = (forms(inputs)?, forms(outputs)?);
+    let Some(tensors) = kernel(op).loops(&ins, &outs) else {
+        return Ok(None);
+    };
+    let sizes = ins.iter().chain(&outs).map(|t| t.size.clone()).collect();
+    Ok(Some(Loops { spans: kernel(op).space(&ins, &outs), tensors, sizes }))
+}
+
+/// Refuses tensors that are not those of the operation.
+pub(super) fn check_tensors(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<()> {
+    let given = op.infer(&inputs.iter().map(Laid::tensor_type).collect::<Vec<_>>())?;
+    let own: Vec<&[i64]> = given.iter().map(|m| m.size.as_slice()).collect();
+    let laid: Vec<&[i64]> = outputs.iter().map(Laid::size).collect();
+    if own != laid {
+        let reason = format!("its results have sizes {own:?}, not {laid:?}");
+        return Err(refuse(op.name(), None, reason));
+    }
+    Ok(())
+}
+
+/// What the operation asks of the units on tensors that lie so; none for one whose work is no plain function
+/// of its slices.
+///
+/// # Errors
+/// As [`Op::loops`].
+pub(super) fn charges(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
+    check_tensors(op, inputs, outputs)?;
+    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    Ok(kernel(op).charges(&forms(inputs)?, &forms(outputs)?))
+}

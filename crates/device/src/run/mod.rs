@@ -1,0 +1,225 @@
+//! How operations run on a card, and how they would.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan` | what an operation would do, on tensors without memory |
+//! | `loops` | which loop each dimension of each tensor follows, and what the units do for them |
+//! | `division` | the slices of the cores |
+//! | `eager` | one operation at a time |
+//! | `in_place` | results written into tensors that exist |
+//! | `recall` | operations that come again |
+//! | `host_fallback` | what it costs to let the host do an operation |
+
+pub(crate) mod division;
+pub(crate) mod eager;
+mod host_fallback;
+mod in_place;
+pub(crate) mod loops;
+mod plan;
+pub(crate) mod recall;
+
+use self::division::{Division, Span};
+use self::eager::Ran;
+use self::loops::Loops;
+use crate::card::Card;
+use crate::error::Result;
+use crate::kernels::Lay;
+use crate::stream::StreamId;
+use crate::tensor::Tensor;
+use crate::tensor::laid::Laid;
+use zellige_machine::{Charges, Work};
+use zellige_op::{Op, TensorType};
+
+/// Operations on tensors of a card.
+pub trait RunOp {
+    /// Runs on a card with the default division over its cores, in the default stream.
+    ///
+    /// # Errors
+    /// Operands that the operation does not take, tensors of other cards, no room for the results.
+    /// Nothing is changed then.
+    fn run(&self, card: &Card, inputs: &[Tensor]) -> Result<Ran>;
+
+    /// The same on at most `cores` cores.
+    ///
+    /// # Errors
+    /// As [`RunOp::run`], and a number of cores that the card does not have.
+    fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran>;
+
+    /// The same in a stream of the card.
+    ///
+    /// # Errors
+    /// As [`RunOp::run_on`].
+    fn run_in(&self, card: &Card, stream: StreamId, inputs: &[Tensor], cores: usize)
+    -> Result<Ran>;
+
+    /// Runs with the results in tensors that exist.
+    ///
+    /// # Errors
+    /// As [`RunOp::run`], and outputs that are not of the results' size.
+    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran>;
+
+    /// As [`RunOp::run_in`] on all cores, or [`RunOp::run_into`] where results go into tensors that exist;
+    /// what is settled on the way is kept for the next time that this operation meets operands that
+    /// lie the same way.
+    ///
+    /// **Law**: results, receipts and errors are those of the other two.
+    ///
+    /// # Errors
+    /// As the other two.
+    fn run_again(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+    ) -> Result<Ran>;
+
+    /// Runs on tensors that lie as [`PlanOp::lay`] asked, into tensors that lie as it said, with a
+    /// division or the default one. Nothing is entered into the accounts.
+    ///
+    /// # Errors
+    /// Tensors of other cards or that do not lie so, divisions that do not fit, indices out of range.
+    fn launch(
+        &self,
+        card: &Card,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+        division: Option<&Division>,
+        cores: usize,
+    ) -> Result<(Division, Work)>;
+
+    /// Whether the host does it under the coverage profile of the card.
+    fn on_host(&self, card: &Card) -> bool;
+}
+
+/// What operations would do, on tensors without memory.
+pub trait PlanOp {
+    /// Sizes and dtypes of the results, and the layouts with which the operation runs.
+    ///
+    /// # Errors
+    /// Operands that the operation does not take.
+    fn lay(&self, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)>;
+
+    /// The iteration space; none for an operation that only moves elements.
+    ///
+    /// # Errors
+    /// Tensors that do not lie in whole sticks.
+    fn space(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Span>>>;
+
+    /// The division and the work of every core.
+    ///
+    /// # Errors
+    /// As [`RunOp::launch`], but for what depends on the elements.
+    fn work(
+        &self,
+        inputs: &[Laid],
+        outputs: &[Laid],
+        division: Option<&Division>,
+        cores: usize,
+    ) -> Result<(Division, Work)>;
+
+    /// Which loop each dimension of each tensor follows; none for an operation whose slices are no boxes of its
+    /// tensors.
+    ///
+    /// # Errors
+    /// Tensors that the operation does not take or make, or that do not lie in whole sticks.
+    fn loops(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>>;
+
+    /// What the operation asks of the units, as a function of the slices of its loops; none for one whose work is no
+    /// sum of products of their lengths.
+    ///
+    /// # Errors
+    /// As [`PlanOp::loops`].
+    fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>>;
+
+    /// What it takes to let the host do it: operands are downloaded, the host computes, results are
+    /// uploaded.
+    ///
+    /// The bytes cross the link one after the other, as there is nothing to send back before the last
+    /// operand has arrived. What the host takes to compute is not charged: no figure describes it.
+    ///
+    /// # Errors
+    /// Dtypes without a host format.
+    fn round_trip(&self, operands: &[Laid], results: &[Laid]) -> Result<Work>;
+}
+
+impl RunOp for Op {
+    fn run(&self, card: &Card, inputs: &[Tensor]) -> Result<Ran> {
+        self.run_on(card, inputs, card.cores())
+    }
+
+    fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
+        self.run_in(card, StreamId::DEFAULT, inputs, cores)
+    }
+
+    fn run_in(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        cores: usize,
+    ) -> Result<Ran> {
+        eager::run_in(self, card, stream, inputs, cores)
+    }
+
+    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
+        in_place::run_into(self, card, inputs, outputs)
+    }
+
+    fn run_again(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+    ) -> Result<Ran> {
+        recall::run_again(self, card, stream, inputs, into)
+    }
+
+    fn launch(
+        &self,
+        card: &Card,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+        division: Option<&Division>,
+        cores: usize,
+    ) -> Result<(Division, Work)> {
+        plan::launch(self, card, inputs, outputs, division, cores)
+    }
+
+    fn on_host(&self, card: &Card) -> bool {
+        host_fallback::on_host(self, card)
+    }
+}
+
+impl PlanOp for Op {
+    fn lay(&self, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)> {
+        plan::lay(self, inputs)
+    }
+
+    fn space(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Span>>> {
+        plan::space(self, inputs, outputs)
+    }
+
+    fn work(
+        &self,
+        inputs: &[Laid],
+        outputs: &[Laid],
+        division: Option<&Division>,
+        cores: usize,
+    ) -> Result<(Division, Work)> {
+        plan::work(self, inputs, outputs, division, cores)
+    }
+
+    fn loops(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>> {
+        loops::loops(self, inputs, outputs)
+    }
+
+    fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
+        loops::charges(self, inputs, outputs)
+    }
+
+    fn round_trip(&self, operands: &[Laid], results: &[Laid]) -> Result<Work> {
+        host_fallback::round_trip(self, operands, results)
+    }
+}

@@ -1,0 +1,215 @@
+//! Operations that come again: what was settled for operands that lie one way is kept.
+//!
+//! A small operation takes longer to settle (layouts, division, what every core does and what that
+//! costs) than to compute. None of that depends on the elements, so a card remembers it.
+
+use crate::card::Card;
+use crate::error::Result;
+use crate::kernels::kernel;
+use crate::kernels::{self, Pointers, Task};
+use crate::memory::Guards;
+use crate::run::division::Division;
+use crate::run::eager::run_in;
+use crate::run::eager::{Ran, SMALL, laid};
+use crate::run::host_fallback::charged;
+use crate::run::in_place::run_into;
+use crate::run::plan::lay;
+use crate::stream::StreamId;
+use crate::tensor::Tensor;
+use crate::tensor::laid::Laid;
+use crate::tensor::sticks::Sticks;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use zellige_machine::account::{Cost, Work};
+use zellige_op::Op;
+
+/// What is kept at most; then all of it goes.
+const MOST: usize = 4096;
+
+/// What a card remembers.
+#[derive(Default)]
+pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
+
+/// An operation, settled for operands and results that lie one way.
+struct Settled {
+    /// Keeps the kernel, whose address names the operation.
+    op: Op,
+    inputs: Vec<Arc<Laid>>,
+    outputs: Vec<Arc<Laid>>,
+    /// Which operands share the block of a result that exists.
+    shared: Option<u64>,
+    division: Division,
+    task: Box<dyn Task>,
+    work: Work,
+    cost: Cost,
+    threads: usize,
+}
+
+/// As [`Op::run_in`] on all cores, or [`Op::run_into`] where results go into tensors that exist;
+/// what is settled on the way is kept for the next time that this operation meets operands that
+/// lie the same way.
+///
+/// **Law**: results, receipts and errors are those of the other two.
+///
+/// # Errors
+/// As the other two.
+pub(super) fn run_again(
+    op: &Op,
+    card: &Card,
+    stream: StreamId,
+    inputs: &[Tensor],
+    into: Option<&[Tensor]>,
+) -> Result<Ran> {
+    let shared = into.map(|outputs| shared(inputs, outputs));
+    let key = key(op, inputs, into, shared);
+    let found = card.recalled().get(key).filter(|s| s.is_for(op, card, inputs, into, shared));
+    if let Some(settled) = found {
+        return settled.run(card, stream, inputs, into);
+    }
+    let ran = match into {
+        Some(outputs) => run_into(op, card, inputs, outputs)?,
+        None => run_in(op, card, stream, inputs, card.cores())?,
+    };
+    if let Some(settled) = settled(op, card, inputs, into, shared, &ran) {
+        card.recalled().put(key, settled);
+    }
+    Ok(ran)
+}
+
+fn key(op: &Op, inputs: &[Tensor], into: Option<&[Tensor]>, shared: Option<u64>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (op.address(), shared).hash(&mut hasher);
+    for t in inputs.iter().chain(into.unwrap_or_default()) {
+        (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// What there is to keep: nothing where operands were moved, elements only move, or a result was
+/// computed beside its place.
+fn settled(
+    op: &Op,
+    card: &Card,
+    inputs: &[Tensor],
+    into: Option<&[Tensor]>,
+    shared: Option<u64>,
+    ran: &Ran,
+) -> Option<Settled> {
+    let [receipt] = ran.receipts.as_slice() else { return None };
+    let (ins, outs) = (laid(inputs), laid(&ran.outputs));
+    if kernel(op).moves(&ins, &outs).ok()?.is_some() || outs.iter().any(|o| o.numel() == 0) {
+        return None;
+    }
+    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    let (in_forms, out_forms) = (forms(&ins).ok()?, forms(&outs).ok()?);
+    let wants = match into {
+        Some(_) => kernel(op).suit(&ins, &out_forms)?,
+        None => lay(op, &ins).ok()?.1.inputs,
+    };
+    if !wants.iter().zip(&ins).all(|(want, t)| want.fits(t)) {
+        return None;
+    }
+    let task = kernel(op).task(&in_forms, &out_forms, &ran.division).ok()?;
+    if !task.keeps_nothing() {
+        return None;
+    }
+    let slices = (0..ran.division.cores()).map(|core| task.work(core)).collect();
+    let work = Work::new(op.name(), task.kind(), slices);
+    let work = charged(op, card, work, inputs, &ran.outputs).ok()?;
+    let elements: usize = in_forms.iter().chain(&out_forms).map(Sticks::numel).sum();
+    Some(Settled {
+        op: op.clone(),
+        inputs: inputs.iter().map(|t| t.shared_laid().clone()).collect(),
+        outputs: ran.outputs.iter().map(|t| t.shared_laid().clone()).collect(),
+        shared,
+        division: ran.division.clone(),
+        task,
+        work,
+        cost: receipt.cost.clone(),
+        threads: if elements < SMALL { 1 } else { card.host_threads() },
+    })
+}
+
+/// One bit for every operand that is in the block of a result.
+fn shared(inputs: &[Tensor], outputs: &[Tensor]) -> u64 {
+    let at = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
+    inputs.iter().enumerate().fold(0, |bits, (i, t)| bits | u64::from(at(t)) << i.min(63))
+}
+
+impl Settled {
+    fn is_for(
+        &self,
+        op: &Op,
+        card: &Card,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+        shared: Option<u64>,
+    ) -> bool {
+        let same = |kept: &[Arc<Laid>], now: &[Tensor]| {
+            kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t, card))
+        };
+        self.op.address() == op.address()
+            && self.shared == shared
+            && same(&self.inputs, inputs)
+            && into.is_none_or(|outputs| same(&self.outputs, outputs))
+    }
+
+    fn run(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        into: Option<&[Tensor]>,
+    ) -> Result<Ran> {
+        let outputs: Vec<Tensor> = match into {
+            Some(outputs) => outputs.to_vec(),
+            None => {
+                let made = self.outputs.iter().map(|laid| Tensor::made(card, laid));
+                made.collect::<Result<_>>()?
+            }
+        };
+        self.compute(inputs, &outputs)?;
+        let receipt = card.enter(stream, &self.work, &self.cost);
+        Ok(Ran { outputs, division: self.division.clone(), receipts: vec![receipt] })
+    }
+
+    fn compute(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+        let reads: smallvec::SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
+        let writes: smallvec::SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
+        let guards = Guards::lock(&reads, &writes);
+        let memory = Pointers {
+            inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
+            outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
+        };
+        // SAFETY: the blocks are locked, and the task was made for tensors that lie like these.
+        unsafe { self.task.check(&memory)? };
+        // SAFETY: as above until the end of this function; results are blocks of their own, or share
+        // those of operands as they did when the operation was settled.
+        unsafe {
+            kernels::execute(self.task.as_ref(), self.division.cores(), &memory, self.threads);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a tensor of this card lies as another did. Layouts are equal by their fields alone, so what
+/// they are bound to is compared beside.
+fn same(kept: &Arc<Laid>, now: &Tensor, card: &Card) -> bool {
+    let alike = || **kept == **now && kept.layout().host() == now.layout().host();
+    now.card() == card && (Arc::ptr_eq(kept, now.shared_laid()) || alike())
+}
+
+impl Recalled {
+    fn get(&self, key: u64) -> Option<Arc<Settled>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+
+    fn put(&self, key: u64, settled: Settled) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if map.len() >= MOST {
+            map.clear();
+        }
+        map.insert(key, Arc::new(settled));
+    }
+}

@@ -1,0 +1,49 @@
+//! What is stored for a PyTorch dtype.
+
+use crate::card::mode::Mode;
+use crate::error::{DeviceError, Result};
+use crate::tensor::laid::Kept;
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout};
+use zellige_op::OpError;
+
+impl Mode {
+    /// The format of stored elements of a tensor: in the mode `ieee` float16 and bfloat16 keep their bits.
+    ///
+    /// # Errors
+    /// Formats that are packed or never stored.
+    pub fn stored(self, format: DataFormat, dtype: Dtype) -> Result<Format> {
+        let stored = match (format, self) {
+            (DataFormat::SEN169_FP16, Mode::Ieee) if dtype == Dtype::Bfloat16 => Some(Format::BF16),
+            (DataFormat::SEN169_FP16, Mode::Ieee) => Some(Format::F16),
+            // What is past its numbers saturates, and comes back as an infinity.
+            (DataFormat::SEN169_FP16, Mode::Dl16) => Some(Format::DL16INF),
+            (DataFormat::SEN152_FP8, _) if dtype == Dtype::Float8E5m2fnuz => {
+                Some(Format::F8E5M2FNUZ)
+            }
+            (other, _) => zellige_movement::device_format_of(other),
+        };
+        stored.ok_or(DeviceError::Unstored { format, dtype })
+    }
+}
+
+/// The format of a dtype in host memory.
+///
+/// # Errors
+/// Dtypes that fill no whole byte, and complex ones.
+pub fn host_format(dtype: Dtype) -> Result<Format> {
+    zellige_movement::format_of(dtype).ok_or_else(|| OpError::HostDtype { dtype }.into())
+}
+
+/// The default device layout of a tensor: float32 and int64 are down-cast unless they are kept.
+///
+/// # Errors
+/// Dtypes that the device does not store.
+pub fn default_layout(
+    size: &[i64],
+    stride: Option<&[i64]>,
+    dtype: Dtype,
+    keep: Kept,
+) -> Result<StickLayout> {
+    Ok(StickLayout::default_in(size, stride, keep.format(dtype)?)?)
+}

@@ -1,0 +1,131 @@
+//! Tensors on a card: a block, and how elements lie in it.
+
+pub(crate) mod choice;
+pub(crate) mod format;
+pub(crate) mod laid;
+pub(crate) mod operand_layout;
+pub(crate) mod out_of_range;
+pub(crate) mod result_layout;
+pub(crate) mod sticks;
+pub(crate) mod transfer;
+
+use crate::card::Card;
+use crate::error::Result;
+use crate::memory::Block;
+use crate::tensor::format::default_layout;
+use crate::tensor::laid::Laid;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use zellige_layout::{Dtype, StickLayout, Strided};
+
+/// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
+///
+/// How it lies, and everything that follows from that, is its [`Laid`].
+#[derive(Clone)]
+pub struct Tensor {
+    card: Card,
+    block: Block,
+    /// Shared by clones, and by results that lie alike.
+    laid: Arc<Laid>,
+}
+
+impl Tensor {
+    /// A tensor of zeros in a layout that is bound to its host.
+    ///
+    /// # Errors
+    /// As [`Laid::new`], and no room.
+    pub fn zeros(card: &Card, dtype: Dtype, layout: &StickLayout) -> Result<Tensor> {
+        let laid = Laid::new(card.storage(), dtype, layout)?;
+        let bytes = usize::try_from(layout.bytes()?).unwrap_or(usize::MAX);
+        let block = card.memory().alloc(bytes)?;
+        Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
+    }
+
+    /// A tensor of zeros that lies like another whole tensor of the card.
+    pub(crate) fn made(card: &Card, laid: &Arc<Laid>) -> Result<Tensor> {
+        let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
+        Ok(Tensor {
+            card: card.clone(),
+            block: card.memory().alloc(bytes)?,
+            laid: Arc::clone(laid),
+        })
+    }
+
+    /// A tensor of zeros in the default layout of its size; float32 and int64 are stored in
+    /// half of their bits unless the card keeps them.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn empty(card: &Card, size: &[i64], dtype: Dtype) -> Result<Tensor> {
+        Tensor::zeros(card, dtype, &default_layout(size, None, dtype, card.keeps())?)
+    }
+
+    /// The card it is on.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Its memory.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// How it lies.
+    pub fn laid(&self) -> &Laid {
+        &self.laid
+    }
+
+    /// The same, shared.
+    pub(crate) fn shared_laid(&self) -> &Arc<Laid> {
+        &self.laid
+    }
+
+    /// The tensor that it is a view of.
+    #[must_use]
+    pub fn base(&self) -> Tensor {
+        if self.is_base() {
+            return self.clone();
+        }
+        Tensor { laid: Arc::new(self.laid.whole()), ..self.clone() }
+    }
+
+    /// Another view of the same memory: `f` makes it from this one.
+    ///
+    /// # Errors
+    /// As [`Laid::seen`].
+    pub fn viewed(
+        &self,
+        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+    ) -> Result<Tensor> {
+        Ok(Tensor { laid: Arc::new(self.laid.seen(f)?), ..self.clone() })
+    }
+
+    /// The same memory seen as `laid` says, which was made from how this tensor lies.
+    pub(crate) fn laid_as(&self, laid: &Laid) -> Tensor {
+        debug_assert_eq!(laid.layout(), self.layout(), "another tensor's view");
+        Tensor { laid: Arc::new(laid.clone()), ..self.clone() }
+    }
+
+    /// The same bits under another dtype that is stored in the same format.
+    ///
+    /// # Errors
+    /// As [`Laid::read_as`].
+    pub fn reinterpret(&self, dtype: Dtype) -> Result<Tensor> {
+        Ok(Tensor { laid: Arc::new(self.laid.read_as(dtype)?), ..self.clone() })
+    }
+}
+
+impl Deref for Tensor {
+    type Target = Laid;
+    fn deref(&self) -> &Laid {
+        &self.laid
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (size, dtype, layout) = (self.size(), self.dtype(), self.layout());
+        write!(f, "Tensor({size:?}, {dtype}, {:?}, {layout})", self.block)
+    }
+}

@@ -1,0 +1,108 @@
+//! Sizes, dtypes and layouts of results, from those of the operands.
+
+use crate::error::Result;
+use crate::tensor::laid::{Kept, Laid};
+use crate::tensor::sticks::Sticks;
+use zellige_float::Format;
+use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_op::TensorType;
+
+/// The format in which a result is stored: float32 and int64 stay wide where an operand of that dtype
+/// is.
+pub(crate) fn result_format(operands: &[Laid], dtype: Dtype) -> Result<DataFormat> {
+    let own = match dtype {
+        Dtype::Float32 => Format::F32,
+        Dtype::Int64 => Format::I64,
+        other => return Ok(other.device_format()?),
+    };
+    // A single number beside tensors has its value to give, not its width.
+    let wider: Vec<&Laid> = operands.iter().filter(|t| !t.size().is_empty()).collect();
+    let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
+    let keeps = operands.first().is_some_and(|t| t.storage().keep.keeps(dtype));
+    let wide = |t: &&Laid| t.dtype() == dtype && t.format() == own;
+    let any = operands.iter().any(|t| t.dtype() == dtype);
+    let wide = operands.iter().any(wide) || (keeps && !any);
+    if wide { Kept::ALL } else { Kept::default() }.format(dtype)
+}
+
+/// The form of a bound layout, whatever its format.
+pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
+    let view = layout.host().cloned().expect("layouts of results are bound");
+    Sticks::of(layout, &view, Format::F32)
+}
+
+/// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
+/// that a result is sparse only where every operand is.
+pub(crate) fn like(operands: &[Laid], out: &TensorType) -> Result<StickLayout> {
+    like_in(operands, out, result_format(operands, out.dtype)?)
+}
+
+/// The same in a format.
+pub(crate) fn like_in(
+    operands: &[Laid],
+    out: &TensorType,
+    format: DataFormat,
+) -> Result<StickLayout> {
+    let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
+    let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
+        return Ok(StickLayout::default_in(&out.size, None, format)?);
+    };
+    let same = tensor.is_base() && tensor.size() == out.size;
+    if same && tensor.layout().device_dtype() == format {
+        return Ok(tensor.layout().clone());
+    }
+    let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    match lead.expand(&size) {
+        Some(wide) => arranged(&wide, format),
+        None => Ok(StickLayout::default_in(&out.size, None, format)?),
+    }
+}
+
+/// A dense layout with the dimension order of a form: its slowest dimension first.
+///
+/// Dimensions along which the form does not move come first. A stick dimension of one stick has no place
+/// in the form: it goes where default layouts have it, before the fastest other one. A form without
+/// lanes gives a sparse layout.
+pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout> {
+    let size: Vec<i64> = form.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
+    let own = Strided::contiguous(&size)?;
+    let mut order: Vec<usize> = (0..size.len()).collect();
+    let fastest = form.stride.iter().filter(|s| **s > 0).min();
+    let key = |d: &usize| match form.stride[*d] {
+        0 if Some(*d) == form.stick => fastest.map_or(0, |f| f + 1),
+        0 => usize::MAX,
+        stride => stride,
+    };
+    order.sort_by_key(|d| std::cmp::Reverse(key(d)));
+    with_order(&own, &order, form.stick, format)
+}
+
+/// A layout with its dimensions in `order`, slowest first, and lanes along `stick`; without one it is sparse, with
+/// the place of the stick count where the constructor has it.
+pub(crate) fn with_order(
+    host: &Strided,
+    order: &[usize],
+    stick: Option<usize>,
+    format: DataFormat,
+) -> Result<StickLayout> {
+    let eps = format.elems_per_stick().unwrap_or(1);
+    let (mut device, mut map) = (Vec::new(), Vec::new());
+    for d in order {
+        let (n, stride) = (host.size()[*d], host.stride()[*d]);
+        let lanes = if stick == Some(*d) { eps } else { 1 };
+        device.push(n / lanes + i64::from(n % lanes != 0));
+        map.push(if n == 1 { -1 } else { stride * lanes });
+    }
+    match device.len().checked_sub(1) {
+        None => (device, map) = (vec![1], vec![-1]),
+        Some(fastest) if stick.is_none() => {
+            device.insert(fastest, 1);
+            map.insert(fastest, -1);
+        }
+        Some(_) => {}
+    }
+    device.push(eps);
+    map.push(stick.filter(|d| host.size()[*d] != 1).map_or(-1, |d| host.stride()[d]));
+    let layout = StickLayout::explicit(&device, &map, format)?;
+    Ok(layout.with_host(host.size(), Some(host.stride()))?)
+}

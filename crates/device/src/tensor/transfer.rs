@@ -1,0 +1,447 @@
+//! Moving tensors: to the card, from it, and on it. Every one is a plan between two layouts.
+
+use crate::card::Card;
+use crate::error::refuse;
+use crate::error::{DeviceError, Result};
+use crate::tensor::Tensor;
+use crate::tensor::format::{default_layout, host_format};
+use crate::tensor::laid::Laid;
+use crate::tensor::out_of_range::{self, Past};
+use zellige_float::Format;
+use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
+use zellige_movement::{Buffer, Direction, Fill, Mover, Plan, Transfer};
+use zellige_op::Scalar;
+
+/// What a move did, for the accounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Lengths in bytes of adjacent reads, with their numbers, longest first.
+    pub read_runs: Vec<(u64, u64)>,
+    /// The same of the writes.
+    pub write_runs: Vec<(u64, u64)>,
+    /// Bytes of the tensor in device memory that is read; 0 where the host is.
+    pub read_block: u64,
+    /// The same of the tensor that is written.
+    pub write_block: u64,
+}
+
+/// Bytes that a core moves at once when it gathers short runs in its scratchpad: 32 sticks, a burst at
+/// the full rate.
+const TILE: u64 = 32 * 128;
+
+/// One side of a move.
+struct Side {
+    layout: Layout,
+    format: Format,
+}
+
+impl Moved {
+    fn of(plan: &Plan, from: Format, to: Format) -> Moved {
+        let runs = |size: usize| -> Vec<(u64, u64)> {
+            let lengths = plan.run_lengths().into_iter();
+            lengths.map(|(n, c)| (n.unsigned_abs() * size as u64, c.unsigned_abs())).collect()
+        };
+        let elements = plan.elements().unsigned_abs();
+        Moved {
+            read: elements * from.size() as u64,
+            written: elements * to.size() as u64,
+            read_runs: runs(from.size()),
+            write_runs: runs(to.size()),
+            read_block: 0,
+            write_block: 0,
+        }
+    }
+}
+
+impl Moved {
+    /// The move as work of the device: of a transfer, that of its engine; on the device, its bursts
+    /// shared by up to `cores` cores.
+    ///
+    /// A run shorter than a stick still moves the stick. Runs that would move more than the whole
+    /// tensor are gathered in the scratchpad instead: every stick of the tensor once, tile by tile.
+    pub fn work(&self, name: impl Into<String>, kind: WorkKind, cores: usize) -> Work {
+        let (read_bursts, write_bursts) =
+            (bursts(&self.read_runs, self.read_block), bursts(&self.write_runs, self.write_block));
+        let sticks = |bursts: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
+            let mut traffic = Traffic::new();
+            bursts.iter().for_each(|(bytes, count)| traffic.add(*bytes, share(*count)));
+            traffic
+        };
+        let whole = |n: u64| n;
+        let mut one = CoreWork {
+            reads: sticks(&read_bursts, &whole),
+            writes: sticks(&write_bursts, &whole),
+            ..CoreWork::default()
+        };
+        let moved = one.reads.bytes() + one.writes.bytes();
+        if kind.is_transfer() {
+            if kind == WorkKind::Upload {
+                (one.host_in, one.reads) = (self.read, Traffic::new());
+                one.padding_bytes = one.writes.bytes().saturating_sub(self.written);
+            } else {
+                (one.host_out, one.writes) = (self.written, Traffic::new());
+                one.padding_bytes = one.reads.bytes().saturating_sub(self.read);
+            }
+            return Work::new(name, kind, vec![one]);
+        }
+        let cores = cores.max(1) as u64;
+        let padding = moved.saturating_sub(self.read + self.written);
+        let slices = (0..cores).map(|core| {
+            let share = |n: u64| n / cores + u64::from(core < n % cores);
+            let reads = sticks(&read_bursts, &share);
+            let writes = sticks(&write_bursts, &share);
+            let lx_bytes = reads.bytes() + writes.bytes();
+            let lx_peak = lx_bytes.min(64 * 1024);
+            CoreWork {
+                reads,
+                writes,
+                lx_bytes,
+                lx_peak,
+                padding_bytes: share(padding),
+                ..CoreWork::default()
+            }
+        });
+        Work::new(name, kind, slices.collect())
+    }
+}
+
+/// Runs as bursts of whole sticks, or the whole block where that is less.
+fn bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
+    let rounded: Vec<(u64, u64)> =
+        runs.iter().map(|(n, c)| (n.next_multiple_of(128), *c)).collect();
+    let bytes = rounded.iter().fold(0u64, |sum, (n, c)| sum.saturating_add(n.saturating_mul(*c)));
+    if block == 0 || bytes <= block {
+        return rounded;
+    }
+    vec![(TILE, block / TILE), (block % TILE, 1)]
+}
+
+/// Plans a move and hands the mover to `run`.
+fn between(
+    from: &Side,
+    to: &Side,
+    shape: &[i64],
+    run: impl FnOnce(&Mover) -> Result<()>,
+) -> Result<Moved> {
+    let plan = Plan::between(&from.layout, &to.layout, shape, Fill::Leave)?;
+    run(&Mover::converting(&plan, from.format, to.format)?)?;
+    Ok(Moved::of(&plan, from.format, to.format))
+}
+
+impl Laid {
+    /// What copying these elements into a tensor of the same size takes, without doing it.
+    ///
+    /// **Law**: equal to what [`Tensor::copy_from`] between two tensors that lie so returns.
+    ///
+    /// # Errors
+    /// Sizes that differ, views with two elements in one place.
+    pub fn moved_to(&self, to: &Laid) -> Result<Moved> {
+        same_size("a copy", self.size(), to.size())?;
+        let plan = Plan::between(&self.side()?, &to.side()?, self.size(), Fill::Leave)?;
+        let moved = Moved::of(&plan, self.format(), to.format());
+        Ok(Moved { read_block: self.held()?, write_block: to.held()?, ..moved })
+    }
+
+    /// What setting every element takes.
+    ///
+    /// # Errors
+    /// Views that form no layout.
+    pub(crate) fn filled(&self) -> Result<Moved> {
+        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        let plan = Plan::between(&one.to_layout()?, &self.side()?, self.size(), Fill::Leave)?;
+        let moved = Moved::of(&plan, self.format(), self.format());
+        Ok(Moved { read: 0, read_runs: Vec::new(), write_block: self.held()?, ..moved })
+    }
+
+    /// The layout from which its elements are read or written: in the block, or for a view that
+    /// forms no layout of that, in the base as its own strides say.
+    fn side(&self) -> Result<Layout> {
+        match self.places() {
+            Err(_) if !self.is_base() => Ok(self.view().to_layout()?),
+            other => other,
+        }
+    }
+
+    /// Bytes of its base in device memory.
+    fn held(&self) -> Result<u64> {
+        Ok(self.layout().bytes()?.unsigned_abs())
+    }
+}
+
+/// The part of host memory that a tensor touches, checked.
+fn host_side(host: &Strided, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
+    let format = host_format(dtype)?;
+    if let Some(range) = host.address_range() {
+        if range.min < 0 {
+            return Err(refuse(
+                "a host tensor",
+                None,
+                format!("its first element would lie {} before its memory", -range.min),
+            ));
+        }
+        let needed = (range.max.unsigned_abs() as u128 + 1) * format.size() as u128;
+        if (found as u128) < needed {
+            let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+            return Err(DeviceError::HostBytes { what, needed, found });
+        }
+    }
+    Ok(Side { layout: host.to_layout()?, format })
+}
+
+fn same_size(what: &str, left: &[i64], right: &[i64]) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    let (left, right) = (left.to_vec(), right.to_vec());
+    Err(DeviceError::SizeMismatch { what: what.into(), left, right })
+}
+
+impl Tensor {
+    /// A tensor with the elements of a host tensor, in `layout` or in the default one of its size.
+    ///
+    /// # Errors
+    /// Host memory too short, dtypes that the device does not store, integers past 32 bits, layouts
+    /// that do not hold the tensor, no room on the card. Nothing is left behind.
+    pub fn upload(
+        card: &Card,
+        bytes: &[u8],
+        host: &Strided,
+        dtype: Dtype,
+        layout: Option<&StickLayout>,
+    ) -> Result<(Tensor, Moved)> {
+        host_side(host, dtype, bytes.len(), "source")?;
+        let layout = match layout {
+            Some(l) if l.host().is_some() => l.clone(),
+            Some(l) => l.with_host(host.size(), Some(host.stride()))?,
+            None => {
+                // A reversed host steps forward on the device, in row-major order.
+                let forward = host.stride().iter().all(|s| *s >= 0);
+                let stride = Some(host.stride()).filter(|_| forward);
+                default_layout(host.size(), stride, dtype, card.keeps())?
+            }
+        };
+        let tensor = Tensor::zeros(card, dtype, &layout)?;
+        same_size("the layout and the host tensor", tensor.size(), host.size())?;
+        let moved = tensor.write_from(bytes, host, dtype)?;
+        Ok((tensor, moved))
+    }
+
+    /// Writes the elements of a host tensor of the same size into this tensor or view: only its own
+    /// elements change.
+    ///
+    /// **Law**: an integer arrives as it is, or is refused: none is cut to 32 bits.
+    ///
+    /// # Errors
+    /// As [`Tensor::upload`].
+    pub fn write_from(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+        same_size("a write", host.size(), self.size())?;
+        let from = host_side(host, dtype, bytes.len(), "source")?;
+        out_of_range::fits(bytes, host, from.format, self.format())?;
+        self.receive(&from, bytes)
+    }
+
+    /// The elements of a host tensor that are past the numbers of the format of this one, and would come
+    /// back as infinities.
+    ///
+    /// # Errors
+    /// As [`Tensor::write_from`].
+    pub fn past(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Option<Past>> {
+        let from = host_side(host, dtype, bytes.len(), "source")?;
+        out_of_range::past(bytes, host, from.format, self.format())
+    }
+
+    /// Reads the elements into a host tensor of the same size, whatever its strides.
+    ///
+    /// # Errors
+    /// Host memory too short or with two elements in one place, sizes that differ.
+    pub fn read_into(&self, bytes: &mut [u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+        same_size("a read", host.size(), self.size())?;
+        let to = host_side(host, dtype, bytes.len(), "destination")?;
+        let threads = self.card().host_threads();
+        let moved = self.with_side(|from, memory| {
+            between(from, &to, self.size(), |m| Ok(m.run(memory, bytes, None, threads)?))
+        })?;
+        Ok(Moved { read_block: self.held()?, ..moved })
+    }
+
+    /// Its elements as a contiguous host tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn download(&self, dtype: Dtype) -> Result<Vec<u8>> {
+        Ok(self.downloaded(dtype)?.0)
+    }
+
+    /// The same, and what it took.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
+        let host = Strided::contiguous(self.size())?;
+        let size = host_format(dtype)?.size();
+        let mut bytes = vec![0; usize::try_from(self.numel()).unwrap_or(usize::MAX) * size];
+        let moved = self.read_into(&mut bytes, &host, dtype)?;
+        Ok((bytes, moved))
+    }
+
+    /// Copies the elements of another tensor of the same size: restickify, another tiling, sparse to
+    /// dense, another format.
+    ///
+    /// # Errors
+    /// Sizes that differ, views with two elements in one place.
+    pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
+        same_size("a copy", src.size(), self.size())?;
+        if src.dtype() == self.dtype()
+            && src.format() == Format::I64
+            && self.format() == Format::I32
+        {
+            // The same integers in fewer bits: as from the host, none is cut.
+            let host = Strided::contiguous(src.size())?;
+            out_of_range::fits(&src.download(Dtype::Int64)?, &host, Format::I64, Format::I32)?;
+        }
+        if src.block() == self.block() {
+            // The two may overlap: read everything first.
+            let held = src.dense()?;
+            let (buffer, host) = (&held.0, &held.1);
+            let from = Side { layout: host.to_layout()?, format: src.format() };
+            self.receive(&from, buffer)?;
+            // The host's way around is not the card's.
+            return src.laid().moved_to(self.laid());
+        }
+        let moved = src.with_side(|from, memory| self.receive(from, memory))?;
+        Ok(Moved { read_block: src.held()?, ..moved })
+    }
+
+    /// The same elements in another layout of the same size.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`] and [`Tensor::copy_from`].
+    pub fn to_layout(&self, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+        self.to_dtype(self.dtype(), layout)
+    }
+
+    /// The same elements in another layout and dtype.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_layout`].
+    pub fn to_dtype(&self, dtype: Dtype, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+        let bound = match layout.host() {
+            Some(_) => layout.clone(),
+            None => layout.with_host(self.size(), None)?,
+        };
+        let to = Tensor::zeros(self.card(), dtype, &bound)?;
+        let moved = to.copy_from(self)?;
+        Ok((to, moved))
+    }
+
+    /// Sets every element of the tensor or view; of bool, whether the number is not 0.
+    ///
+    /// # Errors
+    /// Views that form no layout, numbers that the integers of the device do not hold.
+    pub fn fill(&self, value: impl Into<Scalar>) -> Result<Moved> {
+        let value = value.into().held(self.dtype());
+        out_of_range::number_fits(value, self.format())?;
+        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        let (bytes, dtype) = value.bytes();
+        self.write_from(&bytes, &one, dtype)
+    }
+
+    /// A tensor of another size whose elements are the first ones of this tensor in row-major order;
+    /// what there is no element for is zero.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn resized(&self, size: &[i64]) -> Result<Tensor> {
+        let layout = StickLayout::default_in(size, None, self.layout().device_dtype())?;
+        let to = Tensor::zeros(self.card(), self.dtype(), &layout)?;
+        let kept = self.numel().min(to.numel());
+        let (mut buffer, _) = self.dense()?;
+        let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().size();
+        if to.numel() > kept {
+            let mut longer = Buffer::zeroed(bytes(to.numel()));
+            longer[..bytes(kept)].copy_from_slice(&buffer[..bytes(kept)]);
+            buffer = longer;
+        }
+        let host = Strided::contiguous(size)?;
+        to.receive(&Side { layout: host.to_layout()?, format: to.format() }, &buffer)?;
+        Ok(to)
+    }
+
+    /// The planned transfer to or from a host tensor, with its descriptor.
+    ///
+    /// # Errors
+    /// Views, which have no descriptor of their own, and sizes that differ.
+    pub fn transfer(&self, host: &Strided, direction: Direction) -> Result<Transfer> {
+        same_size("a transfer", host.size(), self.size())?;
+        Ok(Transfer::new(host, self.layout(), self.dtype(), direction)?)
+    }
+
+    /// Elements in the stored format, row-major without gaps.
+    fn dense(&self) -> Result<(Buffer, Strided)> {
+        let host = Strided::contiguous(self.size())?;
+        let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().size();
+        let mut buffer = Buffer::zeroed(bytes);
+        let to = Side { layout: host.to_layout()?, format: self.format() };
+        let threads = self.card().host_threads();
+        self.with_side(|from, memory| {
+            between(from, &to, self.size(), |m| Ok(m.run(memory, &mut buffer, None, threads)?))
+        })?;
+        Ok((buffer, host))
+    }
+
+    /// Calls `f` with the layout of this tensor and the bytes that it describes: the block itself, or
+    /// for a view that forms no layout of the block, the base laid out as its own strides say.
+    fn with_side<T>(&self, f: impl FnOnce(&Side, &[u8]) -> Result<T>) -> Result<T> {
+        let format = self.format();
+        match self.places() {
+            Ok(layout) => f(&Side { layout, format }, &self.block().read()),
+            Err(_) if !self.is_base() => {
+                let base = self.unfolded()?;
+                f(&Side { layout: self.view().to_layout()?, format }, &base)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The base, every element at its own-stride offset.
+    fn unfolded(&self) -> Result<Buffer> {
+        let base = self.base();
+        let last = base.view().address_range().map_or(0, |r| r.max + 1);
+        let bytes = usize::try_from(last).unwrap_or(usize::MAX) * self.format().size();
+        let mut buffer = Buffer::zeroed(bytes);
+        let from = Side { layout: base.places()?, format: self.format() };
+        let to = Side { layout: base.view().to_layout()?, format: self.format() };
+        let memory = self.block().read();
+        between(&from, &to, base.size(), |m| Ok(m.run(&memory, &mut buffer, None, 1)?))?;
+        Ok(buffer)
+    }
+
+    /// Writes every element from another side of the same size.
+    fn receive(&self, from: &Side, bytes: &[u8]) -> Result<Moved> {
+        let (format, threads) = (self.format(), self.card().host_threads());
+        let moved = match self.places() {
+            Ok(layout) => {
+                let to = Side { layout, format };
+                let mut memory = self.block().write();
+                between(from, &to, self.size(), |m| Ok(m.run(bytes, &mut memory, None, threads)?))
+            }
+            Err(_) if !self.is_base() => {
+                let mut base = self.unfolded()?;
+                let to = Side { layout: self.view().to_layout()?, format };
+                let moved = between(from, &to, self.size(), |m| {
+                    Ok(m.run(bytes, &mut base, None, threads)?)
+                })?;
+                let whole = self.base();
+                whole.receive(&Side { layout: whole.view().to_layout()?, format }, &base)?;
+                Ok(moved)
+            }
+            Err(e) => Err(e),
+        }?;
+        Ok(Moved { write_block: self.held()?, ..moved })
+    }
+}

@@ -1,0 +1,50 @@
+//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+
+use crate::dtype::is_float;
+use crate::error::{Result, refuse};
+use crate::tensor_type::TensorType;
+
+/// What an element becomes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MaskRule {
+    /// Itself where `column - row <= diagonal`, else 0.
+    Lower { diagonal: i64 },
+    /// Itself where `column - row >= diagonal`, else 0.
+    Upper { diagonal: i64 },
+    /// 0 with probability `p`, else itself times `1 / (1 - p)`.
+    Dropout { p: f32, seed: u64 },
+    /// 1 with itself as the probability, else 0.
+    Bernoulli { seed: u64 },
+}
+
+impl MaskRule {
+    pub fn is_random(self) -> bool {
+        matches!(self, MaskRule::Dropout { .. } | MaskRule::Bernoulli { .. })
+    }
+}
+
+/// An operation of one operand and the place.
+#[derive(Debug, Clone)]
+pub struct Masked {
+    pub name: &'static str,
+    pub rule: MaskRule,
+}
+
+impl Masked {
+    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let refuse = |operand, reason: String| Err(refuse(self.name, operand, reason));
+        let [x] = inputs else {
+            return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
+        };
+        if self.rule.is_random() && !is_float(x.dtype) {
+            return refuse(Some(0), format!("it is for floating-point numbers, not {}", x.dtype));
+        }
+        if !self.rule.is_random() && x.size.len() < 2 {
+            return refuse(
+                Some(0),
+                format!("it is for 2 dimensions or more, not {}", x.size.len()),
+            );
+        }
+        Ok(vec![x.clone()])
+    }
+}

@@ -1,0 +1,141 @@
+//! Reductions over any set of dimensions.
+
+use crate::dims::{Dims, set};
+use crate::dtype::is_float;
+use crate::error::{Result, refuse};
+use crate::tensor_type::TensorType;
+use zellige_layout::Dtype;
+
+/// A reduction. NaN goes through all of them that do not say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reduction {
+    /// From 0.
+    Sum,
+    /// The sum divided by the number of elements.
+    Mean,
+    /// From 1.
+    Prod,
+    /// The largest; NaN is larger than all.
+    Amax,
+    /// The smallest; NaN is smaller than all.
+    Amin,
+    /// The largest, and its lowest place along the dimension.
+    Max,
+    /// The smallest, and its lowest place along the dimension.
+    Min,
+    /// The lowest place of the largest, among all reduced elements in row-major order.
+    ArgMax,
+    /// The lowest place of the smallest, as above.
+    ArgMin,
+    /// Whether one is not 0; NaN is not 0.
+    Any,
+    /// Whether none is 0.
+    All,
+    /// How many are not 0.
+    CountNonzero,
+    /// The sum of what is not NaN.
+    NanSum,
+    /// That sum divided by how many there are.
+    NanMean,
+    /// [`Var`].
+    Var {
+        /// Taken from the number of elements.
+        correction: f32,
+        /// The standard deviation.
+        root: bool,
+        /// With the mean as second result.
+        mean: bool,
+    },
+    /// The mean, and the mean of the squares.
+    Exx2,
+    /// [`LogSumExp`].
+    LogSumExp,
+    /// The p-th root of the sum of p-th powers of absolute values: for infinity the largest, for
+    /// minus infinity the smallest of them, for 0 how many are not 0, for 2 the root of the squares.
+    Norm {
+        /// p.
+        p: f32,
+    },
+}
+
+impl Reduction {
+    /// Whether there is no result of no elements.
+    pub fn needs_one(self) -> bool {
+        use Reduction::{Amax, Amin, ArgMax, ArgMin, Max, Min, Norm};
+        matches!(self, Amax | Amin | Max | Min | ArgMax | ArgMin)
+            || matches!(self, Norm { p } if p.is_infinite() || p < 0.0)
+    }
+
+    /// Whether results are places among the reduced elements, or a number of them.
+    pub fn counts(self) -> bool {
+        use Reduction::{ArgMax, ArgMin, CountNonzero, Max, Min};
+        matches!(self, Max | Min | ArgMax | ArgMin | CountNonzero)
+    }
+
+    pub fn floats_only(self) -> bool {
+        use Reduction::{Exx2, LogSumExp, Mean, NanMean, Norm, Var};
+        matches!(self, Mean | NanMean | Var { .. } | Exx2 | LogSumExp | Norm { .. })
+    }
+
+    /// The dtypes of the results.
+    pub fn dtypes(self, x: Dtype) -> Vec<Dtype> {
+        match self {
+            Reduction::Sum | Reduction::Prod | Reduction::NanSum => vec![summed(x)],
+            Reduction::Max | Reduction::Min => vec![x, Dtype::Int64],
+            Reduction::ArgMax | Reduction::ArgMin | Reduction::CountNonzero => vec![Dtype::Int64],
+            Reduction::Any | Reduction::All if x != Dtype::Uint8 => vec![Dtype::Bool],
+            Reduction::Var { mean: true, .. } | Reduction::Exx2 => vec![x, x],
+            _ => vec![x],
+        }
+    }
+}
+
+/// The dtype of sums and products: integers and bool add up in int64.
+pub(super) fn summed(dtype: Dtype) -> Dtype {
+    if is_float(dtype) { dtype } else { Dtype::Int64 }
+}
+
+/// A reduction with its dimensions.
+#[derive(Debug, Clone)]
+pub struct Reduce {
+    pub name: &'static str,
+    pub what: Reduction,
+    /// None: all of them.
+    pub dims: Option<Vec<i64>>,
+    pub keepdim: bool,
+}
+
+impl Reduce {
+    /// The dimensions that are reduced.
+    pub fn gone(&self, rank: usize) -> Result<Dims<usize>> {
+        set(self.name, self.dims.as_deref(), rank)
+    }
+
+    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = inputs else {
+            let reason = format!("it takes 1 operand, not {}", inputs.len());
+            return Err(refuse(self.name, None, reason));
+        };
+        let gone = self.gone(x.size.len())?;
+        if self.what.needs_one()
+            && let Some(d) = gone.iter().find(|d| x.size[**d] == 0)
+        {
+            let reason = format!("dimension {d} has no elements, and of none there is no result");
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
+        if self.what.counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
+            let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
+            let reason = format!("among {line:?} elements there are places past 32 bits");
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        if self.what.floats_only() && !is_float(x.dtype) {
+            let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        let kept = x.size.iter().enumerate().filter(|(d, _)| self.keepdim || !gone.contains(d));
+        let size: Vec<i64> = kept.map(|(d, n)| if gone.contains(&d) { 1 } else { *n }).collect();
+        let dtypes = self.what.dtypes(x.dtype);
+        Ok(dtypes.into_iter().map(|dtype| TensorType { size: size.clone(), dtype }).collect())
+    }
+}

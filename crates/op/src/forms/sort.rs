@@ -1,0 +1,169 @@
+//! Sorted lines, and what they give: the first few elements, one of them, medians and quantiles.
+
+use super::lines::{LineOperation, LineResults, operands};
+use crate::dims::{self, Dims};
+use crate::dtype::is_float;
+use crate::error::{OpError, Result, refuse};
+use crate::tensor_type::TensorType;
+use zellige_layout::Dtype;
+
+/// Picked elements of the sorted line are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picked {
+    /// All.
+    All,
+    /// The first `k`.
+    First(usize),
+    /// The k-th, from 1.
+    Kth(usize),
+    /// The lower one of those in the middle; the first NaN where there is one.
+    Median,
+}
+
+/// An operation that sorts lines and gives elements with their indices.
+#[derive(Debug, Clone)]
+pub struct Pick {
+    pub name: &'static str,
+    /// None: the whole tensor is one line, and only the value is given.
+    pub dim: Option<i64>,
+    pub which: Picked,
+    pub descending: bool,
+    pub keepdim: bool,
+    pub gives: LineResults,
+}
+
+impl LineOperation for Pick {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        operands(self.name, inputs, 1, 1)?;
+        let TensorType { mut size, dtype } = inputs[0].clone();
+        let n = match self.dim {
+            None => size.iter().product(),
+            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.map_or(1, |d| size[d]),
+        };
+        let (k, named) = match self.which {
+            Picked::First(k) | Picked::Kth(k) => (i64::try_from(k).unwrap_or(i64::MAX), "k"),
+            Picked::All | Picked::Median => (0, ""),
+        };
+        let least = i64::from(matches!(self.which, Picked::Kth(_)));
+        if k > n || k < least {
+            let reason = format!("{k} is not among the {n} elements; accepted are {least} to {n}");
+            return Err(OpError::BadAttribute { op: self.name.into(), name: named.into(), reason });
+        }
+        if self.which == Picked::Median && n == 0 {
+            return Err(refuse(self.name, Some(0), "it has no elements, and of none no median"));
+        }
+        if i32::try_from(n).is_err() {
+            let reason = format!("a line of {n} elements has indices past 32 bits");
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        match (self.dim, self.which) {
+            (None, _) => size.clear(),
+            (_, Picked::All) => {}
+            (Some(dim), which) => {
+                if let Some(d) = dims::one(self.name, "dim", dim, size.len())? {
+                    match which {
+                        Picked::First(_) => size[d] = k,
+                        _ if self.keepdim => size[d] = 1,
+                        _ => drop(size.remove(d)),
+                    }
+                }
+            }
+        }
+        let of = |dtype| TensorType { size: size.clone(), dtype };
+        Ok(match self.gives {
+            LineResults::Values => vec![of(dtype)],
+            LineResults::Indices => vec![of(Dtype::Int64)],
+            LineResults::Both => vec![of(dtype), of(Dtype::Int64)],
+        })
+    }
+
+    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
+        Ok(match self.dim {
+            None => (0..size.len()).collect(),
+            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.into_iter().collect(),
+        })
+    }
+
+    fn drops(&self) -> bool {
+        !self.keepdim
+    }
+
+    fn gives(&self) -> LineResults {
+        self.gives
+    }
+}
+
+/// What stands between two elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interpolation {
+    /// On the line between them.
+    Linear,
+    /// The lower one.
+    Lower,
+    /// The higher one.
+    Higher,
+    /// The nearer one; halfway, the one with the even rank.
+    Nearest,
+    /// Their mean.
+    Midpoint,
+}
+
+/// The element of rank q (n - 1) in the sorted line of n, with `between` where that is no integer:
+/// low + (high - low) * fraction in float32. A line with a NaN gives NaN; with `skip`, NaN is left
+/// out, and a line of nothing else gives NaN.
+#[derive(Debug, Clone)]
+pub struct Quantile {
+    pub name: &'static str,
+    pub q: f64,
+    pub dim: Option<i64>,
+    pub keepdim: bool,
+    pub between: Interpolation,
+    pub skip: bool,
+}
+
+impl LineOperation for Quantile {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        operands(self.name, inputs, 1, 1)?;
+        let TensorType { mut size, dtype } = inputs[0].clone();
+        if !(0.0..=1.0).contains(&self.q) {
+            let reason = format!("{} is not between 0 and 1", self.q);
+            return Err(OpError::BadAttribute { op: self.name.into(), name: "q".into(), reason });
+        }
+        if !is_float(dtype) {
+            let reason = format!("it is for floats, not {dtype}; convert the operand first");
+            return Err(refuse(self.name, Some(0), reason));
+        }
+        let whole: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        let along = self.along(&whole)?;
+        if along.iter().any(|d| size[*d] == 0) {
+            return Err(refuse(self.name, Some(0), "it has no elements, and of none no quantile"));
+        }
+        for d in along.iter().rev() {
+            if self.keepdim {
+                size[*d] = 1;
+            } else {
+                size.remove(*d);
+            }
+        }
+        Ok(vec![TensorType { size, dtype }])
+    }
+
+    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
+        Ok(match self.dim {
+            None => (0..size.len()).collect(),
+            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.into_iter().collect(),
+        })
+    }
+
+    fn drops(&self) -> bool {
+        !self.keepdim
+    }
+}

@@ -1,0 +1,59 @@
+//! One operation, one row: what an operation takes, what it gives, and what it is called elsewhere.
+//!
+//! A row of the table ([`OpRow`]) says everything that is decided by the name of an operation: its operands and
+//! attributes, how upstream runs it, which number its padding must hold, whether the compiler takes it apart, its
+//! function in SuperDSC, its tile program in KTIR, its names in ONNX and PyTorch. An [`Op`] is a row with attributes;
+//! its [`Form`] is what it computes, as data, and infers sizes and dtypes of results.
+//!
+//! ```
+//! use zellige_op::{Op, TensorType};
+//! use zellige_layout::Dtype;
+//! let op = Op::new("sum", &serde_json::json!({"dim": 1}))?;
+//! let x = TensorType { size: vec![3, 5], dtype: Dtype::Int32 };
+//! assert_eq!(op.infer(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });
+//! assert_eq!((op.row().neutral, op.row().superdsc.map(|f| f.function)), (Some(0.0), Some("sum")));
+//! # Ok::<(), zellige_op::OpError>(())
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `rows/` | the table, one file per family |
+//! | `row` | the columns |
+//! | `forms/` | what operations compute, and inference |
+//! | `promotion`, `dims` | how operands meet; dimensions by number |
+//! | `attributes`, `scalar`, `literal` | attributes and numbers as people write them |
+//! | `coverage` | what runs where, and which dtypes are taken |
+//!
+//! # What it may not do
+//! Compute, or know a card: kernels are in `zellige-device`.
+
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod coverage;
+mod dims;
+mod dtype;
+mod error;
+#[allow(missing_docs, reason = "fields are the attributes of the rows")]
+mod forms;
+mod literal;
+mod op;
+mod promotion;
+mod row;
+mod rows;
+mod scalar;
+mod tensor_type;
+mod tile_program;
+
+pub use coverage::{Coverage, Layer, Profile};
+pub use dims::Dims;
+pub use dtype::{category, check_host_dtype, is_float};
+pub use error::{OpError, Result, refuse};
+pub use forms::*;
+pub use literal::Literal;
+pub use op::Op;
+pub use promotion::{broadcast, promote};
+pub use row::{Decomposition, OpRow, SuperDsc, TileProgram};
+pub use scalar::Scalar;
+pub use tensor_type::TensorType;
+pub use tile_program::TileExpression;

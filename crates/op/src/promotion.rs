@@ -1,0 +1,70 @@
+//! How dtypes and sizes of several operands meet, by PyTorch's rules.
+
+use crate::dtype::{category, is_float};
+use crate::tensor_type::TensorType;
+use zellige_layout::Dtype;
+
+/// The dtype in which operands meet, by categories before widths and tensors before single numbers; a reason where
+/// they cannot.
+pub fn promote(operands: &[TensorType]) -> Result<Dtype, String> {
+    let top = |single: bool| {
+        let of = operands.iter().filter(|m| m.size.is_empty() == single);
+        of.map(|m| category(m.dtype)).max()
+    };
+    let (tensors, singles) = (top(false), top(true));
+    // A single number only counts where it is of a higher category than every tensor.
+    let count_singles = tensors.is_none() || singles > tensors;
+    let counted = operands.iter().filter(|m| !m.size.is_empty() || count_singles);
+    let mut result: Option<Dtype> = None;
+    for m in counted {
+        result = Some(match result {
+            None => m.dtype,
+            Some(have) => pair(have, m.dtype)?,
+        });
+    }
+    result.ok_or_else(|| "it has no operands".into())
+}
+
+fn pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
+    if a == b {
+        return Ok(a);
+    }
+    match category(a).cmp(&category(b)) {
+        std::cmp::Ordering::Less => return Ok(b),
+        std::cmp::Ordering::Greater => return Ok(a),
+        std::cmp::Ordering::Equal => {}
+    }
+    use Dtype::{Bfloat16, Float16, Float32, Int8, Int16, Uint8};
+    let eight = |d: Dtype| d.bits() == 8 && is_float(d);
+    if eight(a) || eight(b) {
+        return Err(format!("{a} and {b} do not promote; convert one of them first"));
+    }
+    Ok(match (a, b) {
+        (Float16, Bfloat16) | (Bfloat16, Float16) => Float32,
+        (Uint8, Int8) | (Int8, Uint8) => Int16,
+        _ if a.bits() >= b.bits() => a,
+        _ => b,
+    })
+}
+
+/// The size to which all operands broadcast; a reason where they do not.
+pub fn broadcast(operands: &[TensorType]) -> Result<Vec<i64>, String> {
+    let rank = operands.iter().map(|m| m.size.len()).max().unwrap_or(0);
+    let mut size = vec![1i64; rank];
+    for (operand, m) in operands.iter().enumerate() {
+        let lead = rank - m.size.len();
+        for (d, n) in m.size.iter().enumerate() {
+            let have = &mut size[lead + d];
+            if *have == 1 {
+                *have = *n;
+            } else if *n != 1 && *n != *have {
+                return Err(format!(
+                    "operand {operand} of size {:?} does not broadcast: dimension {d} has {n}, \
+                     and other operands have {have} there",
+                    m.size
+                ));
+            }
+        }
+    }
+    Ok(size)
+}
