@@ -130,3 +130,9 @@ export function bytes(n: number): string {
   }
   return `${unit === 0 ? n : n.toFixed(n < 10 ? 2 : 1).replace(/\.?0+$/, "")} ${units[unit]}`;
 }
+
+/// Microseconds for people.
+export function time(us: number): string {
+  const [value, unit] = us >= 1e6 ? [us / 1e6, "s"] : us >= 1000 ? [us / 1000, "ms"] : [us, "µs"];
+  return `${value >= 100 ? value.toFixed(0) : value.toFixed(2).replace(/\.?0+$/, "")} ${unit}`;
+}

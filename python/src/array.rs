@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use smallvec::SmallVec;
 use std::ffi::CStr;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// An array in host memory. It lives as long as its owner, which it keeps.
 pub(crate) struct Array<'py> {

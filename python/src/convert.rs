@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A dtype: of PyTorch, of numpy, or its name.
 pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<Dtype> {

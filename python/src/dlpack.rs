@@ -2,7 +2,7 @@
 //! without going through Python.
 
 use std::ffi::c_void;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Where memory is.
 #[repr(C)]

@@ -5,22 +5,18 @@ use crate::{convert, error};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zellige_ask::answer;
-use zellige_layout::Dtype;
-use zellige_notation::Parsed;
-use zellige_view::{Options, Scene, svg as render, terminal};
+use zellige_float::Dtype;
+use zellige_view::{DrawOptions, Scene, svg as render, terminal};
 
 fn scene(layout: &PyLayout, dtype: Option<Dtype>, title: &str, most: usize) -> PyResult<Scene> {
-    let sticks = matches!(layout.parsed, Parsed::Spyre(_));
-    let stored = match &layout.parsed {
-        Parsed::Spyre(stick) => stick.device_dtype().bits(),
-        _ => dtype.map(Dtype::bits),
-    };
-    let options = Options {
+    let sticks = layout.parsed.stick().is_some();
+    let stored = layout.parsed.element_bits(dtype.map(Dtype::bits));
+    let options = DrawOptions {
         title: title.into(),
         dtype_bits: stored.unwrap_or(16),
         sticks,
         max_cells: most,
-        ..Options::default()
+        ..DrawOptions::default()
     };
     Scene::new(&layout.layout, &layout.shape, &options).map_err(|e| error::layout(&e))
 }

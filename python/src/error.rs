@@ -6,10 +6,10 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use zellige_device::DeviceError;
-use zellige_layout::Error;
 use zellige_movement::MoveError;
 use zellige_notation::Diagnostic;
 use zellige_notation::convert::Refusal;
+use zellige_stick::StickError;
 
 create_exception!(
     zellige,
@@ -20,9 +20,10 @@ create_exception!(
 create_exception!(zellige, DeviceFault, PyRuntimeError, "What the simulated device refuses.");
 
 /// A refusal of the algebra.
-pub(crate) fn layout(e: &Error) -> PyErr {
+pub(crate) fn layout<E: Clone + Into<StickError>>(e: &E) -> PyErr {
+    let e: StickError = e.clone().into();
     match e {
-        Error::UnknownDtype { .. } | Error::UnsupportedDtype { .. } => {
+        StickError::UnknownDtype(_) | StickError::UnsupportedDtype { .. } => {
             PyTypeError::new_err(e.to_string())
         }
         _ => LayoutError::new_err(e.to_string()),

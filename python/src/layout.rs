@@ -7,8 +7,9 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
-use zellige_layout::{AxisTable, Difference, Layout, Point, StickLayout, Strided};
-use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as, tirx};
+use zellige_layout::{AxisTable, Difference, Layout, Point, Strided};
+use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as};
+use zellige_stick::StickLayout;
 
 /// Where every element of a tensor lives: a map from coordinates to sets of places on named axes.
 ///
@@ -29,12 +30,12 @@ pub(crate) struct PyLayout {
 
 impl PyLayout {
     pub(crate) fn of(layout: Layout, shape: Vec<i64>) -> PyLayout {
-        PyLayout { parsed: Parsed::Tirx(layout.clone()), layout, shape }
+        PyLayout { parsed: layout.clone().into(), layout, shape }
     }
 
     pub(crate) fn strided(host: &Strided) -> PyResult<PyLayout> {
         let layout = host.to_layout().map_err(|e| error::layout(&e))?;
-        Ok(PyLayout { layout, shape: host.size().to_vec(), parsed: Parsed::Torch(host.clone()) })
+        Ok(PyLayout { layout, shape: host.size().to_vec(), parsed: host.clone().into() })
     }
 
     pub(crate) fn sticks(stick: &StickLayout, shape: Option<&[i64]>) -> PyResult<PyLayout> {
@@ -42,7 +43,7 @@ impl PyLayout {
             (None, Some(shape)) => stick.with_host(shape, None).map_err(|e| error::layout(&e))?,
             _ => stick.clone(),
         };
-        let parsed = Parsed::Spyre(bound);
+        let parsed = Parsed::from(bound);
         let layout = parsed.layout(None).map_err(|e| error::diagnostic(&e, ""))?;
         let shape = parsed.default_shape().unwrap_or_default();
         Ok(PyLayout { layout, shape, parsed })
@@ -59,8 +60,7 @@ impl PyLayout {
             Some(name) => match Notation::from_name(name) {
                 Some(notation) => parse_as(text, notation, &axes),
                 None => {
-                    let known: Vec<&str> = Notation::ALL.iter().map(|n| n.name()).collect();
-                    let known = known.join(", ");
+                    let known = Notation::list(Notation::all());
                     let message = format!("there is no notation `{name}`; notations are {known}");
                     return Err(error::LayoutError::new_err(message));
                 }
@@ -102,11 +102,7 @@ impl PyLayout {
     }
 
     pub(crate) fn text(&self) -> String {
-        match &self.parsed {
-            Parsed::Tirx(l) => tirx::print(l),
-            Parsed::Torch(host) => zellige_notation::torch::print(host),
-            Parsed::Spyre(stick) => zellige_notation::spyre::print_bound(stick),
-        }
+        self.parsed.text()
     }
 }
 
@@ -188,8 +184,7 @@ impl PyLayout {
     #[pyo3(signature = (notation, dtype=None))]
     fn to(&self, notation: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let to = Notation::from_name(notation).ok_or_else(|| {
-            let known: Vec<&str> = Notation::ALL.iter().map(|n| n.name()).collect();
-            let known = known.join(", ");
+            let known = Notation::list(Notation::all());
             error::LayoutError::new_err(format!(
                 "there is no notation `{notation}`; notations are {known}"
             ))
@@ -198,7 +193,10 @@ impl PyLayout {
             return Ok(self.text());
         }
         let format = match dtype {
-            Some(d) => Some(convert::dtype(d)?.device_format().map_err(|e| error::layout(&e))?),
+            Some(d) => Some(
+                zellige_stick::DataFormat::on_device(convert::dtype(d)?)
+                    .map_err(|e| error::layout(&e))?,
+            ),
             None => None,
         };
         between::convert(&self.layout, &self.shape, format, to).map_err(|e| error::refusal(&e))

@@ -106,7 +106,7 @@ fn _panic_for_tests(py: Python<'_>, place: &str) -> PyResult<()> {
             crate::relayout::with_locks(|| crate::torch::with_locks(|| stop(place)));
         }
         "on a thread" => py.detach(|| {
-            zellige_movement::crew::together(4, &|part| {
+            zellige_host::crew::together(4, &|part| {
                 if part > 0 {
                     stop(place);
                 }

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_layout::{Layout, Strided};
 use zellige_movement::{Dtypes, Fill, Padding, PlanCache};
-use zellige_notation::Parsed;
 
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
 
@@ -240,11 +239,9 @@ fn fresh<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let shape: Vec<i64> = match dst {
         None => shape.to_vec(),
-        Some(layout) => match &layout.parsed {
-            Parsed::Spyre(stick) => stick.device_size().to_vec(),
-            Parsed::Torch(host) if host.is_row_major() && host.offset() == 0 => {
-                host.size().to_vec()
-            }
+        Some(layout) => match (layout.parsed.stick(), layout.parsed.host()) {
+            (Some(stick), _) => stick.device_size().to_vec(),
+            (_, Some(host)) if host.is_row_major() && host.offset() == 0 => host.size().to_vec(),
             _ => vec![span(&layout.layout)?],
         },
     };

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use zellige_layout::{Arrangement, DataFormat, StickLayout};
+use zellige_stick::{Arrangement, DataFormat, StickLayout};
 
 macro_rules! formats {
     ($($name:ident)*) => {
@@ -226,6 +226,40 @@ impl PyStickLayout {
     /// Per device dimension, the host dimension that it comes from.
     fn dim_map(&self) -> PyResult<Vec<i64>> {
         self.0.dim_map().map_err(|e| error::layout(&e))
+    }
+
+    /// The dimensions of a host tensor along which elements share a stick.
+    fn stick_dims(&self, size: Vec<i64>) -> PyResult<Vec<usize>> {
+        let last = self.0.dim_map().ok().and_then(|map| map.last().copied());
+        let named = last.and_then(|d| usize::try_from(d).ok());
+        let mut found: Vec<usize> = named.into_iter().collect();
+        if size.contains(&0) {
+            return Ok(found);
+        }
+        // Where there is no dim_map, the positions of elements tell: along a dimension of the stick the lane changes.
+        // Powers of two are enough: for each digit of weight `w` of a coordinate, one of them is in `w..2w`, where that
+        // digit is 1.
+        let (map, lanes) = (PyLayout::sticks(&self.0, Some(&size))?, self.0.elems_per_stick());
+        let lane = |d: usize, i: i64| -> PyResult<i64> {
+            let at: Vec<i64> = (0..size.len()).map(|e| if e == d { i } else { 0 }).collect();
+            let places = map.layout.apply(&map.shape, &at).map_err(|e| error::layout(&e))?;
+            let points = places.points();
+            let position =
+                points.first().and_then(|p| p.entries().first()).map_or(0, |(_, at)| *at);
+            Ok(position % lanes)
+        };
+        for (d, extent) in size.iter().enumerate() {
+            let first = lane(d, 0)?;
+            let mut i = 1;
+            while i < *extent && !found.contains(&d) {
+                if lane(d, i)? != first {
+                    found.push(d);
+                }
+                i *= 2;
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
     }
 
     /// The layout in the algebra; `shape` is the host's where it is not known.

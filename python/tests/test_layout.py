@@ -111,6 +111,16 @@ def test_device_layouts_print_compare_and_travel():
     assert strided == l
 
 
+def test_dimensions_along_the_sticks():
+    layout = SpyreTensorLayout([5, 100, 150], "float16")
+    assert layout.stick_dims([5, 100, 150]) == [2]
+    assert layout.restickify(1).stick_dims([5, 100, 150]) == [1]
+    assert SpyreTensorLayout([8, 64], "float16", [0, 1, -1]).stick_dims([8, 64]) == []
+    # A stick over two dimensions, which no dim_map describes.
+    fused = SpyreTensorLayout([4, 64], [64, 1], DataFormats.SEN169_FP16)
+    assert fused.stick_dims([8, 32]) == [0, 1]
+
+
 def test_formats():
     for dtype, format, eps in [
         ("float16", DataFormats.SEN169_FP16, 64), ("bfloat16", DataFormats.SEN169_FP16, 64),

@@ -5,7 +5,6 @@ import threading
 
 import numpy as np
 import pytest
-import zellige
 from zellige import Layout, LayoutError, SpyreTensorLayout, relayout
 
 DTYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]

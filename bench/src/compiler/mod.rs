@@ -7,10 +7,11 @@ pub use table::{breakdown, table};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use zellige_compile::report::{Report, report};
+use zellige_compile::report::report;
 use zellige_compile::{Options, check, compile};
 use zellige_graph::{Graph, text};
 use zellige_op::Profile;
+use zellige_report::Report;
 
 /// A graph under both policies.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::Row;
 use std::fmt::Write;
-use zellige_compile::report::Report;
+use zellige_report::{Report, StepKind};
 
 /// Every graph under both policies, as Markdown.
 pub fn table(rows: &[Row]) -> String {
@@ -48,8 +48,8 @@ pub fn breakdown(r: &Report) -> String {
     let mut list: Vec<(String, usize, f64, u64, u64)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {
         let name = match s.kind {
-            "move" => "restickify and other moves".to_string(),
-            "host" => format!("{} on the host, there and back", s.op),
+            StepKind::Move => "restickify and other moves".to_string(),
+            StepKind::Host => format!("{} on the host, there and back", s.op),
             _ => s.op.clone(),
         };
         let bytes = s.bytes_in + s.bytes_out;

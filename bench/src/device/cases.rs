@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor, host_format};
-use zellige_layout::{Dtype, Strided};
-use zellige_movement::Buffer;
+use zellige_float::Dtype;
+use zellige_host::Buffer;
+use zellige_layout::Strided;
 use zellige_op::Op;
 
 /// The fewest seconds of one call.

@@ -7,6 +7,7 @@ use zellige_float::Format;
 use zellige_layout::{Layout, TileLayout};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Nest, Plan};
 use zellige_notation::tirx;
+use zellige_stick::StickError;
 
 /// What is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct Case {
 pub enum CaseError {
     /// The layouts do not make a move.
     #[error(transparent)]
-    Layout(#[from] zellige_layout::Error),
+    Layout(#[from] StickError),
     /// The engine does not move it.
     #[error(transparent)]
     Move(#[from] MoveError),
@@ -71,6 +72,12 @@ pub enum CaseError {
 
 /// Source and destination of a case together; past that, a table would measure paging.
 const MOST_BYTES: usize = 8 << 30;
+
+impl From<zellige_layout::Error> for CaseError {
+    fn from(e: zellige_layout::Error) -> CaseError {
+        CaseError::Layout(e.into())
+    }
+}
 
 impl Case {
     /// The case of a request `move`.

@@ -2,8 +2,9 @@
 
 use super::layouts::{permuted, row_major, sticks, sticks_in_order};
 use super::{Case, Elements};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Iter, Layout, Swizzle, TileLayout};
+use zellige_layout::{Iter, Layout, Swizzle, TileLayout};
 use zellige_movement::Fill;
 
 const SQUARE: [i64; 2] = [4096, 4096];

@@ -2,7 +2,9 @@
 //!
 //! They panic on sizes that no layout has: the cases are written down, not given.
 
-use zellige_layout::{Dtype, Layout, StickLayout, TileLayout};
+use zellige_float::Dtype;
+use zellige_layout::{Layout, TileLayout};
+use zellige_stick::StickLayout;
 
 /// A strided view of memory, its first element at `offset`.
 pub fn strided(size: &[i64], stride: &[i64], offset: i64) -> Layout {

@@ -5,8 +5,9 @@ use super::layouts::{permuted, row_major, sticks};
 use super::run::median;
 use std::hint::black_box;
 use std::time::Instant;
-use zellige_layout::Dtype;
-use zellige_movement::{Buffer, Fill, Mover, Plan};
+use zellige_float::Dtype;
+use zellige_host::Buffer;
+use zellige_movement::{Fill, Mover, Plan};
 
 /// One line of the overhead table, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,8 @@
 
 use super::layouts::{permuted_strides, row_major, sticks, sticks_in_order, strided};
 use super::{Case, Elements};
-use zellige_layout::{Dtype, Layout};
+use zellige_float::Dtype;
+use zellige_layout::Layout;
 use zellige_movement::Fill;
 
 /// `count` cases of a seed; a longer list begins with the shorter one.

@@ -3,8 +3,9 @@
 use super::{Case, CaseError, Elements};
 use std::cell::RefCell;
 use std::time::Instant;
+use zellige_host::Buffer;
 use zellige_layout::TileLayout;
-use zellige_movement::{Buffer, Fill, Mover, Plan};
+use zellige_movement::{Fill, Mover, Plan};
 
 /// How to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

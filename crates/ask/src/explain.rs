@@ -3,7 +3,8 @@
 use crate::Fault;
 use crate::free::Free;
 use std::fmt::Write;
-use zellige_layout::{Access, Axis, Dtype, Layout, Lint};
+use zellige_float::Dtype;
+use zellige_layout::{Access, Axis, Layout, Lint};
 use zellige_notation::{Parsed, tirx};
 
 /// A layout in words, with its cost and what looks wrong.
@@ -30,12 +31,9 @@ pub fn explain(
     };
     let tile = layout.tile();
     // On the device an element is as wide as its device format.
-    let bits = match parsed {
-        Parsed::Spyre(stick) => stick.device_dtype().bits(),
-        _ => dtype.map(Dtype::bits),
-    };
+    let bits = parsed.element_bits(dtype.map(Dtype::bits));
     // Device memory has sticks, not banks.
-    let on_device = matches!(parsed, Parsed::Spyre(_));
+    let on_device = parsed.stick().is_some();
     line("layout", tirx::print(layout));
     line(
         "shape",
@@ -45,7 +43,7 @@ pub fn explain(
             dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()
         ),
     );
-    if let Parsed::Spyre(stick) = parsed {
+    if let Some(stick) = parsed.stick() {
         line("device", stick.to_string());
         line(
             "sticks",

@@ -2,10 +2,12 @@
 
 use crate::json::place;
 use serde_json::{Value, json};
+use zellige_float::UnknownDtype;
 use zellige_guard::Stopped;
 use zellige_layout::{Error, Witness};
 use zellige_notation::Diagnostic;
 use zellige_notation::json::JsonError;
+use zellige_stick::StickError;
 
 /// A refused request: a kind for programs, a message for people, a witness where there is one.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,8 +91,8 @@ impl From<Stopped> for Fault {
     }
 }
 
-impl From<Error> for Fault {
-    fn from(e: Error) -> Fault {
+impl From<StickError> for Fault {
+    fn from(e: StickError) -> Fault {
         let witness = match e.witness() {
             None => Value::Null,
             Some(Witness::Index(i)) => json!({"index": i}),
@@ -101,5 +103,17 @@ impl From<Error> for Fault {
             Some(Witness::Name(n)) => json!({"name": n}),
         };
         Fault { kind: e.kind(), message: e.to_string(), witness }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(e: Error) -> Fault {
+        StickError::from(e).into()
+    }
+}
+
+impl From<UnknownDtype> for Fault {
+    fn from(e: UnknownDtype) -> Fault {
+        StickError::from(e).into()
     }
 }

@@ -22,9 +22,9 @@ pub(crate) struct Free {
 
 impl Free {
     pub(crate) fn of(parsed: &Parsed, layout: &Layout) -> Result<Free, Fault> {
-        let positions = match parsed {
-            Parsed::Spyre(stick) => stick.positions(),
-            _ => layout.positions()?,
+        let positions = match parsed.stick() {
+            Some(stick) => stick.positions(),
+            None => layout.positions()?,
         };
         let left = |used: i64| positions.saturating_sub(used);
         let places = left(layout.used_places()?);
@@ -36,7 +36,7 @@ impl Free {
 /// What a place holds. A device has all its positions, also where no index of the layout reaches.
 pub(crate) fn held(parsed: &Parsed, layout: &Layout, place: &[(Axis, i64)]) -> Result<Held, Fault> {
     let found = layout.lookup(place)?;
-    if let (Held::Outside, Parsed::Spyre(stick)) = (&found, parsed)
+    if let (Held::Outside, Some(stick)) = (&found, parsed.stick())
         && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
     {
         let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);

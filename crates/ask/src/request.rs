@@ -5,9 +5,11 @@ use crate::fault::clip;
 use crate::fields::Fields;
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use zellige_layout::{Access, Axis, AxisKind, AxisTable, DataFormat, Dtype, Layout, Scope};
+use zellige_float::Dtype;
+use zellige_layout::{Access, Axis, AxisKind, AxisTable, Layout, Scope};
 use zellige_notation::convert::{Refusal, convert};
 use zellige_notation::{Notation, Parsed, parse, parse_as};
+use zellige_stick::DataFormat;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -169,13 +171,12 @@ impl Request {
     fn notation_field(&self, field: &'static str) -> Result<Option<Notation>> {
         let Some(name) = self.opt_str(field)? else { return Ok(None) };
         let Some(notation) = Notation::from_name(name) else {
-            let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
             return Err(Fault {
                 kind: "bad_request",
                 message: format!(
                     "unknown notation `{}`; known: {}",
                     clip(name, 60),
-                    names.join(", ")
+                    Notation::list(Notation::all())
                 ),
                 witness: json!({"field": field}),
             });
@@ -203,7 +204,7 @@ impl Request {
                 parsed.map_err(|d| Fault::text(field, text, &d))
             }
             Value::Object(_) => zellige_notation::json::parse(v, &axes)
-                .map(Parsed::Tirx)
+                .map(Parsed::from)
                 .map_err(|e| Fault::layout_json(field, &e)),
             other => Err(Fault::expected(&tick(field), "a layout (text, or an object)", other)),
         }
@@ -255,15 +256,9 @@ impl Request {
     pub(crate) fn print(&self, layout: &Layout) -> Result<Value> {
         let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
         let dtype = self.opt_dtype()?;
-        match notation.unwrap_or(Notation::Tirx) {
-            Notation::Tirx => Ok(json!(zellige_notation::tirx::print(layout))),
-            other => {
-                let format = device_format(dtype, other)?;
-                convert(layout, &layout.default_shape(), format, other)
-                    .map(Value::String)
-                    .map_err(refused)
-            }
-        }
+        let to = notation.unwrap_or(Notation::TIRX);
+        let format = device_format(dtype, to)?;
+        convert(layout, &layout.default_shape(), format, to).map(Value::String).map_err(refused)
     }
 
     /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
@@ -323,7 +318,7 @@ fn lanes_of(o: &serde_json::Map<String, Value>) -> Option<Vec<&Value>> {
 /// The device format of a dtype, which only a device layout needs.
 pub(crate) fn device_format(dtype: Option<Dtype>, to: Notation) -> Result<Option<DataFormat>> {
     match dtype {
-        Some(d) if to == Notation::Spyre => Ok(Some(d.device_format()?)),
+        Some(d) if to.needs_format() => Ok(Some(DataFormat::on_device(d)?)),
         _ => Ok(None),
     }
 }
@@ -336,8 +331,9 @@ pub(crate) fn unsupported_notation(notation: Notation) -> Fault {
     Fault {
         kind: "unsupported",
         message: format!(
-            "the notation `{}` is not supported yet; supported: tirx, spyre, torch",
-            notation.name()
+            "the notation `{}` is not supported yet; supported: {}",
+            notation.name(),
+            Notation::list(Notation::supported())
         ),
         witness: json!({"notation": notation.name()}),
     }

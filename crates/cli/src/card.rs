@@ -1,11 +1,13 @@
 //! The simulated card that a subcommand works on, from the words of the command line.
 
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Kept, LayoutChoice, Moved, Tensor};
+use zellige_device::{Card, CardBuilder, Kept, Moved, Tensor, requested_layout};
 use zellige_files::HostTensor;
-use zellige_layout::{AxisTable, Dtype};
+use zellige_float::Dtype;
+use zellige_layout::AxisTable;
 use zellige_machine::{Hardware, sencores};
-use zellige_notation::{Parsed, parse};
+use zellige_notation::parse;
+use zellige_stick::LayoutRequest;
 
 /// Which card, and how it stores floats.
 #[derive(clap::Args)]
@@ -56,18 +58,21 @@ impl WorkArgs {
     }
 }
 
-/// A device layout: `default`, `stick=DIM`, `order=0,1` or Spyre notation.
-pub(crate) fn layout_choice(text: &str) -> Result<LayoutChoice> {
+/// A device layout: `default` (none is asked for), `stick=DIM`, `sparse`, `order=0,1` or Spyre notation.
+pub(crate) fn layout_request(text: &str) -> Result<Option<LayoutRequest>> {
     if text == "default" {
-        return Ok(LayoutChoice::Default);
+        return Ok(None);
+    }
+    if text == "sparse" {
+        return Ok(Some(LayoutRequest::Sparse));
     }
     if let Some(dim) = text.strip_prefix("stick=") {
         let dim = dim.parse().map_err(|_| anyhow!("`{dim}` is no dimension; write stick=1"))?;
-        return Ok(LayoutChoice::Stick(dim));
+        return Ok(Some(LayoutRequest::Stick(dim)));
     }
     if let Some(order) = text.strip_prefix("order=") {
         let order = crate::common::parse_list(order).map_err(|e| anyhow!(e))?;
-        return Ok(LayoutChoice::DimOrder(order.0));
+        return Ok(Some(LayoutRequest::Order(order.0)));
     }
     let parsed = parse(text, &AxisTable::new()).map_err(|d| {
         anyhow!(
@@ -75,10 +80,10 @@ pub(crate) fn layout_choice(text: &str) -> Result<LayoutChoice> {
             d.render(text, false)
         )
     })?;
-    let Parsed::Spyre(layout) = parsed else {
+    let Some(layout) = parsed.stick() else {
         bail!("a device layout is default, stick=DIM, order=0,1 or SpyreTensorLayout(..)");
     };
-    Ok(LayoutChoice::Explicit(layout))
+    Ok(Some(LayoutRequest::Exactly(layout.clone())))
 }
 
 /// A tensor of a file on the card. Its room there is taken before the file is read: what does not fit on
@@ -87,10 +92,10 @@ pub(crate) fn upload(
     card: &Card,
     file: &HostTensor,
     dtype: Dtype,
-    choice: &LayoutChoice,
+    request: Option<&LayoutRequest>,
 ) -> Result<(Tensor, Moved)> {
     let host = file.strided()?;
-    let layout = choice.bind(&host, dtype, card.keeps())?;
+    let layout = requested_layout(request, &host, dtype, card.keeps())?;
     let tensor = Tensor::zeros(card, dtype, &layout)?;
     let moved = tensor.write_from(&file.read()?, &host, file.info().dtype())?;
     Ok((tensor, moved))

@@ -28,7 +28,7 @@ pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
         };
         tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(bar(event));
     }
-    let tracks = tracks.into_values().map(|(track, bars)| zellige_view::Track {
+    let tracks = tracks.into_values().map(|(track, bars)| zellige_view::ChartTrack {
         name: track.name(),
         bars,
         labelled: matches!(track, Track::Stream(_)),

@@ -4,7 +4,8 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use zellige_layout::{AxisKind, AxisTable, Dtype, Layout, Scope, Swizzle};
+use zellige_float::Dtype;
+use zellige_layout::{AxisKind, AxisTable, Layout, Scope, Swizzle};
 use zellige_notation::{Diagnostic, Parsed, parse, preset, visible, visible_json, visible_lines};
 
 /// When to use colour.
@@ -87,10 +88,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Bits of an element: on the device as wide as its format, else as its dtype.
     pub(crate) fn bits(&self) -> Option<i64> {
-        match &self.parsed {
-            Parsed::Spyre(stick) => stick.device_dtype().bits(),
-            _ => self.dtype.map(Dtype::bits),
-        }
+        self.parsed.element_bits(self.dtype.map(Dtype::bits))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `zellige compile`
 
-mod passes;
+mod padding;
 pub(crate) mod summary;
 
 use crate::cache::{Entry, Reports};
@@ -8,12 +8,14 @@ use crate::common::{print, print_json, shown};
 use crate::graph::{GraphArgs, GraphFile};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
+use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_compile::divide::Policy;
-use zellige_compile::report::{Explanation, compared, explain, report};
-use zellige_compile::{Options, emit};
+use zellige_compile::Policy;
+use zellige_compile::report::{compared, explain, report};
+use zellige_compile::{Options, PASSES, emit, print_pass};
 use zellige_files::{content_hash, make_folder, write_bytes};
+use zellige_report::{LayoutExplanation, Report};
 use zellige_view::page;
 
 #[derive(clap::Args)]
@@ -29,7 +31,7 @@ Examples:
   zellige compile examples/attention.graph --explain scores
   zellige compile examples/granite-8b-prefill.graph --policy baseline --coverage card
   zellige compile examples/onnx/block.onnx --bind batch=2 --bind tokens=8
-  zellige compile examples/llama-block.graph --pass divide")]
+  zellige compile examples/llama-block.graph --pass work_distribution")]
 pub(crate) struct Args {
     #[command(flatten)]
     graph: GraphArgs,
@@ -57,12 +59,15 @@ pub(crate) struct Args {
     /// Say why a tensor lies as it does, and what other layouts would cost
     #[arg(long, value_name = "TENSOR", conflicts_with_all = ["compare", "report", "trace", "emit"])]
     explain: Option<String>,
-    /// Print what a pass made: read, decompose, fold, propagate, choose, pad, divide, place, schedule
+    /// List what is longer in memory than in its tensor, and what has to lie there
+    #[arg(long, conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit"])]
+    padding: bool,
+    /// Print what a pass made, and run no further
     #[arg(
         long,
         value_name = "PASS",
-        value_parser = passes::NAMES,
-        conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit"]
+        value_parser = PASSES.map(|p| PossibleValue::new(p.name).help(p.decides)),
+        conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit", "padding"]
     )]
     pass: Option<String>,
 }
@@ -74,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         || args.trace.is_some()
         || args.emit.is_some()
         || args.explain.is_some()
+        || args.padding
         || args.pass.is_some();
     let cache = Reports::new(!args.no_cache && !needs_program);
     // The same bytes are the key and what is compiled, whatever becomes of the file meanwhile.
@@ -92,8 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let took = started.elapsed();
     if let Some(path) = &args.report {
-        let model: page::Model = serde_json::from_str(&entry.json)?;
-        write_bytes(path, page::html(&model).as_bytes())?;
+        let report: Report = serde_json::from_str(&entry.json)?;
+        write_bytes(path, page::html(&report).as_bytes())?;
         written.push(shown(path));
     }
     match &args.json {
@@ -141,7 +147,7 @@ fn compile(
 ) -> Result<Option<(Entry, Vec<String>)>> {
     let loaded = args.graph.load_from(file)?;
     if let Some(pass) = &args.pass {
-        print(&passes::print(pass, &loaded, options)?)?;
+        print(&print_pass(&loaded.graph, options, pass).map_err(|e| loaded.refused(&e))?)?;
         return Ok(None);
     }
     let progress = Progress::steps(3);
@@ -150,6 +156,11 @@ fn compile(
     if args.check {
         progress.step("checking");
         zellige_compile::check(&program).map_err(|e| loaded.refused(&e))?;
+    }
+    if args.padding {
+        progress.finish();
+        print(&padding::text(&program))?;
+        return Ok(None);
     }
     if let Some(tensor) = &args.explain {
         let explanation = explain(&program, tensor).context("--explain")?;
@@ -174,7 +185,7 @@ fn compile(
     let mut text = summary::text(&report);
     if let Some(folder) = &args.emit {
         progress.step("emitting");
-        let emitted = emit::all(&program, &emit::Options::default())?;
+        let emitted = emit::all(&program, &emit::EmitOptions::default())?;
         for file in &emitted.files {
             let path = folder.join(&file.path);
             if let Some(parent) = path.parent() {
@@ -195,7 +206,7 @@ fn compile(
 }
 
 /// An explanation in words.
-fn explained(e: &Explanation) -> String {
+fn explained(e: &LayoutExplanation) -> String {
     let mut text = match &e.view {
         Some(view) => format!("{view} is a view of {}, whose layout this is about\n", e.tensor),
         None => String::new(),

@@ -6,9 +6,11 @@ use clap::ValueEnum;
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_layout::{AxisTable, Dtype, StickLayout, Strided};
-use zellige_movement::{Direction, Transfer};
-use zellige_notation::{Parsed, parse};
+use zellige_float::Dtype;
+use zellige_layout::{AxisTable, Strided};
+use zellige_notation::parse;
+use zellige_stick::StickLayout;
+use zellige_stick::{Direction, Transfer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
@@ -64,17 +66,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         (Some(text), _) => {
             let parsed =
                 parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            let Parsed::Spyre(stick) = parsed else {
-                bail!("--layout takes SpyreTensorLayout(..)")
-            };
+            let Some(stick) = parsed.stick() else { bail!("--layout takes SpyreTensorLayout(..)") };
             stick.with_host(size, stride.as_deref())?
         }
         (None, Some(order)) => {
             StickLayout::with_dim_order(size, Some(&host.own_strides()?), dtype, &order.0)?
         }
-        (None, None) => {
-            StickLayout::default_in(size, Some(&host.own_strides()?), dtype.device_format()?)?
-        }
+        (None, None) => StickLayout::default_in(
+            size,
+            Some(&host.own_strides()?),
+            zellige_stick::DataFormat::on_device(dtype)?,
+        )?,
     };
     let direction = match args.direction {
         Way::H2d => Direction::HostToDevice,

@@ -3,7 +3,7 @@
 mod operand;
 mod report;
 
-use crate::card::{CardArgs, WorkArgs, layout_choice};
+use crate::card::{CardArgs, WorkArgs, layout_request};
 use crate::chart;
 use crate::common::{print_as, shown};
 use crate::progress::Progress;
@@ -14,12 +14,13 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zellige_device::RunOp;
-use zellige_device::{Card, LayoutChoice, StreamId, Tensor};
+use zellige_device::{Card, StreamId, Tensor};
 use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_notation::visible;
 use zellige_op::Op;
+use zellige_stick::LayoutRequest;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let listed = "`zellige eager --list` lists operations and attributes";
     let op = Op::new(name, &attributes(&args.attributes)?).map_err(|e| anyhow!("{e}\n{listed}"))?;
     op.row().check_count(args.inputs.len())?;
-    let choices = layouts(args)?;
+    let requests = layouts(args)?;
     let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();
     let builder = args.work.apply(args.card.builder()?)?;
@@ -93,11 +94,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let progress = Progress::steps(2 + args.inputs.len() as u64 + args.output.len() as u64);
     let mut report = Report::default();
     let mut tensors = Vec::new();
-    for (text, choice) in args.inputs.iter().zip(&choices) {
+    for (text, request) in args.inputs.iter().zip(&requests) {
         progress.step(&format!("uploading {text}"));
         let operand = Operand::open(text)?;
-        let (tensor, moved) =
-            operand.upload(&card, dtype, choice).with_context(|| format!("input {text}"))?;
+        let (tensor, moved) = operand
+            .upload(&card, dtype, request.as_ref())
+            .with_context(|| format!("input {text}"))?;
         let work = moved.work(format!("upload {}", visible(operand.name())), WorkKind::Upload, 1);
         report.steps.push(card.account(StreamId::DEFAULT, &work)?);
         tensors.push(tensor);
@@ -173,13 +175,13 @@ fn attributes(list: &[String]) -> Result<Value> {
 }
 
 /// One layout for every input; the default where none is said.
-fn layouts(args: &Args) -> Result<Vec<LayoutChoice>> {
+fn layouts(args: &Args) -> Result<Vec<Option<LayoutRequest>>> {
     let (given, inputs) = (args.layout.len(), args.inputs.len());
     if given > inputs {
         bail!("{given} layouts for {inputs} inputs; --layout is given at most once for each");
     }
-    let read = |text: &String| layout_choice(text).with_context(|| format!("--layout {text}"));
-    let mut choices = args.layout.iter().map(read).collect::<Result<Vec<_>>>()?;
-    choices.resize_with(inputs, LayoutChoice::default);
-    Ok(choices)
+    let read = |text: &String| layout_request(text).with_context(|| format!("--layout {text}"));
+    let mut requests = args.layout.iter().map(read).collect::<Result<Vec<_>>>()?;
+    requests.resize_with(inputs, Option::default);
+    Ok(requests)
 }

@@ -1,21 +1,23 @@
 //! The graph that a subcommand compiles, and how, from the words of the command line.
 
-use crate::card::layout_choice;
+use crate::card::layout_request;
 use crate::common::shown;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use zellige_compile::divide::Policy;
+use zellige_compile::Policy;
 use zellige_compile::report::refusal;
-use zellige_compile::{CompileError, Options, Outputs, Program, Weights, compile, place};
-use zellige_device::{Kept, LayoutChoice};
+use zellige_compile::solve::memory::PlacementPolicy;
+use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
+use zellige_device::Kept;
 use zellige_files::read_text;
-use zellige_graph::{Form, Graph, Pin, Source, json, text};
+use zellige_graph::{Graph, GraphFormat, GraphSource, json, text};
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Imported, ModelFile, Weight};
 use zellige_op::Profile;
+use zellige_stick::LayoutRequest;
 
 /// A graph and what a compilation is asked for.
 #[derive(clap::Args)]
@@ -71,7 +73,7 @@ const MOST_TEXT: u64 = 1 << 30;
 
 /// The file of a graph as it was read, once.
 pub(crate) enum GraphFile {
-    Text { form: Form, content: String },
+    Text { form: GraphFormat, content: String },
     Model(Box<(ModelFile, Imported)>),
 }
 
@@ -93,7 +95,7 @@ impl GraphFile {
 /// A graph and the text it came from.
 pub(crate) struct Loaded {
     pub(crate) graph: Graph,
-    source: Source,
+    source: GraphSource,
     /// None of JSON and ONNX files, whose errors have no places in a text.
     text: Option<String>,
     /// The file of an ONNX model and the weights in it.
@@ -109,9 +111,9 @@ impl GraphArgs {
     /// Reads the file.
     pub(crate) fn read(&self) -> Result<GraphFile> {
         let name = shown(&self.graph);
-        let form = Form::of_file(&self.graph)
+        let form = GraphFormat::of_file(&self.graph)
             .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx"))?;
-        if form == Form::Onnx {
+        if form == GraphFormat::Onnx {
             let values = self.values()?;
             let file = ModelFile::open(&self.graph).with_context(|| name.clone())?;
             let imported = file.import(&values).context(name)?;
@@ -135,7 +137,7 @@ impl GraphArgs {
                 return self.load_model(file, imported).context(name);
             }
         };
-        let is_json = form == Form::Json;
+        let is_json = form == GraphFormat::Json;
         let mut source = if is_json {
             json::source(&content).map_err(|e| anyhow!("{name}: {e}"))?
         } else {
@@ -158,7 +160,7 @@ impl GraphArgs {
 
     /// The graph of an ONNX model; its weights stay in the file.
     fn load_model(&self, file: ModelFile, imported: Imported) -> Result<Loaded> {
-        let (mut graph, mut source) = (imported.graph, Source::default());
+        let (mut graph, mut source) = (imported.graph, GraphSource::default());
         if !self.pin.is_empty() {
             source = graph.source();
             for pin in &self.pin {
@@ -195,19 +197,19 @@ impl GraphArgs {
             Kept { float32: kept("--fp32", &self.fp32)?, int64: kept("--int64", &self.int64)? };
         if let Some(weights) = &self.weights {
             options.weights = word("--weights", weights, "free or given", |w| match w {
-                "free" => Some(Weights::Free),
-                "given" => Some(Weights::Given),
+                "free" => Some(WeightLayouts::Free),
+                "given" => Some(WeightLayouts::Given),
                 _ => None,
             })?;
         }
         options.outputs = word("--outputs", &self.outputs, "default or computed", |w| match w {
-            "default" => Some(Outputs::Default),
-            "computed" => Some(Outputs::AsComputed),
+            "default" => Some(OutputLayouts::Default),
+            "computed" => Some(OutputLayouts::AsComputed),
             _ => None,
         })?;
         options.strict = self.strict;
         if self.no_lx {
-            options.scratchpads = None::<place::Policy>;
+            options.scratchpads = None::<PlacementPolicy>;
         }
         if self.one_by_one {
             options.concurrent = false;
@@ -264,21 +266,15 @@ fn symbol(text: &str) -> Result<(String, i64)> {
 }
 
 /// Pins an input or the first result of an operation.
-fn apply(source: &mut Source, text: &str) -> Result<()> {
+fn apply(source: &mut GraphSource, text: &str) -> Result<()> {
     let Some((name, layout)) = text.split_once('=') else {
         bail!("write TENSOR=LAYOUT, such as x=stick:1");
     };
-    let choice = layout.replacen("stick:", "stick=", 1).replacen("order:", "order=", 1);
-    let pin = match layout {
-        "sparse" => Pin::Sparse,
-        _ => match layout_choice(&choice)? {
-            LayoutChoice::Stick(d) => {
-                Pin::Stick(usize::try_from(d).map_err(|_| anyhow!("dimension {d} is negative"))?)
-            }
-            LayoutChoice::DimOrder(order) => Pin::Order(order),
-            LayoutChoice::Explicit(layout) => Pin::Layout(layout),
-            _ => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),
-        },
+    let asked = layout.replacen("stick:", "stick=", 1).replacen("order:", "order=", 1);
+    let pin = match layout_request(&asked)? {
+        Some(LayoutRequest::Stick(d)) if d < 0 => bail!("dimension {d} is negative"),
+        Some(pin) => pin,
+        None => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),
     };
     if let Some(input) = source.inputs.iter_mut().find(|i| i.name == name) {
         input.pin = Some(pin);

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use zellige_files::{
     Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
 };
+use zellige_float::Dtype;
 use zellige_ktir::{
     Array, DEFAULT_BYTES, DEFAULT_STEPS, Elem, Module, Outcome, Run, RunError, Scalar, text,
 };
-use zellige_layout::Dtype;
 use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
 

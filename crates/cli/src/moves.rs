@@ -1,20 +1,20 @@
 //! `zellige move`
 
-mod side;
+mod move_side;
 
 use crate::common::{List, parse_list, print_as};
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
+use move_side::{MoveSide, move_side};
 use serde_json::json;
-use side::{Side, side};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use zellige_files::{
     Container, Kind, Metadata, NewTensor, Order, Relayout, Stored, TensorInfo, Verified, Writer,
 };
+use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
-use zellige_layout::Dtype;
 use zellige_movement::{Dtypes, Fill, FillElement, Padding, Plan};
 use zellige_notation::visible;
 
@@ -76,8 +76,8 @@ struct Task<'a> {
     info: &'a TensorInfo,
     shape: Vec<i64>,
     dtype: Dtype,
-    from: Side,
-    to: Side,
+    from: MoveSide,
+    to: MoveSide,
     plan: Plan,
     fill: Option<FillElement>,
     losses: Vec<Loss>,
@@ -97,8 +97,8 @@ impl<'a> Task<'a> {
             Order::ColumnMajor => "column-major",
         };
         let from = args.from.as_deref().unwrap_or(own);
-        let from = side(from, &shape, info.dtype()).context("--from")?;
-        let to = side(&args.to, &shape, dtype).context("--to")?;
+        let from = move_side(from, &shape, info.dtype()).context("--from")?;
+        let to = move_side(&args.to, &shape, dtype).context("--to")?;
         let padding = Padding::parse(&args.fill).context("--fill")?;
         let fill = padding.element(dtype).context("--fill")?;
         // The fill is written slab by slab, around the elements.

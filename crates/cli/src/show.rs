@@ -5,8 +5,8 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_files::write_bytes;
-use zellige_notation::{Parsed, tirx};
-use zellige_view::{Options, Scene, png, svg, terminal};
+use zellige_notation::tirx;
+use zellige_view::{DrawOptions, Scene, png, svg, terminal};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -46,12 +46,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = args.layout.load()?;
-    let options = Options {
+    let options = DrawOptions {
         title: loaded.title.clone(),
         caption: Some(tirx::print(&loaded.layout)),
         dtype_bits: loaded.bits().unwrap_or(16),
         color_by: args.color_by.clone(),
-        sticks: args.sticks || matches!(loaded.parsed, Parsed::Spyre(_)),
+        sticks: args.sticks || loaded.parsed.stick().is_some(),
         max_cells: args.max_cells,
     };
     let scene = Scene::new(&loaded.layout, &loaded.shape, &options)?;

@@ -1,6 +1,6 @@
 //! `zellige upload`
 
-use crate::card::{self, CardArgs, layout_choice};
+use crate::card::{self, CardArgs, layout_request};
 use crate::common::{List, parse_list, print, print_json};
 use crate::dma;
 use crate::progress::Progress;
@@ -9,13 +9,14 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_device::{LayoutChoice, StreamId, host_format};
+use zellige_device::{StreamId, host_format};
 use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
+use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
-use zellige_layout::Dtype;
 use zellige_machine::WorkKind;
-use zellige_movement::{Direction, Transfer};
 use zellige_notation::visible;
+use zellige_stick::LayoutRequest;
+use zellige_stick::{Direction, Transfer};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -56,19 +57,19 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn choice(&self) -> Result<LayoutChoice> {
+    fn request(&self) -> Result<Option<LayoutRequest>> {
         Ok(match (&self.layout, &self.dim_order, self.stick) {
-            (Some(text), ..) => layout_choice(text).context("--layout")?,
-            (_, Some(order), _) => LayoutChoice::DimOrder(order.0.clone()),
-            (_, _, Some(dim)) => LayoutChoice::Stick(dim),
-            _ => LayoutChoice::Default,
+            (Some(text), ..) => layout_request(text).context("--layout")?,
+            (_, Some(order), _) => Some(LayoutRequest::Order(order.0.clone())),
+            (_, _, Some(dim)) => Some(LayoutRequest::Stick(dim)),
+            _ => None,
         })
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let card = args.card.builder()?.build()?;
-    let choice = args.choice()?;
+    let request = args.request()?;
     let file = HostTensor::open(&args.file, args.tensor.as_deref())?;
     let (info, host) = (file.info(), file.strided()?);
     let dtype =
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
     progress.step("uploading");
     let name = visible(info.name());
-    let (tensor, moved) = card::upload(&card, &file, dtype, &choice)
+    let (tensor, moved) = card::upload(&card, &file, dtype, request.as_ref())
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
     let work = moved.work(format!("upload {name}"), WorkKind::Upload, 1);
     let up = card.account(StreamId::DEFAULT, &work)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use zellige_files::{Kind, NewTensor, Writer, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A folder that is removed at the end.
 struct Folder(PathBuf);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use zellige_files::{Kind, NewTensor, read_all, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A folder with tensors, removed at the end.
 struct Folder(PathBuf);

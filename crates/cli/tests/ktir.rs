@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use zellige_files::{Kind, NewTensor, read_all, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 struct Folder(PathBuf);
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use zellige_files::{Container, Kind, NewTensor, Writer, read_all, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 fn zellige(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zellige")).args(args).output().expect("the program starts")

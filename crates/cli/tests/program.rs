@@ -247,7 +247,7 @@ fn readme_files(folder: &Folder) {
     let numbers = |step: u16| (0..300 * 200u32).map(move |i| 0x3c00 + (i % 4) as u16 * step);
     for (name, step) in [("a", 0x100), ("b", 0x80)] {
         let bytes: Vec<u8> = numbers(step).flat_map(u16::to_le_bytes).collect();
-        let tensor = NewTensor::new(name, zellige_layout::Dtype::Float16, [300, 200]);
+        let tensor = NewTensor::new(name, zellige_float::Dtype::Float16, [300, 200]);
         write_all(folder.file(&format!("{name}.npy")), &[(tensor, &bytes)], Kind::Npy)
             .expect("written");
     }
@@ -328,7 +328,7 @@ impl Drop for Folder {
 #[test]
 fn move_goes_to_sticks_and_back() {
     use zellige_files::{Kind, NewTensor, read_all, write_all};
-    use zellige_layout::Dtype;
+    use zellige_float::Dtype;
     let folder = Folder::new("move");
     let data: Vec<u8> = (0..40u16 * 100).flat_map(u16::to_le_bytes).collect();
     for (input, kind) in
@@ -375,7 +375,7 @@ fn long_a_file_larger_than_memory_is_moved() {
     use std::io::{Seek, SeekFrom};
     let folder = Folder::new("long");
     let (input, output) = (folder.file("a.npy"), folder.file("b.npy"));
-    let tensor = zellige_files::NewTensor::new("a", zellige_layout::Dtype::Float16, [16384, 65536]);
+    let tensor = zellige_files::NewTensor::new("a", zellige_float::Dtype::Float16, [16384, 65536]);
     let writer =
         zellige_files::Writer::create(&input, &[tensor], zellige_files::Kind::Npy).expect("a file");
     // Every row begins with its number; the rest are holes.

@@ -1,17 +1,22 @@
-//! The passes in the order they run.
+//! The passes in the order they run. Each takes what the one before it made and returns the next value;
+//! [`PASSES`](crate::PASSES) says what each of them decides.
 
-use crate::choose::{self, Assignment};
+use crate::choose::choose;
 use crate::decisions::Decisions;
 use crate::decompose::decompose;
-use crate::divide::Policy;
+use crate::divide::{span_reduction, work_distribution};
 use crate::error::{CompileError, Result};
 use crate::fold::fold;
 use crate::lower::lower;
 use crate::options::Options;
+use crate::passes::text;
+use crate::pool::pool;
 use crate::program::Program;
 use crate::propagate::propagate;
-use crate::scratchpad::settle;
-use zellige_graph::{Def, Graph};
+use crate::schedule::schedule;
+use crate::scratchpads::scratchpads;
+use crate::waves::waves;
+use zellige_graph::{Def, Graph, text::print};
 use zellige_machine::Key;
 
 /// Compiles a graph.
@@ -20,7 +25,7 @@ use zellige_machine::Key;
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
 /// the card's memory; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
-    passes(graph, options, None)
+    whole(passes(graph, options, None, None))
 }
 
 /// Compiles a graph with what was decided for it before, or for one of other sizes; see [`Decisions`].
@@ -28,12 +33,96 @@ pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) -> Result<Program> {
-    passes(graph, options, Some(decisions))
+    whole(passes(graph, options, Some(decisions), None))
+}
+
+/// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes
+/// do not run.
+///
+/// # Errors
+/// As [`compile`], and a name that no pass has.
+pub fn print_pass(graph: &Graph, options: &Options, pass: &str) -> Result<String> {
+    match passes(graph, options, None, Some(pass)) {
+        Err(Ended::Printed(text)) => Ok(text),
+        Err(Ended::Refused(e)) => Err(e),
+        Ok(_) => Err(CompileError::bad_problem(format!("there is no pass `{pass}`"))),
+    }
+}
+
+fn passes(
+    graph: &Graph,
+    options: &Options,
+    like: Option<&Decisions>,
+    until: Option<&str>,
+) -> Result<Program, Ended> {
+    options.checked()?;
+    let chain = PassChain { until };
+    let graph = chain.after("read", bounded(graph, options), |g| print(g))?;
+    let graph = match options.decomposes() {
+        true => decompose(graph).map(|made| made.graph),
+        false => Ok(graph.clone()),
+    };
+    let graph = chain.after("decompose", graph, print)?;
+    let graph = chain.after("fold", fold(&graph), print)?;
+    let found = propagate(&graph, options);
+    let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
+    let chosen = choose(&graph, options, &candidates);
+    let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
+    let lowered = chain.after("lower", lower(graph, options, assignment), text::lowered)?;
+    let found = span_reduction(lowered, like);
+    let divisions = chain.after("span_reduction", found, text::divisions)?;
+    let chosen = work_distribution(divisions, like);
+    let divided = chain.after("work_distribution", chosen, text::divided)?;
+    let waved = chain.after("waves", Ok(waves(divided)), text::waved)?;
+    let resident = chain.after("scratchpads", scratchpads(waved), text::resident)?;
+    let addressed = chain.after("pool", pool(resident), text::addressed)?;
+    chain.after("schedule", Ok(schedule(addressed)), text::scheduled)
+}
+
+/// How far the passes run.
+struct PassChain<'a> {
+    /// The pass whose value is printed, and after which the rest does not run.
+    until: Option<&'a str>,
+}
+
+impl PassChain<'_> {
+    fn after<T>(
+        &self,
+        pass: &str,
+        made: Result<T>,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<T, Ended> {
+        let made = made?;
+        match self.until {
+            Some(until) if until == pass => Err(Ended::Printed(text(&made))),
+            _ => Ok(made),
+        }
+    }
+}
+
+/// Why the passes ended before there was a program.
+enum Ended {
+    Refused(CompileError),
+    Printed(String),
+}
+
+impl From<CompileError> for Ended {
+    fn from(e: CompileError) -> Ended {
+        Ended::Refused(e)
+    }
+}
+
+/// The program of passes that ran to the end.
+fn whole(ended: Result<Program, Ended>) -> Result<Program> {
+    ended.map_err(|ended| match ended {
+        Ended::Refused(e) => e,
+        Ended::Printed(_) => unreachable!("no pass was to be printed"),
+    })
 }
 
 /// Refuses a tensor with more elements than a segment of device memory has bytes. No plan can place it,
 /// and every count of work on smaller ones fits in 64 bits or is refused where it is made.
-fn room(graph: &Graph, options: &Options) -> Result<()> {
+fn bounded<'g>(graph: &'g Graph, options: &Options) -> Result<&'g Graph> {
     let limit = options.hardware.count(Key::Segment);
     for (_, tensor) in graph.tensors().filter(|(_, t)| !matches!(t.def, Def::View { .. })) {
         let elements = tensor.size.iter().fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
@@ -42,20 +131,5 @@ fn room(graph: &Graph, options: &Options) -> Result<()> {
             return Err(CompileError::PoolFull { buffer, bytes, limit, peak: bytes });
         }
     }
-    Ok(())
-}
-
-fn passes(graph: &Graph, options: &Options, like: Option<&Decisions>) -> Result<Program> {
-    options.checked()?;
-    room(graph, options)?;
-    let graph = if options.decomposes() { decompose(graph)?.graph } else { graph.clone() };
-    let graph = fold(&graph)?;
-    let candidates = propagate(&graph, options)?;
-    let assignment: Assignment = match options.policy {
-        Policy::Baseline => choose::beam(&graph, options, &candidates)?,
-        Policy::Best => choose::assign(&graph, options, &candidates)?,
-    };
-    let mut program = lower(graph, options, assignment)?;
-    settle(&mut program, like)?;
-    Ok(program)
+    Ok(graph)
 }

@@ -11,13 +11,15 @@
 //! Nothing of them is believed: what does not fit the graph, a limit or a hint is decided anew. So they
 //! can come from a file.
 
-use crate::program::{BufferId, Program};
+use crate::divide::StepDivision;
+use crate::lower::Lowered;
+use crate::program::BufferId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// How one step is divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedStep {
     pub(crate) name: String,
     /// The sizes of its loops.
     pub(crate) loops: Vec<usize>,
@@ -30,24 +32,29 @@ pub(crate) struct Decided {
 /// How the steps of a program are divided, and which results stay in the scratchpads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decisions {
-    steps: Vec<Decided>,
+    steps: Vec<DecidedStep>,
     kept: Vec<String>,
     optimal: bool,
 }
 
 impl Decisions {
     /// Those of a program whose steps are divided.
-    pub(crate) fn of(program: &Program, kept: &[BufferId], optimal: bool) -> Decisions {
-        let steps = program.steps.iter().filter_map(|step| {
+    pub(crate) fn of(
+        lowered: &Lowered,
+        divided: &[StepDivision],
+        kept: &[BufferId],
+        optimal: bool,
+    ) -> Decisions {
+        let steps = lowered.steps.iter().zip(divided).filter_map(|(step, divided)| {
             let spans = step.space.as_ref()?;
-            Some(Decided {
+            Some(DecidedStep {
                 name: step.name.clone(),
                 loops: spans.iter().map(|s| s.size).collect(),
-                splits: step.division.splits().to_vec(),
-                by: step.decided.clone(),
+                splits: divided.division.splits().to_vec(),
+                by: divided.decided.clone(),
             })
         });
-        let kept = kept.iter().map(|b| program.buffer(*b).name.clone()).collect();
+        let kept = kept.iter().map(|b| lowered.buffer(*b).name.clone()).collect();
         Decisions { steps: steps.collect(), kept, optimal }
     }
 
@@ -57,7 +64,7 @@ impl Decisions {
     }
 
     /// By the names of the steps.
-    pub(crate) fn by_name(&self) -> HashMap<&str, &Decided> {
+    pub(crate) fn by_name(&self) -> HashMap<&str, &DecidedStep> {
         self.steps.iter().map(|d| (d.name.as_str(), d)).collect()
     }
 

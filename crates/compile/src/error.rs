@@ -134,7 +134,7 @@ pub enum CompileError {
     },
     /// A layout that could not be made.
     #[error(transparent)]
-    Layout(#[from] zellige_layout::Error),
+    Layout(#[from] zellige_stick::StickError),
     /// A buffer that no plan can have.
     #[error("buffer `{buffer}`: {reason}")]
     BadBuffer {
@@ -217,6 +217,12 @@ pub enum CompileError {
         /// Which rule, and how.
         reason: String,
     },
+}
+
+impl From<zellige_layout::Error> for CompileError {
+    fn from(e: zellige_layout::Error) -> CompileError {
+        CompileError::Layout(e.into())
+    }
 }
 
 impl CompileError {

@@ -17,8 +17,9 @@ use crate::rebuild::Rebuild;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use zellige_device::host_format;
+use zellige_float::Dtype;
 use zellige_graph::{Def, Graph, Node, TensorId};
-use zellige_layout::{Dtype, Strided};
+use zellige_layout::Strided;
 
 /// Folds a graph until nothing is left to fold.
 ///
@@ -36,16 +37,16 @@ pub fn fold(graph: &Graph) -> Result<Graph> {
 }
 
 /// Operations by name, attributes and operands, with their results.
-type Made = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
+type MadeOps = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
 
 /// What the programmer asked of an operation.
-type NodeFacts = (Vec<Option<zellige_graph::Pin>>, zellige_graph::Hint);
+type NodeFacts = (Vec<Option<zellige_stick::LayoutRequest>>, zellige_graph::Hint);
 
 /// One walk from the first tensor to the last.
 fn once(graph: &Graph) -> Result<Graph> {
     let facts = Facts::of(graph);
     let mut to = Rebuild::new(graph)?;
-    let mut made: Made = HashMap::new();
+    let mut made: MadeOps = HashMap::new();
     let mut seen: HashMap<(TensorId, Strided), TensorId> = HashMap::new();
     for (id, t) in graph.tensors() {
         if !facts.live[id.0] {
@@ -95,7 +96,7 @@ fn operation(
     facts: &Facts,
     node: &Node,
     to: &mut Rebuild<'_>,
-    made: &mut Made,
+    made: &mut MadeOps,
 ) -> Result<()> {
     let operands: Vec<TensorId> = node.inputs.iter().map(|i| to.get(*i)).collect::<Result<_>>()?;
     let sorted: BTreeMap<&String, &Value> = node.attributes.iter().collect();

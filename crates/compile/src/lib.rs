@@ -1,26 +1,31 @@
-//! The passes of the compiler, as functions over plain data.
+//! The compiler: from a graph to a program of the card.
 //!
-//! | module | decides |
-//! |---|---|
-//! | [`decompose`](mod@decompose) | what composite operations are made of |
-//! | [`fold`](mod@fold) | what need not be computed, or only once |
-//! | [`choose`] | one alternative for every operation, at the least total cost |
-//! | [`pad`] | what lies in the padding, and what that costs |
-//! | [`divide`] | which part of an operation each core takes |
-//! | [`place`] | where buffers live in a scratchpad, or in device memory |
-//! | [`report`] | nothing: what was decided, why, and what it costs, as data |
-//! | [`emit`] | how a program is written down for other tools |
+//! [`compile`] runs [`PASSES`] in order; each takes what the one before it made and returns the next value, and
+//! [`print_pass`] shows any of them.
 //!
-//! [`compile`] runs them in order on a graph and gives a [`Program`]. The optimizers know no graph: they
-//! take sizes, layouts and lifetimes, and answer with a plan and the reason for it. Beside every pass stands a checker that recomputes what the plan claims and shares no
-//! code with the search that found it.
+//! | pass | takes | returns |
+//! |---|---|---|
+//! | [`decompose`](mod@decompose), [`fold`](mod@fold) | a graph | a graph |
+//! | [`propagate`] | a graph | candidates: the layouts that tensors and operations may have |
+//! | [`choose`] | candidates | an assignment: one layout each |
+//! | `lower` | an assignment | steps and buffers, with restickifies |
+//! | `divide::span_reduction` | those | the divisions that each step may have |
+//! | `divide::work_distribution` | those | one division each, and what scratchpads may keep |
+//! | `waves` | those | which steps run at the same time |
+//! | `scratchpads`, `pool` | those | an address for every buffer |
+//! | `schedule` | those | a [`Program`] |
+//!
+//! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check()`], which looks at a
+//! program without any of their code; [`padding`] and [`report`], which compute what a program means; and
+//! [`emit`], which writes it down for other tools.
 //!
 //! ```
-//! use zellige_compile::divide::{self, Form, Policy};
+//! use zellige_compile::Policy;
+//! use zellige_compile::solve::division::{self as divide, OpSizes};
 //! use zellige_machine::Hardware;
-//! use zellige_layout::Dtype;
+//! use zellige_float::Dtype;
 //! let card = Hardware::card();
-//! let space = divide::space(&Form::matmul(2048, 2048, 2048), Dtype::Float16)?;
+//! let space = divide::space(&OpSizes::matmul(2048, 2048, 2048), Dtype::Float16)?;
 //! let plan = divide::divide(&space, &card, 32, Policy::Baseline, &[])?;
 //! assert_eq!(plan.splits, [4, 8, 1]);
 //! let best = divide::divide(&space, &card, 32, Policy::Best, &[])?;
@@ -39,26 +44,30 @@ pub mod choose;
 mod compile;
 mod decisions;
 pub mod decompose;
-pub mod divide;
+mod divide;
 pub mod emit;
 mod error;
 pub mod fold;
 mod lower;
 mod options;
-pub mod pad;
-pub mod place;
+pub mod padding;
+mod passes;
+mod pool;
 mod program;
 pub mod propagate;
 mod rebuild;
 pub mod report;
 mod schedule;
-mod scratchpad;
+mod scratchpads;
+pub mod solve;
+mod waves;
 
 pub use check::check;
-pub use compile::{compile, compile_again};
+pub use compile::{compile, compile_again, print_pass};
 pub use decisions::Decisions;
 pub use decompose::decompose;
 pub use error::{CompileError, Result, Witness};
 pub use fold::fold;
-pub use options::{Options, Outputs, Weights};
-pub use program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};
+pub use options::{Options, OutputLayouts, Policy, WeightLayouts};
+pub use passes::{PASSES, Pass};
+pub use program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};

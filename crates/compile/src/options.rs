@@ -1,15 +1,34 @@
 //! What a compilation is asked for.
 
-use crate::divide::Policy;
 use crate::error::{CompileError, Result};
-use crate::place;
+use crate::solve::memory::{self, PlacementPolicy};
 use zellige_device::Storage;
 use zellige_machine::Hardware;
 use zellige_op::Profile;
 
+/// Who decides layouts and divisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// As the existing compiler does.
+    Baseline,
+    /// The lowest latency.
+    Best,
+}
+
+impl Policy {
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<Policy> {
+        match name {
+            "baseline" => Some(Policy::Baseline),
+            "best" => Some(Policy::Best),
+            _ => None,
+        }
+    }
+}
+
 /// Whose layouts weights have when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weights {
+pub enum WeightLayouts {
     /// The default ones, or those that are pinned: what has to be moved is moved at every run.
     Given,
     /// The compiler's: a weight is written in its layout when it is loaded, once.
@@ -18,7 +37,7 @@ pub enum Weights {
 
 /// Whose layouts outputs have when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outputs {
+pub enum OutputLayouts {
     /// The default ones, or those that are pinned: the caller may read them without asking.
     Default,
     /// As they are computed, but for those that are pinned: the caller asks the program.
@@ -39,16 +58,16 @@ pub struct Options {
     /// How tensors are stored.
     pub storage: Storage,
     /// Layouts of weights.
-    pub weights: Weights,
+    pub weights: WeightLayouts,
     /// Layouts of outputs.
-    pub outputs: Outputs,
+    pub outputs: OutputLayouts,
     /// Whether operations that are made of others upstream are taken apart; where nothing is said, in
     /// the coverage `card` alone.
     pub decompose: Option<bool>,
     /// Whether what upstream refuses is refused, instead of mended by a move.
     pub strict: bool,
     /// How scratchpads are planned; none leaves everything in device memory.
-    pub scratchpads: Option<place::Policy>,
+    pub scratchpads: Option<PlacementPolicy>,
     /// The part of every scratchpad that plans leave to the backend.
     pub lx_reserved: f64,
     /// Whether independent operations may run at the same time on different cores.
@@ -65,12 +84,12 @@ impl Default for Options {
             cores: hardware.cores(),
             hardware,
             storage: Storage::default(),
-            weights: Weights::Free,
-            outputs: Outputs::Default,
+            weights: WeightLayouts::Free,
+            outputs: OutputLayouts::Default,
             decompose: None,
             strict: false,
-            scratchpads: Some(place::Policy::Exact),
-            lx_reserved: place::LX_RESERVED,
+            scratchpads: Some(PlacementPolicy::Exact),
+            lx_reserved: memory::LX_RESERVED,
             concurrent: true,
         }
     }
@@ -82,8 +101,8 @@ impl Options {
     pub fn baseline() -> Options {
         Options {
             policy: Policy::Baseline,
-            weights: Weights::Given,
-            scratchpads: Some(place::Policy::FirstFit),
+            weights: WeightLayouts::Given,
+            scratchpads: Some(PlacementPolicy::FirstFit),
             concurrent: false,
             ..Options::default()
         }
@@ -96,7 +115,7 @@ impl Options {
 
     /// Bytes of a core's scratchpad that plans may use.
     pub fn lx_limit(&self) -> u64 {
-        place::lx_limit(&self.hardware, self.lx_reserved)
+        memory::lx_limit(&self.hardware, self.lx_reserved)
     }
 
     /// Refuses a number of cores that the hardware has not, and parts that are none.

@@ -3,7 +3,7 @@
 use crate::choose::Assignment;
 use crate::decisions::Decisions;
 use crate::options::Options;
-use zellige_device::{Division, Laid, Span};
+use zellige_device::{Division, Span, TensorLayout};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
 use zellige_machine::{Latency, Time, Work};
 use zellige_op::{Op, Scalar};
@@ -50,7 +50,7 @@ pub struct Buffer {
     /// The tensor of the graph.
     pub tensor: TensorId,
     /// How it lies.
-    pub laid: Laid,
+    pub laid: TensorLayout,
     /// Where its elements come from.
     pub origin: Origin,
     /// Where it lives.
@@ -68,11 +68,11 @@ impl Buffer {
 
 /// A buffer as a step reads it.
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct BufferRead {
     /// Whose memory.
     pub buffer: BufferId,
     /// How the elements lie in it.
-    pub laid: Laid,
+    pub laid: TensorLayout,
 }
 
 /// What a step does.
@@ -91,6 +91,24 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The operation of the graph that it does.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Action::Op(node, _) | Action::Host(node, _) => Some(*node),
+            Action::Move { .. } => None,
+        }
+    }
+
+    /// The operation itself.
+    pub fn op(&self) -> Option<&Op> {
+        match self {
+            Action::Op(_, op) | Action::Host(_, op) => Some(op),
+            Action::Move { .. } => None,
+        }
+    }
+}
+
 /// A step: it reads, works on some cores, and writes.
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -99,7 +117,7 @@ pub struct Step {
     /// What it does.
     pub action: Action,
     /// What it reads, operand by operand.
-    pub reads: Vec<Read>,
+    pub reads: Vec<BufferRead>,
     /// What it writes, result by result.
     pub writes: Vec<BufferId>,
     /// Whether it runs when weights are loaded, and not in every run.
@@ -134,18 +152,12 @@ impl Step {
 
     /// The operation of the graph that it does.
     pub fn node(&self) -> Option<NodeId> {
-        match &self.action {
-            Action::Op(node, _) | Action::Host(node, _) => Some(*node),
-            Action::Move { .. } => None,
-        }
+        self.action.node()
     }
 
     /// The operation itself.
     pub fn op(&self) -> Option<&Op> {
-        match &self.action {
-            Action::Op(_, op) | Action::Host(_, op) => Some(op),
-            Action::Move { .. } => None,
-        }
+        self.action.op()
     }
 
     /// Whether it is a move.
@@ -170,7 +182,7 @@ pub struct Program {
     /// The buffers of the graph's inputs, in order.
     pub inputs: Vec<BufferId>,
     /// What the caller gets, in order.
-    pub outputs: Vec<Read>,
+    pub outputs: Vec<BufferRead>,
     /// States with the output that is their next value: the graph writes into them.
     pub states: Vec<(BufferId, usize)>,
     /// Whether no other divisions and residents that were considered take less time.

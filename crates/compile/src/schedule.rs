@@ -1,129 +1,87 @@
-//! When every step runs.
+//! When every step starts and how long it takes: the last decision, which completes the program.
 //!
-//! Steps run in **waves**. A wave begins when the one before has ended; its steps depend on nothing of
-//! the wave, have different cores, and share the bandwidth of the memory. A step joins a wave as soon as
-//! its operands are there and cores are free, where the wave then ends earlier than the step after it
-//! would; with that, two independent branches that together fit run at the same time. Within an
-//! operation, loads overlap with computation: every operand has two tiles in the scratchpad, one in use
-//! while the other is on its way.
+//! A wave starts when the one before it has ended and takes as long as its slowest step, which shares the
+//! bandwidth of the memory with the others. Loading and running have clocks of their own.
 
-use crate::program::{Program, Step};
-use zellige_machine::{Hardware, Time};
+use crate::divide::Divided;
+use crate::lower::Lowered;
+use crate::pool::Addressed;
+use crate::program::{Buffer, Program, Step};
+use crate::scratchpads::Resident;
+use crate::waves::Waved;
+use zellige_machine::{Hardware, Latency, Time, Work};
 
-/// How many steps ahead a wave looks for one that fits beside it.
-const AHEAD: usize = 24;
-
-/// Gives every step its wave and its first core. Steps for which `first` holds begin at core 0, as what
-/// they keep in the scratchpads lies there; a wave has one of them at most.
-pub(crate) fn waves(program: &mut Program, first: &[bool]) {
-    let needs = needs(program);
-    let total = program.options.cores;
-    let mut order: Vec<usize> = Vec::with_capacity(program.steps.len());
-    for load in [true, false] {
-        order.extend((0..program.steps.len()).filter(|i| program.steps[*i].load == load));
-    }
-    let mut done = vec![false; program.steps.len()];
-    let mut wave = 0;
-    let mut at = 0;
-    while at < order.len() {
-        let lead = order[at];
-        if done[lead] {
-            at += 1;
-            continue;
-        }
-        let mut members = vec![lead];
-        if program.options.concurrent && shares(&program.steps[lead]) {
-            let rest: Vec<usize> =
-                order[at + 1..].iter().copied().filter(|i| !done[*i]).take(AHEAD).collect();
-            for i in rest {
-                let step = &program.steps[i];
-                let fits = cores(program, &members) + step.work.cores.len() <= total;
-                let ready =
-                    step.load == program.steps[lead].load && needs[i].iter().all(|n| done[*n]);
-                let apart = !first[i] || !members.iter().any(|m| first[*m]);
-                if fits && ready && apart && shares(step) && gains(program, &members, i) {
-                    members.push(i);
-                }
-            }
-        }
-        // What lies in scratchpads begins at core 0.
-        members.sort_by_key(|m| (!first[*m], *m));
-        let mut core = 0;
-        for m in &members {
-            program.steps[*m].wave = wave;
-            program.steps[*m].first_core = core;
-            core += program.steps[*m].work.cores.len();
-            done[*m] = true;
-        }
-        wave += 1;
+/// The program: steps in the order of their waves, each with its times; buffers, each with its place.
+pub(crate) fn schedule(addressed: Addressed) -> Program {
+    let Addressed { resident: Resident { waved, works, .. }, places } = addressed;
+    let Waved { divided, slots } = waved;
+    let Divided { lowered, steps: divisions, optimal, decisions, .. } = divided;
+    let Lowered { graph, options, assignment, buffers, steps, inputs, outputs, states } = lowered;
+    let buffers = buffers.into_iter().zip(places).map(|(b, place)| Buffer {
+        name: b.name,
+        tensor: b.tensor,
+        laid: b.laid,
+        origin: b.origin,
+        place,
+        loaded: b.loaded,
+    });
+    let waves: Vec<(usize, bool)> =
+        slots.iter().zip(&steps).map(|(slot, step)| (slot.wave, step.load)).collect();
+    let times = times(&options.hardware, &waves, &works);
+    let decided = divisions.into_iter().zip(works).zip(slots).zip(times);
+    let mut steps: Vec<Step> = steps
+        .into_iter()
+        .zip(decided)
+        .map(|(step, (((divided, work), slot), (start, latency)))| Step {
+            name: step.name,
+            action: step.action,
+            reads: step.reads,
+            writes: step.writes,
+            load: step.load,
+            space: step.space,
+            division: divided.division,
+            decided: divided.decided,
+            full: divided.work,
+            work,
+            duration: latency.time,
+            latency,
+            wave: slot.wave,
+            first_core: slot.first_core,
+            start,
+        })
+        .collect();
+    steps.sort_by_key(|s| s.wave);
+    Program {
+        graph,
+        options,
+        assignment,
+        buffers: buffers.collect(),
+        steps,
+        inputs,
+        outputs,
+        states,
+        divided_optimally: optimal,
+        decisions,
     }
 }
 
-/// Enters start and duration of every step, and puts steps in the order of their waves.
-pub(crate) fn times(program: &mut Program) {
-    program.steps.sort_by_key(|s| s.wave);
-    let hardware = program.options.hardware.clone();
+/// Of every step, when it starts and what it takes beside the others of its wave.
+fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Work]) -> Vec<(Time, Latency)> {
+    let count = waves.iter().map(|(wave, _)| wave + 1).max().unwrap_or(0);
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
+    waves.iter().enumerate().for_each(|(step, (wave, _))| members[*wave].push(step));
     let (mut run, mut load) = (Time::ZERO, Time::ZERO);
-    let mut at = 0;
-    while at < program.steps.len() {
-        let wave = program.steps[at].wave;
-        let end = at + program.steps[at..].iter().take_while(|s| s.wave == wave).count();
-        let all: usize = program.steps[at..end].iter().map(|s| s.work.cores.len()).sum();
-        let clock = if program.steps[at].load { &mut load } else { &mut run };
-        let mut longest = Time::ZERO;
-        for step in &mut program.steps[at..end] {
-            step.start = *clock;
-            step.latency = hardware.latency_beside(&step.work, all - step.work.cores.len());
-            step.duration = step.latency.time;
-            longest = longest.max(step.duration);
-        }
-        *clock += longest;
-        at = end;
-    }
-}
-
-/// For every step, the steps whose results it reads, or whose operands it writes over.
-fn needs(program: &Program) -> Vec<Vec<usize>> {
-    let mut writer: Vec<Option<usize>> = vec![None; program.buffers.len()];
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); program.buffers.len()];
-    let mut needs = vec![Vec::new(); program.steps.len()];
-    for (i, step) in program.steps.iter().enumerate() {
-        for read in &step.reads {
-            needs[i].extend(writer[read.buffer.0]);
-            readers[read.buffer.0].push(i);
-        }
-        for write in &step.writes {
-            if let crate::program::Place::Over(of) = program.buffer(*write).place {
-                needs[i].extend(readers[of.0].iter().copied().filter(|r| *r != i));
-            }
-            writer[write.0] = Some(i);
-        }
-    }
-    needs
-}
-
-/// Whether it runs on cores that others are not on: transfers and moves take the whole card.
-fn shares(step: &Step) -> bool {
-    !step.is_move() && !step.work.kind.is_transfer() && step.space.is_some()
-}
-
-fn cores(program: &Program, members: &[usize]) -> usize {
-    members.iter().map(|m| program.steps[*m].work.cores.len()).sum()
-}
-
-/// Whether a step beside these ends earlier than after them.
-fn gains(program: &Program, members: &[usize], step: usize) -> bool {
-    let hardware = &program.options.hardware;
-    let apart = together(program, hardware, members) + program.steps[step].latency.time;
-    let with: Vec<usize> = members.iter().copied().chain([step]).collect();
-    together(program, hardware, &with) < apart
-}
-
-fn together(program: &Program, hardware: &Hardware, members: &[usize]) -> Time {
-    let all = cores(program, members);
-    let time = |m: &usize| {
-        let work = &program.steps[*m].work;
-        hardware.latency_beside(work, all - work.cores.len()).time
+    let mut starts = vec![Time::ZERO; count];
+    let latency = |step: usize| {
+        let all: usize = members[waves[step].0].iter().map(|m| works[*m].cores.len()).sum();
+        hardware.latency_beside(&works[step], all - works[step].cores.len())
     };
-    members.iter().map(time).max().unwrap_or(Time::ZERO)
+    let latencies: Vec<Latency> = (0..works.len()).map(latency).collect();
+    for (wave, steps) in members.iter().enumerate() {
+        let loads = steps.iter().any(|s| waves[*s].1);
+        let clock = if loads { &mut load } else { &mut run };
+        starts[wave] = *clock;
+        *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(Time::ZERO);
+    }
+    latencies.into_iter().zip(waves).map(|(l, (wave, _))| (starts[*wave], l)).collect()
 }

@@ -7,12 +7,14 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use zellige_compile::choose::{assign, beam};
-use zellige_compile::propagate::{Alternative, Candidates, Key, propagate};
-use zellige_compile::{Options, Outputs};
-use zellige_device::Laid;
+use zellige_compile::propagate::{Alternative, Candidates, OperandLayout, propagate};
+use zellige_compile::{Options, OutputLayouts};
+use zellige_device::TensorLayout;
+use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_machine::WorkKind;
+use zellige_stick::StickLayout;
 
 /// One operation to add: what, and which tensors so far.
 type Step = (u8, usize, usize);
@@ -77,23 +79,23 @@ impl Costs<'_> {
         }
     }
 
-    fn moved(&self, base: TensorId, own: &StickLayout, key: &Key) -> u64 {
+    fn moved(&self, base: TensorId, own: &StickLayout, key: &OperandLayout) -> u64 {
         let dtype = self.graph.get(base).dtype;
-        let whole = Laid::new(self.options.storage, dtype, own).unwrap();
+        let whole = TensorLayout::new(self.options.storage, dtype, own).unwrap();
         let from = match &key.view {
             Some(view) => whole.seen(|_| Ok(view.clone())).unwrap(),
             None => whole,
         };
-        let to = Laid::new(self.options.storage, dtype, &key.layout).unwrap();
+        let to = TensorLayout::new(self.options.storage, dtype, &key.layout).unwrap();
         let work =
             from.moved_to(&to).unwrap().work("copy", WorkKind::Restickify, self.options.cores);
         self.options.hardware.latency(&work).cycles
     }
 
     fn total(&self, values: &[usize]) -> u64 {
-        let mut copies: Vec<(TensorId, Key)> = Vec::new();
+        let mut copies: Vec<(TensorId, OperandLayout)> = Vec::new();
         let mut total = 0;
-        let mut need = |base: TensorId, key: &Key, caller: bool| {
+        let mut need = |base: TensorId, key: &OperandLayout, caller: bool| {
             let own = self.lies(values, base);
             let size = &self.graph.get(base).size;
             let plain = Strided::contiguous(size).unwrap();
@@ -116,11 +118,11 @@ impl Costs<'_> {
                 }
             }
         }
-        if self.options.outputs == Outputs::Default {
+        if self.options.outputs == OutputLayouts::Default {
             for output in self.graph.outputs() {
                 let t = self.graph.get(*output);
                 let layout = StickLayout::default(&t.size, t.dtype).unwrap();
-                total += need(*output, &Key { view: None, layout }, true);
+                total += need(*output, &OperandLayout { view: None, layout }, true);
             }
         }
         total
@@ -147,7 +149,7 @@ fn a_choice_is_the_least_of_all() {
         let graph = build(&size, &steps);
         prop_assume!(graph.is_some());
         let graph = graph.unwrap();
-        let outputs = if free { Outputs::AsComputed } else { Outputs::Default };
+        let outputs = if free { OutputLayouts::AsComputed } else { OutputLayouts::Default };
         let options = Options { outputs, ..Options::default() };
         let candidates = propagate(&graph, &options).unwrap();
         let costs = Costs { graph: &graph, options: &options, candidates: &candidates };

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
-use zellige_compile::choose::{FORBIDDEN, Problem, solve};
+use zellige_compile::solve::elimination::{ChoiceProblem, FORBIDDEN, solve};
 
 /// The least total by trying everything.
-fn enumerate(problem: &Problem) -> u64 {
+fn enumerate(problem: &ChoiceProblem) -> u64 {
     let domains = problem.domains();
     let count: usize = domains.iter().product();
     let values =
@@ -24,8 +24,8 @@ fn random() -> impl Strategy<Value = Random> {
     (domains, prop::collection::vec(factor, 0..12))
 }
 
-fn build((domains, factors): &Random) -> Problem {
-    let mut problem = Problem::new();
+fn build((domains, factors): &Random) -> ChoiceProblem {
+    let mut problem = ChoiceProblem::new();
     for n in domains {
         problem.variable(*n);
     }
@@ -71,7 +71,7 @@ proptest! {
 
 #[test]
 fn a_chain_of_a_thousand_blocks_is_linear() {
-    let mut problem = Problem::new();
+    let mut problem = ChoiceProblem::new();
     let vars: Vec<usize> = (0..4000).map(|_| problem.variable(6)).collect();
     for w in vars.windows(3) {
         let cost = |v: &[usize]| ((v[0] * 7 + v[1] * 5 + v[2] * 3) % 11) as u64;
@@ -85,7 +85,7 @@ fn a_chain_of_a_thousand_blocks_is_linear() {
 
 #[test]
 fn bad_problems_are_refused() {
-    let mut problem = Problem::new();
+    let mut problem = ChoiceProblem::new();
     assert_eq!(solve(&problem, 1).unwrap().cost, 0);
     let a = problem.variable(2);
     assert!(problem.cost(&[a, a], |_| 0).is_err());

@@ -3,15 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
-use zellige_compile::divide::{
-    Dim, Divided, Effort, Form, Hint, Policy, Role, Space, Tensor, check, core_map, distribute,
-    divide, owners, reduce_spans, space, span,
+use zellige_compile::solve::division::{
+    AccessRole, DivisionPlan, IterationSpace, LoopDim, OpSizes, PointCost, SplitHint, TensorAccess,
+    check, core_map, distribute, divide, owners, reduce_spans, space, span,
 };
-use zellige_compile::{CompileError, Witness};
-use zellige_layout::{Dtype, StickLayout};
+use zellige_compile::{CompileError, Policy, Witness};
+use zellige_float::Dtype;
 use zellige_machine::{Hardware, Key, WorkKind};
+use zellige_stick::StickLayout;
 
-const EFFORT: Effort = Effort { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
+const EFFORT: PointCost =
+    PointCost { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 };
 
 fn vectors(kind: &str) -> Vec<Value> {
     let path = format!("{}/../../tests/data/work_division.json", env!("CARGO_MANIFEST_DIR"));
@@ -43,7 +45,11 @@ fn split_of(v: &Value, names: &[String]) -> u64 {
     found.map_or(1, |n| n.as_u64().expect("a split"))
 }
 
-fn baseline(space: &Space, cores: i64, hints: &[Hint]) -> Result<Divided, CompileError> {
+fn baseline(
+    space: &IterationSpace,
+    cores: i64,
+    hints: &[SplitHint],
+) -> Result<DivisionPlan, CompileError> {
     let card = Hardware::card();
     let plan = divide(space, &card, cores, Policy::Baseline, hints)?;
     check(space, &card, 32, &plan)?;
@@ -59,7 +65,7 @@ fn baseline(space: &Space, cores: i64, hints: &[Hint]) -> Result<Divided, Compil
 fn spans_count_the_rows_that_pad_b() {
     let card = Hardware::card();
     for (k, rows) in [(128, 128), (67, 128), (1, 64), (130, 192)] {
-        let space = space(&Form::matmul(8, 256, k), Dtype::Float16).unwrap();
+        let space = space(&OpSizes::matmul(8, 256, k), Dtype::Float16).unwrap();
         let plan = divide(&space, &card, 1, Policy::Baseline, &[]).unwrap();
         check(&space, &card, 32, &plan).unwrap();
         let b = space.tensors().iter().position(|t| t.name() == "B").unwrap();
@@ -73,7 +79,7 @@ fn spans_count_the_rows_that_pad_b() {
 fn ones_change_nothing_about_reductions() {
     let card = Hardware::card();
     let plan = |sizes: &[i64]| {
-        let form = Form::Reduction { sizes: sizes.to_vec(), reduced: vec![sizes.len() - 1] };
+        let form = OpSizes::Reduction { sizes: sizes.to_vec(), reduced: vec![sizes.len() - 1] };
         let space = space(&form, Dtype::Int32).unwrap();
         let plan = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
         check(&space, &card, 32, &plan).unwrap();
@@ -90,7 +96,7 @@ fn pointwise() {
     for v in vectors("pointwise") {
         let sizes = ints(&v["sizes"]);
         let rank = sizes.len();
-        let space = space(&Form::Pointwise { sizes }, dtype(&v)).unwrap();
+        let space = space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap();
         for d in 0..rank {
             let want = split_of(&v["splits"], &[format!("c{d}"), format!("d{d}")]);
@@ -111,7 +117,7 @@ fn pointwise() {
 fn products() {
     for v in vectors("matmul").into_iter().chain(vectors("bmm")) {
         let size = |name: &str| v[name].as_i64().unwrap();
-        let form = Form::Matmul {
+        let form = OpSizes::Matmul {
             batch: v["B"].as_i64(),
             shared: v["op"].as_str().unwrap().contains("shared"),
             m: size("M"),
@@ -155,20 +161,23 @@ fn spans() {
             // wd076 (newer): bytes from the first to the last that are touched, 7 * 4 + 2 sticks. The
             // rule of the compiled path takes all of the inner dimensions: 8 * 4 sticks.
             assert_eq!((id(&v), device.len(), v["span_bytes"].as_u64()), ("wd076", 3, Some(3840)));
-            let dims = vec![Dim::output("a", 8), Dim::output("b", 4), Dim::output("lane", 64)];
+            let dims =
+                vec![LoopDim::output("a", 8), LoopDim::output("b", 4), LoopDim::output("lane", 64)];
             let layout = StickLayout::explicit(
                 &[8, 4, 64],
                 &[256, 64, 1],
-                Dtype::Float16.device_format().unwrap(),
+                zellige_stick::DataFormat::on_device(Dtype::Float16).unwrap(),
             );
-            let t = Tensor::new("t", Role::Read, &layout.unwrap(), &dims, &[256, 64, 1]).unwrap();
-            let space = Space::new(dims, vec![t], EFFORT).unwrap();
+            let t =
+                TensorAccess::new("t", AccessRole::Read, &layout.unwrap(), &dims, &[256, 64, 1])
+                    .unwrap();
+            let space = IterationSpace::new(dims, vec![t], EFFORT).unwrap();
             assert_eq!(span(&space, &space.tensors()[0], &[1, 2, 1]), 4096);
             assert_eq!(span(&space, &space.tensors()[0], &[8, 2, 1]), 256);
             continue;
         }
         let sizes = ints(&v["tensor"]);
-        let space = space(&Form::Pointwise { sizes }, dtype(&v)).unwrap();
+        let space = space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
         let tensor = &space.tensors()[0];
         assert_eq!(span(&space, tensor, &[1, 1]), v["unsplit_MB"].as_u64().unwrap() << 20);
         assert_eq!(limit, v["limit_MB"].as_u64().unwrap() << 20);
@@ -184,12 +193,12 @@ fn distributions() {
         let order = v["output"].as_array().or(v["priority"].as_array()).unwrap();
         let dims = order.iter().map(|name| {
             let name = name.as_str().unwrap();
-            let mut dim = Dim::output(name, names[name].as_u64().unwrap());
+            let mut dim = LoopDim::output(name, names[name].as_u64().unwrap());
             dim.allowed =
                 v["allowed"].get(name).map(|a| ints(a).iter().map(|n| n.unsigned_abs()).collect());
             dim
         });
-        let space = Space::new(dims.collect(), vec![], EFFORT).unwrap();
+        let space = IterationSpace::new(dims.collect(), vec![], EFFORT).unwrap();
         let committed: Vec<u64> = space
             .dims()
             .iter()
@@ -200,7 +209,7 @@ fn distributions() {
         let space = if id(&v) == "wd078" {
             let mut dims = space.dims().to_vec();
             dims[2].reduced = true;
-            Space::new(dims, vec![], EFFORT).unwrap()
+            IterationSpace::new(dims, vec![], EFFORT).unwrap()
         } else {
             space
         };
@@ -237,15 +246,16 @@ fn errors() {
     for v in vectors("error") {
         let text = v["error"].as_str().unwrap();
         if let Some(sizes) = v.get("sizes") {
-            let space = space(&Form::Pointwise { sizes: ints(sizes) }, dtype(&v)).unwrap();
+            let space = space(&OpSizes::Pointwise { sizes: ints(sizes) }, dtype(&v)).unwrap();
             let error = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap_err();
             assert!(error.to_string().starts_with(text), "{}: {error}", id(&v));
         } else {
-            let mut dim = Dim::output("s0", 512);
+            let mut dim = LoopDim::output("s0", 512);
             dim.granularity = Some(16);
             let layout = StickLayout::default(&[512], Dtype::Float16).unwrap();
-            let t = Tensor::new("x", Role::Read, &layout, std::slice::from_ref(&dim), &[1]);
-            let error = Space::new(vec![dim], vec![t.unwrap()], EFFORT).unwrap_err();
+            let t =
+                TensorAccess::new("x", AccessRole::Read, &layout, std::slice::from_ref(&dim), &[1]);
+            let error = IterationSpace::new(vec![dim], vec![t.unwrap()], EFFORT).unwrap_err();
             let (start, end) = text.split_once(" ... ").unwrap();
             let message = error.to_string();
             assert!(message.starts_with(start) && message.contains(end), "{}: {error}", id(&v));
@@ -257,9 +267,9 @@ fn errors() {
 #[test]
 fn hints() {
     for v in vectors("hint").into_iter().chain(vectors("hint_error")) {
-        let space = space(&Form::Pointwise { sizes: ints(&v["sizes"]) }, dtype(&v)).unwrap();
+        let space = space(&OpSizes::Pointwise { sizes: ints(&v["sizes"]) }, dtype(&v)).unwrap();
         // M is the user's name of the first dimension.
-        let hint = Hint { dim: "c0".into(), split: v["hint"]["M"].as_i64().unwrap() };
+        let hint = SplitHint { dim: "c0".into(), split: v["hint"]["M"].as_i64().unwrap() };
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[hint]);
         match v["error"].as_str() {
             Some(text) => {
@@ -281,7 +291,7 @@ fn hints() {
 #[test]
 fn candidates_under_the_span_limit() {
     let v = vectors("candidates").into_iter().find(|v| v["id"] == "wd050").unwrap();
-    let space = space(&Form::Pointwise { sizes: ints(&v["host"]) }, Dtype::Float16).unwrap();
+    let space = space(&OpSizes::Pointwise { sizes: ints(&v["host"]) }, Dtype::Float16).unwrap();
     let limit = Hardware::card().count(Key::Span);
     let mut found = Vec::new();
     for x in space.divisors(0, 32) {

@@ -4,13 +4,14 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use zellige_compile::Witness;
-use zellige_compile::divide::{
-    Dim, Effort, Form, Hint, Policy, Role, Space, Tensor, check, core_map, distribute, divide,
-    latency, reduce_spans, space, span, work,
+use zellige_compile::solve::division::{
+    AccessRole, IterationSpace, LoopDim, OpSizes, PointCost, SplitHint, TensorAccess, check,
+    core_map, distribute, divide, latency, reduce_spans, space, span, work,
 };
-use zellige_layout::{Dtype, StickLayout};
+use zellige_compile::{Policy, Witness};
+use zellige_float::Dtype;
 use zellige_machine::{Hardware, Key, WorkKind};
+use zellige_stick::StickLayout;
 
 /// A card whose cores address so many bytes of a tensor.
 fn narrow(span: u64) -> Hardware {
@@ -21,18 +22,18 @@ fn narrow(span: u64) -> Hardware {
     .unwrap()
 }
 
-fn forms() -> impl Strategy<Value = Form> {
+fn forms() -> impl Strategy<Value = OpSizes> {
     let size = || prop_oneof![1i64..9, 60i64..200];
     prop_oneof![
-        prop::collection::vec(size(), 1..4).prop_map(|sizes| Form::Pointwise { sizes }),
+        prop::collection::vec(size(), 1..4).prop_map(|sizes| OpSizes::Pointwise { sizes }),
         (prop::collection::vec(size(), 1..4), any::<prop::sample::Index>()).prop_map(
             |(sizes, i)| {
                 let reduced = vec![i.index(sizes.len())];
-                Form::Reduction { sizes, reduced }
+                OpSizes::Reduction { sizes, reduced }
             }
         ),
         (prop::option::of(1i64..4), any::<bool>(), 1i64..20, 1i64..150, 1i64..150)
-            .prop_map(|(batch, shared, m, n, k)| Form::Matmul { batch, shared, m, n, k }),
+            .prop_map(|(batch, shared, m, n, k)| OpSizes::Matmul { batch, shared, m, n, k }),
     ]
 }
 
@@ -41,7 +42,7 @@ fn dtypes() -> impl Strategy<Value = Dtype> {
 }
 
 /// Every division there is: any split of every dimension, at most one reduced one cut.
-fn divisions(space: &Space, cores: u64) -> Vec<Vec<u64>> {
+fn divisions(space: &IterationSpace, cores: u64) -> Vec<Vec<u64>> {
     let mut all = vec![vec![]];
     for d in 0..space.dims().len() {
         all = all
@@ -59,7 +60,7 @@ fn divisions(space: &Space, cores: u64) -> Vec<Vec<u64>> {
 }
 
 /// The sticks of a tensor that a core touches, as row-major numbers.
-fn touched(space: &Space, tensor: usize, splits: &[u64], core: usize) -> BTreeSet<u64> {
+fn touched(space: &IterationSpace, tensor: usize, splits: &[u64], core: usize) -> BTreeSet<u64> {
     let division = space.division(splits, 1024).unwrap();
     let slices = division.slice(core, &space.spans());
     let mut points: Vec<Vec<i64>> = vec![vec![]];
@@ -121,9 +122,9 @@ proptest! {
                 prop_assert!((high - low + 1) * 128 <= span(&space, t, splits));
                 let last = (core as u64) % group == group - 1;
                 match t.role() {
-                    Role::Read => reads += 128 * sticks.len() as u64,
-                    Role::Write if last => writes += 128 * sticks.len() as u64,
-                    Role::Write => {}
+                    AccessRole::Read => reads += 128 * sticks.len() as u64,
+                    AccessRole::Write if last => writes += 128 * sticks.len() as u64,
+                    AccessRole::Write => {}
                 }
             }
             prop_assert_eq!((w.reads.bytes(), w.writes.bytes()), (reads, writes));
@@ -165,14 +166,14 @@ proptest! {
         best in any::<bool>(),
     ) {
         let policy = if best { Policy::Best } else { Policy::Baseline };
-        if let Ok(space) = space(&Form::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
+        if let Ok(space) = space(&OpSizes::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
             let card = Hardware::card();
             if let Ok(plan) = divide(&space, &card, cores, policy, &[]) {
                 check(&space, &card, 32, &plan).unwrap();
             }
         }
         if let [m, n, k, ..] = sizes[..]
-            && let Ok(space) = space(&Form::matmul(m, n, k), Dtype::Float16)
+            && let Ok(space) = space(&OpSizes::matmul(m, n, k), Dtype::Float16)
         {
             drop(divide(&space, &Hardware::card(), cores, policy, &[]));
         }
@@ -184,9 +185,9 @@ proptest! {
 fn primes_are_divided_better() {
     let card = Hardware::card();
     for form in [
-        Form::matmul(1009, 64 * 13, 4096),
-        Form::matmul(37, 64 * 37, 64 * 37),
-        Form::bmm(7, 509, 64 * 11, 4096),
+        OpSizes::matmul(1009, 64 * 13, 4096),
+        OpSizes::matmul(37, 64 * 37, 64 * 37),
+        OpSizes::bmm(7, 509, 64 * 11, 4096),
     ] {
         let space = space(&form, Dtype::Float16).unwrap();
         let baseline = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
@@ -199,7 +200,7 @@ fn primes_are_divided_better() {
 #[test]
 fn refusals_name_what_is_wrong() {
     let card = Hardware::card();
-    let matmul = space(&Form::matmul(128, 256, 256), Dtype::Float16).unwrap();
+    let matmul = space(&OpSizes::matmul(128, 256, 256), Dtype::Float16).unwrap();
     for cores in [0, -1, 33, 64, i64::MAX] {
         let error = divide(&matmul, &card, cores, Policy::Best, &[]).unwrap_err();
         assert!(error.to_string().contains(&format!("invalid SENCORES value {cores}")), "{error}");
@@ -210,7 +211,7 @@ fn refusals_name_what_is_wrong() {
         (("M", -2), "M", "must be positive"),
         (("X", 2), "X", "its dims are M, N, K"),
     ] {
-        let hint = Hint { dim: hint.0.into(), split: hint.1 };
+        let hint = SplitHint { dim: hint.0.into(), split: hint.1 };
         for policy in [Policy::Baseline, Policy::Best] {
             let error =
                 divide(&matmul, &card, 32, policy, std::slice::from_ref(&hint)).unwrap_err();
@@ -219,28 +220,28 @@ fn refusals_name_what_is_wrong() {
         }
     }
     // A hint that there are no cores for is left out, and the reason says so.
-    let hints = [("M", 16), ("N", 4)].map(|(d, split)| Hint { dim: d.into(), split });
+    let hints = [("M", 16), ("N", 4)].map(|(d, split)| SplitHint { dim: d.into(), split });
     let plan = divide(&matmul, &card, 32, Policy::Baseline, &hints).unwrap();
     assert_eq!(plan.splits, [16, 1, 1]);
     assert!(plan.reason.contains("N left out"), "{}", plan.reason);
 
     // 17 TB: even 32 cores would each span more than they can address.
     let huge =
-        space(&Form::Pointwise { sizes: vec![2, 1 << 16, 1 << 26] }, Dtype::Float16).unwrap();
+        space(&OpSizes::Pointwise { sizes: vec![2, 1 << 16, 1 << 26] }, Dtype::Float16).unwrap();
     for policy in [Policy::Baseline, Policy::Best] {
         let error = divide(&huge, &card, 32, policy, &[]).unwrap_err();
         assert_eq!(error.kind(), "span_limit");
         assert_eq!(error.witness(), Some(Witness::Tensor("input".into())), "{error}");
     }
-    let error = space(&Form::matmul(i64::MAX, 64, 64), Dtype::Float16).unwrap_err();
+    let error = space(&OpSizes::matmul(i64::MAX, 64, 64), Dtype::Float16).unwrap_err();
     assert_eq!(error.kind(), "overflow", "{error}");
-    let error = space(&Form::Pointwise { sizes: vec![4, -1] }, Dtype::Float16).unwrap_err();
+    let error = space(&OpSizes::Pointwise { sizes: vec![4, -1] }, Dtype::Float16).unwrap_err();
     assert_eq!(error.witness(), Some(Witness::Dim("c1".into())), "{error}");
-    assert!(space(&Form::Pointwise { sizes: vec![4] }, Dtype::Float64).is_err());
-    let error = space(&Form::Reduction { sizes: vec![4, 5], reduced: vec![2] }, Dtype::Float16);
+    assert!(space(&OpSizes::Pointwise { sizes: vec![4] }, Dtype::Float64).is_err());
+    let error = space(&OpSizes::Reduction { sizes: vec![4, 5], reduced: vec![2] }, Dtype::Float16);
     assert_eq!(error.unwrap_err().kind(), "bad_dim");
 
-    let nothing = space(&Form::Pointwise { sizes: vec![4, 0] }, Dtype::Float16).unwrap();
+    let nothing = space(&OpSizes::Pointwise { sizes: vec![4, 0] }, Dtype::Float16).unwrap();
     let plan = divide(&nothing, &card, 32, Policy::Best, &[]).unwrap();
     assert_eq!((plan.cores_used, plan.decided_by), (1, "nothing_to_do"));
     check(&nothing, &card, 32, &plan).unwrap();
@@ -248,29 +249,29 @@ fn refusals_name_what_is_wrong() {
 
 #[test]
 fn symbolic_dimensions_split_by_their_granularity() {
-    let mut rows = Dim::output("rows", 512);
+    let mut rows = LoopDim::output("rows", 512);
     rows.granularity = Some(12);
-    let error = Space::new(vec![rows.clone()], vec![], effort()).unwrap_err();
+    let error = IterationSpace::new(vec![rows.clone()], vec![], effort()).unwrap_err();
     assert!(error.to_string().contains("must divide max"), "{error}");
     rows.size = 516;
-    let dims = vec![rows, Dim::output("columns", 64)];
+    let dims = vec![rows, LoopDim::output("columns", 64)];
     let layout = StickLayout::default(&[516, 64], Dtype::Float16).unwrap();
-    let t = Tensor::new("x", Role::Read, &layout, &dims, &[64, 1]).unwrap();
-    let space = Space::new(dims, vec![t], effort()).unwrap();
+    let t = TensorAccess::new("x", AccessRole::Read, &layout, &dims, &[64, 1]).unwrap();
+    let space = IterationSpace::new(dims, vec![t], effort()).unwrap();
     for policy in [Policy::Baseline, Policy::Best] {
         let plan = divide(&space, &Hardware::card(), 32, policy, &[]).unwrap();
         assert_eq!(plan.splits, [12, 1], "{policy:?}");
     }
 }
 
-fn effort() -> Effort {
-    Effort { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 }
+fn effort() -> PointCost {
+    PointCost { kind: WorkKind::Pointwise, macs: 0, sfu: 1, transcendental: 0 }
 }
 
 #[test]
 fn checkers_find_what_is_wrong() {
     let card = Hardware::card();
-    let space = space(&Form::matmul(64, 256, 256), Dtype::Float16).unwrap();
+    let space = space(&OpSizes::matmul(64, 256, 256), Dtype::Float16).unwrap();
     let plan = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
     let mut wrong = plan.clone();
     wrong.cores_used += 1;
@@ -292,13 +293,13 @@ fn checkers_find_what_is_wrong() {
 fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
     let card = Hardware::card();
     for form in [
-        Form::matmul(2048, 2048, 2048),
-        Form::matmul(1, 4096, 4096),
-        Form::matmul(128, 12800, 4096),
-        Form::bmm(32, 512, 512, 128),
-        Form::bmm(7, 509, 64 * 11, 4096),
-        Form::Reduction { sizes: vec![512, 4096], reduced: vec![1] },
-        Form::Pointwise { sizes: vec![2, 3, 32, 8, 512, 4096] },
+        OpSizes::matmul(2048, 2048, 2048),
+        OpSizes::matmul(1, 4096, 4096),
+        OpSizes::matmul(128, 12800, 4096),
+        OpSizes::bmm(32, 512, 512, 128),
+        OpSizes::bmm(7, 509, 64 * 11, 4096),
+        OpSizes::Reduction { sizes: vec![512, 4096], reduced: vec![1] },
+        OpSizes::Pointwise { sizes: vec![2, 3, 32, 8, 512, 4096] },
     ] {
         let space = space(&form, Dtype::Float16).unwrap();
         let baseline = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
@@ -314,7 +315,7 @@ fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
 fn shared_operands_are_read_once_for_eight_cores() {
     let card = Hardware::card();
     let (m, n, k) = (512, 1024, 1024);
-    let product = space(&Form::matmul(m, n, k), Dtype::Float16).unwrap();
+    let product = space(&OpSizes::matmul(m, n, k), Dtype::Float16).unwrap();
     let [m, n, k] = [m, n, k].map(|x| u64::try_from(x).unwrap());
     for splits in [[4, 8, 1], [32, 1, 1], [1, 16, 2], [2, 16, 1], [3, 5, 2], [25, 1, 1]] {
         let done = work(&product, &card, &splits);
@@ -327,6 +328,6 @@ fn shared_operands_are_read_once_for_eight_cores() {
         assert_eq!(totals.bytes_in, once, "{splits:?}");
     }
     // An operand of nobody else does not travel.
-    let alone = space(&Form::Pointwise { sizes: vec![64, 256] }, Dtype::Float16).unwrap();
+    let alone = space(&OpSizes::Pointwise { sizes: vec![64, 256] }, Dtype::Float16).unwrap();
     assert_eq!(card.cost(&work(&alone, &card, &[8, 4])).totals.ring_in, 0);
 }

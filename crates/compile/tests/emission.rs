@@ -5,10 +5,10 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use zellige_compile::emit::{self, Address, Addresses, MemoryMap, Phase};
+use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Action, Options, Program, compile};
-use zellige_device::Laid;
 use zellige_device::PlanOp;
+use zellige_device::TensorLayout;
 use zellige_op::Profile;
 
 fn root() -> PathBuf {
@@ -103,7 +103,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 /// Emits, and checks the files against the schemas and the refusals against the steps.
 fn check(name: &str, program: &Program, addresses: Addresses) {
     let schemas = ["superdsc", "dci", "host-program"].map(schema);
-    let emitted = emit::all(program, &emit::Options { addresses }).unwrap();
+    let emitted = emit::all(program, &emit::EmitOptions { addresses }).unwrap();
     let mut paths = BTreeSet::new();
     for file in &emitted.files {
         assert!(paths.insert(&file.path), "{name}: {} twice", file.path);
@@ -129,7 +129,7 @@ fn check(name: &str, program: &Program, addresses: Addresses) {
         for launch in host[phase]["launches"].as_array().unwrap() {
             let id = usize::try_from(launch["step"].as_u64().unwrap()).unwrap();
             let listed = |ktir: bool| {
-                let of = |r: &&emit::Refused| r.step.0 == id && (r.target == "ktir") == ktir;
+                let of = |r: &&emit::EmitRefusal| r.step.0 == id && (r.target == "ktir") == ktir;
                 emitted.refused.iter().filter(of).count()
             };
             for (form, ktir) in [("kernel", false), ("ktir", true)] {
@@ -158,13 +158,13 @@ fn check(name: &str, program: &Program, addresses: Addresses) {
 /// A core's slice of every tensor begins where the device's own loops say it does.
 fn check_starts(name: &str, program: &Program) {
     let map = MemoryMap::new(program);
-    for phase in Phase::ALL {
+    for phase in BundlePhase::ALL {
         let bundle = emit::superdsc::bundle(program, &map, phase, Addresses::Concrete);
         for kernel in &bundle.kernels {
             let step = &program.steps[kernel.step.0];
             let Action::Op(_, op) = &step.action else { continue };
-            let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
-            let outs: Vec<Laid> =
+            let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+            let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
             let loops = op.loops(&ins, &outs).unwrap().unwrap();
             let (_, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
@@ -219,7 +219,7 @@ fn schemas_refuse_what_is_not_said() {
     let text = "graph g(x: float16[64, 64]) { z = exp(x) return z }";
     let program =
         compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
     let refuses = |schema: &Value, value: &Value| conforms(value, schema, schema).is_err();
     let (sdsc, host) = (schema("superdsc"), schema("host-program"));
     let mut kernel: Value =
@@ -237,7 +237,7 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
     let text = "graph g(x: float16[64, 64]) { y = exp(x) z = softmax(y, dim=1) return z }";
     let program =
         compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
     let bundle = emitted.file("superdsc/bundle.mlir").unwrap();
     assert!(bundle.contains("sdscbundle.sdsc_execute () {sdsc_filename=\"sdsc_0.json\"}"));
     assert!(bundle.contains("// step 1, z, is not in this bundle: softmax is made of other"));
@@ -248,7 +248,7 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
     let text = format!("graph g(x: float16[{size}]) {{ y = exp(x) return y }}");
     let program =
         compile(&zellige_graph::text::parse(&text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::Options::default()).unwrap();
+    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
     assert!(emitted.refused[0].reason.contains("8 dimensions"), "{:?}", emitted.refused);
 }
 

@@ -6,8 +6,9 @@ use zellige_compile::emit::ktir::kernels;
 use zellige_compile::{Action, Options, Program, compile};
 use zellige_device::RunOp;
 use zellige_device::{Card, Division, Tensor};
+use zellige_float::Dtype;
 use zellige_ktir::{Array, Elem, Run};
-use zellige_layout::{Dtype, Strided};
+use zellige_layout::Strided;
 use zellige_machine::Hardware;
 
 /// Numbers between -2 and 2 that depend on the seed alone.

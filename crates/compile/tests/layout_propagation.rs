@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
-use zellige_compile::pad::{Side, padding};
-use zellige_compile::{CompileError, Options, Outputs, Program, compile};
+use zellige_compile::padding::{StepTensor, padding};
+use zellige_compile::{CompileError, Options, OutputLayouts, Program, compile};
+use zellige_float::Dtype;
 use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
-use zellige_layout::{Dtype, StickLayout};
+use zellige_stick::StickLayout;
 
 fn vectors(kind: &str) -> Vec<Value> {
     let path = format!("{}/../../tests/data/layout_propagation.json", env!("CARGO_MANIFEST_DIR"));
@@ -170,7 +171,7 @@ fn moves(program: &Program) -> (usize, i64) {
 
 /// The existing tests count moves of inputs and intermediates; what they return lies as it comes.
 fn as_computed(options: Options) -> Options {
-    Options { outputs: Outputs::AsComputed, ..options }
+    Options { outputs: OutputLayouts::AsComputed, ..options }
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn products_pad_b_along_k_with_zeros() {
         assert_eq!(filled.len(), 1, "{id}: {filled:?}");
         let b = filled[0];
         let rank = product.reads[1].laid.size().len();
-        assert_eq!((b.side, b.dim), (Side::Operand(1), rank - 2), "{id}");
+        assert_eq!((b.side, b.dim), (StepTensor::Operand(1), rank - 2), "{id}");
         assert_eq!((b.valid, b.padded, b.fill), (k, padded, Some(0.0)), "{id}");
         // The loop still counts k.
         let reduced = product.space.as_ref().unwrap().iter().find(|s| s.reduced).unwrap();
@@ -318,7 +319,7 @@ fn partial_sticks_of_reductions_hold_what_changes_nothing() {
     let cases = [("sum", 0.0), ("mean", 0.0), ("amax", -inf), ("amin", inf), ("softmax", -inf)];
     for (op, neutral) in cases {
         let found = padding(&program(op, -1));
-        let extent = found[0].extents.iter().find(|e| e.side == Side::Operand(0)).unwrap();
+        let extent = found[0].extents.iter().find(|e| e.side == StepTensor::Operand(0)).unwrap();
         assert_eq!((extent.dim, extent.valid, extent.padded), (1, 150, 192), "{op}");
         assert_eq!(extent.fill, Some(neutral), "{op}");
     }

@@ -4,13 +4,15 @@
 
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_compile::divide::{Policy, Space, check, divide, latency, work};
+use zellige_compile::Policy;
+use zellige_compile::solve::division::{IterationSpace, check, divide, latency, work};
 use zellige_device::PlanOp;
-use zellige_device::{Division, Kept, Laid, Storage};
-use zellige_layout::{Dtype, StickLayout};
+use zellige_device::{Division, Kept, Storage, TensorLayout};
+use zellige_float::Dtype;
 use zellige_machine::Hardware;
 use zellige_op::OpError;
 use zellige_op::{Op, OpRow, TensorType};
+use zellige_stick::StickLayout;
 
 /// Operations that have a space.
 const NEEDED: [&str; 16] = [
@@ -97,7 +99,7 @@ fn dtype_of(name: &str, dtype: Dtype) -> Dtype {
 }
 
 /// Operands as the kernel wants them, and results; without memory.
-fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
+fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<TensorLayout>, Vec<TensorLayout>)> {
     let e = extents(rng);
     let op = build(entry, rng, e)?;
     let dtype = rng.pick(&[Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Int64]);
@@ -134,25 +136,25 @@ fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<Laid>, Vec<Laid>)> {
                 0 => StickLayout::default(&m.size, m.dtype),
                 _ => StickLayout::with_dim_order(&m.size, None, m.dtype, &order),
             };
-            Laid::new(storage, m.dtype, &layout.ok()?).ok()
+            TensorLayout::new(storage, m.dtype, &layout.ok()?).ok()
         };
-        let inputs: Option<Vec<Laid>> = metas.iter().map(|m| laid(m, rng)).collect();
+        let inputs: Option<Vec<TensorLayout>> = metas.iter().map(|m| laid(m, rng)).collect();
         let Some(inputs) = inputs else { continue };
         let Ok((results, lay)) = op.lay(&inputs) else { continue };
-        let conform = |(t, want): (&Laid, &zellige_device::Want)| match want.fits(t) {
+        let conform = |(t, want): (&TensorLayout, &zellige_device::LayoutNeed)| match want.fits(t) {
             true => t.clone(),
-            false => Laid::new(storage, t.dtype(), &want.layout(t).unwrap()).unwrap(),
+            false => TensorLayout::new(storage, t.dtype(), &want.layout(t).unwrap()).unwrap(),
         };
-        let inputs: Vec<Laid> = inputs.iter().zip(&lay.inputs).map(conform).collect();
+        let inputs: Vec<TensorLayout> = inputs.iter().zip(&lay.inputs).map(conform).collect();
         let outputs = results.iter().zip(&lay.outputs);
-        let outputs: Vec<Laid> =
-            outputs.map(|(m, l)| Laid::new(storage, m.dtype, l).unwrap()).collect();
+        let outputs: Vec<TensorLayout> =
+            outputs.map(|(m, l)| TensorLayout::new(storage, m.dtype, l).unwrap()).collect();
         return Some((op, inputs, outputs));
     }
     None
 }
 
-fn splits(rng: &mut Rng, space: &Space) -> Vec<u64> {
+fn splits(rng: &mut Rng, space: &IterationSpace) -> Vec<u64> {
     let (mut room, mut summed) = (32, false);
     let dims = 0..space.dims().len();
     let mut one = |d: usize| {
@@ -173,7 +175,7 @@ fn a_division_costs_what_the_device_accounts_for() {
     for entry in Op::all() {
         for _ in 0..30 {
             let Some((op, inputs, outputs)) = find(entry, &mut rng) else { continue };
-            let Some(space) = Space::of_op(&op, &inputs, &outputs).unwrap() else {
+            let Some(space) = IterationSpace::of_op(&op, &inputs, &outputs).unwrap() else {
                 silent.insert(entry.name);
                 continue;
             };

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
-use zellige_compile::place::{
-    Buffer, LX_RESERVED, Plan, Policy, Request, check, lx_limit, plan, pool,
+use zellige_compile::solve::memory::{
+    LX_RESERVED, LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check, lx_limit, plan,
+    pool,
 };
 use zellige_compile::{CompileError, Witness};
 use zellige_machine::Hardware;
@@ -17,8 +18,8 @@ fn vectors() -> (Value, Vec<Value>) {
     (data["meta"].take(), list)
 }
 
-fn request(v: &Value) -> Result<Request, CompileError> {
-    let buffer = |b: &Value| Buffer {
+fn request(v: &Value) -> Result<MemoryRequest, CompileError> {
+    let buffer = |b: &Value| LiveBuffer {
         name: b["name"].as_str().unwrap().into(),
         size: b["size"].as_u64().unwrap(),
         uses: b["uses"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect(),
@@ -31,10 +32,10 @@ fn request(v: &Value) -> Result<Request, CompileError> {
         first_use_is_read: b["first_use_is_read"].as_bool().unwrap(),
     };
     let buffers = v["buffers"].as_array().unwrap().iter().map(buffer).collect();
-    Request::new(v["limit"].as_u64().unwrap(), v["alignment"].as_u64().unwrap(), buffers)
+    MemoryRequest::new(v["limit"].as_u64().unwrap(), v["alignment"].as_u64().unwrap(), buffers)
 }
 
-fn checked(request: &Request, policy: Policy) -> Plan {
+fn checked(request: &MemoryRequest, policy: PlacementPolicy) -> MemoryPlan {
     let plan = plan(request, policy);
     check(request, &plan).unwrap_or_else(|e| panic!("{policy:?}: {e}\n{request:?}\n{plan:?}"));
     plan
@@ -58,7 +59,7 @@ fn recorded_plans() {
         };
         let mut spilled = 0;
         for solver in v["solvers"].as_array().unwrap() {
-            let policy = Policy::from_name(solver.as_str().unwrap()).unwrap();
+            let policy = PlacementPolicy::from_name(solver.as_str().unwrap()).unwrap();
             let plan = checked(&request, policy);
             for (i, b) in request.buffers().iter().enumerate() {
                 let want = match &v["expected_addresses"] {
@@ -73,7 +74,7 @@ fn recorded_plans() {
             }
             spilled = plan.spilled_bytes(&request);
         }
-        let exact = checked(&request, Policy::Exact);
+        let exact = checked(&request, PlacementPolicy::Exact);
         assert!(exact.spilled_bytes(&request) <= spilled, "{id}");
         assert!(exact.is_optimal(&request), "{id}");
         seen += 1;
@@ -92,7 +93,7 @@ fn the_scratchpad_of_the_card() {
 
 #[test]
 fn bad_requests() {
-    let b = |name: &str, size, uses: &[u64]| Buffer::new(name, size, uses);
+    let b = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
     for (buffers, kind, witness) in [
         (vec![b("a", 1, &[])], "bad_buffer", "a"),
         (vec![b("a", 1, &[3, 1])], "bad_buffer", "a"),
@@ -108,56 +109,59 @@ fn bad_requests() {
             "p",
         ),
     ] {
-        let error = Request::new(100, 1, buffers).unwrap_err();
+        let error = MemoryRequest::new(100, 1, buffers).unwrap_err();
         assert_eq!((error.kind(), error.witness()), (kind, Some(Witness::Buffer(witness.into()))));
     }
     let huge = vec![b("a", u64::MAX, &[1])];
-    assert_eq!(Request::new(100, 1, huge).unwrap_err().kind(), "overflow");
-    assert_eq!(Request::new(100, 0, vec![]).unwrap_err().kind(), "bad_alignment");
+    assert_eq!(MemoryRequest::new(100, 1, huge).unwrap_err().kind(), "overflow");
+    assert_eq!(MemoryRequest::new(100, 0, vec![]).unwrap_err().kind(), "bad_alignment");
     // Nothing to place, and buffers without bytes, are no mistakes.
-    let request = Request::new(0, 128, vec![b("e", 0, &[1]), b("x", 1, &[1])]).unwrap();
-    for policy in Policy::ALL {
+    let request = MemoryRequest::new(0, 128, vec![b("e", 0, &[1]), b("x", 1, &[1])]).unwrap();
+    for policy in PlacementPolicy::ALL {
         assert_eq!(checked(&request, policy).addresses, [Some(0), None], "{policy:?}");
     }
-    assert_eq!(checked(&Request::new(0, 1, vec![]).unwrap(), Policy::Exact).addresses, []);
+    assert_eq!(
+        checked(&MemoryRequest::new(0, 1, vec![]).unwrap(), PlacementPolicy::Exact).addresses,
+        []
+    );
 }
 
 /// Law: what is read at its only use was there before that operation, so a child that begins there may
 /// lie over it, in whichever order the two are named; what is written there was not.
 #[test]
 fn a_parent_that_was_there_before() {
-    let read = Buffer { first_use_is_read: true, ..Buffer::new("p", 10, &[4]) };
-    let child = || Buffer::new("c", 10, &[4, 8]).over(&["p"]);
+    let read = LiveBuffer { first_use_is_read: true, ..LiveBuffer::new("p", 10, &[4]) };
+    let child = || LiveBuffer::new("c", 10, &[4, 8]).over(&["p"]);
     for buffers in [vec![read.clone(), child()], vec![child(), read.clone()]] {
-        let request = Request::new(10, 1, buffers).unwrap();
-        for policy in Policy::ALL {
+        let request = MemoryRequest::new(10, 1, buffers).unwrap();
+        for policy in PlacementPolicy::ALL {
             assert_eq!(checked(&request, policy).addresses, [Some(0), Some(0)], "{policy:?}");
         }
     }
     // Without room for anything beside it, a third buffer is what is spilled.
-    let third = Buffer::new("x", 10, &[4]);
-    let request = Request::new(10, 1, vec![third, child(), read]).unwrap();
-    assert_eq!(checked(&request, Policy::Exact).addresses, [None, Some(0), Some(0)]);
-    let written = vec![Buffer::new("p", 10, &[4]), child()];
-    assert_eq!(Request::new(10, 1, written).unwrap_err().kind(), "bad_in_place_parent");
+    let third = LiveBuffer::new("x", 10, &[4]);
+    let request = MemoryRequest::new(10, 1, vec![third, child(), read]).unwrap();
+    assert_eq!(checked(&request, PlacementPolicy::Exact).addresses, [None, Some(0), Some(0)]);
+    let written = vec![LiveBuffer::new("p", 10, &[4]), child()];
+    assert_eq!(MemoryRequest::new(10, 1, written).unwrap_err().kind(), "bad_in_place_parent");
 }
 
 #[test]
 fn names_of_policies() {
-    for policy in Policy::ALL {
-        assert_eq!(Policy::from_name(policy.name()), Some(policy));
+    for policy in PlacementPolicy::ALL {
+        assert_eq!(PlacementPolicy::from_name(policy.name()), Some(policy));
     }
-    assert_eq!(Policy::from_name("first-fit"), Some(Policy::FirstFit));
-    assert_eq!(Policy::from_name("baseline"), Some(Policy::FirstFit));
-    assert_eq!(Policy::from_name("best"), Some(Policy::Exact));
-    assert_eq!(Policy::from_name("worst"), None);
+    assert_eq!(PlacementPolicy::from_name("first-fit"), Some(PlacementPolicy::FirstFit));
+    assert_eq!(PlacementPolicy::from_name("baseline"), Some(PlacementPolicy::FirstFit));
+    assert_eq!(PlacementPolicy::from_name("best"), Some(PlacementPolicy::Exact));
+    assert_eq!(PlacementPolicy::from_name("worst"), None);
 }
 
 #[test]
 fn the_pool_of_device_memory() {
     let card = Hardware::card();
     let gib = |n: u64| n << 30;
-    let b = |name: &str, size, uses: &[u64]| Buffer::new(name, size, uses);
+    let b = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
     let chain = vec![b("a", gib(9), &[0, 1]), b("b", gib(7), &[1, 2]), b("c", gib(9), &[2, 3])];
     let (request, found) = pool(chain, &card).unwrap();
     check(&request, &found).unwrap();

@@ -1,11 +1,12 @@
 //! The report of every example: as published, and adding up.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use zellige_compile::report::{self, compared, explain, report};
 use zellige_compile::{Options, Program, compile};
 use zellige_graph::text;
 use zellige_op::Profile;
+use zellige_report::{Report, StepKind};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -27,21 +28,30 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
         let fits = any.iter().any(|s| conforms(value, s, root).is_ok());
         return if fits { Ok(()) } else { Err("none of those accepted".into()) };
     }
-    if let Some(words) = schema["enum"].as_array() {
-        return if words.contains(value) { Ok(()) } else { Err(format!("{value} is no word")) };
+    if let Some(words) = schema["oneOf"].as_array() {
+        let fits = words.iter().any(|word| word["const"] == *value);
+        return if fits { Ok(()) } else { Err(format!("{value} is no word")) };
     }
-    let right = match schema["type"].as_str() {
-        Some("object") => value.is_object(),
-        Some("array") => value.is_array(),
-        Some("string") => value.is_string(),
-        Some("boolean") => value.is_boolean(),
-        Some("integer") => value.is_i64() || value.is_u64(),
-        Some("number") => value.is_number(),
-        Some("null") => value.is_null(),
-        _ => return Err("the schema says nothing".into()),
+    let is = |name: &Value| match name.as_str().expect("the name of a type") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("no type is called {other}"),
     };
-    if !right {
+    let right = match &schema["type"] {
+        Value::Array(names) => names.iter().any(is),
+        name => is(name),
+    };
+    let constant = &schema["const"];
+    if !right || !(constant.is_null() || constant == value) {
         return Err(format!("no {}", schema["type"]));
+    }
+    if schema["minimum"].as_i64().zip(value.as_i64()).is_some_and(|(least, n)| n < least) {
+        return Err(format!("{value} is less than {}", schema["minimum"]));
     }
     if let Some(object) = value.as_object() {
         for name in schema["required"].as_array().into_iter().flatten() {
@@ -57,10 +67,12 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
             conforms(field, known, root).map_err(|e| format!("{name}: {e}"))?;
         }
     }
-    for item in value.as_array().into_iter().flatten() {
-        conforms(item, &schema["items"], root)?;
+    let items = value.as_array().map_or(&[][..], Vec::as_slice);
+    match schema["prefixItems"].as_array() {
+        Some(parts) if parts.len() != items.len() => Err(format!("no {} items", parts.len())),
+        Some(parts) => items.iter().zip(parts).try_for_each(|(i, part)| conforms(i, part, root)),
+        None => items.iter().try_for_each(|item| conforms(item, &schema["items"], root)),
     }
-    Ok(())
 }
 
 #[test]
@@ -74,11 +86,25 @@ fn reports_follow_the_published_schema() {
         for report in [compared(&best, &baseline), report(&baseline)] {
             let value = serde_json::to_value(&report).unwrap();
             conforms(&value, &schema, &schema).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(serde_json::from_value::<Report>(value).unwrap(), report, "{name}");
         }
     }
-    let mut bad = serde_json::to_value(report(&program("softmax", &card))).unwrap();
-    bad["summary"]["more"] = Value::from(1);
-    assert!(conforms(&bad, &schema, &schema).is_err());
+    let good = serde_json::to_value(report(&program("softmax", &card))).unwrap();
+    for (path, wrong) in [
+        ("/version", json!(2)),
+        ("/summary", json!({})),
+        ("/summary/bytes", json!(-1)),
+        ("/options/policy", json!("worst")),
+        ("/options/scratchpads", json!(1)),
+        ("/pool/points", json!([[0.0, 1, 2]])),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(path).expect("a part of a report") = wrong;
+        assert!(conforms(&bad, &schema, &schema).is_err(), "{path}");
+    }
+    let mut more = good.clone();
+    more["summary"]["more"] = json!(1);
+    assert!(conforms(&more, &schema, &schema).is_err());
 }
 
 /// The totals are those of the lists.
@@ -104,7 +130,7 @@ fn totals_are_sums_of_what_is_listed() {
             }
         }
         // No point lies above the roof.
-        for s in run().filter(|s| s.kind == "op") {
+        for s in run().filter(|s| s.kind == StepKind::Op) {
             let roof = s.intensity.map_or(f64::MAX, |x| x * r.machine.memory_gb_s / 1e3);
             let roof = roof.min(r.machine.peak_tflops);
             assert!(s.tflops <= roof * 1.0001, "{name}: {} at {} of {roof}", s.name, s.tflops);

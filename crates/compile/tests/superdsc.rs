@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use zellige_compile::emit::superdsc::{Bundle, bundle};
-use zellige_compile::emit::{Addresses, MemoryMap, Phase};
+use zellige_compile::emit::{Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Options, Program, compile};
 use zellige_device::Division;
 
@@ -15,7 +15,7 @@ fn program(text: &str) -> Program {
 }
 
 fn run(program: &Program, addresses: Addresses) -> Bundle {
-    bundle(program, &MemoryMap::new(program), Phase::Run, addresses)
+    bundle(program, &MemoryMap::new(program), BundlePhase::Run, addresses)
 }
 
 /// The only kernel of a program: its name, and what stands below it.

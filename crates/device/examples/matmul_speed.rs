@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 /// An operation, its operands and its multiply-adds.

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use zellige_device::RunOp;
 use zellige_device::{Card, Result, Tensor};
-use zellige_layout::{Dtype, StickLayout};
+use zellige_float::Dtype;
 use zellige_op::Op;
+use zellige_stick::StickLayout;
 
 const SIZE: [i64; 2] = [4096, 1024];
 

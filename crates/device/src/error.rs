@@ -1,9 +1,10 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
-use zellige_layout::{DataFormat, Dtype};
+use zellige_float::Dtype;
 use zellige_machine::Time;
 use zellige_machine::units::Bytes;
 use zellige_op::OpError;
+use zellige_stick::DataFormat;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
@@ -291,10 +292,22 @@ pub enum DeviceError {
     Machine(#[from] zellige_machine::MachineError),
     /// The algebra refused a layout.
     #[error(transparent)]
-    Layout(#[from] zellige_layout::Error),
+    Layout(#[from] zellige_stick::StickError),
     /// The engine refused a move.
     #[error(transparent)]
     Move(#[from] zellige_movement::MoveError),
+}
+
+impl From<zellige_layout::Error> for DeviceError {
+    fn from(e: zellige_layout::Error) -> DeviceError {
+        DeviceError::Layout(e.into())
+    }
+}
+
+impl From<zellige_float::UnknownDtype> for DeviceError {
+    fn from(e: zellige_float::UnknownDtype) -> DeviceError {
+        DeviceError::Layout(e.into())
+    }
 }
 
 impl DeviceError {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_machine::account::{Bottleneck, CoreWork, RingMove, Traffic, Work, WorkKind};
 use zellige_machine::{Hardware, Time};
 use zellige_op::Op;

@@ -3,7 +3,8 @@
 use serde_json::json;
 use zellige_device::RunOp;
 use zellige_device::{Card, StreamId, Tensor};
-use zellige_layout::{Dtype, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
 
 fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {

@@ -7,7 +7,9 @@ mod common;
 use common::{Rng, broadcast_index, check, close, random, read, run};
 use serde_json::{Value, json};
 use zellige_device::Tensor;
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
 
 /// A size, and `n` sizes that broadcast to it together.
 fn sizes(rng: &mut Rng, n: usize) -> (Vec<i64>, Vec<Vec<i64>>) {

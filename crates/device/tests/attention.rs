@@ -8,7 +8,7 @@ use common::{Rng, broadcast_index, read, tensor};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 const NAME: &str = "scaled_dot_product_attention";

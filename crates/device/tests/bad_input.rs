@@ -7,9 +7,11 @@ mod common;
 use common::{Rng, bytes_of, card, holds, random, read};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Kept, LayoutChoice, StreamId, Tensor};
-use zellige_layout::{Dtype, Strided};
+use zellige_device::{Card, DeviceError, Kept, StreamId, Tensor};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::LayoutRequest;
 
 fn add(card: &Card, inputs: &[Tensor]) -> Result<Tensor, DeviceError> {
     Ok(Op::new("add", &Value::Null)?.run(card, inputs)?.outputs.remove(0))
@@ -183,24 +185,24 @@ fn empty_tensors_go_everywhere() {
 fn host_memory_and_layouts_that_do_not_fit_leave_nothing_behind() {
     let card = card();
     let host = Strided::contiguous(&[4, 100]).unwrap();
-    let upload = |bytes: &[u8], dtype, choice: &LayoutChoice| {
+    let upload = |bytes: &[u8], dtype, choice: Option<&LayoutRequest>| {
         Tensor::upload_as(&card, bytes, (&host, dtype), dtype, choice).map(drop)
     };
     let full = vec![0u8; 800];
-    let default = LayoutChoice::Default;
-    assert_eq!(upload(&full[1..], Dtype::Float16, &default).unwrap_err().kind(), "host_bytes");
-    assert!(upload(&full, Dtype::Float64, &default).is_err());
-    assert!(upload(&full, Dtype::Complex64, &default).is_err());
+    let default = None;
+    assert_eq!(upload(&full[1..], Dtype::Float16, default).unwrap_err().kind(), "host_bytes");
+    assert!(upload(&full, Dtype::Float64, default).is_err());
+    assert!(upload(&full, Dtype::Complex64, default).is_err());
     for choice in [
-        LayoutChoice::Stick(2),
-        LayoutChoice::Stick(-3),
-        LayoutChoice::DimOrder(vec![0]),
-        LayoutChoice::DimOrder(vec![0, 0]),
-        LayoutChoice::DimOrder(vec![0, 1, 2]),
+        LayoutRequest::Stick(2),
+        LayoutRequest::Stick(-3),
+        LayoutRequest::Order(vec![0]),
+        LayoutRequest::Order(vec![0, 0]),
+        LayoutRequest::Order(vec![0, 1, 2]),
     ] {
-        assert!(upload(&full, Dtype::Float16, &choice).is_err(), "{choice:?}");
+        assert!(upload(&full, Dtype::Float16, Some(&choice)).is_err(), "{choice:?}");
     }
-    upload(&full, Dtype::Float16, &LayoutChoice::Stick(-2)).unwrap();
+    upload(&full, Dtype::Float16, Some(&LayoutRequest::Stick(-2))).unwrap();
     assert_eq!(card.stats().memory.blocks, 0);
     usable(&card);
 }

@@ -8,7 +8,7 @@ use common::{Rng, check, random, read, rounded, run, tensor};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::Tensor;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 const KINDS: [Dtype; 3] = [Dtype::Float16, Dtype::Float32, Dtype::Bfloat16];

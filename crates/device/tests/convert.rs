@@ -8,9 +8,11 @@ use common::{Rng, bytes_of, holds, random, read, rounded, run, tensor};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::StickLayout;
 
 const KINDS: [Dtype; 11] = [
     Dtype::Float16,

@@ -9,7 +9,8 @@ use serde_json::json;
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::{Dtype, flatten, unflatten};
+use zellige_float::Dtype;
+use zellige_layout::{flatten, unflatten};
 use zellige_op::Op;
 
 const DTYPES: [Dtype; 4] = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int8];

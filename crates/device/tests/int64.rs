@@ -5,8 +5,10 @@
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Kept, Tensor};
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// Extents with a last stick that is padded: 16 elements fill one.
 const SIZE: [i64; 2] = [7, 37];

@@ -7,10 +7,12 @@ mod common;
 use common::{Rng, broadcast_index, bytes_of, read, rounded, wrapped};
 use serde_json::Value;
 use zellige_device::RunOp;
-use zellige_device::{Card, LayoutChoice, StreamId, Tensor};
-use zellige_layout::{Dtype, Strided};
+use zellige_device::{Card, StreamId, Tensor};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_machine::WorkKind;
 use zellige_op::Op;
+use zellige_stick::LayoutRequest;
 
 /// A tensor and what it must hold.
 struct Held {
@@ -71,15 +73,15 @@ impl Client {
         if self.rng.chance(5) {
             order.push(-1);
         }
-        let choice = match rank {
-            0 => LayoutChoice::Default,
-            _ if self.rng.chance(2) => LayoutChoice::Default,
-            _ => LayoutChoice::DimOrder(order),
+        let request = match rank {
+            0 => None,
+            _ if self.rng.chance(2) => None,
+            _ => Some(LayoutRequest::Order(order)),
         };
         let host = Strided::contiguous(size).unwrap();
         let bytes = bytes_of(&numbers, dtype);
         let (tensor, moved) =
-            Tensor::upload_as(&self.card, &bytes, (&host, dtype), dtype, &choice).unwrap();
+            Tensor::upload_as(&self.card, &bytes, (&host, dtype), dtype, request.as_ref()).unwrap();
         self.card.account(self.stream, &moved.work("upload", WorkKind::Upload, 1)).unwrap();
         let model = numbers.iter().map(|v| stored(&tensor, *v)).collect();
         self.held.push(Held { tensor, model });

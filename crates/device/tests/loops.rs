@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Division, Laid, Loops, Tensor};
-use zellige_layout::{Dtype, Strided};
+use zellige_device::{Card, Division, Loops, Tensor, TensorLayout};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::{Op, OpError, OpRow};
 
 /// Operations that do not say: groups of channels are parts of a dimension, and moves have no loops.
@@ -197,7 +198,7 @@ fn division(rng: &mut Rng, loops: &Loops) -> Division {
     Division::new(&splits, loops.spans(), 32).unwrap()
 }
 
-fn laid(tensors: &[Tensor]) -> Vec<Laid> {
+fn laid(tensors: &[Tensor]) -> Vec<TensorLayout> {
     tensors.iter().map(|t| t.laid().clone()).collect()
 }
 

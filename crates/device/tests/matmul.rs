@@ -8,7 +8,7 @@ use common::{Rng, broadcast_index, random, read, rounded, run, tensor, wrapped};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::Tensor;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 const KINDS: [Dtype; 6] =

@@ -8,7 +8,8 @@ use common::{Rng, card, run};
 use serde_json::json;
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_layout::{Dtype, Strided, unflatten};
+use zellige_float::Dtype;
+use zellige_layout::{Strided, unflatten};
 use zellige_op::Op;
 
 fn bytes(values: &[i64]) -> Vec<u8> {

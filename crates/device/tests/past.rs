@@ -5,8 +5,10 @@
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Kept, Tensor};
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// What stands for an infinity: `2^31 (1 + 510/512)`.
 const STANDS: f32 = 4_286_578_688.0;

@@ -8,7 +8,7 @@ use common::{Rng, bytes_of, check, close, random, read, run, tensor, values};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 /// Random numbers with infinities and NaN among them.

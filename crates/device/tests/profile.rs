@@ -8,7 +8,7 @@ use common::{Rng, random, read};
 use serde_json::json;
 use zellige_device::Card;
 use zellige_device::RunOp;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_op::{Coverage, Layer, Op, Profile};
 

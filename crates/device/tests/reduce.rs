@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::{DataFormat, Dtype, StickLayout};
+use zellige_float::Dtype;
 use zellige_op::Op;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// The numbers that each result takes, in row-major order, and the size of the result.
 fn lists(x: &[f64], size: &[i64], gone: &[usize], keepdim: bool) -> (Vec<Vec<f64>>, Vec<i64>) {

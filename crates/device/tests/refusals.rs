@@ -9,8 +9,8 @@ use common::{Rng, random};
 use serde_json::{Map, Value, json};
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Laid, Tensor};
-use zellige_layout::Dtype;
+use zellige_device::{Card, Tensor, TensorLayout};
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 fn integer(rng: &mut Rng) -> i64 {
@@ -41,20 +41,20 @@ fn anything(rng: &mut Rng, name: &str) -> Value {
 
 /// Operands that lie as the operation wants them: what it does is what was planned.
 fn as_planned(op: &Op, card: &Card, inputs: &[Tensor]) -> bool {
-    let laid: Vec<Laid> = inputs.iter().map(|t| t.laid().clone()).collect();
+    let laid: Vec<TensorLayout> = inputs.iter().map(|t| t.laid().clone()).collect();
     let Ok((results, lay)) = op.lay(&laid) else { return false };
     let outputs = results.iter().zip(&lay.outputs);
     let outputs =
         outputs.map(|(m, l)| Tensor::zeros(card, m.dtype, l)).collect::<Result<Vec<_>, _>>();
     let Ok(outputs) = outputs else { return false };
-    let made: Vec<Laid> = outputs.iter().map(|t| t.laid().clone()).collect();
+    let made: Vec<TensorLayout> = outputs.iter().map(|t| t.laid().clone()).collect();
     let Ok((_, plan)) = op.work(&laid, &made, None, 32) else { return false };
     let Ok((_, work)) = op.launch(card, inputs, &outputs, None, 32) else { return false };
     assert_eq!(work.kind, plan.kind, "{op:?}");
     assert!(
         work.cores == plan.cores,
         "{op:?} of {:?}",
-        laid.iter().map(Laid::size).collect::<Vec<_>>()
+        laid.iter().map(TensorLayout::size).collect::<Vec<_>>()
     );
     true
 }

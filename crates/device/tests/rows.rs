@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::Tensor;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 fn whole(n: i64) -> usize {

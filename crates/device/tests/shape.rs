@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::Tensor;
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, StickLayout};
 use zellige_op::Op;
+use zellige_stick::StickLayout;
 
 fn u(n: i64) -> usize {
     usize::try_from(n).unwrap()

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::Op;
 
 fn whole(n: i64) -> usize {

@@ -6,7 +6,9 @@ mod common;
 
 use common::{Rng, bytes_of, card, holds, random, read, rounded, tensor, values};
 use zellige_device::Tensor;
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
 
 const STORED: [Dtype; 11] = [
     Dtype::Float32,

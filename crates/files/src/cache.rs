@@ -11,12 +11,12 @@
 use crate::disk;
 use crate::error::{Result, shown};
 use crate::input::Input;
-use crate::temporary::Access;
-use crate::whole::write;
+use crate::temporary::FileAccess;
+use crate::whole_file::write;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use zellige_movement::effective_user;
+use zellige_host::effective_user;
 
 /// Bytes of an entry at most.
 const MOST_BYTES: u64 = 1 << 28;
@@ -109,7 +109,7 @@ impl Cache {
         }
         let mut all = format!("{} {key} {}\n", self.magic(), content_hash(&[body])).into_bytes();
         all.extend(body);
-        write(&path, &all, Access::Private)?;
+        write(&path, &all, FileAccess::Private)?;
         self.prune(folder).map_err(|e| crate::Error::write(folder, "remove old entries", e))
     }
 

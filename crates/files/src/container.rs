@@ -1,7 +1,7 @@
 //! An opened file of tensors.
 
 use crate::error::{Error, Result, listing};
-use crate::info::{Contents, Extent, Kind, Metadata, TensorInfo};
+use crate::info::{Contents, FileExtent, Kind, Metadata, TensorInfo};
 use crate::input::Input;
 use crate::source::{Reader, Source};
 use crate::{npy, npz, safetensors};
@@ -133,7 +133,7 @@ impl Container {
 fn single(input: &Input) -> Result<TensorInfo> {
     let header = npy::read(&mut input.window(0, input.len), input.len, input.spot())?;
     let name = input.path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(header.into_tensor(&name, Extent::plain(0, input.len)))
+    Ok(header.into_tensor(&name, FileExtent::plain(0, input.len)))
 }
 
 fn detect(input: &Input) -> Result<Kind> {

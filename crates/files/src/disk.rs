@@ -12,7 +12,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use zellige_movement::{Buffer, try_zeroed};
+use zellige_host::{Buffer, try_zeroed};
 
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {

@@ -1,7 +1,7 @@
 //! The names of dtypes in the containers, and how many bytes a shape of them takes.
 
 use crate::info::Endian;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Dimensions that a tensor may have: as many as NumPy allows.
 pub const MAX_RANK: usize = 64;

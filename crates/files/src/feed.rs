@@ -6,7 +6,8 @@ use crate::source::Source;
 use crate::{Container, TensorInfo, disk, stale, touched};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use zellige_movement::{Buffer, Dtypes, Mover, Plan};
+use zellige_host::Buffer;
+use zellige_movement::{Dtypes, Mover, Plan};
 
 /// Bytes that are decompressed at once.
 const CHUNK: u64 = 1 << 20;
@@ -22,13 +23,13 @@ const GAP: usize = 1 << 14;
 /// read it in whatever order they like.
 pub(crate) struct Feed<'a> {
     info: &'a TensorInfo,
-    elements: Elements<'a>,
+    elements: FileElements<'a>,
     width: usize,
     /// A part of the source, for the plan that is run.
     window: Buffer,
 }
 
-enum Elements<'a> {
+enum FileElements<'a> {
     Stored(Source<'a>),
     Spooled { file: File, folder: PathBuf },
     Held(Buffer),
@@ -51,7 +52,7 @@ impl<'a> Feed<'a> {
         let width = width.max(1);
         let most = (memory as u64).max(1 << 16).min(info.bytes()).next_multiple_of(width as u64);
         if info.data_offset().is_some() {
-            let elements = Elements::Stored(from.source(info)?);
+            let elements = FileElements::Stored(from.source(info)?);
             return Ok(Feed { info, elements, width, window: disk::buffer(most).map_err(held)? });
         }
         if most >= info.bytes() {
@@ -59,7 +60,7 @@ impl<'a> Feed<'a> {
             from.reader(info)?.fill(&mut whole)?;
             info.swap(&mut whole);
             let window = disk::buffer(0).map_err(held)?;
-            return Ok(Feed { info, elements: Elements::Held(whole), width, window });
+            return Ok(Feed { info, elements: FileElements::Held(whole), width, window });
         }
         let elements = spool(from, info, folder)?;
         Ok(Feed { info, elements, width, window: disk::buffer(most).map_err(held)? })
@@ -74,7 +75,7 @@ impl<'a> Feed<'a> {
         fill: Option<&[u8]>,
         threads: usize,
     ) -> Result<(), RelayoutError> {
-        if let Elements::Held(whole) = &self.elements {
+        if let FileElements::Held(whole) = &self.elements {
             return Ok(Mover::with_dtypes(plan, dtypes)?.run(whole, target, fill, threads)?);
         }
         let most = i64::try_from(self.window.len() / self.width).unwrap_or(i64::MAX);
@@ -95,26 +96,26 @@ impl<'a> Feed<'a> {
     pub(crate) fn elements(&mut self, low: i64, high: i64) -> Result<&[u8]> {
         self.read(low, 0, high - low)?;
         Ok(match &self.elements {
-            Elements::Held(whole) => &whole[bytes(low, self.width)..bytes(high, self.width)],
+            FileElements::Held(whole) => &whole[bytes(low, self.width)..bytes(high, self.width)],
             _ => &self.window[..bytes(high - low, self.width)],
         })
     }
 
     /// Reads elements `from..to` of a window that begins at element `low`.
     fn read(&mut self, low: i64, from: i64, to: i64) -> Result<()> {
-        if matches!(self.elements, Elements::Held(_)) {
+        if matches!(self.elements, FileElements::Held(_)) {
             return Ok(());
         }
         let part = &mut self.window[bytes(from, self.width)..bytes(to, self.width)];
         let at = bytes(low + from, self.width) as u64;
         match &self.elements {
-            Elements::Stored(source) => {
+            FileElements::Stored(source) => {
                 source.read_at(part, at)?;
                 self.info.swap(part);
             }
-            Elements::Spooled { file, folder } => disk::read_exact_at(file, part, at)
+            FileElements::Spooled { file, folder } => disk::read_exact_at(file, part, at)
                 .map_err(|e| Error::io(folder, spooled("read back", self.info), e))?,
-            Elements::Held(_) => {}
+            FileElements::Held(_) => {}
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ fn spooled(what: &str, info: &TensorInfo) -> String {
 }
 
 /// Decompresses a tensor once; the last byte checks its checksum.
-fn spool<'a>(from: &Container, info: &TensorInfo, folder: &Path) -> Result<Elements<'a>> {
+fn spool<'a>(from: &Container, info: &TensorInfo, folder: &Path) -> Result<FileElements<'a>> {
     let failed = |e| Error::write(folder, spooled("keep", info), e);
     let fallback = stale::next_name(folder, "decompressed");
     let file = disk::create_unnamed(folder, 0o600, &fallback).map_err(failed)?;
@@ -147,5 +148,5 @@ fn spool<'a>(from: &Container, info: &TensorInfo, folder: &Path) -> Result<Eleme
         disk::write_all_at(&file, &chunk[..part], at).map_err(failed)?;
         at += part as u64;
     }
-    Ok(Elements::Spooled { file, folder: folder.to_path_buf() })
+    Ok(FileElements::Spooled { file, folder: folder.to_path_buf() })
 }

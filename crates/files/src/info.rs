@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The three containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,12 +84,12 @@ pub struct TensorInfo {
     pub(crate) order: Order,
     pub(crate) endian: Endian,
     pub(crate) bytes: u64,
-    pub(crate) extent: Extent,
+    pub(crate) extent: FileExtent,
 }
 
 /// The part of a file that holds a tensor, perhaps compressed, perhaps behind a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct FileExtent {
     /// First byte of the part.
     pub(crate) start: u64,
     /// Bytes of the part, as they lie in the file.
@@ -102,10 +102,10 @@ pub(crate) struct Extent {
     pub(crate) crc: Option<u32>,
 }
 
-impl Extent {
+impl FileExtent {
     /// A tensor whose bytes lie as they are.
-    pub(crate) fn plain(start: u64, length: u64) -> Extent {
-        Extent { start, length, head: 0, deflated: false, crc: None }
+    pub(crate) fn plain(start: u64, length: u64) -> FileExtent {
+        FileExtent { start, length, head: 0, deflated: false, crc: None }
     }
 }
 

@@ -81,8 +81,8 @@ impl Input {
     }
 
     /// The bytes `start..start + length` as a stream.
-    pub(crate) fn window(&self, start: u64, length: u64) -> Window<'_> {
-        Window { input: self, at: start, left: length }
+    pub(crate) fn window(&self, start: u64, length: u64) -> FileWindow<'_> {
+        FileWindow { input: self, at: start, left: length }
     }
 
     pub(crate) fn spot(&self) -> Spot<'_> {
@@ -96,13 +96,13 @@ fn modified(known: &Metadata) -> (i64, i64) {
 
 /// A stream over a range of a file that does not use the position of the file.
 #[derive(Debug)]
-pub(crate) struct Window<'a> {
+pub(crate) struct FileWindow<'a> {
     input: &'a Input,
     at: u64,
     left: u64,
 }
 
-impl Read for Window<'_> {
+impl Read for FileWindow<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         if most == 0 {

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
-//! use zellige_layout::Dtype;
+//! use zellige_float::Dtype;
 //! # let folder = std::env::temp_dir().join(format!("zellige-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
 //! let path = folder.join("x.npy");
@@ -34,7 +34,7 @@
 //!
 //! # What it may not do
 //! Choose a layout or a format: who moves a tensor says both. There is no `unsafe` here: memory that may be
-//! refused comes from `zellige-movement`.
+//! refused comes from `zellige-host`.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ mod stale;
 mod temporary;
 mod touched;
 mod verify;
-mod whole;
+mod whole_file;
 mod writer;
 mod zip;
 mod zip_writer;
@@ -75,5 +75,5 @@ pub use relayout::{Relayout, RelayoutError};
 pub use source::{Reader, Source};
 pub use temporary::abandon;
 pub use verify::{Stored, Verified};
-pub use whole::{make_folder, read_all, read_bytes, read_text, write_all, write_bytes};
+pub use whole_file::{make_folder, read_all, read_bytes, read_text, write_all, write_bytes};
 pub use writer::Writer;

@@ -10,11 +10,11 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Literal {
     pub(crate) at: usize,
-    pub(crate) value: Value,
+    pub(crate) value: LiteralValue,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum LiteralValue {
     Text(String),
     Int(i128),
     Bool(bool),
@@ -28,28 +28,28 @@ impl Literal {
     /// What it is, for a message.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.value {
-            Value::Text(_) => "a string",
-            Value::Int(_) => "an integer",
-            Value::Bool(_) => "a boolean",
-            Value::None => "None",
-            Value::Tuple(_) => "a tuple",
-            Value::List(_) => "a list",
-            Value::Dict(_) => "a dictionary",
+            LiteralValue::Text(_) => "a string",
+            LiteralValue::Int(_) => "an integer",
+            LiteralValue::Bool(_) => "a boolean",
+            LiteralValue::None => "None",
+            LiteralValue::Tuple(_) => "a tuple",
+            LiteralValue::List(_) => "a list",
+            LiteralValue::Dict(_) => "a dictionary",
         }
     }
 }
 
 /// A refused text: the byte, what is there, what would be accepted.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedLiteral {
     pub(crate) at: usize,
     pub(crate) what: String,
     pub(crate) accepted: &'static str,
 }
 
 /// The one literal of `text`; only blanks may surround it.
-pub(crate) fn parse(text: &[u8]) -> Result<Literal, Refused> {
-    let mut parser = Parser { text, at: 0 };
+pub(crate) fn parse(text: &[u8]) -> Result<Literal, RefusedLiteral> {
+    let mut parser = LiteralParser { text, at: 0 };
     let literal = parser.literal(0)?;
     parser.blanks();
     if parser.at < text.len() {
@@ -58,24 +58,24 @@ pub(crate) fn parse(text: &[u8]) -> Result<Literal, Refused> {
     Ok(literal)
 }
 
-struct Parser<'a> {
+struct LiteralParser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Parser<'_> {
-    fn literal(&mut self, depth: usize) -> Result<Literal, Refused> {
+impl LiteralParser<'_> {
+    fn literal(&mut self, depth: usize) -> Result<Literal, RefusedLiteral> {
         self.blanks();
         let at = self.at;
         if depth > MAX_DEPTH {
             return Err(self.refuse("at most 16 brackets inside each other"));
         }
         let value = match self.peek() {
-            Some(b'\'' | b'"') => Value::Text(self.text()?),
-            Some(b'-' | b'+' | b'0'..=b'9') => Value::Int(self.int()?),
+            Some(b'\'' | b'"') => LiteralValue::Text(self.text()?),
+            Some(b'-' | b'+' | b'0'..=b'9') => LiteralValue::Int(self.int()?),
             Some(b'(') => self.tuple(depth)?,
-            Some(b'[') => Value::List(self.items(b']', depth)?.0),
-            Some(b'{') => Value::Dict(self.pairs(depth)?),
+            Some(b'[') => LiteralValue::List(self.items(b']', depth)?.0),
+            Some(b'{') => LiteralValue::Dict(self.pairs(depth)?),
             Some(b'A'..=b'Z' | b'a'..=b'z' | b'_') => self.word()?,
             _ => return Err(self.refuse("a string, number, True, False, None, (, [ or {")),
         };
@@ -83,20 +83,20 @@ impl Parser<'_> {
     }
 
     /// A tuple, or a value in parentheses: `(3)` is 3 and `(3,)` is a tuple.
-    fn tuple(&mut self, depth: usize) -> Result<Value, Refused> {
+    fn tuple(&mut self, depth: usize) -> Result<LiteralValue, RefusedLiteral> {
         let (mut items, comma) = self.items(b')', depth)?;
         match items.pop() {
             Some(only) if items.is_empty() && !comma => Ok(only.value),
             Some(last) => {
                 items.push(last);
-                Ok(Value::Tuple(items))
+                Ok(LiteralValue::Tuple(items))
             }
-            None => Ok(Value::Tuple(items)),
+            None => Ok(LiteralValue::Tuple(items)),
         }
     }
 
     /// Values between brackets, and whether a comma follows the last one.
-    fn items(&mut self, close: u8, depth: usize) -> Result<(Vec<Literal>, bool), Refused> {
+    fn items(&mut self, close: u8, depth: usize) -> Result<(Vec<Literal>, bool), RefusedLiteral> {
         self.at += 1;
         let mut items = Vec::new();
         let mut comma = false;
@@ -114,7 +114,7 @@ impl Parser<'_> {
         }
     }
 
-    fn pairs(&mut self, depth: usize) -> Result<Vec<(Literal, Literal)>, Refused> {
+    fn pairs(&mut self, depth: usize) -> Result<Vec<(Literal, Literal)>, RefusedLiteral> {
         self.at += 1;
         let mut pairs: Vec<(Literal, Literal)> = Vec::new();
         let mut comma = true;
@@ -137,7 +137,7 @@ impl Parser<'_> {
         }
     }
 
-    fn text(&mut self) -> Result<String, Refused> {
+    fn text(&mut self) -> Result<String, RefusedLiteral> {
         let quote = self.text[self.at];
         self.at += 1;
         let from = self.at;
@@ -156,7 +156,7 @@ impl Parser<'_> {
         Err(self.refuse("a closing quote"))
     }
 
-    fn int(&mut self) -> Result<i128, Refused> {
+    fn int(&mut self) -> Result<i128, RefusedLiteral> {
         let from = self.at;
         let negative = self.take(b'-');
         if !negative {
@@ -166,7 +166,7 @@ impl Parser<'_> {
         let mut value: i128 = 0;
         while let Some(digit @ b'0'..=b'9') = self.peek() {
             let next = value.checked_mul(10).and_then(|v| v.checked_add(i128::from(digit - b'0')));
-            value = next.ok_or(Refused {
+            value = next.ok_or(RefusedLiteral {
                 at: from,
                 what: "an integer of more than 127 bits".to_string(),
                 accepted: "integers of 64 bits",
@@ -181,19 +181,19 @@ impl Parser<'_> {
         Ok(if negative { -value } else { value })
     }
 
-    fn word(&mut self) -> Result<Value, Refused> {
+    fn word(&mut self) -> Result<LiteralValue, RefusedLiteral> {
         let from = self.at;
         while let Some(b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
         let known = match &self.text[from..self.at] {
-            b"True" => Value::Bool(true),
-            b"False" => Value::Bool(false),
-            b"None" => Value::None,
+            b"True" => LiteralValue::Bool(true),
+            b"False" => LiteralValue::Bool(false),
+            b"None" => LiteralValue::None,
             other => {
                 let word = crate::error::quote(&String::from_utf8_lossy(other));
                 let what = format!("the word `{word}`");
-                return Err(Refused { at: from, what, accepted: "True, False and None" });
+                return Err(RefusedLiteral { at: from, what, accepted: "True, False and None" });
             }
         };
         Ok(known)
@@ -215,13 +215,13 @@ impl Parser<'_> {
         }
     }
 
-    fn refuse(&self, accepted: &'static str) -> Refused {
+    fn refuse(&self, accepted: &'static str) -> RefusedLiteral {
         let what = match self.peek() {
             None => "the header ends".to_string(),
             Some(byte) if byte.is_ascii_graphic() => format!("found `{}`", char::from(byte)),
             Some(byte) => format!("found byte 0x{byte:02x}"),
         };
-        Refused { at: self.at, what, accepted }
+        RefusedLiteral { at: self.at, what, accepted }
     }
 }
 
@@ -232,13 +232,13 @@ mod tests {
     fn show(literal: &Literal) -> String {
         let list = |items: &[Literal]| items.iter().map(show).collect::<Vec<_>>().join(" ");
         match &literal.value {
-            Value::Text(text) => format!("'{text}'"),
-            Value::Int(n) => n.to_string(),
-            Value::Bool(b) => b.to_string(),
-            Value::None => "none".to_string(),
-            Value::Tuple(items) => format!("({})", list(items)),
-            Value::List(items) => format!("[{}]", list(items)),
-            Value::Dict(pairs) => {
+            LiteralValue::Text(text) => format!("'{text}'"),
+            LiteralValue::Int(n) => n.to_string(),
+            LiteralValue::Bool(b) => b.to_string(),
+            LiteralValue::None => "none".to_string(),
+            LiteralValue::Tuple(items) => format!("({})", list(items)),
+            LiteralValue::List(items) => format!("[{}]", list(items)),
+            LiteralValue::Dict(pairs) => {
                 let pairs = pairs.iter().map(|(k, v)| format!("{}:{}", show(k), show(v)));
                 format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
             }

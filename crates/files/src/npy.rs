@@ -6,11 +6,11 @@
 
 use crate::dtype;
 use crate::error::{Result, quote};
-use crate::info::{Endian, Extent, Order, TensorInfo};
+use crate::info::{Endian, FileExtent, Order, TensorInfo};
 use crate::input::Spot;
-use crate::literal::{self, Literal, Value};
+use crate::literal::{self, Literal, LiteralValue};
 use std::io::{self, Read};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -24,7 +24,7 @@ const KEYS: &str = "the three keys 'descr', 'fortran_order' and 'shape', once ea
 
 /// What a header says.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Header {
+pub(crate) struct NpyHeader {
     pub(crate) dtype: Dtype,
     pub(crate) endian: Endian,
     pub(crate) order: Order,
@@ -35,9 +35,9 @@ pub(crate) struct Header {
     pub(crate) length: u64,
 }
 
-impl Header {
+impl NpyHeader {
     /// The tensor whose header and elements fill `extent`.
-    pub(crate) fn into_tensor(self, name: &str, extent: Extent) -> TensorInfo {
+    pub(crate) fn into_tensor(self, name: &str, extent: FileExtent) -> TensorInfo {
         TensorInfo {
             name: name.to_string(),
             dtype: self.dtype,
@@ -45,14 +45,14 @@ impl Header {
             order: self.order,
             endian: self.endian,
             bytes: self.bytes,
-            extent: Extent { head: self.length, ..extent },
+            extent: FileExtent { head: self.length, ..extent },
         }
     }
 }
 
 /// Reads the header of an array that takes `total` bytes, header included, and checks that it
 /// announces exactly as many.
-pub(crate) fn read(from: &mut dyn Read, total: u64, spot: Spot<'_>) -> Result<Header> {
+pub(crate) fn read(from: &mut dyn Read, total: u64, spot: Spot<'_>) -> Result<NpyHeader> {
     let mut next = |at: u64, need: u64, what: &str| {
         spot.fits(at, need, total, what)?;
         let mut bytes = vec![0; usize::try_from(need).unwrap_or(0)];
@@ -112,18 +112,18 @@ fn unreadable(error: &io::Error, at: u64, what: &str, spot: Spot<'_>) -> crate::
 }
 
 /// The dictionary of a header.
-fn interpret(text: &[u8], length: u64, spot: Spot<'_>) -> Result<Header> {
+fn interpret(text: &[u8], length: u64, spot: Spot<'_>) -> Result<NpyHeader> {
     let root = literal::parse(text)
         .map_err(|refused| spot.malformed(refused.at as u64, refused.what, refused.accepted))?;
     let wrong = |literal: &Literal, what: &str, accepted: &str| {
         spot.malformed(literal.at as u64, format!("{what}{}", literal.describe()), accepted)
     };
-    let Value::Dict(pairs) = &root.value else {
+    let LiteralValue::Dict(pairs) = &root.value else {
         return Err(wrong(&root, "the header is ", "a dictionary"));
     };
     let (mut descr, mut fortran, mut shape) = (None, None, None);
     for (key, value) in pairs {
-        let Value::Text(name) = &key.value else {
+        let LiteralValue::Text(name) = &key.value else {
             return Err(wrong(key, "a key is ", KEYS));
         };
         let slot = match name.as_str() {
@@ -145,7 +145,7 @@ fn interpret(text: &[u8], length: u64, spot: Spot<'_>) -> Result<Header> {
     let fortran = fortran.ok_or_else(|| missing("fortran_order"))?;
     let shape = shape.ok_or_else(|| missing("shape"))?;
 
-    let Value::Bool(column_major) = fortran.value else {
+    let LiteralValue::Bool(column_major) = fortran.value else {
         return Err(wrong(fortran, "'fortran_order' is ", "True or False"));
     };
     let shape_at = shape.at as u64;
@@ -154,22 +154,22 @@ fn interpret(text: &[u8], length: u64, spot: Spot<'_>) -> Result<Header> {
     let bytes = dtype::bytes_of(dtype, &shape)
         .map_err(|what| spot.malformed(shape_at, format!("shape: {what}"), "a smaller one"))?;
     let order = if column_major { Order::ColumnMajor } else { Order::RowMajor };
-    Ok(Header { dtype, endian, order, shape, bytes, length })
+    Ok(NpyHeader { dtype, endian, order, shape, bytes, length })
 }
 
 fn extents(shape: &Literal, spot: Spot<'_>) -> Result<Vec<i64>> {
-    let Value::Tuple(items) = &shape.value else {
+    let LiteralValue::Tuple(items) = &shape.value else {
         let what = format!("'shape' is {}", shape.describe());
         return Err(spot.malformed(shape.at as u64, what, "a tuple such as (), (3,) or (3, 4)"));
     };
     let extent = |item: &Literal| match item.value {
-        Value::Int(n) => i64::try_from(n).ok().filter(|n| *n >= 0),
+        LiteralValue::Int(n) => i64::try_from(n).ok().filter(|n| *n >= 0),
         _ => None,
     };
     let read = |item: &Literal| {
         extent(item).ok_or_else(|| {
             let what = match item.value {
-                Value::Int(n) => format!("the extent {n}"),
+                LiteralValue::Int(n) => format!("the extent {n}"),
                 _ => format!("an extent is {}", item.describe()),
             };
             spot.malformed(item.at as u64, what, "integers from 0 to 2^63 - 1")
@@ -181,9 +181,9 @@ fn extents(shape: &Literal, spot: Spot<'_>) -> Result<Vec<i64>> {
 fn element(descr: &Literal, spot: Spot<'_>) -> Result<(Dtype, Endian)> {
     let at = descr.at as u64;
     match &descr.value {
-        Value::Text(text) => dtype::from_descr(text)
+        LiteralValue::Text(text) => dtype::from_descr(text)
             .map_err(|help| spot.dtype(at, format!("'{}'", quote(text)), help)),
-        Value::List(_) | Value::Tuple(_) => {
+        LiteralValue::List(_) | LiteralValue::Tuple(_) => {
             let help = "a record of named fields is not one tensor; save each field on its own, \
                         as np.save(name, x[field])";
             Err(spot.dtype(at, "[...]".to_string(), help.to_string()))

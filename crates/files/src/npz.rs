@@ -1,7 +1,7 @@
 //! `.npz`: a zip archive whose entries are `.npy` files.
 
 use crate::error::{Error, Result, quote};
-use crate::info::{Contents, Extent};
+use crate::info::{Contents, FileExtent};
 use crate::input::{Input, Spot};
 use crate::{npy, zip};
 use flate2::read::DeflateDecoder;
@@ -27,7 +27,7 @@ pub(crate) fn read(input: &Input) -> Result<Contents> {
         match header {
             Ok(header) => contents.tensors.push(header.into_tensor(
                 name,
-                Extent {
+                FileExtent {
                     start: entry.start,
                     length: entry.packed,
                     head: 0,

@@ -3,7 +3,7 @@
 use crate::error::{quote, shown};
 use crate::feed::Feed;
 use crate::{Container, Error, TensorInfo, Writer, disk};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_movement::{Dtypes, MoveError, Nest, Plan};
 
 /// Why a move between files stopped.

@@ -4,7 +4,7 @@
 
 use crate::dtype;
 use crate::error::{Error, Result, quote};
-use crate::info::{Contents, Endian, Extent, Metadata, NewTensor, Order, TensorInfo};
+use crate::info::{Contents, Endian, FileExtent, Metadata, NewTensor, Order, TensorInfo};
 use crate::input::{Input, Spot};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -24,7 +24,7 @@ const METADATA: &str = "__metadata__";
 /// One tensor of the header, as it is written there.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct TensorEntry {
     dtype: String,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
@@ -67,7 +67,7 @@ pub(crate) fn read(input: &Input) -> Result<Contents> {
             }
             continue;
         }
-        let entry: Entry =
+        let entry: TensorEntry =
             serde_json::from_str(raw.get()).map_err(|e| json(&e, raw.get(), spot))?;
         let range = entry.data_offsets;
         if range.0 > range.1 {
@@ -87,7 +87,7 @@ pub(crate) fn read(input: &Input) -> Result<Contents> {
     Ok(contents)
 }
 
-fn tensor(name: &str, entry: &Entry, data: u64, spot: Spot<'_>) -> Result<TensorInfo> {
+fn tensor(name: &str, entry: &TensorEntry, data: u64, spot: Spot<'_>) -> Result<TensorInfo> {
     let dtype = dtype::from_safetensors(&entry.dtype).map_err(|help| {
         spot.dtype(0, format!("`{}` of `{}`", quote(&entry.dtype), quote(name)), help)
     })?;
@@ -111,7 +111,7 @@ fn tensor(name: &str, entry: &Entry, data: u64, spot: Spot<'_>) -> Result<Tensor
         order: Order::RowMajor,
         endian: Endian::Little,
         bytes,
-        extent: Extent::plain(data + begin, bytes),
+        extent: FileExtent::plain(data + begin, bytes),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, quote};
 use crate::info::TensorInfo;
-use crate::input::{Input, Window};
+use crate::input::{FileWindow, Input};
 use flate2::read::DeflateDecoder;
 use std::io::{self, Read};
 
@@ -62,21 +62,21 @@ pub(crate) fn inside(
 pub struct Reader<'a> {
     input: &'a Input,
     info: &'a TensorInfo,
-    stream: Stream<'a>,
+    stream: EntryStream<'a>,
     hash: Option<crc32fast::Hasher>,
     left: u64,
 }
 
-enum Stream<'a> {
-    Plain(Window<'a>),
-    Deflated(Box<DeflateDecoder<Window<'a>>>),
+enum EntryStream<'a> {
+    Plain(FileWindow<'a>),
+    Deflated(Box<DeflateDecoder<FileWindow<'a>>>),
 }
 
-impl Read for Stream<'_> {
+impl Read for EntryStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(window) => window.read(buffer),
-            Stream::Deflated(decoder) => decoder.read(buffer),
+            EntryStream::Plain(window) => window.read(buffer),
+            EntryStream::Deflated(decoder) => decoder.read(buffer),
         }
     }
 }
@@ -86,9 +86,9 @@ impl<'a> Reader<'a> {
         let extent = info.extent;
         let window = input.window(extent.start, extent.length);
         let stream = if extent.deflated {
-            Stream::Deflated(Box::new(DeflateDecoder::new(window)))
+            EntryStream::Deflated(Box::new(DeflateDecoder::new(window)))
         } else {
-            Stream::Plain(window)
+            EntryStream::Plain(window)
         };
         let hash = extent.crc.map(|_| crc32fast::Hasher::new());
         let mut reader = Reader { input, info, stream, hash, left: extent.head + info.bytes };
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
 
     fn finish(&mut self) -> Result<()> {
         let extent = self.info.extent;
-        if let Stream::Deflated(decoder) = &mut self.stream {
+        if let EntryStream::Deflated(decoder) = &mut self.stream {
             let more = decoder.read(&mut [0]).map_err(|e| unpack(self.input, self.info, &e))?;
             if more != 0 || decoder.total_in() != extent.length {
                 let error = io::Error::other("it does not end with its last element");

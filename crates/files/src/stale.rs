@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_movement::effective_user;
+use zellige_host::effective_user;
 
 /// What stands between the name of a file and the numbers.
 const MARK: &str = ".zellige-";

@@ -33,7 +33,7 @@ pub fn abandon() {
 
 /// Who may use a file that is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum FileAccess {
     /// As with the file that it replaces; a new one as any file that is made in its folder.
     AsUsual,
     /// Its owner alone.
@@ -55,7 +55,7 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    pub(crate) fn create(path: &Path, access: Access) -> Result<Temporary> {
+    pub(crate) fn create(path: &Path, access: FileAccess) -> Result<Temporary> {
         let (target, known) = target(path)?;
         let folder = disk::folder(&target);
         let Some(name) = target.file_name() else {
@@ -64,7 +64,7 @@ impl Temporary {
         let name = name.to_string_lossy().into_owned();
         stale::remove_once(folder);
         let mode = match (access, known) {
-            (Access::Private, _) => 0o600,
+            (FileAccess::Private, _) => 0o600,
             (_, Some(mode)) => mode,
             (_, None) => {
                 usual_mode(folder, &name).map_err(|e| Error::write(path, "create it", e))?

@@ -13,7 +13,7 @@ pub(crate) fn ranges(plan: &Plan, gap: i64) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
     let mut limit = COLLECTED;
     for nest in plan.nests() {
-        let walk = Walk::new(nest, gap);
+        let walk = SourceWalk::new(nest, gap);
         for (start, _) in &nest.starts {
             walk.collect(0, start + walk.down, &mut out);
             if out.len() > limit {
@@ -38,7 +38,7 @@ fn join(ranges: &mut Vec<(i64, i64)>, gap: i64) {
 }
 
 /// The source side of a nest, from its lowest element on.
-struct Walk {
+struct SourceWalk {
     /// How far its lowest element lies from a start.
     down: i64,
     /// Ranges and strides, widest stride first.
@@ -49,8 +49,8 @@ struct Walk {
     dense: usize,
 }
 
-impl Walk {
-    fn new(nest: &Nest, gap: i64) -> Walk {
+impl SourceWalk {
+    fn new(nest: &Nest, gap: i64) -> SourceWalk {
         let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
         let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
         let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
@@ -64,7 +64,7 @@ impl Walk {
                 dense = i;
             }
         }
-        Walk { down, loops, reach, dense }
+        SourceWalk { down, loops, reach, dense }
     }
 
     fn collect(&self, level: usize, at: i64, out: &mut Vec<(i64, i64)>) {

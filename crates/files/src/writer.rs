@@ -1,12 +1,12 @@
 //! A file of tensors that is being written.
 
 use crate::error::{Error, Result, quote};
-use crate::info::{Endian, Extent, Kind, Metadata, NewTensor, Order, TensorInfo};
+use crate::info::{Endian, FileExtent, Kind, Metadata, NewTensor, Order, TensorInfo};
 use crate::npy;
 use crate::safetensors;
 use crate::source::inside;
-use crate::temporary::{Access, Temporary};
-use crate::zip_writer::{self, Planned};
+use crate::temporary::{FileAccess, Temporary};
+use crate::zip_writer::{self, NewZipEntry};
 use crate::{disk, dtype};
 use std::collections::HashSet;
 use std::path::Path;
@@ -23,14 +23,14 @@ const CHUNK: usize = 1 << 20;
 pub struct Writer {
     temporary: Temporary,
     tensors: Vec<TensorInfo>,
-    entries: Vec<Planned>,
+    entries: Vec<NewZipEntry>,
 }
 
 /// Headers with their places, where each tensor goes, and how long the file will be.
-struct Plan {
+struct FilePlan {
     headers: Vec<(u64, Vec<u8>)>,
-    extents: Vec<Extent>,
-    entries: Vec<Planned>,
+    extents: Vec<FileExtent>,
+    entries: Vec<NewZipEntry>,
     length: u64,
 }
 
@@ -72,14 +72,14 @@ impl Writer {
             Kind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
-        let temporary = Temporary::create(path, Access::AsUsual)?;
+        let temporary = Temporary::create(path, FileAccess::AsUsual)?;
         let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
         disk::set_len(&temporary.file, plan.length).map_err(|e| failed("reserve its length", e))?;
         for (at, header) in &plan.headers {
             disk::write_all_at(&temporary.file, header, *at)
                 .map_err(|e| failed("write a header", e))?;
         }
-        let info = |((tensor, bytes), extent): (&(&NewTensor, u64), Extent)| TensorInfo {
+        let info = |((tensor, bytes), extent): (&(&NewTensor, u64), FileExtent)| TensorInfo {
             name: tensor.name.clone(),
             dtype: tensor.dtype,
             shape: tensor.shape.clone(),
@@ -151,7 +151,7 @@ impl Writer {
         disk::write_all_at(&self.temporary.file, bytes, at).map_err(failed)
     }
 
-    fn checksum(&self, entry: &Planned) -> Result<u32> {
+    fn checksum(&self, entry: &NewZipEntry) -> Result<u32> {
         let mut hash = crc32fast::Hasher::new();
         let mut buffer = vec![0; CHUNK];
         let mut at = entry.start;
@@ -178,7 +178,7 @@ fn too_long(path: &Path) -> Error {
     Error::request(path, "the file would pass 2^64 bytes", "smaller tensors")
 }
 
-fn plan_npy(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
+fn plan_npy(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
     let [(tensor, bytes)] = tensors else {
         let what = format!("{} tensors in one .npy file", tensors.len());
         return Err(Error::request(path, what, "exactly one; .npz and .safetensors hold several"));
@@ -187,12 +187,12 @@ fn plan_npy(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
         npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
     let head = header.len() as u64;
     let length = head.checked_add(*bytes).ok_or_else(|| too_long(path))?;
-    let extents = vec![Extent { head, ..Extent::plain(0, length) }];
-    Ok(Plan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
+    let extents = vec![FileExtent { head, ..FileExtent::plain(0, length) }];
+    Ok(FilePlan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
 }
 
-fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
-    let mut plan = Plan { headers: vec![], extents: vec![], entries: vec![], length: 0 };
+fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
+    let mut plan = FilePlan { headers: vec![], extents: vec![], entries: vec![], length: 0 };
     for (tensor, bytes) in tensors {
         let name = format!("{}.npy", tensor.name);
         if name.len() > usize::from(u16::MAX) || name.contains('\0') {
@@ -202,9 +202,10 @@ fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<Plan> {
         let head =
             npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
         let size = bytes.checked_add(head.len() as u64);
-        let entry = size.and_then(|size| Planned::new(name, plan.length, size));
+        let entry = size.and_then(|size| NewZipEntry::new(name, plan.length, size));
         let entry = entry.ok_or_else(|| too_long(path))?;
-        let extent = Extent { head: head.len() as u64, ..Extent::plain(entry.start, entry.size) };
+        let extent =
+            FileExtent { head: head.len() as u64, ..FileExtent::plain(entry.start, entry.size) };
         plan.length = entry.end().ok_or_else(|| too_long(path))?;
         plan.headers.push((entry.start, head));
         plan.extents.push(extent);
@@ -224,7 +225,7 @@ fn plan_safetensors(
     tensors: &[(&NewTensor, u64)],
     metadata: &Metadata,
     path: &Path,
-) -> Result<Plan> {
+) -> Result<FilePlan> {
     for (tensor, _) in tensors {
         dtype::to_safetensors(tensor.dtype).map_err(|help| unnamed(path, tensor, help))?;
     }
@@ -232,6 +233,7 @@ fn plan_safetensors(
         .map_err(|what| Error::request(path, what, "less, or other names"))?;
     let total = tensors.iter().try_fold(header.len() as u64, |sum, (_, n)| sum.checked_add(*n));
     let length = total.ok_or_else(|| too_long(path))?;
-    let extents = offsets.iter().zip(tensors).map(|(at, (_, n))| Extent::plain(*at, *n)).collect();
-    Ok(Plan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
+    let extents =
+        offsets.iter().zip(tensors).map(|(at, (_, n))| FileExtent::plain(*at, *n)).collect();
+    Ok(FilePlan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
 }

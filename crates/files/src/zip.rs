@@ -26,7 +26,7 @@ const MAX_RATIO: u64 = 1032;
 
 /// One entry.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ZipEntry {
     pub(crate) name: String,
     /// First byte of its content, as it lies in the file.
     pub(crate) start: u64,
@@ -49,7 +49,7 @@ struct Directory {
 }
 
 /// Every entry, in the order of the directory.
-pub(crate) fn read(input: &Input) -> Result<Vec<Entry>> {
+pub(crate) fn read(input: &Input) -> Result<Vec<ZipEntry>> {
     let directory = find(input)?;
     if directory.size > MAX_DIRECTORY {
         let what = format!("a directory of {} bytes", directory.size);
@@ -57,7 +57,7 @@ pub(crate) fn read(input: &Input) -> Result<Vec<Entry>> {
         return Err(input.spot().malformed(directory.start, what, accepted));
     }
     let bytes = input.bytes(directory.start, directory.size, "the directory of the archive")?;
-    let mut cursor = Cursor::new(&bytes, Spot { base: directory.start, ..input.spot() });
+    let mut cursor = RecordCursor::new(&bytes, Spot { base: directory.start, ..input.spot() });
     let mut entries = Vec::new();
     while !cursor.done() {
         entries.push(listed(&mut cursor)?);
@@ -98,7 +98,7 @@ fn find(input: &Input) -> Result<Directory> {
         return Err(spot.malformed(input.len, what, "an archive that ends with its directory"));
     };
     let end = tail_at + at as u64;
-    let mut cursor = Cursor::new(&tail[at..], Spot { base: end, ..spot });
+    let mut cursor = RecordCursor::new(&tail[at..], Spot { base: end, ..spot });
     cursor.u32()?;
     let disks = (cursor.u16()?, cursor.u16()?);
     let counts = (cursor.u16()?, cursor.u16()?);
@@ -128,7 +128,7 @@ fn find64(end: u64, input: &Input) -> Result<Option<(Directory, u64)>> {
     let spot = input.spot();
     let Some(locator_at) = end.checked_sub(20) else { return Ok(None) };
     let bytes = input.bytes(locator_at, 20, "the zip64 locator")?;
-    let mut cursor = Cursor::new(&bytes, Spot { base: locator_at, ..spot });
+    let mut cursor = RecordCursor::new(&bytes, Spot { base: locator_at, ..spot });
     if cursor.u32()? != LOCATOR64 {
         return Ok(None);
     }
@@ -140,7 +140,7 @@ fn find64(end: u64, input: &Input) -> Result<Option<(Directory, u64)>> {
         return Err(spot.malformed(locator_at, what, "one in front of its locator"));
     }
     let bytes = input.bytes(record_at, 56, "the zip64 end record")?;
-    let mut cursor = Cursor::new(&bytes, Spot { base: record_at, ..spot });
+    let mut cursor = RecordCursor::new(&bytes, Spot { base: record_at, ..spot });
     if cursor.u32()? != END64 {
         let what = "no mark of the zip64 end record";
         return Err(spot.malformed(record_at, what, "PK\\x06\\x06"));
@@ -161,7 +161,7 @@ fn find64(end: u64, input: &Input) -> Result<Option<(Directory, u64)>> {
 }
 
 /// The next entry of the directory; where its content begins is not known yet.
-fn listed(cursor: &mut Cursor<'_>) -> Result<Entry> {
+fn listed(cursor: &mut RecordCursor<'_>) -> Result<ZipEntry> {
     let at = cursor.place();
     let spot = cursor.spot;
     let bad = |what: String, accepted: &str| Error::Malformed {
@@ -194,7 +194,7 @@ fn listed(cursor: &mut Cursor<'_>) -> Result<Entry> {
         let wide = extra64(extra).ok_or_else(|| {
             bad(format!("`{}` announces zip64 numbers and has none", quote(&name)), "them")
         })?;
-        let mut numbers = Cursor::new(wide, Spot { base: at, ..spot });
+        let mut numbers = RecordCursor::new(wide, Spot { base: at, ..spot });
         for (narrow, number) in
             [(size, &mut size64), (packed, &mut packed64), (header, &mut header64)]
         {
@@ -227,7 +227,7 @@ fn listed(cursor: &mut Cursor<'_>) -> Result<Entry> {
         let what = format!("`{}` claims {size} bytes from {packed}", quote(&name));
         return Err(bad(what, "at most 1032 times as many, which is what deflate can do"));
     }
-    Ok(Entry { name, start: 0, packed, size, deflated, crc, listed: at, header })
+    Ok(ZipEntry { name, start: 0, packed, size, deflated, crc, listed: at, header })
 }
 
 fn extra64(mut extra: &[u8]) -> Option<&[u8]> {
@@ -243,7 +243,7 @@ fn extra64(mut extra: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads the header in front of an entry, which must agree with the directory.
-fn locate(entry: &mut Entry, directory: &Directory, input: &Input) -> Result<()> {
+fn locate(entry: &mut ZipEntry, directory: &Directory, input: &Input) -> Result<()> {
     const SIZE: u64 = 30;
     let what = format!("the header of `{}`", quote(&entry.name));
     let spot = Spot { base: entry.header, ..input.spot() };
@@ -261,7 +261,7 @@ fn locate(entry: &mut Entry, directory: &Directory, input: &Input) -> Result<()>
         return Err(error);
     }
     let bytes = input.bytes(entry.header, SIZE, &what)?;
-    let mut cursor = Cursor::new(&bytes, spot);
+    let mut cursor = RecordCursor::new(&bytes, spot);
     if cursor.u32()? != LOCAL {
         return Err(spot.malformed(0, format!("{what} has no mark"), "PK\\x03\\x04"));
     }
@@ -285,8 +285,8 @@ fn locate(entry: &mut Entry, directory: &Directory, input: &Input) -> Result<()>
 }
 
 /// That no two entries share bytes.
-fn disjoint(entries: &[Entry], input: &Input) -> Result<()> {
-    let mut order: Vec<&Entry> = entries.iter().collect();
+fn disjoint(entries: &[ZipEntry], input: &Input) -> Result<()> {
+    let mut order: Vec<&ZipEntry> = entries.iter().collect();
     order.sort_by_key(|entry| entry.header);
     for pair in order.windows(2) {
         if pair[1].header < pair[0].start + pair[0].packed {
@@ -302,15 +302,15 @@ fn disjoint(entries: &[Entry], input: &Input) -> Result<()> {
 }
 
 /// Little-endian numbers one after another.
-struct Cursor<'a> {
+struct RecordCursor<'a> {
     bytes: &'a [u8],
     at: usize,
     spot: Spot<'a>,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(bytes: &'a [u8], spot: Spot<'a>) -> Cursor<'a> {
-        Cursor { bytes, at: 0, spot }
+impl<'a> RecordCursor<'a> {
+    fn new(bytes: &'a [u8], spot: Spot<'a>) -> RecordCursor<'a> {
+        RecordCursor { bytes, at: 0, spot }
     }
 
     fn done(&self) -> bool {

@@ -10,7 +10,7 @@ const DATE: u16 = 0x0021;
 
 /// An entry that has its place.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct NewZipEntry {
     name: String,
     /// Where its header begins.
     at: u64,
@@ -20,10 +20,10 @@ pub(crate) struct Planned {
     pub(crate) size: u64,
 }
 
-impl Planned {
+impl NewZipEntry {
     /// An entry behind byte `at`; `None` past 2^64 bytes.
-    pub(crate) fn new(name: String, at: u64, size: u64) -> Option<Planned> {
-        let mut entry = Planned { name, at, start: 0, size };
+    pub(crate) fn new(name: String, at: u64, size: u64) -> Option<NewZipEntry> {
+        let mut entry = NewZipEntry { name, at, start: 0, size };
         let prefix = entry.header(0).len() as u64;
         let aligned = at.checked_add(prefix)?.checked_next_multiple_of(npy::ALIGN)?;
         // The smallest field that aligns has 6 bytes.
@@ -107,7 +107,7 @@ impl Planned {
 }
 
 /// The directory at byte `at` and what ends the archive. Its length does not depend on the sums.
-pub(crate) fn directory(entries: &[Planned], crcs: &[u32], at: u64) -> Vec<u8> {
+pub(crate) fn directory(entries: &[NewZipEntry], crcs: &[u32], at: u64) -> Vec<u8> {
     let mut out: Vec<u8> =
         entries.iter().zip(crcs).flat_map(|(entry, crc)| entry.listed(*crc)).collect();
     let size = out.len() as u64;

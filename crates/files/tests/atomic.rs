@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use zellige_files::{Container, Kind, Metadata, NewTensor, Writer, read_all, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 fn names(folder: &Folder) -> Vec<String> {
     let entries = std::fs::read_dir(folder.path()).unwrap();

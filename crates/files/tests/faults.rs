@@ -16,7 +16,8 @@ use zellige_files::{
     Stored, Writer, content_hash, make_folder, read_all, read_bytes, read_text, write_all,
     write_bytes,
 };
-use zellige_layout::{Dtype, Layout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::{Layout, Strided};
 use zellige_movement::{Fill, Plan};
 
 const HOWS: [How; 3] = [How::Once, How::Always, How::Short];

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zellige_files::{Container, Kind, NewTensor, write_all};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

@@ -12,7 +12,7 @@ use std::path::Path;
 use zellige_files::{
     Container, Endian, Error, Kind, NewTensor, Order, TensorInfo, Writer, read_all, write_all,
 };
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()

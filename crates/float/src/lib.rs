@@ -46,6 +46,7 @@
 compile_error!("elements are little endian in memory, and the kernels read them as they are");
 
 mod convert;
+mod dtype;
 mod element;
 mod format;
 mod hub;
@@ -56,6 +57,7 @@ pub mod packed;
 mod small;
 
 pub use convert::{Converter, Error, fence};
+pub use dtype::{Dtype, UnknownDtype};
 pub use element::{Bool, Element};
 pub use format::Format;
 pub use kernel::{Isa, Kernel};

@@ -4,8 +4,10 @@
 use crate::budget::bounded;
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Dtype, StickLayout, Strided};
-use zellige_movement::{Direction, Transfer};
+use zellige_float::Dtype;
+use zellige_layout::{Axis, Strided};
+use zellige_stick::StickLayout;
+use zellige_stick::{Direction, Transfer};
 
 /// Elements that are enumerated.
 const MOST: i64 = 1 << 13;
@@ -93,9 +95,9 @@ impl Request {
         line.to_string()
     }
 
-    fn transfer(&self) -> zellige_layout::Result<(Strided, StickLayout, Transfer)> {
+    fn transfer(&self) -> zellige_stick::Result<(Strided, StickLayout, Transfer)> {
         let host = Strided::new(&self.size, &self.stride, self.offset)?;
-        let format = self.dtype.device_format()?;
+        let format = zellige_stick::DataFormat::on_device(self.dtype)?;
         let device = StickLayout::explicit(&self.device_size, &self.stride_map, format)?;
         let device = match &self.own {
             Some(own) => device.with_own_strides(&self.size, own)?,

@@ -3,26 +3,28 @@
 use crate::budget::bounded;
 use serde_json::Value;
 use zellige_layout::{AxisTable, Layout};
-use zellige_notation::{Diagnostic, Notation, Parsed, json, parse, parse_as, spyre, tirx, torch};
+use zellige_notation::{Diagnostic, Notation, Parsed, json, parse, parse_as, tirx};
 
 pub(crate) fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let axes = AxisTable::new();
     let bytes = (1 << 22) + 2000 * text.len();
-    let reads = [Notation::Tirx, Notation::Spyre, Notation::Torch]
+    let reads = Notation::supported()
         .map(|n| bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
     let guessed = bounded("reading a layout", bytes, || parse(text, &axes));
-    for read in reads.into_iter().chain([guessed]) {
+    for read in reads.chain([guessed]) {
         match read {
             Err(d) => refused(text, &d),
-            Ok(Parsed::Tirx(l)) => {
-                assert_eq!(tirx::parse(&tirx::print(&l), &axes).as_ref(), Ok(&l));
-                by_json(&l, &axes);
-            }
-            Ok(Parsed::Torch(h)) => assert_eq!(torch::parse(&torch::print(&h)).as_ref(), Ok(&h)),
-            Ok(Parsed::Spyre(s)) => {
-                let again = spyre::parse(&spyre::print_bound(&s)).expect("its own text");
-                assert_eq!((&again, again.host()), (&s, s.host()));
+            Ok(parsed) => {
+                let again = parse_as(&parsed.text(), parsed.notation(), &axes);
+                let again = again.expect("its own text");
+                assert_eq!(again, parsed);
+                // Device layouts are equal whatever they are bound to.
+                let bound = |p: &Parsed| p.stick().and_then(|s| s.host().cloned());
+                assert_eq!(bound(&again), bound(&parsed));
+                if let Some(layout) = parsed.algebra() {
+                    by_json(layout, &axes);
+                }
             }
         }
     }

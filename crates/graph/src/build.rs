@@ -1,12 +1,15 @@
 //! Building a graph: every operation is checked when it is added.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
+use crate::graph::{Def, Graph, Hint, Node, NodeId, Role, Tensor, TensorId};
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::{Op, Scalar, TensorType};
+use zellige_stick::LayoutRequest;
+use zellige_stick::StickLayout;
 
 /// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +70,7 @@ impl Builder {
     ) -> Result<TensorId> {
         Strided::contiguous(size)?;
         zellige_op::check_host_dtype(dtype)?;
-        dtype.device_format()?;
+        zellige_stick::DataFormat::on_device(dtype)?;
         let (name, size) = (name.to_string(), size.to_vec());
         let id = self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None })?;
         self.inputs.push(id);
@@ -215,7 +218,7 @@ impl Builder {
     ///
     /// # Errors
     /// Pins that do not fit the size, and pins on views, which lie as their base does.
-    pub fn pin(&mut self, id: TensorId, pin: Pin) -> Result<()> {
+    pub fn pin(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
         let t = &mut self.tensors[id.0];
         let name = t.name.clone();
         let bad = |message: String| GraphError::new("bad_pin", format!("`{name}`: {message}"));
@@ -223,16 +226,17 @@ impl Builder {
             return Err(bad("a view lies as its base does; pin that, or a clone".into()));
         }
         let rank = t.size.len();
-        let format = t.dtype.device_format()?;
+        let format = zellige_stick::DataFormat::on_device(t.dtype)?;
         match &pin {
-            Pin::Stick(d) if *d >= rank => {
+            LayoutRequest::Stick(d) if usize::try_from(*d).is_ok_and(|d| d < rank) => {}
+            LayoutRequest::Stick(d) => {
                 return Err(bad(format!("there is no dimension {d}; it has {rank}")));
             }
-            Pin::Stick(_) | Pin::Sparse => {}
-            Pin::Order(order) => {
+            LayoutRequest::Sparse => {}
+            LayoutRequest::Order(order) => {
                 StickLayout::with_dim_order_in(&t.size, None, format, order)?;
             }
-            Pin::Layout(layout) => {
+            LayoutRequest::Exactly(layout) => {
                 layout.with_host(&t.size, None)?.lower()?;
             }
         }

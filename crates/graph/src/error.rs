@@ -66,3 +66,15 @@ impl From<zellige_layout::Error> for GraphError {
         GraphError::new(e.kind(), e.to_string())
     }
 }
+
+impl From<zellige_stick::StickError> for GraphError {
+    fn from(e: zellige_stick::StickError) -> GraphError {
+        GraphError::new(e.kind(), e.to_string())
+    }
+}
+
+impl From<zellige_float::UnknownDtype> for GraphError {
+    fn from(e: zellige_float::UnknownDtype) -> GraphError {
+        GraphError::new(e.kind(), e.to_string())
+    }
+}

@@ -1,8 +1,10 @@
 //! The graph itself.
 
 use serde_json::{Map, Value};
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::{Op, Scalar};
+use zellige_stick::LayoutRequest;
 
 /// A tensor of a graph, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,19 +40,6 @@ impl Role {
     pub fn from_name(name: &str) -> Option<Role> {
         [Role::Input, Role::Weight, Role::State].into_iter().find(|r| r.name() == name)
     }
-}
-
-/// A layout that the programmer asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pin {
-    /// Lanes along this dimension.
-    Stick(usize),
-    /// One element in each stick.
-    Sparse,
-    /// The dimensions in this order, the last one in sticks.
-    Order(Vec<i64>),
-    /// Exactly this layout.
-    Layout(StickLayout),
 }
 
 /// How many slices the programmer wants of each dimension of an operation's iteration space.
@@ -95,7 +84,7 @@ pub struct Tensor {
     /// Origin.
     pub def: Def,
     /// The layout it must have.
-    pub pin: Option<Pin>,
+    pub pin: Option<LayoutRequest>,
 }
 
 /// An operation.

@@ -1,12 +1,13 @@
 //! The form of a graph that programs exchange; `docs/schemas/graph.schema.json` is its schema.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Graph, Pin, Role};
-use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+use crate::graph::{Graph, Role};
+use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_notation::cursor::Cursor;
+use zellige_stick::LayoutRequest;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,31 +65,31 @@ struct DocOp {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum DocPin {
-    Stick(usize),
+    Stick(u32),
     Sparse(bool),
     Order(Vec<i64>),
     Layout(String),
 }
 
 impl DocPin {
-    fn of(pin: &Pin) -> DocPin {
+    fn of(pin: &LayoutRequest) -> DocPin {
         match pin {
-            Pin::Stick(d) => DocPin::Stick(*d),
-            Pin::Sparse => DocPin::Sparse(true),
-            Pin::Order(o) => DocPin::Order(o.clone()),
-            Pin::Layout(l) => DocPin::Layout(zellige_notation::spyre::print(l)),
+            LayoutRequest::Stick(d) => DocPin::Stick(u32::try_from(*d).unwrap_or(u32::MAX)),
+            LayoutRequest::Sparse => DocPin::Sparse(true),
+            LayoutRequest::Order(o) => DocPin::Order(o.clone()),
+            LayoutRequest::Exactly(l) => DocPin::Layout(zellige_notation::spyre::print(l)),
         }
     }
 
-    fn pin(&self) -> Result<Pin> {
+    fn pin(&self) -> Result<LayoutRequest> {
         Ok(match self {
-            DocPin::Stick(d) => Pin::Stick(*d),
-            DocPin::Sparse(true) => Pin::Sparse,
+            DocPin::Stick(d) => LayoutRequest::Stick((*d).into()),
+            DocPin::Sparse(true) => LayoutRequest::Sparse,
             DocPin::Sparse(false) => {
                 return Err(GraphError::new("bad_pin", "`sparse` is true or left out"));
             }
-            DocPin::Order(o) => Pin::Order(o.clone()),
-            DocPin::Layout(text) => Pin::Layout(
+            DocPin::Order(o) => LayoutRequest::Order(o.clone()),
+            DocPin::Layout(text) => LayoutRequest::Exactly(
                 zellige_notation::spyre::parse(text)
                     .map_err(|d| GraphError::new("bad_pin", d.to_string()))?,
             ),
@@ -119,7 +120,7 @@ fn named(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// Text that is no JSON of this form, with line and column; unknown fields.
-pub fn source(text: &str) -> Result<Source> {
+pub fn source(text: &str) -> Result<GraphSource> {
     let doc: Doc =
         serde_json::from_str(text).map_err(|e| GraphError::new("bad_json", e.to_string()))?;
     let results = doc.ops.iter().flat_map(|o| &o.outputs);
@@ -128,7 +129,7 @@ pub fn source(text: &str) -> Result<Source> {
     {
         named(name)?;
     }
-    let mut source = Source { name: doc.name, ..Source::default() };
+    let mut source = GraphSource { name: doc.name, ..GraphSource::default() };
     for s in doc.symbols {
         if s.min < 0 || s.max < s.min || s.step < 1 || s.max % s.step != 0 {
             let message =
@@ -142,9 +143,9 @@ pub fn source(text: &str) -> Result<Source> {
             GraphError::new("bad_input", format!("input `{}`: {message}", i.name))
         };
         let size = i.size.iter().map(|v| match v {
-            Value::String(s) => Ok(Size::Symbol(s.clone())),
+            Value::String(s) => Ok(SymbolicSize::Symbol(s.clone())),
             v => match v.as_i64() {
-                Some(n) if n >= 0 => Ok(Size::Fixed(n)),
+                Some(n) if n >= 0 => Ok(SymbolicSize::Fixed(n)),
                 _ => Err(bad(format!("a size is 0 or more, or a symbol, not {v}"))),
             },
         });
@@ -192,7 +193,7 @@ pub fn source(text: &str) -> Result<Source> {
 /// Reads a graph and binds its symbols to their largest values.
 ///
 /// # Errors
-/// As [`source`] and [`Source::bind`].
+/// As [`source`] and [`GraphSource::bind`].
 pub fn parse(text: &str) -> Result<Graph> {
     source(text)?.bind(&std::collections::BTreeMap::new())
 }
@@ -203,7 +204,7 @@ pub fn print(graph: &Graph) -> String {
 }
 
 /// The JSON of a graph with its symbols.
-pub fn print_source(source: &Source) -> String {
+pub fn print_source(source: &GraphSource) -> String {
     let doc = Doc {
         name: source.name.clone(),
         symbols: source
@@ -221,8 +222,8 @@ pub fn print_source(source: &Source) -> String {
                     .size
                     .iter()
                     .map(|n| match n {
-                        Size::Fixed(n) => Value::from(*n),
-                        Size::Symbol(s) => Value::from(s.as_str()),
+                        SymbolicSize::Fixed(n) => Value::from(*n),
+                        SymbolicSize::Symbol(s) => Value::from(s.as_str()),
                     })
                     .collect(),
                 role: (i.role != Role::Input).then(|| i.role.name().into()),

@@ -22,8 +22,8 @@
 //! | [`json`] | the form of programs, with its schema |
 //! | `build` | checks and inference, operation by operation |
 //! | `view` | views as strided maps |
-//! | `symbol` | sizes that are bound later |
-//! | `form` | which of the forms a file holds |
+//! | `source` | a graph as it is written, with sizes that are bound later |
+//! | `format` | which of the formats a file holds |
 //!
 //! # What it may not do
 //! Choose anything: layouts, divisions and places are the compiler's.
@@ -32,16 +32,16 @@
 
 mod build;
 mod error;
-mod form;
+mod format;
 mod graph;
 pub mod json;
-mod symbol;
+mod source;
 pub mod text;
 mod view;
 
 pub use build::{Builder, Operand};
 pub use error::{GraphError, Result};
-pub use form::Form;
-pub use graph::{Def, Graph, Hint, Node, NodeId, Pin, Role, Tensor, TensorId};
-pub use symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+pub use format::GraphFormat;
+pub use graph::{Def, Graph, Hint, Node, NodeId, Role, Tensor, TensorId};
+pub use source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 pub use view::VIEWS;

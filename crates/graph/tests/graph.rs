@@ -4,8 +4,9 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use zellige_graph::{Builder, Def, Operand, Pin, Role, json, text};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Def, Operand, Role, json, text};
+use zellige_stick::LayoutRequest;
 
 const SAMPLE: &str = r#"
 # A table, a view of it, and a sum.
@@ -33,7 +34,7 @@ fn a_text_is_a_graph() {
     assert_eq!(g.tensor("sum").unwrap().size, [4096, 128]);
     assert_eq!(g.tensor("turned").unwrap().size, [64, 4096]);
     assert_eq!(g.tensor("both").unwrap().size, [64 * 4096]);
-    assert_eq!(g.tensor("sum").unwrap().pin, Some(Pin::Sparse));
+    assert_eq!(g.tensor("sum").unwrap().pin, Some(LayoutRequest::Sparse));
     assert_eq!(g.tensor("cache").unwrap().def, Def::Input(Role::State));
     // A view knows its base; what strides cannot say is copied first.
     let (base, map) = g.base(g.id("turned").unwrap());
@@ -50,7 +51,7 @@ fn a_text_is_a_graph() {
 #[test]
 fn texts_and_json_come_back() {
     let source = text::source(SAMPLE).unwrap();
-    let strip = |s: &zellige_graph::Source| {
+    let strip = |s: &zellige_graph::GraphSource| {
         let mut s = s.clone();
         s.inputs.iter_mut().for_each(|i| i.span = 0..0);
         s.ops.iter_mut().for_each(|o| o.span = 0..0);

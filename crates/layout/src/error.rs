@@ -276,46 +276,6 @@ pub enum Error {
         /// The dimension and the rule that fails.
         reason: String,
     },
-    /// A name that is no dtype.
-    #[error("unknown dtype `{dtype}`; known: {known}")]
-    UnknownDtype {
-        /// The name.
-        dtype: String,
-        /// The names that are.
-        known: String,
-    },
-    /// A dtype that the device does not store.
-    #[error("dtype `{dtype}` is not stored on the device; supported: {supported}")]
-    UnsupportedDtype {
-        /// The dtype.
-        dtype: String,
-        /// The list of dtypes that are.
-        supported: String,
-    },
-    /// A stick layout that contradicts itself or its host tensor.
-    #[error("device dimension {dim}: {reason}")]
-    BadStick {
-        /// The device dimension.
-        dim: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A device dimension of a size below zero.
-    #[error("device dimension {dim} has negative size {size}; sizes are 0 or more")]
-    NegativeDeviceSize {
-        /// The device dimension.
-        dim: usize,
-        /// Its size.
-        size: i64,
-    },
-    /// A host element that no device position holds.
-    #[error("host element {index} has no place on the device: {reason}")]
-    HostNotCovered {
-        /// Offset of the host element in the tensor's own strides.
-        index: i64,
-        /// The gap.
-        reason: String,
-    },
 }
 
 /// The place that a refusal points at.
@@ -367,11 +327,6 @@ impl Error {
             Error::Undecided { .. } => "undecided",
             Error::NoScope { .. } => "no_scope",
             Error::NeedsCopy { .. } => "needs_copy",
-            Error::UnknownDtype { .. } => "unknown_dtype",
-            Error::UnsupportedDtype { .. } => "unsupported_dtype",
-            Error::BadStick { .. } => "bad_stick",
-            Error::NegativeDeviceSize { .. } => "negative_extent",
-            Error::HostNotCovered { .. } => "host_not_covered",
         }
     }
 
@@ -381,20 +336,14 @@ impl Error {
             Error::UnknownAxis { name, .. }
             | Error::BadAxisName { name, .. }
             | Error::AxisConflict { name } => Witness::Name(name.clone()),
-            Error::UnsupportedDtype { dtype, .. } | Error::UnknownDtype { dtype, .. } => {
-                Witness::Name(dtype.clone())
-            }
             Error::NegativeExtent { index, .. } => Witness::Dim(*index),
             Error::CoordinateOutOfRange { dim, .. }
             | Error::RegionOutOfRange { dim, .. }
-            | Error::NotGroupable { dim, .. }
-            | Error::BadStick { dim, .. }
-            | Error::NegativeDeviceSize { dim, .. } => Witness::Dim(*dim),
+            | Error::NotGroupable { dim, .. } => Witness::Dim(*dim),
             Error::IndexOutOfRange { index, .. }
             | Error::NotExpressible { index, .. }
             | Error::OutsideDomain { index, .. }
-            | Error::NotPackable { index, .. }
-            | Error::HostNotCovered { index, .. } => Witness::Index(*index),
+            | Error::NotPackable { index, .. } => Witness::Index(*index),
             Error::Aliased { a, b, .. } => Witness::Pair(*a, *b),
             Error::NotCovered { place } => Witness::Place((**place).clone()),
             Error::NoCommonRefinement { a, b } => Witness::Pair(*a, *b),
@@ -402,7 +351,8 @@ impl Error {
         })
     }
 
-    pub(crate) fn overflow(what: impl fmt::Display) -> Error {
+    /// A quantity that does not fit in 64 bits.
+    pub fn overflow(what: impl fmt::Display) -> Error {
         Error::Overflow { what: what.to_string() }
     }
 

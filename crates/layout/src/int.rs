@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 
 /// Narrows a wide intermediate, or says which quantity does not fit.
-pub(crate) fn narrow(value: i128, what: &str) -> Result<i64> {
+pub fn narrow(value: i128, what: &str) -> Result<i64> {
     i64::try_from(value).map_err(|_| Error::overflow(what))
 }
 
 /// The product of extents; zero wins over overflow, so that empty tensors stay legal.
-pub(crate) fn product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64> {
+pub fn product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64> {
     let mut total: Option<i64> = Some(1);
     for extent in extents {
         if extent == 0 {
@@ -20,7 +20,7 @@ pub(crate) fn product(extents: impl IntoIterator<Item = i64>, what: &str) -> Res
 }
 
 /// Row-major strides of a shape, in elements. An extent of 0 counts as 1, as PyTorch does.
-pub(crate) fn row_major(shape: &[i64]) -> Result<Vec<i64>> {
+pub fn row_major(shape: &[i64]) -> Result<Vec<i64>> {
     let mut strides = vec![1i64; shape.len()];
     for d in (1..shape.len()).rev() {
         strides[d - 1] = strides[d]
@@ -37,7 +37,7 @@ pub(crate) fn div_floor(a: i64, b: i64) -> i64 {
 }
 
 /// The quotient rounded towards positive infinity, for any signs.
-pub(crate) fn div_ceil(a: i64, b: i64) -> i64 {
+pub fn div_ceil(a: i64, b: i64) -> i64 {
     let q = a / b;
     if a % b != 0 && ((a < 0) == (b < 0)) { q + 1 } else { q }
 }

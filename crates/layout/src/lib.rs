@@ -42,19 +42,18 @@
 //! ```
 //!
 //! # What it may not do
-//! Touch bytes, text, threads or files. There is no `unsafe` here.
+//! Touch bytes, text, threads or files, or know a vendor's format. There is no `unsafe` here.
 
 #![forbid(unsafe_code)]
 
 mod analysis;
 mod axis;
 mod error;
-mod int;
+pub mod int;
 mod layout;
 mod ops;
 mod proof;
 mod radix;
-mod stick;
 mod strided;
 mod swizzle;
 mod table;
@@ -70,11 +69,8 @@ pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
 pub use proof::{Difference, Held, Image, Inverse, common_refinement};
-pub use stick::{
-    Arrangement, DataFormat, DeviceAccess, Dtype, Expr, Loop, PaddingMap, STICK_BYTES, StickLayout,
-    Term,
-};
-pub use strided::Strided;
+pub use strided::{Strided, check_sizes};
 pub use swizzle::Swizzle;
 pub use tile::{Bounds, Iter, TileLayout};
+pub use view::wrap_dim;
 pub use window::{Extent, Window};

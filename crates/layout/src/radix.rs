@@ -7,6 +7,14 @@
 //! agree on every pair of depths that some `t` of the range realises; whether a pair is realised
 //! is a question about congruences. That gives exact answers, and the first index where two
 //! functions part, in time that depends on the number of iters and not on the number of elements.
+//!
+//! **Invariant.** No digit has extent 1, and no two neighbours could be one digit. Then every product
+//! `P_j` is a place where the jump changes, which the function alone determines: equal functions on
+//! equal ranges have equal digits.
+//!
+//! **Cost.** With `k` and `l` digits a comparison asks about `k * l` pairs of carry depths, each of
+//! which takes two greatest common divisors. Only [`scan`] looks at every value; it serves what the
+//! exact rules do not cover, and refuses ranges past [`SCAN_LIMIT`].
 
 use crate::axis::Axis;
 use crate::int::{Congruence, div_rem, rem};
@@ -35,7 +43,7 @@ pub(crate) const SCAN_LIMIT: i128 = 1 << 22;
 
 /// Why a function is not mixed-radix linear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum NotLinear {
     /// The smallest index that contradicts what the indices before it force.
     At(i128),
     /// The step to this index moves on several axes at once.
@@ -107,7 +115,7 @@ impl Radix {
         value
     }
 
-    fn steps(&self) -> Steps {
+    fn steps(&self) -> CarryJumps {
         let mut weights = Vec::with_capacity(self.digits.len());
         let mut jumps: Vec<Vector> = Vec::with_capacity(self.digits.len());
         let mut weight = 1i128;
@@ -124,7 +132,7 @@ impl Radix {
             weights.push(1);
             jumps.push(SmallVec::from_elem(0, self.width));
         }
-        Steps { weights, jumps }
+        CarryJumps { weights, jumps }
     }
 
     /// The smallest `t` in `[1, n)` with `F(b + t) - F(b) != G(c + t) - G(c)`, if there is one.
@@ -159,7 +167,7 @@ impl Radix {
     /// Its canonical boundaries are forced: the innermost run ends at the first jump that differs
     /// from the jump at 1, the next at the first multiple of that boundary whose jump differs, and
     /// so on. One pass finds them, a comparison with `F` proves or refutes the result.
-    pub(crate) fn restrict(&self, b: i128, n: i128) -> Result<Vec<Digit>, Refusal> {
+    pub(crate) fn restrict(&self, b: i128, n: i128) -> Result<Vec<Digit>, NotLinear> {
         let steps = self.steps();
         let base = self.eval(b);
         let mut digits = Vec::new();
@@ -184,14 +192,14 @@ impl Radix {
                 digits.push(Digit { extent: n.div_euclid(weight) + 1, stride });
                 let tried = Radix { digits, width: self.width };
                 let first = tried.first_difference(0, self, b, n);
-                return Err(Refusal::At(first.unwrap_or(boundary)));
+                return Err(NotLinear::At(first.unwrap_or(boundary)));
             }
             digits.push(Digit { extent: boundary / weight, stride });
             weight = boundary;
         }
         let result = Radix { digits, width: self.width };
         match result.first_difference(0, self, b, n) {
-            Some(t) => Err(Refusal::At(t)),
+            Some(t) => Err(NotLinear::At(t)),
             None => Ok(result.digits),
         }
     }
@@ -231,7 +239,7 @@ impl Radix {
     /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
     /// constant and are dropped; a stride that divides the innermost extent turns the question
     /// into [`Radix::restrict`]; what is left is scanned.
-    pub(crate) fn progression(&self, o: i128, s: i128, e: i128) -> Result<Vec<Digit>, Refusal> {
+    pub(crate) fn progression(&self, o: i128, s: i128, e: i128) -> Result<Vec<Digit>, NotLinear> {
         if e <= 1 {
             return Ok(Vec::new());
         }
@@ -270,12 +278,12 @@ impl Radix {
 }
 
 /// The jumps of a [`Radix`], by carry depth.
-struct Steps {
+struct CarryJumps {
     weights: Vec<i128>,
     jumps: Vec<Vector>,
 }
 
-impl Steps {
+impl CarryJumps {
     /// The `t` whose `b + t` has carry depth `j`: members of the first class outside the second.
     fn class(&self, j: usize, b: i128) -> (Congruence, Option<Congruence>) {
         let inside = Congruence::new(-b, self.weights[j]);
@@ -321,9 +329,9 @@ pub(crate) fn scan(
     n: i128,
     width: usize,
     f: impl Fn(i128) -> Vector,
-) -> Result<Vec<Digit>, Refusal> {
+) -> Result<Vec<Digit>, NotLinear> {
     if n > SCAN_LIMIT {
-        return Err(Refusal::TooLarge);
+        return Err(NotLinear::TooLarge);
     }
     let base = f(0);
     let minus =
@@ -353,7 +361,7 @@ pub(crate) fn scan(
     // The outermost digit goes on counting, so a boundary that does not divide shows here too.
     let result = Radix { digits, width };
     match (0..n).find(|i| minus(&f(*i), &base) != result.eval(*i)) {
-        Some(i) => Err(Refusal::At(i)),
+        Some(i) => Err(NotLinear::At(i)),
         None => Ok(result.digits),
     }
 }

@@ -182,7 +182,8 @@ impl Strided {
         Ok(TileLayout::strided(&self.size, &self.stride, self.offset)?.into())
     }
 
-    pub(crate) fn dims(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+    /// Size and stride of every dimension.
+    pub fn dims(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.size.iter().copied().zip(self.stride.iter().copied())
     }
 }
@@ -198,7 +199,7 @@ impl fmt::Debug for Strided {
 }
 
 /// Refuses extents below zero.
-pub(crate) fn check_sizes(size: &[i64]) -> Result<()> {
+pub fn check_sizes(size: &[i64]) -> Result<()> {
     match size.iter().position(|n| *n < 0) {
         Some(index) => Err(Error::NegativeExtent { what: "dimension", index, extent: size[index] }),
         None => Ok(()),

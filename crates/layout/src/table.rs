@@ -45,7 +45,7 @@ impl Layout {
     fn runs(&self, axis: Axis, mut emit: impl FnMut(&[i64], i64)) {
         let origin = self.tile().offset_on(axis);
         let Some(window) = self.window() else {
-            let walk = Walk::new(self.tile().canonical().shard(), axis, vec![0]);
+            let walk = AxisWalk::new(self.tile().canonical().shard(), axis, vec![0]);
             return walk.runs(0, self.size(), |run, add| emit(run, add + origin));
         };
         let Some(mut dims) = dimensions(self.tile(), window) else {
@@ -56,17 +56,18 @@ impl Layout {
             }
             return;
         };
-        let mut row = Row::new(dims.pop(), axis, vec![0]);
+        let mut row = IndexRange::new(dims.pop(), axis, vec![0]);
         while row.count <= BLOCK && !dims.is_empty() {
-            row = Row::new(dims.pop(), axis, row.table());
+            row = IndexRange::new(dims.pop(), axis, row.table());
         }
-        let outer: Vec<Row> = dims.into_iter().map(|d| Row::new(Some(d), axis, vec![0])).collect();
+        let outer: Vec<IndexRange> =
+            dims.into_iter().map(|d| IndexRange::new(Some(d), axis, vec![0])).collect();
         repeat(&outer, &row, origin, &mut emit);
     }
 }
 
 /// `row` once for every index of `outer`, the coordinate of the index added.
-fn repeat(outer: &[Row], row: &Row, base: i64, emit: &mut impl FnMut(&[i64], i64)) {
+fn repeat(outer: &[IndexRange], row: &IndexRange, base: i64, emit: &mut impl FnMut(&[i64], i64)) {
     let Some((first, rest)) = outer.split_first() else {
         return row.runs(|run, add| emit(run, base + add));
     };
@@ -101,19 +102,19 @@ fn dimensions(tile: &TileLayout, window: &Window) -> Option<Vec<Dimension>> {
 }
 
 /// A part of a walk: `count` indices from `begin` on.
-struct Row {
-    walk: Walk,
+struct IndexRange {
+    walk: AxisWalk,
     begin: i64,
     count: i64,
 }
 
-impl Row {
+impl IndexRange {
     /// The valid indices of a dimension, each with the indices of `inner` inside it.
-    fn new(dimension: Option<Dimension>, axis: Axis, inner: Vec<i64>) -> Row {
+    fn new(dimension: Option<Dimension>, axis: Axis, inner: Vec<i64>) -> IndexRange {
         let len = i64::try_from(inner.len()).unwrap_or(i64::MAX);
         let (extent, iters) = dimension.unwrap_or((Extent::full(1), Vec::new()));
-        let walk = Walk::new(&iters, axis, inner);
-        Row { walk, begin: extent.begin * len, count: extent.valid * len }
+        let walk = AxisWalk::new(&iters, axis, inner);
+        IndexRange { walk, begin: extent.begin * len, count: extent.valid * len }
     }
 
     fn runs(&self, emit: impl FnMut(&[i64], i64)) {
@@ -129,16 +130,16 @@ impl Row {
 
 /// The coordinate on one axis of a list of iters: a block of the innermost digits, written out, and
 /// the digits outside it, innermost first.
-struct Walk {
+struct AxisWalk {
     block: Vec<i64>,
     outer: Vec<(i64, i64)>,
 }
 
-impl Walk {
+impl AxisWalk {
     /// Digits grow the block from the inside out: the table of one more digit is the table so far,
     /// repeated with its stride added, up to [`BLOCK`] entries. It starts as `block`, the values of
     /// what lies inside the iters.
-    fn new(shard: &[Iter], axis: Axis, mut block: Vec<i64>) -> Walk {
+    fn new(shard: &[Iter], axis: Axis, mut block: Vec<i64>) -> AxisWalk {
         let mut outer = Vec::new();
         for it in shard.iter().rev().filter(|it| it.extent != 1) {
             let stride = if it.axis == axis { it.stride } else { 0 };
@@ -158,7 +159,7 @@ impl Walk {
                 outer.push((it.extent / take, stride * take));
             }
         }
-        Walk { block, outer }
+        AxisWalk { block, outer }
     }
 
     /// The values of `count` indices from `begin` on, as runs: whole blocks, and parts of one at

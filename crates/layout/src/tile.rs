@@ -67,10 +67,10 @@ pub struct Bounds {
 ///
 /// Nothing ever changes inside one, so clones share: they cost no more than a reference.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TileLayout(Arc<Parts>);
+pub struct TileLayout(Arc<TileParts>);
 
 #[derive(PartialEq, Eq)]
-struct Parts {
+struct TileParts {
     shard: Vec<Iter>,
     replica: Vec<Iter>,
     offset: Vec<(Axis, i64)>,
@@ -158,7 +158,7 @@ impl TileLayout {
             .collect();
         let bounds = bounds(shard.iter().chain(&replica).zip(&slots), &origin, &axes)?;
         let parts =
-            Parts { shard, replica, offset: summed, axes, bounds, origin, slots, size, copies };
+            TileParts { shard, replica, offset: summed, axes, bounds, origin, slots, size, copies };
         Ok(TileLayout(Arc::new(parts)))
     }
 

@@ -118,7 +118,7 @@ impl Strided {
 
     /// Adds a dimension of size 1 before dimension `dim`.
     pub fn unsqueeze(&self, dim: i64) -> Result<Strided> {
-        let d = wrap(dim, self.rank() + 1)?;
+        let d = wrap_dim(dim, self.rank() + 1)?;
         let (mut size, mut stride) = (self.size().to_vec(), self.stride().to_vec());
         let step = match self.dims().nth(d) {
             Some((n, s)) => mul(n, s, "the stride of the added dimension")?,
@@ -188,7 +188,7 @@ impl Strided {
         // new sizes have to cut every run exactly.
         let runs = self.runs()?;
         let mut runs = runs.iter();
-        let mut run = runs.next().copied().unwrap_or(Run { count: 1, step: 1, dim: 0 });
+        let mut run = runs.next().copied().unwrap_or(DenseRun { count: 1, step: 1, dim: 0 });
         let mut filled = 1;
         let mut stride = vec![1; shape.len()];
         for (i, n) in shape.iter().enumerate().rev() {
@@ -200,7 +200,7 @@ impl Strided {
             stride[i] = mul(filled, run.step, "a viewed stride")?;
             filled = mul(filled, *n, "a viewed size")?;
             if run.count % filled != 0 {
-                let Run { count, step, dim } = run;
+                let DenseRun { count, step, dim } = run;
                 let reason = format!(
                     "dimension {i} of {shape:?} crosses the start of dimension {dim} (size {}, \
                      stride {}), where a run of {count} elements {step} apart ends",
@@ -242,15 +242,15 @@ impl Strided {
     }
 
     /// The maximal runs of evenly spaced elements, fastest first; unit dimensions join any.
-    fn runs(&self) -> Result<Vec<Run>> {
-        let mut runs: Vec<Run> = Vec::new();
+    fn runs(&self) -> Result<Vec<DenseRun>> {
+        let mut runs: Vec<DenseRun> = Vec::new();
         for (dim, (n, s)) in self.dims().enumerate().collect::<Vec<_>>().into_iter().rev() {
             match runs.last_mut() {
                 _ if n == 1 => {}
                 Some(run) if run.count.checked_mul(run.step) == Some(s) => {
                     (run.count, run.dim) = (mul(run.count, n, "a run of elements")?, dim);
                 }
-                _ => runs.push(Run { count: n, step: s, dim }),
+                _ => runs.push(DenseRun { count: n, step: s, dim }),
             }
         }
         Ok(runs)
@@ -292,25 +292,25 @@ impl Strided {
 
     /// A dimension, where a scalar counts as having one.
     fn wrap(&self, dim: i64) -> Result<usize> {
-        wrap(dim, self.rank().max(1))
+        wrap_dim(dim, self.rank().max(1))
     }
 
     /// A dimension that exists.
     fn wrap_some(&self, dim: i64) -> Result<usize> {
-        wrap(dim, self.rank())
+        wrap_dim(dim, self.rank())
     }
 }
 
 /// `count` elements `step` apart, the slowest of them counted by dimension `dim`.
 #[derive(Clone, Copy)]
-struct Run {
+struct DenseRun {
     count: i64,
     step: i64,
     dim: usize,
 }
 
 /// The dimension named by a possibly negative number.
-pub(crate) fn wrap(dim: i64, rank: usize) -> Result<usize> {
+pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
     let len = i64::try_from(rank).map_err(|_| Error::overflow("the rank"))?;
     let at = if dim < 0 { dim.saturating_add(len) } else { dim };
     match usize::try_from(at) {

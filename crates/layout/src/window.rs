@@ -110,7 +110,7 @@ impl Window {
     }
 
     /// The valid flat index of a padded one, or `None` where that is padding.
-    pub(crate) fn to_valid(&self, padded: i64) -> Option<i64> {
+    pub fn to_valid(&self, padded: i64) -> Option<i64> {
         let (mut rest, mut weight, mut out) = (padded, 1, 0);
         for d in self.dims.iter().rev() {
             let c = rest % d.padded - d.begin;

@@ -1,6 +1,6 @@
 //! What an operation asks of the units, as a function of the slices of its loops.
 
-use crate::account::WorkKind;
+use crate::account::{CoreWork, RingMove, WorkKind};
 
 /// So much for every point of some loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,5 +49,65 @@ impl Charges {
     pub fn one(kind: WorkKind, charge: Charge) -> Charges {
         let partial = PartialSums { loops: Vec::new(), bytes: 0 };
         Charges { kind, each: vec![charge], partial, product: None, unread: Vec::new() }
+    }
+}
+
+/// A core among those that split a sum: they have one slice of the result together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SumGroup {
+    /// How many they are.
+    pub size: u64,
+    /// Which of them the core is, from 0; the last one finishes the sum.
+    pub place: u64,
+}
+
+impl SumGroup {
+    /// A core that sums alone.
+    pub const ALONE: SumGroup = SumGroup { size: 1, place: 0 };
+
+    /// Whether the core finishes the sum.
+    pub fn is_last(self) -> bool {
+        self.place + 1 == self.size
+    }
+}
+
+/// What the units of one core do: the sum of all charges over slices of the loops with these lengths. Partial sums
+/// travel along the group in the order of its cores, each of which adds its own; the last one is charged the hops, as
+/// it waits for all of them.
+pub fn units(
+    charges: &[Charge],
+    partial: &PartialSums,
+    length: impl Fn(usize) -> u64,
+    group: SumGroup,
+) -> CoreWork {
+    let padded = |loops: &[(usize, usize)]| -> u64 {
+        loops.iter().map(|(l, unit)| length(*l).next_multiple_of((*unit).max(1) as u64)).product()
+    };
+    let mut work = CoreWork::default();
+    for charge in charges.iter().filter(|c| group.is_last() || !c.finishing) {
+        let points = padded(&charge.loops);
+        let valid: u64 = charge.loops.iter().map(|(l, _)| length(*l)).product();
+        work.macs += points * charge.macs;
+        work.macs_valid += valid * charge.macs;
+        work.sfu += points * charge.sfu;
+        work.sfu_transcendental += points * charge.transcendental;
+    }
+    if group.size > 1 {
+        let sums = padded(&partial.loops);
+        if group.place > 0 {
+            work.sfu = work.sfu.saturating_add(sums);
+        }
+        if group.is_last() {
+            let bytes = sums.saturating_mul(partial.bytes);
+            work.ring.push(RingMove { bytes, hops: group.size - 1 });
+        }
+    }
+    work
+}
+
+impl Charges {
+    /// What the units of one core do for slices of the loops with these lengths; see [`units`].
+    pub fn units(&self, length: impl Fn(usize) -> u64, group: SumGroup) -> CoreWork {
+        units(&self.each, &self.partial, length, group)
     }
 }

@@ -5,6 +5,7 @@
 //! | [`hardware`] | figures of a card, each with its unit and source |
 //! | [`account`] | the work of every core, and the latency that follows from it |
 //! | `charges` | the work of an operation as a function of the slices of its loops |
+//! | `scratchpad` | what kernels keep in the scratchpad, and what a product reads again |
 //! | `segment` | the address space |
 //! | `time`, [`timeline`] | simulated time, and what happened when |
 //! | `ratio`, [`units`] | exact fractions; numbers with units in words |
@@ -26,16 +27,18 @@ mod charges;
 mod error;
 pub mod hardware;
 mod ratio;
+mod scratchpad;
 mod segment;
 mod time;
 pub mod timeline;
 pub mod units;
 
 pub use account::{CoreWork, Cost, Latency, Traffic, Work, WorkKind};
-pub use charges::{Charge, Charges, PartialSums};
+pub use charges::{Charge, Charges, PartialSums, SumGroup, units};
 pub use error::{MachineError, Result};
 pub use hardware::{Hardware, Key, Model, sencores};
 pub use ratio::Ratio;
+pub use scratchpad::{Factor, KERNEL_SCRATCHPAD, ProductReads, STREAMED, product_reads};
 pub use segment::{Purpose, SegmentSpec};
 pub use time::Time;
 pub use timeline::Timeline;

@@ -1,9 +1,9 @@
 //! The planner: two layouts in, loop nests out.
 
-use crate::builder::{Builder, MAX_STARTS, nests};
+use crate::address_function::{AddressFunction, memory_axis};
+use crate::builder::{MAX_STARTS, NestBuilder, nests};
 use crate::gaps::{MAX_PIECES, gaps};
 use crate::plan::{FillNest, Nest, Plan};
-use crate::side::{Side, memory_axis};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use zellige_layout::{Axis, Error, Extent, Layout, Result};
@@ -44,7 +44,7 @@ impl Plan {
         }
         let mut copies = match dst.size() {
             0 => Vec::new(),
-            _ => nests(Some(&Side::new(src)?), &Side::new(dst)?)?.finish(),
+            _ => nests(Some(&AddressFunction::new(src)?), &AddressFunction::new(dst)?)?.finish(),
         };
         // Long runs first; the rest in the order of the index.
         copies.sort_by_key(|n| std::cmp::Reverse(n.elements()));
@@ -62,7 +62,7 @@ impl Plan {
 /// earlier dimensions valid, later ones padded.
 fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let Some(window) = dst.window() else { return Ok(Vec::new()) };
-    let mut all = Builder::default();
+    let mut all = NestBuilder::default();
     let dims = window.dims();
     for (d, dim) in dims.iter().enumerate() {
         let end = dim.begin + dim.valid;
@@ -77,7 +77,9 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
             if outside.iter().any(|e| e.valid == 0) {
                 continue;
             }
-            for Nest { loops, starts } in nests(None, &Side::within(dst, &outside)?)?.finish() {
+            for Nest { loops, starts } in
+                nests(None, &AddressFunction::within(dst, &outside)?)?.finish()
+            {
                 if !all.push(loops, &starts) {
                     let limit = MAX_STARTS as u64;
                     return Err(Error::TooLarge { what: "filling scattered padding", limit });

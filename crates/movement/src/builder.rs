@@ -1,8 +1,8 @@
 //! Collecting the nests of a plan, piece by piece.
 
-use crate::cover::cover;
+use crate::address_function::AddressFunction;
+use crate::linear_pieces::linear_pieces;
 use crate::plan::{Loop, Nest};
-use crate::side::Side;
 use crate::tabulate::tabulate;
 use std::collections::HashMap;
 use zellige_layout::{Error, Result};
@@ -14,17 +14,19 @@ pub(crate) const MAX_STARTS: usize = 1 << 22;
 /// alone, as nests that read nothing.
 ///
 /// Both sides are not empty and of one size.
-pub(crate) fn nests(src: Option<&Side>, dst: &Side) -> Result<Builder> {
-    let mut builder = Builder::default();
+pub(crate) fn nests(src: Option<&AddressFunction>, dst: &AddressFunction) -> Result<NestBuilder> {
+    let mut builder = NestBuilder::default();
     let mut breaks = Vec::with_capacity(16);
     let regular = src.is_none_or(|s| s.breaks(&mut breaks)) && dst.breaks(&mut breaks);
     if regular
-        && cover(dst.size(), &mut breaks, |start, counts| builder.piece(src, dst, start, counts))
+        && linear_pieces(dst.size(), &mut breaks, |start, counts| {
+            builder.piece(src, dst, start, counts)
+        })
     {
         return Ok(builder);
     }
     // The last resort: evenly spaced elements, as far as they are that on both sides.
-    builder = Builder::default();
+    builder = NestBuilder::default();
     let mut at = 0;
     while at < dst.size() {
         let run = src.map_or(i64::MAX, |s| s.run(at)).min(dst.run(at));
@@ -39,7 +41,7 @@ pub(crate) fn nests(src: Option<&Side>, dst: &Side) -> Result<Builder> {
 
 /// Nests with equal loops share one table of starts.
 #[derive(Default)]
-pub(crate) struct Builder {
+pub(crate) struct NestBuilder {
     nests: Vec<Nest>,
     /// Where the nest with these loops is, past the first [`FEW`].
     index: HashMap<Vec<Loop>, usize>,
@@ -49,9 +51,15 @@ pub(crate) struct Builder {
 /// Nests that are looked through one by one; most plans have no more.
 const FEW: usize = 8;
 
-impl Builder {
+impl NestBuilder {
     /// Adds a piece of the index; false where the starts become too many.
-    fn piece(&mut self, src: Option<&Side>, dst: &Side, start: i64, counts: &[(i64, i64)]) -> bool {
+    fn piece(
+        &mut self,
+        src: Option<&AddressFunction>,
+        dst: &AddressFunction,
+        start: i64,
+        counts: &[(i64, i64)],
+    ) -> bool {
         let from = |at: i64| src.map_or(0, |s| s.value(at));
         let (a, b) = (from(start), dst.value(start));
         let mut loops = Vec::with_capacity(counts.len() + dst.replica.len());

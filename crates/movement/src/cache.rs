@@ -29,7 +29,7 @@ use zellige_layout::Layout;
 /// ```
 #[derive(Debug)]
 pub struct PlanCache {
-    sets: Box<[Mutex<Set>]>,
+    sets: Box<[Mutex<CacheSet>]>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -49,21 +49,21 @@ pub struct CacheStats {
 
 /// Entries whose hashes share their low bits, and a clock of their uses.
 #[derive(Debug, Default)]
-struct Set {
-    entries: Vec<Entry>,
+struct CacheSet {
+    entries: Vec<CachedMover>,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedMover {
     hash: u64,
     used: u64,
-    key: Key,
+    key: MoveKey,
     mover: Arc<Mover>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct MoveKey {
     src: Layout,
     dst: Layout,
     shape: Vec<i64>,
@@ -99,7 +99,7 @@ impl PlanCache {
     ) -> Result<Arc<Mover>, MoveError> {
         let dtypes = dtypes.into();
         let hash = mix(src, dst, shape, dtypes, fill);
-        let same = |e: &Entry| {
+        let same = |e: &CachedMover| {
             let k = &e.key;
             e.hash == hash
                 && k.dtypes == dtypes
@@ -119,8 +119,9 @@ impl PlanCache {
         if let Some(found) = set.find(same) {
             return Ok(found);
         }
-        let key = Key { src: src.clone(), dst: dst.clone(), shape: shape.to_vec(), dtypes, fill };
-        set.insert(Entry { hash, used: 0, key, mover: Arc::clone(&mover) });
+        let key =
+            MoveKey { src: src.clone(), dst: dst.clone(), shape: shape.to_vec(), dtypes, fill };
+        set.insert(CachedMover { hash, used: 0, key, mover: Arc::clone(&mover) });
         Ok(mover)
     }
 
@@ -142,26 +143,26 @@ impl PlanCache {
         }
     }
 
-    fn set(&self, hash: u64) -> MutexGuard<'_, Set> {
+    fn set(&self, hash: u64) -> MutexGuard<'_, CacheSet> {
         let index = usize::try_from(hash >> 32).unwrap_or(0) % self.sets.len();
         lock(&self.sets[index])
     }
 }
 
 /// A set is consistent between any two statements, so one that a panic left is still good.
-fn lock(set: &Mutex<Set>) -> MutexGuard<'_, Set> {
+fn lock(set: &Mutex<CacheSet>) -> MutexGuard<'_, CacheSet> {
     set.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Set {
-    fn find(&mut self, same: impl Fn(&Entry) -> bool) -> Option<Arc<Mover>> {
+impl CacheSet {
+    fn find(&mut self, same: impl Fn(&CachedMover) -> bool) -> Option<Arc<Mover>> {
         self.clock += 1;
         let entry = self.entries.iter_mut().find(|e| same(e))?;
         entry.used = self.clock;
         Some(Arc::clone(&entry.mover))
     }
 
-    fn insert(&mut self, mut entry: Entry) {
+    fn insert(&mut self, mut entry: CachedMover) {
         entry.used = self.clock;
         if self.entries.len() < WAYS {
             self.entries.push(entry);

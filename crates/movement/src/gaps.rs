@@ -1,6 +1,6 @@
 //! The places of a buffer that no copy writes.
 
-use crate::builder::Builder;
+use crate::builder::NestBuilder;
 use crate::plan::{FillNest, Loop, Nest};
 
 /// Pieces that are looked at one by one, at most. Gaps that take more are cheaper to write before
@@ -21,8 +21,8 @@ pub(crate) fn gaps(nests: &[Nest], len: i64) -> Option<Vec<FillNest>> {
     if pieces > MAX_PIECES {
         return None;
     }
-    let mut search = Search { left: MAX_PIECES - pieces, found: Builder::default() };
-    search.between(nests.iter().flat_map(Walk::of).collect(), 0, len, &[])?;
+    let mut search = GapSearch { left: MAX_PIECES - pieces, found: NestBuilder::default() };
+    search.between(nests.iter().flat_map(AddressWalk::of).collect(), 0, len, &[])?;
     let fill = |n: Nest| FillNest {
         loops: n.loops.iter().map(|l| (l.range, l.dst)).collect(),
         starts: n.starts.iter().map(|s| s.1).collect(),
@@ -32,15 +32,15 @@ pub(crate) fn gaps(nests: &[Nest], len: i64) -> Option<Vec<FillNest>> {
 
 /// Addresses from a start on: every combination of steps.
 #[derive(Debug, Clone)]
-struct Walk {
+struct AddressWalk {
     start: i64,
     /// (steps, distance), each distance positive, the largest first.
     loops: Vec<(i64, i64)>,
 }
 
-impl Walk {
+impl AddressWalk {
     /// What one nest writes, for each of its starts.
-    fn of(nest: &Nest) -> impl Iterator<Item = Walk> {
+    fn of(nest: &Nest) -> impl Iterator<Item = AddressWalk> {
         let mut loops: Vec<(i64, i64)> =
             nest.loops.iter().filter(|l| l.range > 1).map(|l| (l.range, l.dst.abs())).collect();
         loops.sort_unstable_by_key(|(_, by)| std::cmp::Reverse(*by));
@@ -53,7 +53,7 @@ impl Walk {
             }
         }
         let back: i64 = nest.loops.iter().map(|l| ((l.range - 1) * l.dst).min(0)).sum();
-        nest.starts.iter().map(move |(_, b)| Walk { start: b + back, loops: fused.clone() })
+        nest.starts.iter().map(move |(_, b)| AddressWalk { start: b + back, loops: fused.clone() })
     }
 
     /// One past its last address.
@@ -62,23 +62,23 @@ impl Walk {
     }
 
     /// Its first step along the outermost loop.
-    fn inner(&self) -> Walk {
-        Walk { start: self.start, loops: self.loops.get(1..).unwrap_or(&[]).to_vec() }
+    fn inner(&self) -> AddressWalk {
+        AddressWalk { start: self.start, loops: self.loops.get(1..).unwrap_or(&[]).to_vec() }
     }
 }
 
-struct Search {
+struct GapSearch {
     /// Pieces that may still be looked at.
     left: usize,
-    found: Builder,
+    found: NestBuilder,
 }
 
-impl Search {
+impl GapSearch {
     /// Finds what is free in `[low, high)`, which holds all these walks, at every position of the
     /// loops around.
     fn between(
         &mut self,
-        mut walks: Vec<Walk>,
+        mut walks: Vec<AddressWalk>,
         low: i64,
         high: i64,
         around: &[(i64, i64)],
@@ -103,7 +103,7 @@ impl Search {
     /// Finds what is free among walks that overlap, between the first and the last of their places.
     fn within(
         &mut self,
-        group: Vec<Walk>,
+        group: Vec<AddressWalk>,
         start: i64,
         end: i64,
         around: &[(i64, i64)],
@@ -114,8 +114,8 @@ impl Search {
         }
         // Steps of one loop that all take at once and that stay apart: one of them stands for all.
         if group.iter().all(|w| w.loops.first() == Some(&(n, by))) {
-            let inner: Vec<Walk> = group.iter().map(Walk::inner).collect();
-            let one = inner.iter().map(Walk::end).max()?;
+            let inner: Vec<AddressWalk> = group.iter().map(AddressWalk::inner).collect();
+            let one = inner.iter().map(AddressWalk::end).max()?;
             if one - start <= by {
                 let mut outer = around.to_vec();
                 outer.push((n - 1, by));
@@ -125,7 +125,7 @@ impl Search {
             }
         }
         // Else the loops with the widest steps are taken apart.
-        let steps = |w: &Walk| w.loops.first().map_or(0, |(_, by)| *by);
+        let steps = |w: &AddressWalk| w.loops.first().map_or(0, |(_, by)| *by);
         let widest = group.iter().map(steps).max()?;
         let mut parts = Vec::new();
         for walk in group {
@@ -133,7 +133,9 @@ impl Search {
                 Some((n, by)) if *by == widest => {
                     self.left = self.left.checked_sub(usize::try_from(*n).ok()?)?;
                     let (start, inner) = (walk.start, walk.inner());
-                    parts.extend((0..*n).map(|i| Walk { start: start + i * by, ..inner.clone() }));
+                    parts.extend(
+                        (0..*n).map(|i| AddressWalk { start: start + i * by, ..inner.clone() }),
+                    );
                 }
                 _ => parts.push(walk),
             }

@@ -6,8 +6,10 @@
 //! thing. [`mod@reference`] is the obvious mover that every other one is compared with.
 //!
 //! ```
-//! use zellige_layout::{StickLayout, Dtype, Strided};
+//! use zellige_float::Dtype;
+//! use zellige_layout::Strided;
 //! use zellige_movement::{Fill, Plan};
+//! use zellige_stick::StickLayout;
 //! let host = Strided::contiguous(&[1024, 256])?.to_layout()?;
 //! let device = StickLayout::default(&[1024, 256], Dtype::Float16)?.lower()?;
 //! let plan = Plan::between(&host, &device, &[1024, 256], Fill::Leave)?;
@@ -15,16 +17,18 @@
 //!     plan.to_string(),
 //!     "for i in 4, j in 1024, k in 64: dst[i*65536 + j*64 + k] = src[i*64 + j*256 + k]\n"
 //! );
-//! # Ok::<(), zellige_layout::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! [`Mover::between`] goes from two layouts to something that runs: it checks the buffers, moves with
 //! threads and SIMD, converts elements on the way, fills padding, and knows what that costs.
 //!
 //! ```
-//! use zellige_float::Format;
-//! use zellige_layout::{Dtype, StickLayout, Strided};
-//! use zellige_movement::{Buffer, Fill, Mover, Padding};
+//! use zellige_float::{Dtype, Format};
+//! use zellige_host::Buffer;
+//! use zellige_layout::Strided;
+//! use zellige_movement::{Fill, Mover, Padding};
+//! use zellige_stick::StickLayout;
 //! let shape = [3, 100];
 //! let host = Strided::contiguous(&shape)?.to_layout()?;
 //! let device = StickLayout::default(&shape, Dtype::Float16)?.lower()?;
@@ -44,42 +48,29 @@
 //! ```
 //!
 //! A [`PlanCache`] remembers movers for moves that come again. A [`Mover`] runs a plan on bytes: SIMD, streaming stores, threads, conversion of elements on the
-//! way. [`Plan::clip`] cuts a plan into slabs for destinations larger than memory; [`Transfer`]
-//! writes one as the device's descriptor.
+//! way. [`Plan::clip`] cuts a plan into slabs for destinations larger than memory.
 //!
 //! # What it may not do
 //! Know of devices or graphs: a device layout comes in as a layout like any other.
 
+mod address_function;
 mod between;
-mod buffer;
 mod builder;
 mod cache;
 mod checked;
 mod clip;
-mod cover;
-pub mod crew;
-mod dci;
 mod dtypes;
 mod engine;
 mod gaps;
+mod linear_pieces;
 mod padding;
 mod plan;
 pub mod reference;
-mod side;
-mod slots;
-#[cfg(unix)]
-mod system;
 mod tabulate;
-mod zeroed;
 
 pub use between::Fill;
-pub use buffer::Buffer;
 pub use cache::{CacheStats, PlanCache};
-pub use dci::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
-pub use dtypes::{Dtypes, device_format_of, format_of};
+pub use dtypes::Dtypes;
 pub use engine::{MoveError, Mover};
 pub use padding::{FillElement, Padding, PaddingError};
 pub use plan::{Cost, FillNest, Loop, Nest, Plan};
-#[cfg(unix)]
-pub use system::effective_user;
-pub use zeroed::try_zeroed;

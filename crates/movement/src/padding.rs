@@ -1,9 +1,7 @@
 //! What padding is filled with, by name or by number.
 
 use crate::between::Fill;
-use crate::dtypes::format_of;
-use zellige_float::{Converter, Format, bounds};
-use zellige_layout::Dtype;
+use zellige_float::{Converter, Dtype, Format, bounds};
 
 /// What to write into the padding of a destination.
 ///
@@ -97,7 +95,8 @@ impl Padding {
         };
         let number = |n: Padding| {
             let asked = || self.to_string();
-            let format = format_of(dtype)
+            let format = dtype
+                .number_format()
                 .ok_or_else(|| PaddingError::NoNumbers { dtype: dtype.name(), asked: asked() })?;
             n.in_format(format).map(Some).ok_or_else(|| {
                 let (low, high) = bounds(format);
@@ -110,7 +109,7 @@ impl Padding {
             })
         };
         let end = |f: fn((f64, f64)) -> f64| {
-            Padding::Real(format_of(dtype).map_or(0.0, |format| f(bounds(format))))
+            Padding::Real(dtype.number_format().map_or(0.0, |format| f(bounds(format))))
         };
         match self {
             Padding::Leave => Ok(None),
@@ -178,8 +177,8 @@ mod tests {
 
     #[test]
     fn neutral_values_of_every_format() {
-        for dtype in Dtype::ALL.iter().copied().filter(|d| format_of(*d).is_some()) {
-            let format = format_of(dtype).expect("filtered");
+        for dtype in Dtype::ALL.iter().copied().filter(|d| d.number_format().is_some()) {
+            let format = dtype.number_format().expect("filtered");
             let value = |text: &str| {
                 let element = Padding::parse(text).and_then(|p| p.element(dtype));
                 element.expect("held").expect("a value").value

@@ -2,8 +2,8 @@
 //!
 //! Neither is fast. Every other mover is compared with [`move_elements`].
 
+use crate::address_function::memory_axis;
 use crate::plan::Plan;
-use crate::side::memory_axis;
 use std::collections::HashSet;
 use zellige_layout::{Axis, Error, Layout, Result};
 

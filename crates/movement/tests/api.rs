@@ -5,9 +5,11 @@ mod common;
 use common::{injective, windowed};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Layout, StickLayout, Strided, TileLayout};
+use zellige_layout::{Layout, Strided, TileLayout};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
+use zellige_stick::StickLayout;
 
 fn strided(size: &[i64], stride: &[i64]) -> Layout {
     TileLayout::strided(size, stride, 0).expect("small").into()

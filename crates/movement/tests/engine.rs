@@ -6,8 +6,9 @@ mod common;
 
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
+use zellige_host::Buffer;
 use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
-use zellige_movement::{Buffer, Dtypes, Fill, MoveError, Mover, Plan, reference};
+use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
 
 /// Moves with elements `T` through the engine and through the reference, between guard pages.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(

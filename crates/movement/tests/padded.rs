@@ -4,8 +4,10 @@ mod common;
 
 use common::{Random, check, config, elements, padded_dims, side};
 use proptest::prelude::*;
-use zellige_layout::{Dtype, Extent, Iter, Layout, StickLayout, Strided, TileLayout, Window};
+use zellige_float::Dtype;
+use zellige_layout::{Extent, Iter, Layout, Strided, TileLayout, Window};
 use zellige_movement::{Fill, Nest, Plan, reference};
+use zellige_stick::StickLayout;
 
 fn starts(plan: &Plan) -> usize {
     plan.nests().iter().map(|n| n.starts.len()).sum()

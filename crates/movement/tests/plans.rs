@@ -4,8 +4,9 @@ mod common;
 
 use common::{check, config, injective, windowed};
 use proptest::prelude::*;
-use zellige_layout::{Iter, Layout, StickLayout, Strided, TileLayout};
+use zellige_layout::{Iter, Layout, Strided, TileLayout};
 use zellige_movement::{Fill, Plan};
+use zellige_stick::StickLayout;
 
 proptest! {
     #![proptest_config(config())]
@@ -68,7 +69,7 @@ fn recorded_descriptors_are_reproduced() {
         let (size, stride) = (ints(&case["host_size"]), ints(&case["host_stride"]));
         let offset = case["host_offset"].as_i64().expect("an offset");
         let format =
-            zellige_layout::DataFormat::from_name(case["device_format"].as_str().expect("a name"));
+            zellige_stick::DataFormat::from_name(case["device_format"].as_str().expect("a name"));
         let stick = StickLayout::explicit(
             &ints(&case["device_size"]),
             &ints(&case["stride_map"]),
@@ -132,7 +133,7 @@ fn transfers_that_others_get_wrong() {
         let offset = case["offset"].as_i64().expect("an offset");
         let host =
             Strided::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
-        let format = zellige_layout::DataFormat::SEN169_FP16;
+        let format = zellige_stick::DataFormat::SEN169_FP16;
         let device =
             StickLayout::explicit(&ints(&case["device_size"]), &ints(&case["stride_map"]), format)
                 .and_then(|s| s.with_host(&size, Some(&stride)))
@@ -143,18 +144,17 @@ fn transfers_that_others_get_wrong() {
         check(&device, &host, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
     }
     // Zero-size tensors move nothing, without complaint.
-    let empty = StickLayout::default(&[4, 0], zellige_layout::Dtype::Float16).expect("a layout");
+    let empty = StickLayout::default(&[4, 0], zellige_float::Dtype::Float16).expect("a layout");
     let host = Strided::contiguous(&[4, 0]).and_then(|h| h.to_layout()).expect("a host");
     let plan = Plan::between(&host, &empty.lower().expect("a layout"), &[4, 0], Fill::Padding)
         .expect("a plan");
     assert_eq!((plan.nests().len(), plan.elements()), (0, 0));
     // Sparse to dense is a move like any other.
     let order = [0, 1, -1];
-    let sparse =
-        StickLayout::with_dim_order(&[6, 70], None, zellige_layout::Dtype::Float16, &order);
+    let sparse = StickLayout::with_dim_order(&[6, 70], None, zellige_float::Dtype::Float16, &order);
     let sparse = sparse.and_then(|s| s.lower()).expect("a layout");
     let dense =
-        StickLayout::default(&[6, 70], zellige_layout::Dtype::Float16).and_then(|s| s.lower());
+        StickLayout::default(&[6, 70], zellige_float::Dtype::Float16).and_then(|s| s.lower());
     check(&sparse, &dense.expect("a layout"), &[6, 70]).expect("equal");
 }
 

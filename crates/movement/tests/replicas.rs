@@ -1,8 +1,10 @@
 //! Transfers of device layouts with dimensions of stride 0: every replica is written, one is read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_layout::{Axis, DataFormat, Dtype, StickLayout, Strided};
-use zellige_movement::{Direction, Transfer};
+use zellige_float::Dtype;
+use zellige_layout::{Axis, Strided};
+use zellige_stick::{DataFormat, StickLayout};
+use zellige_stick::{Direction, Transfer};
 
 /// Host and device addresses of every copy of a descriptor and of the nests.
 fn copies(transfer: &Transfer, to_device: bool) -> [Vec<(i64, i64)>; 2] {

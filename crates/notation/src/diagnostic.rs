@@ -5,7 +5,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
-use zellige_layout::Error;
+use zellige_stick::StickError;
 
 /// A refused text: an identifier, a message, the place in the text, and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Diagnostic {
     /// What would be accepted.
     pub help: Option<String>,
     /// The refusal of the algebra behind it, where the text itself is fine.
-    pub cause: Option<Box<Error>>,
+    pub cause: Option<Box<StickError>>,
 }
 
 impl Diagnostic {
@@ -42,7 +42,8 @@ impl Diagnostic {
     }
 
     /// A text that says something impossible.
-    pub fn meaning(span: Range<usize>, cause: Error) -> Diagnostic {
+    pub fn meaning(span: Range<usize>, cause: impl Into<StickError>) -> Diagnostic {
+        let cause = cause.into();
         Diagnostic {
             id: "Z002",
             message: cause.to_string(),
@@ -146,8 +147,8 @@ impl fmt::Display for Diagnostic {
 impl std::error::Error for Diagnostic {}
 
 /// A refusal about the whole text.
-impl From<Error> for Diagnostic {
-    fn from(cause: Error) -> Diagnostic {
+impl<E: Into<StickError>> From<E> for Diagnostic {
+    fn from(cause: E) -> Diagnostic {
         Diagnostic::meaning(0..0, cause)
     }
 }

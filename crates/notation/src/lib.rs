@@ -8,8 +8,8 @@
 //! | IBM Spyre | [`spyre`] | `SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], device_dtype=DataFormats.SEN169_FP16)` |
 //!
 //! [`parse`] tells them apart; [`Parsed`] is what it answers; [`convert`](mod@convert) goes from
-//! one to another, or says why it cannot. A notation that comes later is one more file here and
-//! one more row in [`Notation`].
+//! one to another, or says why it cannot. A notation that comes later is one more file here with its
+//! row, and that row in the table of `notation.rs`; a test there checks that it is complete.
 //!
 //! ```
 //! use zellige_layout::AxisTable;
@@ -33,6 +33,7 @@ pub mod cursor;
 mod diagnostic;
 pub mod json;
 mod notation;
+mod parsed;
 pub mod preset;
 pub mod spyre;
 pub mod tirx;
@@ -40,5 +41,6 @@ pub mod torch;
 mod visible;
 
 pub use diagnostic::Diagnostic;
-pub use notation::{Notation, Parsed, parse, parse_as};
+pub use notation::{Notation, parse, parse_as};
+pub use parsed::Parsed;
 pub use visible::{quote, visible, visible_json, visible_lines};

@@ -4,14 +4,35 @@
 //! The form says nothing of the host tensor, and so not which positions are padding. Two more
 //! fields may follow, `host_size` and `host_stride`; [`print_bound`] writes them.
 
-use crate::Diagnostic;
+use crate::convert::{Refusal, first_m, no};
 use crate::cursor::{Cursor, Spanned};
-use zellige_layout::{Arrangement, DataFormat, StickLayout};
+use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::{Diagnostic, Parsed};
+use zellige_layout::{Axis, Difference, Layout};
+use zellige_stick::{Arrangement, DataFormat, StickLayout};
 
-type Result<T> = std::result::Result<T, Diagnostic>;
+type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
 const FIELDS: &str =
     "device_size, stride_map, device_dtype, element_arrangement, host_size and host_stride";
+
+/// The row of the table of notations.
+pub(crate) static ROW: NotationRow = NotationRow {
+    name: "spyre",
+    doc: "IBM Spyre device layouts",
+    functions: Some(NotationFunctions {
+        example: "SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], \
+                  device_dtype=DataFormats.SEN169_FP16, host_size=[40, 240], host_stride=[240, 1])",
+        recognises: |text| first_word(text) == Some("SpyreTensorLayout"),
+        parse: |text, _| parse(text).map(Parsed::from),
+        print: |parsed| parsed.stick().map_or_else(String::new, print_bound),
+        express: |layout, shape, format| match format {
+            Some(format) => Ok(print(&to_stick(layout, shape, format)?)),
+            None => no("a device layout needs a dtype, which gives the elements of a stick", None),
+        },
+        needs_format: true,
+    }),
+};
 
 /// Reads a device layout.
 pub fn parse(text: &str) -> Result<StickLayout> {
@@ -126,4 +147,114 @@ pub fn print_bound(layout: &StickLayout) -> String {
             h.stride()
         ),
     }
+}
+
+/// One digit of a device address: extent, device stride, stride in the row-major host (or -1).
+type DeviceDigit = (i64, i64, i64);
+
+/// The device layout with those digits, where they form whole sticks.
+pub fn to_stick(
+    layout: &Layout,
+    shape: &[i64],
+    format: DataFormat,
+) -> Result<StickLayout, Refusal> {
+    let Some(eps) = format.elems_per_stick().filter(|e| *e > 0) else {
+        return no(format!("the format {format} has no sticks"), None);
+    };
+    if let Some(axis) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
+        return no(
+            format!("a device tensor lives in one memory; the layout also uses `{axis}`"),
+            None,
+        );
+    }
+    if layout.swizzle().is_some_and(|s| !s.is_identity()) {
+        return no("a device layout has no swizzle", None);
+    }
+    if layout.tile().replica().iter().any(|it| it.extent > 1)
+        || layout.tile().offset_on(Axis::M) != 0
+    {
+        return no("a device layout has no replicas and no offset", Some(0));
+    }
+    let mut digits = device_digits(layout, shape)?;
+    digits.retain(|(e, _, _)| *e != 1);
+    digits.sort_by_key(|(_, s, _)| std::cmp::Reverse(*s));
+    // Split at the boundary of a stick, and make room below where a stick holds one element.
+    let mut sized: Vec<(i64, i64, i64)> = Vec::new();
+    for (e, s, w) in digits {
+        if s < eps && s * e > eps {
+            if eps % s != 0 || e % (eps / s) != 0 {
+                return no(
+                    format!("extent {e} at device stride {s} straddles sticks of {eps}"),
+                    None,
+                );
+            }
+            let inside = eps / s;
+            sized.push((e / inside, eps, if w < 0 { -1 } else { w * inside }));
+            sized.push((inside, s, w));
+        } else {
+            sized.push((e, s, w));
+        }
+    }
+    let inside = sized.iter().filter(|(_, s, _)| *s < eps).count();
+    match (inside, sized.last().copied()) {
+        (0, _) => sized.push((eps, 1, -1)),
+        (1, Some((e, 1, w))) if e <= eps => {
+            let last = sized.len() - 1;
+            sized[last] = (eps, 1, w);
+        }
+        _ => return no(format!("the last {eps} positions are not one run of one dimension"), None),
+    }
+    let device_size: Vec<i64> = sized.iter().map(|(e, _, _)| *e).collect();
+    let stride_map: Vec<i64> = sized.iter().map(|(_, _, w)| *w).collect();
+    let candidate =
+        StickLayout::explicit(&device_size, &stride_map, format)?.with_host(shape, None)?;
+    let lowered = match candidate.lower() {
+        Ok(l) => l,
+        Err(e) => return no(e.to_string(), None),
+    };
+    match lowered.difference(layout)? {
+        None => Ok(candidate),
+        Some(Difference::At { index, left, right }) => {
+            let (left, right) = (first_m(&left), first_m(&right));
+            let reason = format!(
+                "the nearest device layout {candidate} puts the element at {left}, but it is at {right}"
+            );
+            no(reason, Some(index))
+        }
+        Some(Difference::Size(..)) => no("the sizes differ", None),
+    }
+}
+
+fn device_digits(layout: &Layout, shape: &[i64]) -> Result<Vec<DeviceDigit>, Refusal> {
+    let padded: Vec<i64> = match layout.window() {
+        Some(w) => {
+            if let Some(d) = w.dims().iter().find(|d| d.begin != 0) {
+                return no(
+                    format!("padding before the first element ({} positions)", d.begin),
+                    None,
+                );
+            }
+            w.padded_shape()
+        }
+        None => shape.to_vec(),
+    };
+    let valid = layout.window().map_or_else(|| shape.to_vec(), zellige_layout::Window::shape);
+    let (grouped, seps) = match layout.padded().group(&padded) {
+        Ok(g) => g,
+        Err(e) => return no(e.to_string(), None),
+    };
+    let mut digits = Vec::new();
+    let mut weight = 1i64;
+    for d in (0..padded.len()).rev() {
+        let mut own = weight;
+        for it in grouped.tile().shard()[seps[d]..seps[d + 1]].iter().rev() {
+            if it.stride <= 0 && it.extent > 1 {
+                return no(format!("device stride {} is not positive", it.stride), None);
+            }
+            digits.push((it.extent, it.stride, if valid[d] == 1 { -1 } else { own }));
+            own = own.saturating_mul(it.extent);
+        }
+        weight = weight.saturating_mul(valid[d]);
+    }
+    Ok(digits)
 }

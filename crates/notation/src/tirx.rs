@@ -18,13 +18,28 @@
 //!
 //! **Law**: `parse(print(layout)) == layout`.
 
-use crate::Diagnostic;
 use crate::cursor::{Cursor, Spanned};
+use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::{Diagnostic, Parsed};
 use std::fmt::Write;
 use std::ops::Range;
 use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// The row of the table of notations.
+pub(crate) static ROW: NotationRow = NotationRow {
+    name: "tirx",
+    doc: "TIRx and Axe: shard, replica and offset on named axes",
+    functions: Some(NotationFunctions {
+        example: "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid",
+        recognises: |text| matches!(first_word(text), Some("S" | "R" | "Swizzle")),
+        parse: |text, axes| parse(text, axes).map(Parsed::from),
+        print: |parsed| parsed.algebra().map_or_else(String::new, print),
+        express: |layout, _, _| Ok(print(layout)),
+        needs_format: false,
+    }),
+};
 
 /// Reads a layout; axis names are looked up in `axes`.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
@@ -141,7 +156,7 @@ fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
 
 /// What the terms add up to, before the algebra looks at it.
 #[derive(Default)]
-struct Parts {
+struct TermSum {
     shard: Option<(Vec<Iter>, Vec<Range<usize>>)>,
     replica: Option<(Vec<Iter>, Vec<Range<usize>>)>,
     offset: Vec<(Axis, i64)>,
@@ -149,7 +164,7 @@ struct Parts {
 
 fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
     let start = c.at();
-    let mut parts = Parts::default();
+    let mut parts = TermSum::default();
     let mut negative = false;
     loop {
         term(c, axes, negative, &mut parts)?;
@@ -183,7 +198,7 @@ fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
     })
 }
 
-fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut Parts) -> Result<()> {
+fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut TermSum) -> Result<()> {
     let start = c.at();
     if c.peek().is_some_and(|ch| ch.is_ascii_digit() || ch == '-' || ch == '+') {
         let value = c.int("an offset")?;

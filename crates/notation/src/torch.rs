@@ -2,11 +2,27 @@
 //!
 //! `stride` left out is row-major, `offset` left out is 0. Lists take square or round brackets.
 
-use crate::Diagnostic;
+use crate::convert::{Refusal, first_m, no};
 use crate::cursor::Cursor;
-use zellige_layout::Strided;
+use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::{Diagnostic, Parsed};
+use zellige_layout::{Axis, Difference, Layout, Strided};
 
-type Result<T> = std::result::Result<T, Diagnostic>;
+type Result<T, E = Diagnostic> = std::result::Result<T, E>;
+
+/// The row of the table of notations.
+pub(crate) static ROW: NotationRow = NotationRow {
+    name: "torch",
+    doc: "PyTorch size and stride",
+    functions: Some(NotationFunctions {
+        example: "size=[4, 6] stride=[1, 4] offset=2",
+        recognises: |text| matches!(first_word(text), Some("size" | "stride" | "offset")),
+        parse: |text, _| parse(text).map(Parsed::from),
+        print: |parsed| parsed.host().map_or_else(String::new, print),
+        express: |layout, shape, _| Ok(print(&to_strided(layout, shape)?)),
+        needs_format: false,
+    }),
+};
 
 /// Reads a host layout.
 pub fn parse(text: &str) -> Result<Strided> {
@@ -67,4 +83,43 @@ pub fn print(host: &Strided) -> String {
         out += &format!(" offset={}", host.offset());
     }
     out
+}
+
+/// The host layout with one stride per dimension, where the layout is one.
+pub fn to_strided(layout: &Layout, shape: &[i64]) -> Result<Strided, Refusal> {
+    if let Some(axis) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
+        return no(format!("strides address one memory; the layout also uses `{axis}`"), None);
+    }
+    if layout.size() == 0 {
+        return Ok(Strided::contiguous(shape)?);
+    }
+    if layout.tile().copies() > 1 && layout.image()?.copies > 1 {
+        return no("an element has several places, and a stride gives one", Some(0));
+    }
+    let at = |flat: i64| -> Result<i64, Refusal> {
+        Ok(layout.places(flat)?.points().first().map_or(0, |p| p.get(Axis::M)))
+    };
+    let base = at(0)?;
+    let mut stride = vec![1; shape.len()];
+    let mut weight = 1;
+    for d in (0..shape.len()).rev() {
+        if shape[d] > 1 {
+            stride[d] = at(weight)? - base;
+        } else if let Some(next) = stride.get(d + 1) {
+            stride[d] = next.saturating_mul(shape[d + 1].max(1));
+        }
+        weight *= shape[d];
+    }
+    let candidate = Strided::new(shape, &stride, base)?;
+    match candidate.to_layout()?.difference(layout)? {
+        None => Ok(candidate),
+        Some(Difference::At { index, left, right }) => {
+            let (left, right) = (first_m(&left), first_m(&right));
+            let reason = format!(
+                "one stride per dimension, {stride:?}, puts the element at {left}, but it is at {right}"
+            );
+            no(reason, Some(index))
+        }
+        Some(Difference::Size(..)) => no("the sizes differ", None),
+    }
 }

@@ -10,8 +10,8 @@ use crate::tensor::{Data, dtype_of};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
-use zellige_graph::{Builder, Graph, Operand, Role, Source, TensorId};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Graph, GraphSource, Operand, Role, TensorId};
 
 /// The oldest version of the operations that is read.
 const OLDEST: i64 = 13;
@@ -418,7 +418,7 @@ impl<'a> Import<'a> {
 }
 
 /// Takes out operations and weights that no output needs; the names of what is left.
-fn prune(source: &mut Source) -> HashSet<String> {
+fn prune(source: &mut GraphSource) -> HashSet<String> {
     let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
     let mut kept = Vec::new();
     for op in std::mem::take(&mut source.ops).into_iter().rev() {

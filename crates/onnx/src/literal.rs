@@ -1,9 +1,8 @@
 //! Small tensors whose elements are known when a model is read: shapes, axes, numbers.
 
 use crate::error::{OnnxError, Result};
+use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
-use zellige_layout::Dtype;
-use zellige_movement::format_of;
 
 /// Elements of a literal at most: what has more is computed by the graph.
 pub(crate) const MOST: usize = 4096;
@@ -26,7 +25,7 @@ pub(crate) enum Numbers {
 }
 
 pub(crate) fn is_float(dtype: Dtype) -> bool {
-    format_of(dtype).is_some_and(Format::is_float)
+    dtype.number_format().is_some_and(Format::is_float)
 }
 
 impl Literal {
@@ -38,7 +37,7 @@ impl Literal {
 
     /// From elements in the formats of a file: floats as float64, others as int64.
     pub(crate) fn decode(dtype: Dtype, shape: &[i64], bytes: &[u8]) -> Option<Literal> {
-        let format = format_of(dtype)?;
+        let format = dtype.number_format()?;
         let count = bytes.len() / format.size();
         let mut wide = vec![0; count * 8];
         let to = if format.is_float() { Format::F64 } else { Format::I64 };
@@ -54,7 +53,7 @@ impl Literal {
 
     /// Its elements as they lie in memory.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let format = format_of(self.dtype)?;
+        let format = self.dtype.number_format()?;
         let (from, wide): (Format, Vec<u8>) = match &self.data {
             Numbers::Int(v) => (Format::I64, v.iter().flat_map(|x| x.to_le_bytes()).collect()),
             Numbers::Float(v) => (Format::F64, v.iter().flat_map(|x| x.to_le_bytes()).collect()),

@@ -6,8 +6,8 @@ use crate::literal::{self, Literal};
 use crate::proto::{self, Given};
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
+use zellige_float::Dtype;
 use zellige_graph::{GraphError, Operand, TensorId};
-use zellige_layout::Dtype;
 
 /// A node on its way into the graph.
 pub(crate) struct Node<'i, 'a> {

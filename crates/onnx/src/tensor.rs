@@ -4,7 +4,7 @@ use crate::error::{OnnxError, Result, quote};
 use crate::literal::{self, Literal};
 use crate::proto::Tensor;
 use std::ops::Range;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Where the elements of a weight are.
 #[derive(Debug, Clone, PartialEq, Eq)]

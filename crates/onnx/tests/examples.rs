@@ -8,16 +8,16 @@ use zellige_compile::{Options, compile};
 use zellige_device::Card;
 use zellige_files::HostTensor;
 use zellige_onnx::ModelFile;
-use zellige_run::{Host, Model};
+use zellige_run::{HostArray, Model};
 
 fn path(file: &str) -> PathBuf {
     PathBuf::from(format!("{}/../../examples/onnx/{file}", env!("CARGO_MANIFEST_DIR")))
 }
 
-fn host(file: &str) -> Host {
+fn host(file: &str) -> HostArray {
     let tensor = HostTensor::open(path(file), None).unwrap();
     let view = tensor.strided().unwrap();
-    Host::new(tensor.read().unwrap(), view, tensor.info().dtype())
+    HostArray::new(tensor.read().unwrap(), view, tensor.info().dtype())
 }
 
 /// Compiles and runs a model; the largest difference to what PyTorch gave, and its largest number.
@@ -37,7 +37,7 @@ fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let card = Card::builder().keep(options.storage.keep).build().unwrap();
     let weight = |name: &str| {
         let w = imported.weights.iter().find(|w| w.name == name).expect("a weight");
-        Host::contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)
+        HostArray::contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)
     };
     let mut model = Model::load(program, &card, weight).unwrap();
     let run = model.run(|_| Ok(host(&format!("{name}.x.npy")))).unwrap();

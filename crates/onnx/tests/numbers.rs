@@ -12,9 +12,9 @@ use common::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zellige_device::{Card, Kept};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_onnx::{Data, Model};
-use zellige_run::{Host, eager};
+use zellige_run::{HostArray, eager};
 
 fn dtype(code: i64) -> Dtype {
     match code {
@@ -35,7 +35,7 @@ fn encoded(values: &[f64], code: i64) -> Vec<u8> {
     values.iter().flat_map(one).collect()
 }
 
-fn decoded(host: &Host) -> Vec<f64> {
+fn decoded(host: &HostArray) -> Vec<f64> {
     match host.dtype() {
         Dtype::Float32 => {
             host.bytes().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
@@ -81,7 +81,7 @@ fn typed(a: A) -> A {
 
 fn check(case: &Value) {
     let mut net = Net::new(case["opset"].as_i64().unwrap());
-    let mut given: BTreeMap<String, Host> = BTreeMap::new();
+    let mut given: BTreeMap<String, HostArray> = BTreeMap::new();
     let mut inputs = Vec::new();
     for i in case["inputs"].as_array().unwrap() {
         let Some(name) = i["name"].as_str() else {
@@ -95,7 +95,7 @@ fn check(case: &Value) {
             net = net.weight(&raw(name, code, &size, &content));
         } else {
             net = net.input(name, code, &size);
-            given.insert(name.into(), Host::contiguous(content, &size, dtype(code)).unwrap());
+            given.insert(name.into(), HostArray::contiguous(content, &size, dtype(code)).unwrap());
         }
     }
     let outputs = case["outputs"].as_array().unwrap();
@@ -121,7 +121,7 @@ fn check(case: &Value) {
             Data::Owned(bytes) => bytes.clone(),
             Data::External { .. } => panic!("{what}: nothing is outside"),
         };
-        given.insert(w.name.clone(), Host::contiguous(bytes, &w.size, w.dtype).unwrap());
+        given.insert(w.name.clone(), HostArray::contiguous(bytes, &w.size, w.dtype).unwrap());
     }
     let card = Card::builder().keep(Kept::ALL).build().unwrap();
     let made = eager(&imported.graph, &card, |name| Ok(given[name].clone()));

@@ -3,7 +3,7 @@
 use crate::error::{OpError, Result};
 use crate::scalar::Scalar;
 use serde_json::{Map, Value};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The attributes of one operation, taken out one by one.
 pub(crate) struct Attributes {
@@ -80,7 +80,8 @@ impl Attributes {
             (Some(Value::String(name)), _) => {
                 let dtype =
                     Dtype::from_name(&name).map_err(|e| self.bad("dtype", e.to_string()))?;
-                dtype.device_format().map_err(|e| self.bad("dtype", e.to_string()))?;
+                zellige_stick::DataFormat::on_device(dtype)
+                    .map_err(|e| self.bad("dtype", e.to_string()))?;
                 Ok(dtype)
             }
             (Some(v), _) => Err(self.bad("dtype", format!("{v} is no text"))),

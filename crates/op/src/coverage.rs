@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::str::FromStr;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// One line of the coverage matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn accepted(entry: &OpRow) -> Vec<Dtype> {
     let ops = probes(entry);
     let fits = |dtype: Dtype| ops.iter().any(|op| takes(entry, op, dtype));
     // What the card stores fills whole bytes.
-    let stored = |d: &Dtype| d.bits() >= 8 && d.device_format().is_ok();
+    let stored = |d: &Dtype| d.bits() >= 8 && zellige_stick::DataFormat::on_device(*d).is_ok();
     Dtype::ALL.iter().copied().filter(stored).filter(|d| fits(*d)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! What dtypes are to operations.
 
 use crate::error::{OpError, Result};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Whether values of the dtype have a fraction.
 pub fn is_float(dtype: Dtype) -> bool {

@@ -59,11 +59,11 @@ pub enum OpError {
     )]
     HostDtype {
         /// The dtype.
-        dtype: zellige_layout::Dtype,
+        dtype: zellige_float::Dtype,
     },
-    /// The algebra refused a layout.
+    /// A layout or a dtype that cannot be.
     #[error(transparent)]
-    Layout(#[from] zellige_layout::Error),
+    Layout(#[from] zellige_stick::StickError),
 }
 
 impl OpError {
@@ -78,6 +78,18 @@ impl OpError {
             OpError::HostDtype { .. } => "unsupported_dtype",
             OpError::Layout(e) => e.kind(),
         }
+    }
+}
+
+impl From<zellige_layout::Error> for OpError {
+    fn from(e: zellige_layout::Error) -> OpError {
+        OpError::Layout(e.into())
+    }
+}
+
+impl From<zellige_float::UnknownDtype> for OpError {
+    fn from(e: zellige_float::UnknownDtype) -> OpError {
+        OpError::Layout(e.into())
     }
 }
 

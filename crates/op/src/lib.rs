@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use zellige_op::{Op, TensorType};
-//! use zellige_layout::Dtype;
+//! use zellige_float::Dtype;
 //! let op = Op::new("sum", &serde_json::json!({"dim": 1}))?;
 //! let x = TensorType { size: vec![3, 5], dtype: Dtype::Int32 };
 //! assert_eq!(op.infer(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });

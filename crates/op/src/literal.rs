@@ -1,7 +1,7 @@
 //! Single numbers as people write them.
 
 use crate::error::{OpError, Result};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A number with the dtype that PyTorch gives a Python number of that form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

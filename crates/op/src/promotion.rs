@@ -2,7 +2,7 @@
 
 use crate::dtype::{category, is_float};
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The dtype in which operands meet, by categories before widths and tensors before single numbers; a reason where
 /// they cannot.

@@ -1,6 +1,6 @@
 //! A number that is no tensor: a whole one stays exact, whatever its size.
 
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A number of an attribute or of a host, before it is an element.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The type of a tensor: its extents and its dtype.
 
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Extents and dtype of a tensor, before it has a place.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -84,7 +84,7 @@ impl Reader<'_> {
             return TileExpression::Number(number);
         }
         let operand = |name: &&str| name.trim_end_matches(['?', '.']) == word;
-        if let Some(k) = self.row.operands.iter().position(|name| operand(name)) {
+        if let Some(k) = self.row.operands.iter().position(operand) {
             return TileExpression::Operand(k);
         }
         TileExpression::Number(self.attribute(word))

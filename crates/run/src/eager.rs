@@ -2,7 +2,7 @@
 //! is compared with.
 
 use crate::error::{Result, RunError};
-use crate::host::Host;
+use crate::host_array::HostArray;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_graph::{Def, Graph, TensorId};
@@ -14,8 +14,8 @@ use zellige_graph::{Def, Graph, TensorId};
 pub fn eager(
     graph: &Graph,
     card: &Card,
-    mut input: impl FnMut(&str) -> Result<Host>,
-) -> Result<Vec<Host>> {
+    mut input: impl FnMut(&str) -> Result<HostArray>,
+) -> Result<Vec<HostArray>> {
     let mut tensors: Vec<Option<Tensor>> = Vec::new();
     for (_, t) in graph.tensors() {
         tensors.push(match &t.def {
@@ -50,7 +50,7 @@ pub fn eager(
     }
     let outputs = graph.outputs().iter().map(|id| {
         let t = seen(graph, &tensors, *id)?;
-        Host::contiguous(t.download(t.dtype())?, t.size(), t.dtype())
+        HostArray::contiguous(t.download(t.dtype())?, t.size(), t.dtype())
     });
     outputs.collect()
 }

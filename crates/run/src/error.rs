@@ -1,7 +1,7 @@
 //! What can go wrong in a run.
 
 use zellige_device::DeviceError;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The result of every fallible function of this crate.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;

@@ -14,12 +14,12 @@
 //! ```
 //! use zellige_compile::{Options, compile};
 //! use zellige_device::Card;
-//! use zellige_run::{Host, Model};
+//! use zellige_run::{HostArray, Model};
 //! let graph = zellige_graph::text::parse("graph twice(x: float32[2, 3]) { y = add(x, x) return y }")?;
 //! let program = compile(&graph, &Options::default())?;
 //! let card = Card::builder().build()?;
 //! let mut model = Model::load(program, &card, |_| unreachable!("it has no weights"))?;
-//! let x = Host::float32(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+//! let x = HostArray::float32(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 //! let run = model.run(|_| Ok(x.clone()))?;
 //! assert_eq!(run.outputs[0].to_f32()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
 //! assert_eq!(run.latency, model.program().latency());
@@ -33,12 +33,12 @@
 
 mod eager;
 mod error;
-mod host;
+mod host_array;
 mod model;
-mod trace;
+mod timeline;
 
 pub use eager::eager;
 pub use error::{Result, RunError};
-pub use host::Host;
-pub use model::{Model, Run};
-pub use trace::timeline;
+pub use host_array::HostArray;
+pub use model::{Model, RunOutcome};
+pub use timeline::timeline;

@@ -3,16 +3,16 @@
 mod resident;
 
 use crate::error::{Result, RunError};
-use crate::host::Host;
+use crate::host_array::HostArray;
 use std::sync::Arc;
-use zellige_compile::{Action, BufferId, Origin, Place, Program, Read, Step};
+use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};
 
 /// Gives the tensor of a weight, and how long it took to get there.
-type Given<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
+type WeightSource<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
 
 /// A program loaded onto a card.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ pub struct Model {
 
 /// What a run gave.
 #[derive(Debug)]
-pub struct Run {
+pub struct RunOutcome {
     /// The outputs, as the host sees them.
-    pub outputs: Vec<Host>,
+    pub outputs: Vec<HostArray>,
     /// How long it took on the card, transfers not counted.
     pub latency: Time,
     /// How long the transfers of inputs took.
@@ -49,7 +49,7 @@ impl Model {
     pub fn load(
         program: impl Into<Arc<Program>>,
         card: &Card,
-        mut weight: impl FnMut(&str) -> Result<Host>,
+        mut weight: impl FnMut(&str) -> Result<HostArray>,
     ) -> Result<Model> {
         Model::loaded(program.into(), card, true, &mut |model, id| {
             let host = weight(&model.program.buffer(id).name)?;
@@ -63,7 +63,7 @@ impl Model {
         program: Arc<Program>,
         card: &Card,
         owns: bool,
-        weight: &mut Given<'_>,
+        weight: &mut WeightSource<'_>,
     ) -> Result<Model> {
         let options = &program.options;
         let same = card.hardware().name() == options.hardware.name()
@@ -132,7 +132,7 @@ impl Model {
     ///
     /// # Errors
     /// Names that are no states, tensors that do not fit.
-    pub fn set_state(&mut self, name: &str, host: &Host) -> Result<()> {
+    pub fn set_state(&mut self, name: &str, host: &HostArray) -> Result<()> {
         let state =
             |b: &zellige_compile::Buffer| b.name == name && b.origin == Origin::Input(Role::State);
         let Some(i) = self.program.buffers.iter().position(state) else {
@@ -143,7 +143,7 @@ impl Model {
         Ok(())
     }
 
-    fn upload(&self, id: BufferId, host: &Host) -> Result<(Tensor, Time)> {
+    fn upload(&self, id: BufferId, host: &HostArray) -> Result<(Tensor, Time)> {
         let buffer = self.program.buffer(id);
         let expected = (buffer.laid.size(), buffer.laid.dtype());
         if (host.size(), host.dtype()) != expected {
@@ -169,7 +169,7 @@ impl Model {
     /// # Errors
     /// Inputs that are not what the graph says, indices out of range, no room. States are as they were
     /// before, unless a step that changes one in place has already run.
-    pub fn run(&mut self, mut input: impl FnMut(&str) -> Result<Host>) -> Result<Run> {
+    pub fn run(&mut self, mut input: impl FnMut(&str) -> Result<HostArray>) -> Result<RunOutcome> {
         let mut upload = Time::ZERO;
         for id in self.program.inputs.clone() {
             if self.program.buffer(id).origin == Origin::Input(Role::Input) {
@@ -194,7 +194,7 @@ impl Model {
             let name = &self.program.buffer(read.buffer).name;
             let work = moved.work(name.as_str(), WorkKind::Download, 1);
             download += self.card.hardware().latency(&work).time;
-            outputs.push(Host::contiguous(bytes, tensor.size(), tensor.dtype())?);
+            outputs.push(HostArray::contiguous(bytes, tensor.size(), tensor.dtype())?);
         }
         for (state, output) in self.program.states.clone() {
             let next = self.tensor(&self.program.outputs[output])?;
@@ -205,7 +205,7 @@ impl Model {
         }
         self.clear();
         let latency = self.program.latency();
-        Ok(Run { outputs, latency, upload, download })
+        Ok(RunOutcome { outputs, latency, upload, download })
     }
 
     /// Whether a buffer stays on the card from run to run.
@@ -237,7 +237,7 @@ impl Model {
         }
     }
 
-    fn tensor(&self, read: &Read) -> Result<Tensor> {
+    fn tensor(&self, read: &BufferRead) -> Result<Tensor> {
         let whole = self.tensors[read.buffer.0].as_ref();
         let whole = whole.ok_or_else(|| RunError::NoInput {
             name: self.program.buffer(read.buffer).name.clone(),
@@ -256,7 +256,9 @@ impl Model {
         for id in &step.writes {
             let buffer = self.program.buffer(*id);
             let tensor = match buffer.place {
-                Place::Over(of) => self.tensor(&Read { buffer: of, laid: buffer.laid.clone() })?,
+                Place::Over(of) => {
+                    self.tensor(&BufferRead { buffer: of, laid: buffer.laid.clone() })?
+                }
                 _ => Tensor::zeros(&self.card, buffer.laid.dtype(), buffer.laid.layout())
                     .map_err(at)?,
             };

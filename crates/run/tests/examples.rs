@@ -41,7 +41,11 @@ fn agree(name: &str, options: &Options) {
         let state =
             graph.tensor(n).unwrap().def == zellige_graph::Def::Input(zellige_graph::Role::State);
         Ok(if state {
-            zellige_run::Host::contiguous(vec![0; host.bytes().len()], host.size(), host.dtype())?
+            zellige_run::HostArray::contiguous(
+                vec![0; host.bytes().len()],
+                host.size(),
+                host.dtype(),
+            )?
         } else {
             host
         })

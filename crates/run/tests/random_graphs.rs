@@ -24,14 +24,15 @@ mod reference;
 use common::values;
 use reference::{Nd, evaluate};
 use std::collections::BTreeMap;
-use zellige_compile::{Options, Outputs, Program, check, compile, compile_again, place};
+use zellige_compile::solve::memory::PlacementPolicy;
+use zellige_compile::{Options, OutputLayouts, Program, check, compile, compile_again};
 use zellige_device::Card;
+use zellige_float::Dtype;
 use zellige_graph::{Def, Graph, SourceInput, SourceOutput, text};
-use zellige_layout::Dtype;
 use zellige_op::Profile;
-use zellige_run::{Host, Model, eager};
+use zellige_run::{HostArray, Model, eager};
 
-fn input(graph: &Graph, name: &str) -> Host {
+fn input(graph: &Graph, name: &str) -> HostArray {
     values(graph.tensor(name).unwrap(), 1)
 }
 
@@ -48,10 +49,10 @@ fn ways(seed: u64) -> Vec<(String, Options)> {
         0 => ("card".into(), Options { coverage: Profile::Card, ..full() }),
         1 => ("baseline card".into(), Options { coverage: Profile::Card, ..Options::baseline() }),
         2 => ("taken apart".into(), Options { decompose: Some(true), ..full() }),
-        3 => ("as computed".into(), Options { outputs: Outputs::AsComputed, ..full() }),
+        3 => ("as computed".into(), Options { outputs: OutputLayouts::AsComputed, ..full() }),
         _ => {
             let scratchpads =
-                [None, Some(place::Policy::Greedy)][usize::try_from(seed % 2).unwrap()];
+                [None, Some(PlacementPolicy::Greedy)][usize::try_from(seed % 2).unwrap()];
             ("one by one".into(), Options { scratchpads, concurrent: false, ..full() })
         }
     });
@@ -163,7 +164,7 @@ fn elements(size: &[i64]) -> usize {
 }
 
 /// The graph of a source, with what no output needs left out.
-fn pruned(source: &zellige_graph::Source) -> Option<Graph> {
+fn pruned(source: &zellige_graph::GraphSource) -> Option<Graph> {
     let mut source = source.clone();
     let mut needed: Vec<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
     let mut ops = Vec::new();
@@ -188,7 +189,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
         if source.outputs.len() > 1 {
             for o in &source.outputs {
                 let outputs = vec![SourceOutput { name: o.name.clone(), span: 0..0 }];
-                smaller.push(zellige_graph::Source { outputs, ..source.clone() });
+                smaller.push(zellige_graph::GraphSource { outputs, ..source.clone() });
             }
         }
         for (i, op) in source.ops.iter().enumerate().rev() {
@@ -199,7 +200,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
                 let given = SourceInput {
                     name: name.clone(),
                     dtype: t.dtype,
-                    size: t.size.iter().map(|n| zellige_graph::Size::Fixed(*n)).collect(),
+                    size: t.size.iter().map(|n| zellige_graph::SymbolicSize::Fixed(*n)).collect(),
                     role: zellige_graph::Role::Input,
                     pin: None,
                     span: 0..0,

@@ -2,8 +2,9 @@
 
 use zellige_compile::{Options, compile};
 use zellige_device::{Card, StreamId, Tensor};
-use zellige_layout::{Dtype, Strided};
-use zellige_run::{Host, Model};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+use zellige_run::{HostArray, Model};
 
 const GRAPH: &str =
     "graph mlp(x: float32[5, 70], w: float32[9, 70] @weight, b: float32[9] @weight) {
@@ -18,8 +19,8 @@ fn numbers(n: i64) -> Vec<f32> {
     (0..n).map(|i| ((i * 37) % 19) as f32 / 8.0 - 1.0).collect()
 }
 
-fn host(size: &[i64]) -> Host {
-    Host::float32(size, &numbers(size.iter().product()))
+fn host(size: &[i64]) -> HostArray {
+    HostArray::float32(size, &numbers(size.iter().product()))
 }
 
 fn on_card(card: &Card, size: &[i64]) -> Tensor {

@@ -14,16 +14,18 @@ use random::Rng;
 use serde_json::{Map, Value, json};
 use zellige_compile::{decompose, fold};
 use zellige_device::Card;
-use zellige_graph::{Builder, Graph, Operand, Pin, Role, TensorId};
-use zellige_layout::Dtype;
-use zellige_op::{Layer, Op};
-use zellige_run::{Host, eager};
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_op::Layer;
+use zellige_op::Op;
+use zellige_run::{HostArray, eager};
+use zellige_stick::LayoutRequest;
 
 fn card() -> Card {
     Card::builder().build().unwrap()
 }
 
-fn run(graph: &Graph, card: &Card) -> Vec<Host> {
+fn run(graph: &Graph, card: &Card) -> Vec<HostArray> {
     eager(graph, card, |n| Ok(values(graph.tensor(n).unwrap(), 1))).unwrap()
 }
 
@@ -179,8 +181,8 @@ fn a_result_keeps_what_was_asked_of_it() {
     assert_eq!(done.taken[0].parts, ["transpose", "matmul"]);
     assert_eq!(done.taken[1].parts, ["topk", "reshape", "reshape"]);
     let y = done.graph.id("y").unwrap();
-    assert_eq!(done.graph.get(y).pin, Some(Pin::Stick(1)));
-    assert_eq!(done.graph.get(done.graph.id("k").unwrap()).pin, Some(Pin::Stick(0)));
+    assert_eq!(done.graph.get(y).pin, Some(LayoutRequest::Stick(1)));
+    assert_eq!(done.graph.get(done.graph.id("k").unwrap()).pin, Some(LayoutRequest::Stick(0)));
     let (_, matmul) = done.graph.nodes().next().unwrap();
     assert_eq!((matmul.op.name(), matmul.at.as_deref()), ("matmul", Some("model.py:7")));
     let outputs: Vec<&str> =

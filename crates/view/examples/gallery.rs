@@ -4,7 +4,7 @@
 
 use std::error::Error;
 use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
-use zellige_view::{Options, Scene, png, svg, terminal};
+use zellige_view::{DrawOptions, Scene, png, svg, terminal};
 
 type Iters<'a> = &'a [(i64, i64, &'a str)];
 
@@ -37,12 +37,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)])?;
     let sticks = plain(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[])?.with_window(window)?;
     let column_major = TileLayout::strided(&[16, 3], &[1, 20], 0)?;
-    let base = Options::default();
-    let bank = Options { color_by: Some("bank".into()), ..base.clone() };
-    let warp = Options { color_by: Some("warpid".into()), ..base.clone() };
-    let stick = Options { sticks: true, ..base.clone() };
-    let bits = |dtype_bits| Options { dtype_bits, ..base.clone() };
-    let all: Vec<(&str, Layout, &[i64], Options)> = vec![
+    let base = DrawOptions::default();
+    let bank = DrawOptions { color_by: Some("bank".into()), ..base.clone() };
+    let warp = DrawOptions { color_by: Some("warpid".into()), ..base.clone() };
+    let stick = DrawOptions { sticks: true, ..base.clone() };
+    let bits = |dtype_bits| DrawOptions { dtype_bits, ..base.clone() };
+    let all: Vec<(&str, Layout, &[i64], DrawOptions)> = vec![
         ("mma C/D, m16n8", plain(mma, &[])?, &[16, 8], base.clone()),
         ("shared memory, no swizzle", smem.clone().into(), &[8, 64], bank),
         (
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     std::fs::create_dir_all(&out)?;
     for (title, layout, shape, options) in all {
-        let options = Options { title: title.into(), ..options };
+        let options = DrawOptions { title: title.into(), ..options };
         let scene = Scene::new(&layout, shape, &options)?;
         let name: String =
             title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -10,12 +10,12 @@ pub struct Chart {
     /// A sentence below it.
     pub caption: String,
     /// The rows, from the top.
-    pub tracks: Vec<Track>,
+    pub tracks: Vec<ChartTrack>,
 }
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Track {
+pub struct ChartTrack {
     /// Whose row it is.
     pub name: String,
     /// What it did; bars do not overlap.

@@ -1,8 +1,8 @@
 //! What gives a cell its colour, and the colours themselves.
 
-use crate::label;
-use crate::model::Swatch;
-use crate::options::{BANK_BITS, LINE_BITS, Options};
+use crate::cell_label;
+use crate::options::{BANK_BITS, DrawOptions, LINE_BITS};
+use crate::scene::Swatch;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
 use zellige_layout::{Axis, AxisKind, Error, Layout, Result, Scope};
@@ -13,11 +13,11 @@ pub(crate) struct ColorBy {
     /// Which coordinate of a place, if the layout has that axis at all.
     slot: Option<usize>,
     bits: i64,
-    rule: Rule,
+    rule: ColorRule,
 }
 
 #[derive(Debug, Clone)]
-enum Rule {
+enum ColorRule {
     Axis { name: String, code: String },
     Line,
     Stick,
@@ -26,7 +26,7 @@ enum Rule {
 
 impl ColorBy {
     /// The rule that the options ask for, or the most telling one.
-    pub(crate) fn choose(layout: &Layout, options: &Options) -> Result<ColorBy> {
+    pub(crate) fn choose(layout: &Layout, options: &DrawOptions) -> Result<ColorBy> {
         let axes = layout.tile().axes();
         let on = |axis: Axis, rule| ColorBy {
             slot: axes.iter().position(|a| *a == axis),
@@ -34,8 +34,8 @@ impl ColorBy {
             rule,
         };
         let axis = |axis: Axis| {
-            let (name, code) = (axis.name().to_string(), label::code(axis, axes));
-            on(axis, Rule::Axis { name, code })
+            let (name, code) = (axis.name().to_string(), cell_label::code(axis, axes));
+            on(axis, ColorRule::Axis { name, code })
         };
         if let Some(name) = &options.color_by {
             if let Some(found) = axes.iter().find(|a| a.name() == name) {
@@ -43,9 +43,9 @@ impl ColorBy {
             }
             if axes.is_empty() || axes.contains(&Axis::M) {
                 match name.as_str() {
-                    "line" => return Ok(on(Axis::M, Rule::Line)),
-                    "stick" => return Ok(on(Axis::M, Rule::Stick)),
-                    "bank" => return Ok(on(Axis::M, Rule::Bank)),
+                    "line" => return Ok(on(Axis::M, ColorRule::Line)),
+                    "stick" => return Ok(on(Axis::M, ColorRule::Stick)),
+                    "bank" => return Ok(on(Axis::M, ColorRule::Bank)),
                     _ => {}
                 }
             }
@@ -67,14 +67,14 @@ impl ColorBy {
             return Ok(axis(*owner));
         }
         if options.sticks {
-            return Ok(on(Axis::M, Rule::Stick));
+            return Ok(on(Axis::M, ColorRule::Stick));
         }
         let bounds = layout.tile().bounds(Axis::M);
-        let by_line = on(Axis::M, Rule::Line);
+        let by_line = on(Axis::M, ColorRule::Line);
         let one = by_line.of_address(bounds.min) == by_line.of_address(bounds.max);
         let moved = layout.swizzle().is_some_and(|s| !s.is_identity());
         // One line alone would be one colour, and a swizzle moves elements between banks.
-        Ok(if one || moved { on(Axis::M, Rule::Bank) } else { by_line })
+        Ok(if one || moved { on(Axis::M, ColorRule::Bank) } else { by_line })
     }
 
     /// The owner of a place.
@@ -86,9 +86,9 @@ impl ColorBy {
         let bit = i128::from(value) * i128::from(self.bits);
         let (line, bank) = (i128::from(LINE_BITS), i128::from(BANK_BITS));
         let key = match self.rule {
-            Rule::Axis { .. } => return value,
-            Rule::Line | Rule::Stick => bit.div_euclid(line),
-            Rule::Bank => bit.rem_euclid(line) / bank,
+            ColorRule::Axis { .. } => return value,
+            ColorRule::Line | ColorRule::Stick => bit.div_euclid(line),
+            ColorRule::Bank => bit.rem_euclid(line) / bank,
         };
         // A line has at least one bit of an element, so its number is no larger than an address.
         i64::try_from(key).unwrap_or(value)
@@ -109,29 +109,31 @@ impl ColorBy {
         let axis = self.slot.and_then(|s| layout.tile().axes().get(s)).copied();
         let Some(axis) = axis else { return Ok(Ticks::Range { min: 0, max: 0 }) };
         match self.rule {
-            Rule::Axis { .. } => Ticks::of(layout, axis),
-            Rule::Line | Rule::Stick => Ticks::mapped(layout, axis, |v| self.of_address(v)),
-            Rule::Bank => Ok(Ticks::Range { min: 0, max: LINE_BITS / BANK_BITS - 1 }),
+            ColorRule::Axis { .. } => Ticks::of(layout, axis),
+            ColorRule::Line | ColorRule::Stick => {
+                Ticks::mapped(layout, axis, |v| self.of_address(v))
+            }
+            ColorRule::Bank => Ok(Ticks::Range { min: 0, max: LINE_BITS / BANK_BITS - 1 }),
         }
     }
 
     /// The name of an owner.
     pub(crate) fn name_of(&self, key: i64) -> String {
         match &self.rule {
-            Rule::Axis { code, .. } => format!("{code}{key}"),
-            Rule::Line => format!("line {key}"),
-            Rule::Stick => format!("stick {key}"),
-            Rule::Bank => format!("bank {key}"),
+            ColorRule::Axis { code, .. } => format!("{code}{key}"),
+            ColorRule::Line => format!("line {key}"),
+            ColorRule::Stick => format!("stick {key}"),
+            ColorRule::Bank => format!("bank {key}"),
         }
     }
 
     /// What a colour stands for.
     pub(crate) fn describe(&self) -> String {
         match &self.rule {
-            Rule::Axis { name, .. } => name.clone(),
-            Rule::Line => "128-byte line".into(),
-            Rule::Stick => "128-byte stick".into(),
-            Rule::Bank => "bank of 4 bytes".into(),
+            ColorRule::Axis { name, .. } => name.clone(),
+            ColorRule::Line => "128-byte line".into(),
+            ColorRule::Stick => "128-byte stick".into(),
+            ColorRule::Bank => "bank of 4 bytes".into(),
         }
     }
 

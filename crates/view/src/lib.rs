@@ -8,13 +8,13 @@
 //!
 //! ```
 //! use zellige_layout::{Axis, Iter, Layout, TileLayout};
-//! use zellige_view::{Options, Scene, terminal};
+//! use zellige_view::{DrawOptions, Scene, terminal};
 //! // The accumulator fragment of an mma: 16 x 8 over 32 lanes and 4 registers.
 //! let lane = Axis::LANEID;
 //! let shard = [(2, 2, Axis::M), (8, 4, lane), (4, 1, lane), (2, 1, Axis::M)];
 //! let shard = shard.map(|(extent, stride, axis)| Iter::new(extent, stride, axis)).to_vec();
 //! let layout = Layout::from(TileLayout::of(shard)?);
-//! let scene = Scene::new(&layout, &[16, 8], &Options::default())?;
+//! let scene = Scene::new(&layout, &[16, 8], &DrawOptions::default())?;
 //! assert_eq!(scene.logical[0].cells[9].label, "T4 r1");
 //! assert!(terminal::render(&scene, 80, false).contains("T31 r3"));
 //! # Ok::<(), zellige_layout::Error>(())
@@ -26,32 +26,32 @@
 //!
 //! # Rules
 //! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
-//! * A scene never grows with the tensor: past [`Options::max_cells`] it is clipped, and the panel
+//! * A scene never grows with the tensor: past [`DrawOptions::max_cells`] it is clipped, and the panel
 //!   or the scene says by how much. Nothing is left out silently.
 //! * No drawing needs a font on the machine: the bitmap brings its own strokes.
 
 #![forbid(unsafe_code)]
 
 pub mod atlas;
+mod cell_label;
 mod chart;
 mod clip;
 mod color;
+mod elements_at;
 mod font;
-mod label;
 mod logical;
-mod model;
 mod options;
 pub mod page;
 mod physical;
 #[cfg(feature = "png")]
 pub mod png;
-mod query;
 mod scene;
+mod scene_builder;
 pub mod svg;
 pub mod terminal;
-mod text;
+mod text_width;
 mod ticks;
 
-pub use chart::{Bar, Chart, Track};
-pub use model::{AxisRange, Cell, CellKind, Panel, Scene, Swatch};
-pub use options::{MAX_CELLS, Options};
+pub use chart::{Bar, Chart, ChartTrack};
+pub use options::{DrawOptions, MAX_CELLS};
+pub use scene::{AxisRange, CellKind, Panel, Scene, SceneCell, Swatch};

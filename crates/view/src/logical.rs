@@ -1,17 +1,17 @@
 //! The logical tensor: grids of its last two dimensions.
 
+use crate::cell_label;
 use crate::clip;
-use crate::label;
-use crate::model::{Cell, CellKind, Panel};
-use crate::scene::Stage;
+use crate::scene::{CellKind, Panel, SceneCell};
+use crate::scene_builder::SceneContext;
 use zellige_layout::{Result, unflatten};
 
 /// Columns of a one-dimensional tensor that is folded into a grid.
 pub(crate) const FOLD: i64 = 32;
 
 /// One panel per index of the leading dimensions, and what they leave out.
-pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
-    let shape = stage.shape;
+pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
+    let shape = context.shape;
     let (lead, rows, cols) = match shape {
         [] => (&[][..], 1, 1),
         [n] => (&[][..], n / FOLD + i64::from(n % FOLD != 0), (*n).min(FOLD)),
@@ -19,7 +19,7 @@ pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
     };
     let folded = shape.len() == 1 && rows > 1;
     let slabs: i128 = lead.iter().map(|e| i128::from(*e)).product();
-    let shown = clip::fit(slabs, rows.into(), cols.into(), stage.options.max_cells);
+    let shown = clip::fit(slabs, rows.into(), cols.into(), context.options.max_cells);
     let rank = shape.len();
     let (row_name, col_name) =
         (format!("dim {}", rank.max(2) - 2), format!("dim {}", rank.max(1) - 1));
@@ -65,7 +65,7 @@ pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
                 if folded && flat >= shape[0] {
                     break;
                 }
-                panel.cells.push(cell(stage, flat, row, col)?);
+                panel.cells.push(cell(context, flat, row, col)?);
             }
         }
         panels.push(panel);
@@ -73,16 +73,16 @@ pub(crate) fn panels(stage: &Stage<'_>) -> Result<Vec<Panel>> {
     Ok(panels)
 }
 
-pub(crate) fn cell(stage: &Stage<'_>, flat: i64, row: i64, col: i64) -> Result<Cell> {
-    let places = stage.places(flat)?;
-    Ok(Cell {
+pub(crate) fn cell(context: &SceneContext<'_>, flat: i64, row: i64, col: i64) -> Result<SceneCell> {
+    let places = context.places(flat)?;
+    Ok(SceneCell {
         row: usize::try_from(row).unwrap_or(0),
         col: usize::try_from(col).unwrap_or(0),
         span: 1,
         kind: CellKind::Element,
-        label: label::places(&places, stage.axes()),
-        colors: stage.colors(&places),
-        elements: vec![unflatten(stage.shape, flat)],
+        label: cell_label::places(&places, context.axes()),
+        colors: context.colors(&places),
+        elements: vec![unflatten(context.shape, flat)],
         places,
     })
 }

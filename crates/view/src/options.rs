@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use zellige_layout::{Error, Result};
 
-/// The largest [`Options::max_cells`].
+/// The largest [`DrawOptions::max_cells`].
 pub const MAX_CELLS: usize = 1 << 18;
 
 /// How to draw a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Options {
+pub struct DrawOptions {
     /// The heading; none when empty.
     pub title: String,
     /// The line under the heading; by default the layout itself.
@@ -25,9 +25,9 @@ pub struct Options {
     pub max_cells: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for DrawOptions {
+    fn default() -> DrawOptions {
+        DrawOptions {
             title: String::new(),
             caption: None,
             dtype_bits: 16,
@@ -38,7 +38,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl DrawOptions {
     /// Refuses values that no drawing can honour.
     pub(crate) fn check(&self) -> Result<()> {
         if !(1..=LINE_BITS).contains(&self.dtype_bits) {

@@ -1,7 +1,7 @@
 //! Scenes as bitmaps.
 
 use crate::chart::Chart;
-use crate::model::Scene;
+use crate::scene::Scene;
 use crate::svg::{self, Document, Text};
 use resvg::{tiny_skia, usvg};
 
@@ -12,7 +12,7 @@ pub const MAX_PIXELS: u64 = 200_000_000;
 
 /// Why there is no bitmap.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Error {
+pub enum PngError {
     /// A scale that no picture has.
     #[error("the scale is {0}; it must be a number above 0")]
     BadScale(f32),
@@ -36,18 +36,18 @@ pub enum Error {
 ///
 /// Text is drawn with a built-in stroke font: the result does not depend on the fonts, or on
 /// anything else, of the machine.
-pub fn render(scene: &Scene, scale: f32) -> Result<Vec<u8>, Error> {
+pub fn render(scene: &Scene, scale: f32) -> Result<Vec<u8>, PngError> {
     raster(&svg::document(scene, Text::Strokes), scale)
 }
 
 /// The chart as a PNG file, under the same rules.
-pub fn render_chart(chart: &Chart, scale: f32) -> Result<Vec<u8>, Error> {
+pub fn render_chart(chart: &Chart, scale: f32) -> Result<Vec<u8>, PngError> {
     raster(&svg::chart::document(chart, Text::Strokes), scale)
 }
 
-fn raster(drawing: &Document, scale: f32) -> Result<Vec<u8>, Error> {
+fn raster(drawing: &Document, scale: f32) -> Result<Vec<u8>, PngError> {
     if !scale.is_finite() || scale <= 0.0 {
-        return Err(Error::BadScale(scale));
+        return Err(PngError::BadScale(scale));
     }
     let side = |length: f64| {
         #[allow(
@@ -61,16 +61,16 @@ fn raster(drawing: &Document, scale: f32) -> Result<Vec<u8>, Error> {
     let (width, height) = (side(drawing.width), side(drawing.height));
     let fits = |pixels: u64| u32::try_from(pixels).ok().filter(|p| *p <= MAX_SIDE);
     let (Some(w), Some(h)) = (fits(width), fits(height)) else {
-        return Err(Error::TooLarge { width, height });
+        return Err(PngError::TooLarge { width, height });
     };
     if width * height > MAX_PIXELS {
-        return Err(Error::TooLarge { width, height });
+        return Err(PngError::TooLarge { width, height });
     }
     let tree = usvg::Tree::from_str(&drawing.text, &usvg::Options::default())
-        .map_err(|e| Error::Failed(e.to_string()))?;
+        .map_err(|e| PngError::Failed(e.to_string()))?;
     let mut pixmap =
-        tiny_skia::Pixmap::new(w, h).ok_or_else(|| Error::Failed("no memory for it".into()))?;
+        tiny_skia::Pixmap::new(w, h).ok_or_else(|| PngError::Failed("no memory for it".into()))?;
     let transform = tiny_skia::Transform::from_scale(scale, scale);
     resvg::render(&tree, transform, &mut pixmap.as_mut());
-    pixmap.encode_png().map_err(|e| Error::Failed(e.to_string()))
+    pixmap.encode_png().map_err(|e| PngError::Failed(e.to_string()))
 }

@@ -1,182 +1,132 @@
-//! From a layout to its scene.
+//! The scene: what a renderer draws, as plain data.
 
-use crate::color::ColorBy;
-use crate::label;
-use crate::model::{AxisRange, Panel, Scene};
-use crate::options::Options;
-use crate::{logical, physical};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use zellige_layout::{Axis, Layout, Result, TileLayout};
+use serde::{Deserialize, Serialize};
 
-/// Copies of one element that are listed in a logical cell.
-const COPIES: i64 = 64;
+/// Everything there is to see of one layout on one shape.
+///
+/// Made by [`Scene::new`]. Serialises to JSON; renderers and web pages read only this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scene {
+    /// The heading; may be empty.
+    pub title: String,
+    /// The layout in one line.
+    pub caption: String,
+    /// Shape, element width, copies and axis ranges, in words.
+    pub facts: String,
+    /// What the letters of the labels stand for.
+    pub label_key: String,
+    /// The logical shape.
+    pub shape: Vec<i64>,
+    /// The width of an element in bits.
+    pub dtype_bits: i64,
+    /// The axes of the places, in the order of [`SceneCell::places`].
+    pub axes: Vec<AxisRange>,
+    /// What a colour stands for.
+    pub color_by: String,
+    /// The colours in use; [`SceneCell::colors`] counts in this list.
+    pub palette: Vec<Swatch>,
+    /// The logical tensor: one grid of the last two dimensions per slab.
+    pub logical: Vec<Panel>,
+    /// The heading of the physical view.
+    pub physical_title: String,
+    /// The places: one panel per memory, device or group of threads.
+    pub physical: Vec<Panel>,
+    /// What is not shown, and other things to know.
+    pub notes: Vec<String>,
+}
 
-impl Scene {
-    /// What there is to see of a layout on a shape.
-    ///
-    /// Errors: a shape that the layout does not admit, a `color_by` that is no axis of it, an
-    /// option outside its range, sticks of a layout that is not on `m` alone.
-    pub fn new(layout: &Layout, shape: &[i64], options: &Options) -> Result<Scene> {
-        options.check()?;
-        layout.admit(shape)?;
-        let stage = Stage::new(layout, shape, options)?;
-        let mut scene = Scene {
-            title: options.title.clone(),
-            caption: options.caption.clone().unwrap_or_else(|| label::layout(layout)),
-            facts: String::new(),
-            label_key: label::key(stage.axes()),
-            shape: shape.to_vec(),
-            dtype_bits: options.dtype_bits,
-            axes: ranges(layout)?,
-            color_by: stage.color.describe(),
-            palette: Vec::new(),
-            logical: logical::panels(&stage)?,
-            physical_title: String::new(),
-            physical: Vec::new(),
-            notes: Vec::new(),
-        };
-        scene.facts = facts(layout, shape, options, &scene.axes);
-        let places = physical::view(&stage)?;
-        scene.physical_title = places.title;
-        scene.physical = places.panels;
-        scene.notes = notes(layout, &stage);
-        scene.notes.extend(places.notes);
-        stage.paint(&mut scene);
-        Ok(scene)
+/// An axis and the coordinates that the layout reaches on it, padding included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AxisRange {
+    /// Its name.
+    pub name: String,
+    /// `memory`, `thread` or `device`.
+    pub kind: String,
+    /// Smallest coordinate.
+    pub min: i64,
+    /// Largest coordinate.
+    pub max: i64,
+}
+
+/// A colour and what it stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swatch {
+    /// The owner, line, bank or coordinate.
+    pub key: i64,
+    /// Its name, such as `T3` or `line 2`.
+    pub label: String,
+    /// The fill, as `#rrggbb`.
+    pub fill: String,
+    /// The colour of text on it, as `#rrggbb`.
+    pub ink: String,
+}
+
+/// One grid of cells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Panel {
+    /// What it shows.
+    pub caption: String,
+    /// Where it stands among its siblings, as (row, column), when that has a meaning: a mesh.
+    pub at: Option<(usize, usize)>,
+    /// What the rows count.
+    pub row_title: String,
+    /// What the columns count.
+    pub col_title: String,
+    /// One label per row.
+    pub row_labels: Vec<String>,
+    /// One label per group of columns.
+    pub col_labels: Vec<String>,
+    /// Columns under one label: the elements (or parts of them) in one bank word.
+    pub col_group: usize,
+    /// The cells, by row and column; where none is, there is nothing to draw.
+    pub cells: Vec<SceneCell>,
+    /// How much of the whole this panel shows, when it is not all.
+    pub clip: Option<String>,
+}
+
+impl Panel {
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.row_labels.len()
+    }
+
+    /// The number of columns, in units of [`SceneCell::span`].
+    pub fn cols(&self) -> usize {
+        self.col_labels.len() * self.col_group
     }
 }
 
-/// What all the builders of one scene share.
-pub(crate) struct Stage<'a> {
-    /// The layout as given.
-    pub(crate) layout: &'a Layout,
-    pub(crate) shape: &'a [i64],
-    pub(crate) options: &'a Options,
-    color: ColorBy,
-    /// The layout with at most [`COPIES`] of its replicas, for listing.
-    listed: Layout,
-    /// Owners met so far -> provisional index, renumbered by [`Stage::paint`].
-    keys: RefCell<BTreeMap<i64, usize>>,
+/// What a cell holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellKind {
+    /// At least one element of the tensor.
+    Element,
+    /// Padding: an index of the padded domain that is no element.
+    Padding,
+    /// Nothing maps here, though the place lies inside the span.
+    Gap,
 }
 
-impl<'a> Stage<'a> {
-    pub(crate) fn new(
-        layout: &'a Layout,
-        shape: &'a [i64],
-        options: &'a Options,
-    ) -> Result<Stage<'a>> {
-        let color = ColorBy::choose(layout, options)?;
-        let listed = list_few(layout)?;
-        Ok(Stage { layout, shape, options, color, listed, keys: RefCell::default() })
-    }
-
-    /// The layout with only the copies that are listed.
-    pub(crate) fn listed(&self) -> &Layout {
-        &self.listed
-    }
-
-    /// The axes of a place, in order.
-    pub(crate) fn axes(&self) -> &[Axis] {
-        self.layout.tile().axes()
-    }
-
-    /// The places of an element, each once, in order; of very many copies the first.
-    pub(crate) fn places(&self, flat: i64) -> Result<Vec<Vec<i64>>> {
-        let places = self.listed.places(flat)?;
-        let mut rows: Vec<Vec<i64>> = places.rows().map(<[i64]>::to_vec).collect();
-        rows.sort_unstable();
-        rows.dedup();
-        Ok(if self.axes().is_empty() { vec![Vec::new()] } else { rows })
-    }
-
-    /// The colours of some places.
-    pub(crate) fn colors(&self, places: &[Vec<i64>]) -> Vec<usize> {
-        let owners: BTreeSet<i64> = places.iter().map(|p| self.color.key(p)).collect();
-        let mut keys = self.keys.borrow_mut();
-        let mut index = |key| {
-            let next = keys.len();
-            *keys.entry(key).or_insert(next)
-        };
-        owners.into_iter().map(&mut index).collect()
-    }
-
-    /// Numbers the owners in their own order and writes the palette.
-    fn paint(&self, scene: &mut Scene) {
-        let keys = self.keys.borrow();
-        let mut renumber = vec![0; keys.len()];
-        for (rank, met) in keys.values().enumerate() {
-            renumber[*met] = rank;
-        }
-        let panels = scene.logical.iter_mut().chain(&mut scene.physical);
-        for color in panels.flat_map(|p: &mut Panel| &mut p.cells).flat_map(|c| &mut c.colors) {
-            *color = renumber[*color];
-        }
-        scene.palette = self.color.palette(&keys.keys().copied().collect());
-    }
-}
-
-/// The same layout with replica extents cut until at most [`COPIES`] remain.
-fn list_few(layout: &Layout) -> Result<Layout> {
-    let tile = layout.tile();
-    if tile.copies() <= COPIES {
-        return Ok(layout.clone());
-    }
-    let mut room = COPIES;
-    let mut replica = tile.replica().to_vec();
-    for it in &mut replica {
-        it.extent = if it.stride == 0 { 1 } else { it.extent.min(room) };
-        room /= it.extent;
-    }
-    let tile = TileLayout::new(tile.shard().to_vec(), replica, tile.offset().iter().copied())?;
-    let few = match layout.swizzle() {
-        Some(swizzle) => Layout::swizzled(swizzle, tile)?,
-        None => Layout::from(tile),
-    };
-    match layout.window() {
-        Some(window) => few.with_window(window.clone()),
-        None => Ok(few),
-    }
-}
-
-fn ranges(layout: &Layout) -> Result<Vec<AxisRange>> {
-    let range = |axis: &Axis| {
-        let bounds = layout.bounds(*axis)?;
-        let (name, kind) = (axis.name().to_string(), axis.kind().name().to_string());
-        Ok(AxisRange { name, kind, min: bounds.min, max: bounds.max })
-    };
-    layout.tile().axes().iter().map(range).collect()
-}
-
-fn facts(layout: &Layout, shape: &[i64], options: &Options, axes: &[AxisRange]) -> String {
-    let dims: Vec<_> = shape.iter().map(i64::to_string).collect();
-    let mut facts = vec![format!("shape ({})", dims.join(", "))];
-    facts.push(match layout.size() {
-        1 => "1 element".into(),
-        n => format!("{n} elements"),
-    });
-    facts.push(format!("{} bits each", options.dtype_bits));
-    let padding = layout.tile().size() - layout.size();
-    if padding > 0 {
-        facts.push(format!("{padding} of padding"));
-    }
-    if layout.tile().copies() > 1 {
-        facts.push(format!("{} copies of each", layout.tile().copies()));
-    }
-    if layout.size() > 0 {
-        facts.extend(axes.iter().map(|a| format!("{} {}..={}", a.name, a.min, a.max)));
-    }
-    facts.join(" · ")
-}
-
-fn notes(layout: &Layout, stage: &Stage<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if layout.size() == 0 {
-        notes.push("The tensor is empty: it has no elements and no places.".into());
-    }
-    let (copies, listed) = (layout.tile().copies(), stage.listed.tile().copies());
-    if copies > listed {
-        notes.push(format!("Logical cells list {listed} of {copies} replica combinations."));
-    }
-    notes
+/// One place, or one element, of a panel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SceneCell {
+    /// Its row.
+    pub row: usize,
+    /// Its first column.
+    pub col: usize,
+    /// How many columns it covers.
+    pub span: usize,
+    /// What it holds.
+    pub kind: CellKind,
+    /// Short text: the place in a logical grid, the coordinate in a physical one. Words may be
+    /// set on lines of their own.
+    pub label: String,
+    /// Indices into [`Scene::palette`], one per owner; empty without an element.
+    pub colors: Vec<usize>,
+    /// The coordinates of the elements here: one in a logical grid, several where places alias.
+    pub elements: Vec<Vec<i64>>,
+    /// The places drawn here, in the order of [`Scene::axes`]: every copy of the element in a
+    /// logical grid, the one place in a physical one.
+    pub places: Vec<Vec<i64>>,
 }

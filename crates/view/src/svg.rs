@@ -4,10 +4,10 @@ mod canvas;
 pub mod chart;
 mod panel;
 
-use crate::model::{CellKind, Panel, Scene};
+use crate::scene::{CellKind, Panel, Scene};
 use canvas::{Anchor, Canvas};
 pub(crate) use canvas::{Text, escape};
-use panel::Geometry;
+use panel::PanelGeometry;
 
 /// The scene as an SVG document: the logical tensor on the left, its places on the right (below,
 /// where both are wide), then the legend and the notes.
@@ -42,17 +42,17 @@ const SOFT: &str = "#59636e";
 const WARN: &str = "#9a3412";
 
 pub(crate) fn document(scene: &Scene, text: Text) -> Document {
-    let logical = View::new("Logical tensor", &scene.logical, FLOW);
+    let logical = PanelGroup::new("Logical tensor", &scene.logical, FLOW);
     // The places flow into the room that the tensor leaves beside it, if they can.
     let room = SIDE_BY_SIDE - logical.width - 3.0 * GAP;
-    let beside = View::new(&scene.physical_title, &scene.physical, room);
+    let beside = PanelGroup::new(&scene.physical_title, &scene.physical, room);
     let physical = if beside.width <= room {
         beside
     } else {
-        View::new(&scene.physical_title, &scene.physical, FLOW)
+        PanelGroup::new(&scene.physical_title, &scene.physical, FLOW)
     };
     let views = [logical, physical];
-    let drawn: Vec<&View<'_>> = views.iter().filter(|v| !v.slots.is_empty()).collect();
+    let drawn: Vec<&PanelGroup<'_>> = views.iter().filter(|v| !v.slots.is_empty()).collect();
     let total: f64 = drawn.iter().map(|v| v.width + GAP * 1.5).sum();
     let beside = total <= SIDE_BY_SIDE;
     let widest = drawn.iter().fold(0.0, |w: f64, v| w.max(v.width));
@@ -89,15 +89,15 @@ pub(crate) fn document(scene: &Scene, text: Text) -> Document {
 }
 
 /// One half of the drawing: panels and where they stand.
-struct View<'a> {
+struct PanelGroup<'a> {
     title: &'a str,
-    slots: Vec<(f64, f64, &'a Panel, Geometry)>,
+    slots: Vec<(f64, f64, &'a Panel, PanelGeometry)>,
     width: f64,
 }
 
-impl<'a> View<'a> {
-    fn new(title: &'a str, panels: &'a [Panel], flow: f64) -> View<'a> {
-        let sized: Vec<_> = panels.iter().map(|p| (p, Geometry::of(p))).collect();
+impl<'a> PanelGroup<'a> {
+    fn new(title: &'a str, panels: &'a [Panel], flow: f64) -> PanelGroup<'a> {
+        let sized: Vec<_> = panels.iter().map(|p| (p, PanelGeometry::of(p))).collect();
         let (mut x, mut y, mut row_height, mut row) = (0.0f64, 0.0f64, 0.0f64, None);
         let mut order: Vec<usize> = (0..sized.len()).collect();
         order.sort_by_key(|i| sized[*i].0.at);
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
             // Siblings of a mesh line up in columns.
             x += if panel.at.is_some() { cell } else { geometry.width } + GAP;
         }
-        View { title, slots, width }
+        PanelGroup { title, slots, width }
     }
 
     /// Draws it and returns the lowest point.
@@ -135,18 +135,18 @@ impl<'a> View<'a> {
 
 fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
     let cells = || scene.logical.iter().chain(&scene.physical).flat_map(|p| &p.cells);
-    let mut entries: Vec<(Fill<'_>, String)> = Vec::new();
+    let mut entries: Vec<(LegendFill<'_>, String)> = Vec::new();
     let named = if scene.palette.len() > LEGEND { LEGEND - 8 } else { scene.palette.len() };
     for swatch in scene.palette.iter().take(named) {
-        entries.push((Fill::Color(&swatch.fill), swatch.label.clone()));
+        entries.push((LegendFill::Color(&swatch.fill), swatch.label.clone()));
     }
     if named < scene.palette.len() {
         let rest = scene.palette.len() - named;
-        entries.push((Fill::None, format!("and {rest} more, around the colour wheel")));
+        entries.push((LegendFill::None, format!("and {rest} more, around the colour wheel")));
     }
     for (kind, name) in [(CellKind::Padding, "padding"), (CellKind::Gap, "gap")] {
         if cells().any(|c| c.kind == kind) {
-            entries.push((Fill::Kind(kind), name.into()));
+            entries.push((LegendFill::Kind(kind), name.into()));
         }
     }
     if entries.is_empty() {
@@ -161,18 +161,18 @@ fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
             (x, y) = (MARGIN, y + 18.0);
         }
         match fill {
-            Fill::Color(color) => canvas.rect(x, y, 13.0, 13.0, color),
-            Fill::Kind(kind) => canvas.hatch(x, y, 13.0, 13.0, kind),
-            Fill::None => {}
+            LegendFill::Color(color) => canvas.rect(x, y, 13.0, 13.0, color),
+            LegendFill::Kind(kind) => canvas.hatch(x, y, 13.0, 13.0, kind),
+            LegendFill::None => {}
         }
-        let indent = if matches!(fill, Fill::None) { 0.0 } else { 18.0 };
+        let indent = if matches!(fill, LegendFill::None) { 0.0 } else { 18.0 };
         canvas.text(&name, x + indent, y + 10.5, 11.0, Anchor::Start, INK, false);
         x += length;
     }
     y + 24.0
 }
 
-enum Fill<'a> {
+enum LegendFill<'a> {
     Color(&'a str),
     Kind(CellKind),
     None,

@@ -4,9 +4,9 @@ mod block;
 mod grid;
 
 use crate::color::parse_hex;
-use crate::model::{CellKind, Panel, Scene};
-use crate::text::{plain, wrap};
-use block::{Block, Line};
+use crate::scene::{CellKind, Panel, Scene};
+use crate::text_width::{plain, wrap};
+use block::{TextBlock, TextLine};
 
 /// The narrowest page; smaller widths are treated as this one.
 pub const MIN_WIDTH: usize = 40;
@@ -22,7 +22,7 @@ const GAP: usize = 3;
 pub fn render(scene: &Scene, width: usize, color: bool) -> String {
     let width = width.max(MIN_WIDTH);
     let style = Style { color };
-    let mut page = Block::default();
+    let mut page = TextBlock::default();
     let mut paragraph = |text: &str, codes: &str| {
         for line in wrap(&plain(text), width) {
             page.push(style.paint(&line, codes));
@@ -42,10 +42,10 @@ pub fn render(scene: &Scene, width: usize, color: bool) -> String {
             views.push(view(scene, title, panels, width, style, &mut cut));
         }
     }
-    page.push(Line::default());
+    page.push(TextLine::default());
     for row in block::flow(views.into_iter().map(|v| (None, v)), width, GAP) {
         page.extend(row);
-        page.push(Line::default());
+        page.push(TextLine::default());
     }
     legend(scene, width, style, &mut page);
     let mut notes: Vec<String> = scene.notes.iter().map(|n| plain(n)).collect();
@@ -69,14 +69,14 @@ struct Style {
 
 impl Style {
     /// A line in one style, given as ANSI codes.
-    fn paint(self, text: &str, codes: &str) -> Line {
-        let mut line = Line::default();
+    fn paint(self, text: &str, codes: &str) -> TextLine {
+        let mut line = TextLine::default();
         self.write(&mut line, text, codes);
         line
     }
 
     /// Appends text in one style.
-    fn write(self, line: &mut Line, text: &str, codes: &str) {
+    fn write(self, line: &mut TextLine, text: &str, codes: &str) {
         if self.color && !codes.is_empty() {
             line.invisible(&format!("\u{1b}[{codes}m"));
             line.push(text);
@@ -101,8 +101,8 @@ fn view(
     width: usize,
     style: Style,
     cut: &mut bool,
-) -> Block {
-    let mut out = Block::default();
+) -> TextBlock {
+    let mut out = TextBlock::default();
     for line in wrap(&plain(title), width) {
         out.push(style.paint(&line, "1;4"));
     }
@@ -128,7 +128,7 @@ fn view(
     out
 }
 
-fn legend(scene: &Scene, width: usize, style: Style, page: &mut Block) {
+fn legend(scene: &Scene, width: usize, style: Style, page: &mut TextBlock) {
     let mut entries: Vec<(String, String)> = Vec::new();
     if style.color {
         entries.push((format!("colour = {}:", scene.color_by), String::new()));
@@ -146,10 +146,10 @@ fn legend(scene: &Scene, width: usize, style: Style, page: &mut Block) {
             entries.push((text.into(), String::new()));
         }
     }
-    let mut line = Line::default();
+    let mut line = TextLine::default();
     for (text, codes) in entries {
-        let text = crate::text::shorten(&plain(&text), width);
-        if line.width() > 0 && line.width() + 1 + crate::text::width(&text) > width {
+        let text = crate::text_width::shorten(&plain(&text), width);
+        if line.width() > 0 && line.width() + 1 + crate::text_width::width(&text) > width {
             page.push(std::mem::take(&mut line));
         }
         if line.width() > 0 {

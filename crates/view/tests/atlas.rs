@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use zellige_layout::{
-    Axis, AxisTable, Extent, Held, Iter, Layout, Swizzle, TileLayout, Window as Valid, flatten,
+    Axis, AxisTable, Extent, Held, Iter, Layout, Swizzle, TileLayout, Window, flatten,
 };
-use zellige_view::atlas::{Atlas, Found, NOTHING, PADDING, Side, Spot, UNUSED, Window};
-use zellige_view::{CellKind, Options};
+use zellige_view::atlas::{
+    Atlas, CellSpot, CellWindow, NOTHING, PADDING, SheetSide, SpotContent, UNUSED,
+};
+use zellige_view::{CellKind, DrawOptions};
 
 fn tile(shard: &[(i64, i64, &str)], replica: &[(i64, i64, &str)]) -> TileLayout {
     let axes = AxisTable::new();
@@ -16,12 +18,12 @@ fn tile(shard: &[(i64, i64, &str)], replica: &[(i64, i64, &str)]) -> TileLayout 
 }
 
 /// Layouts of every kind of picture, with shapes and element widths.
-fn layouts() -> Vec<(Layout, Vec<i64>, Options)> {
-    let bits = |dtype_bits| Options { dtype_bits, ..Options::default() };
+fn layouts() -> Vec<(Layout, Vec<i64>, DrawOptions)> {
+    let bits = |dtype_bits| DrawOptions { dtype_bits, ..DrawOptions::default() };
     let swizzle = Swizzle::mode(128, 16).expect("fine");
     let rows = tile(&[(16, 64, "m"), (64, 1, "m")], &[]);
     let sticks = tile(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[]);
-    let window = Valid::new(vec![Extent::full(5), Extent::padded(100, 128)]).expect("fits");
+    let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)]).expect("fits");
     vec![
         (Layout::swizzled(swizzle, rows.clone()).expect("fine"), vec![16, 64], bits(16)),
         (rows.clone().into(), vec![1024], bits(64)),
@@ -29,7 +31,7 @@ fn layouts() -> Vec<(Layout, Vec<i64>, Options)> {
         (
             Layout::from(sticks).with_window(window).expect("fits"),
             vec![5, 100],
-            Options { sticks: true, ..bits(16) },
+            DrawOptions { sticks: true, ..bits(16) },
         ),
         (
             tile(
@@ -61,9 +63,9 @@ fn layouts() -> Vec<(Layout, Vec<i64>, Options)> {
     ]
 }
 
-fn whole(atlas: &Atlas, side: Side, index: i64) -> Window {
+fn whole(atlas: &Atlas, side: SheetSide, index: i64) -> CellWindow {
     let sheet = atlas.sheets().into_iter().find(|s| s.side == side).expect("has one");
-    Window { index, rows: 0..sheet.rows, cols: 0..sheet.cols }
+    CellWindow { index, rows: 0..sheet.rows, cols: 0..sheet.cols }
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn cells_paint_and_spots_agree_with_the_layout() {
     for (layout, shape, options) in layouts() {
         let atlas = Atlas::new(&layout, &shape, &options).expect("draws");
         // Which spots name which element.
-        let mut named: BTreeMap<(Side, i64), Vec<Spot>> = BTreeMap::new();
+        let mut named: BTreeMap<(SheetSide, i64), Vec<CellSpot>> = BTreeMap::new();
         for sheet in atlas.sheets() {
             for index in 0..sheet.boxes {
                 let window = whole(&atlas, sheet.side, index);
@@ -87,7 +89,7 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                     };
                     let at = cell.row * usize::try_from(sheet.cols).expect("small") + cell.col;
                     painted[at..at + cell.span].fill(kind);
-                    let spot = Spot {
+                    let spot = CellSpot {
                         index,
                         row: cell.row as i64,
                         col: cell.col as i64,
@@ -99,10 +101,10 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                     }
                     let here = atlas.at(sheet.side, index, spot.row, spot.col).expect("inside");
                     match here {
-                        Found::Element(flat) => {
+                        SpotContent::Element(flat) => {
                             assert_eq!(flatten(&shape, &cell.elements[0]), Ok(flat));
                         }
-                        Found::Place(place) => {
+                        SpotContent::Place(place) => {
                             assert_eq!(cell.places, std::slice::from_ref(&place));
                             let axes = layout.tile().axes().iter().copied();
                             let held: Vec<(Axis, i64)> = axes.zip(place).collect();
@@ -117,7 +119,7 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                                 _ => assert!(flats.is_empty()),
                             }
                         }
-                        Found::Nothing => panic!("a cell at {spot:?} of {layout:?}"),
+                        SpotContent::Nothing => panic!("a cell at {spot:?} of {layout:?}"),
                     }
                 }
                 assert!(painted == bytes, "paint and cells differ: {layout:?} {:?}", sheet.side);
@@ -143,7 +145,7 @@ fn a_window_is_a_part_of_the_whole() {
         for sheet in atlas.sheets() {
             let index = sheet.boxes - 1;
             let all = atlas.cells(sheet.side, &whole(&atlas, sheet.side, index)).expect("small");
-            let window = Window {
+            let window = CellWindow {
                 index,
                 rows: sheet.rows / 3..sheet.rows / 2 + 1,
                 cols: sheet.cols / 3..sheet.cols / 2 + 1,
@@ -172,20 +174,20 @@ fn a_window_is_a_part_of_the_whole() {
 fn windows_cost_what_they_hold() {
     let layout = Layout::from(TileLayout::row_major(&[1 << 20, 1 << 20]).expect("fits"));
     let shape = [1 << 20, 1 << 20];
-    let atlas = Atlas::new(&layout, &shape, &Options::default()).expect("draws");
-    let window = Window { index: 0, rows: 1 << 19..(1 << 19) + 8, cols: 5..9 };
-    let cells = atlas.cells(Side::Logical, &window).expect("small").cells;
+    let atlas = Atlas::new(&layout, &shape, &DrawOptions::default()).expect("draws");
+    let window = CellWindow { index: 0, rows: 1 << 19..(1 << 19) + 8, cols: 5..9 };
+    let cells = atlas.cells(SheetSide::Logical, &window).expect("small").cells;
     assert_eq!(cells.len(), 32);
     assert_eq!(cells[0].places, [[(1 << 39) + 5]]);
-    let far = Window { index: 0, rows: 1 << 30..(1 << 30) + 2, cols: 0..64 };
-    let cells = atlas.cells(Side::Physical, &far).expect("small").cells;
+    let far = CellWindow { index: 0, rows: 1 << 30..(1 << 30) + 2, cols: 0..64 };
+    let cells = atlas.cells(SheetSide::Physical, &far).expect("small").cells;
     assert_eq!((cells.len(), &cells[0].elements[0]), (128, &vec![1 << 16, 0]));
-    let wide = Window { index: 0, rows: 0..1 << 10, cols: 0..1 << 10 };
-    assert_eq!(atlas.cells(Side::Logical, &wide).unwrap_err().kind(), "too_large");
-    assert_eq!(atlas.paint(Side::Logical, &wide).unwrap_err().kind(), "too_large");
-    let tall = Window { index: 0, rows: 0..i64::MAX, cols: 1 << 20..1 << 21 };
-    assert!(atlas.cells(Side::Logical, &tall).expect("empty").cells.is_empty());
-    assert!(atlas.cells(Side::Host, &window).is_err());
-    let none = Window { index: 7, ..window };
-    assert!(atlas.paint(Side::Logical, &none).is_err());
+    let wide = CellWindow { index: 0, rows: 0..1 << 10, cols: 0..1 << 10 };
+    assert_eq!(atlas.cells(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
+    assert_eq!(atlas.paint(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
+    let tall = CellWindow { index: 0, rows: 0..i64::MAX, cols: 1 << 20..1 << 21 };
+    assert!(atlas.cells(SheetSide::Logical, &tall).expect("empty").cells.is_empty());
+    assert!(atlas.cells(SheetSide::Host, &window).is_err());
+    let none = CellWindow { index: 7, ..window };
+    assert!(atlas.paint(SheetSide::Logical, &none).is_err());
 }

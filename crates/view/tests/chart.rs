@@ -1,13 +1,13 @@
 //! Charts of time: what is drawn, and what is said about the rest.
 
-use zellige_view::{Bar, Chart, Track, png, svg};
+use zellige_view::{Bar, Chart, ChartTrack, png, svg};
 
 fn bar(name: &str, start: f64, length: f64) -> Bar {
     Bar { name: name.into(), start, length, note: "a <note>".into() }
 }
 
 fn chart(bars: Vec<Bar>) -> Chart {
-    let track = Track { name: "core 0".into(), bars, labelled: true };
+    let track = ChartTrack { name: "core 0".into(), bars, labelled: true };
     Chart { title: "Time".into(), caption: String::new(), tracks: vec![track] }
 }
 

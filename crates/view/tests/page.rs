@@ -1,35 +1,58 @@
 //! The page of a report: well-formed whatever the names are, and small for many layers.
 
-use zellige_view::page::{Cores, Dim, Model, Operand, Shape, Step, Tensor, html};
+use zellige_report::{
+    BusyCores, LayoutSummary, LoopDimension, Report, ReportedBuffer, ReportedStep, StepFamily,
+    StepKind, StepOperand,
+};
+use zellige_view::page::html;
 
 /// Layers of three steps each, in a chain.
-fn model(layers: usize, name: &str) -> Model {
-    let shape = Shape { size: vec![64, 64], order: "d1/64 d0 d1%64".into(), ..Shape::default() };
-    let mut m = Model { graph: name.into(), ..Model::default() };
+fn report(layers: usize, name: &str) -> Report {
+    let shape = LayoutSummary {
+        size: vec![64, 64],
+        order: "d1/64 d0 d1%64".into(),
+        ..LayoutSummary::default()
+    };
+    let mut m = Report { graph: name.into(), ..Report::default() };
     (m.machine.peak_tflops, m.machine.memory_gb_s, m.options.cores) = (98.3, 204.8, 32);
     m.summary.latency_us = 3.0 * layers as f64;
-    m.tensors.push(Tensor { name: name.into(), layout: shape.clone(), ..Tensor::default() });
+    m.tensors.push(ReportedBuffer {
+        name: name.into(),
+        layout: shape.clone(),
+        ..ReportedBuffer::default()
+    });
     for i in 0..3 * layers {
-        let operand = |buffer| Operand { buffer, size: vec![64, 64], ..Operand::default() };
-        m.steps.push(Step {
+        let operand = |buffer| StepOperand { buffer, size: vec![64, 64], ..StepOperand::default() };
+        m.steps.push(ReportedStep {
             name: format!("layer{}.{name}{}", i / 3, i % 3),
             op: ["matmul", "add", "<script>"][i % 3].into(),
-            kind: "op".into(),
-            family: "matmul".into(),
+            kind: StepKind::Op,
+            family: StepFamily::Matmul,
             reads: vec![operand(i)],
             writes: vec![operand(i + 1)],
-            dims: vec![Dim { name: "c0".into(), size: 64, unit: 1, reduced: false, split: 32 }],
-            busy: vec![Cores { cores: 32, us: 1.0 }],
+            dims: vec![LoopDimension {
+                name: "c0".into(),
+                size: 64,
+                unit: 1,
+                reduced: false,
+                split: 32,
+            }],
+            busy: vec![BusyCores { cores: 32, us: 1.0 }],
             cores: 32,
             start_us: i as f64,
             us: 1.0,
             flops: 1000,
             intensity: Some(1.0),
             tflops: 0.1,
-            ..Step::default()
+            ..ReportedStep::default()
         });
         let (layout, written_by) = (shape.clone(), Some(i));
-        m.tensors.push(Tensor { name: format!("t{i}"), layout, written_by, ..Tensor::default() });
+        m.tensors.push(ReportedBuffer {
+            name: format!("t{i}"),
+            layout,
+            written_by,
+            ..ReportedBuffer::default()
+        });
     }
     m
 }
@@ -56,7 +79,7 @@ fn well_formed(page: &str) {
 #[test]
 fn names_stay_text() {
     for name in ["plain", "a<b>&\"c\"</svg></script>", "é\u{1}…"] {
-        let page = html(&model(2, name));
+        let page = html(&report(2, name));
         well_formed(&page);
         assert!(!page.contains("<b>&\"") && !page.contains("</svg></script>&"));
         assert_eq!(page.matches("<script>").count(), 1);
@@ -65,7 +88,7 @@ fn names_stay_text() {
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
-    let page = html(&model(3, "m"));
+    let page = html(&report(3, "m"));
     for word in ["http:", "https:", "src=", "@import", "url(h"] {
         assert!(!page.contains(word), "{word}");
     }
@@ -74,12 +97,12 @@ fn nothing_is_loaded_from_elsewhere() {
 #[test]
 fn equal_layers_are_one() {
     // What grows is the timeline alone, and only as far as its pixels.
-    let (many, more) = (html(&model(400, "m")), html(&model(4000, "m")));
+    let (many, more) = (html(&report(400, "m")), html(&report(4000, "m")));
     assert!(many.contains("these 3 steps ×400") && more.contains("these 3 steps ×4000"));
     assert!(many.len() < 400_000 && more.len() < 500_000, "{} and {}", many.len(), more.len());
 }
 
 #[test]
 fn an_empty_report_is_a_page() {
-    well_formed(&html(&Model::default()));
+    well_formed(&html(&Report::default()));
 }

@@ -3,14 +3,14 @@
 mod common;
 
 use common::{mma, sticks, zoo};
-use zellige_view::{Options, Scene, svg, terminal};
+use zellige_view::{DrawOptions, Scene, svg, terminal};
 
 fn scenes() -> Vec<(String, Scene)> {
     let mut all = Vec::new();
     for (name, layout, shape) in zoo() {
         for (dtype_bits, max_cells) in [(16, 700), (1, 100), (8, 7), (1024, 300)] {
             let options =
-                Options { dtype_bits, max_cells, title: name.into(), ..Options::default() };
+                DrawOptions { dtype_bits, max_cells, title: name.into(), ..DrawOptions::default() };
             let scene = Scene::new(&layout, &shape, &options).expect("drawable");
             all.push((format!("{name}, {dtype_bits} bits"), scene));
         }
@@ -52,7 +52,7 @@ fn terminal_lines_fit() {
 
 #[test]
 fn terminal_text_holds_every_label() {
-    let scene = Scene::new(&mma(), &[16, 8], &Options::default()).expect("drawable");
+    let scene = Scene::new(&mma(), &[16, 8], &DrawOptions::default()).expect("drawable");
     for width in [40, 80, 160] {
         let text = terminal::render(&scene, width, false);
         for panel in scene.logical.iter().chain(&scene.physical) {
@@ -61,7 +61,7 @@ fn terminal_text_holds_every_label() {
             }
         }
     }
-    let options = Options { sticks: true, ..Options::default() };
+    let options = DrawOptions { sticks: true, ..DrawOptions::default() };
     let scene = Scene::new(&sticks(), &[5, 100], &options).expect("drawable");
     assert!(terminal::render(&scene, 80, false).contains("░ padding"));
 }
@@ -70,7 +70,8 @@ fn terminal_text_holds_every_label() {
 fn titles_cannot_command_a_terminal_or_break_xml() {
     let title = "a\u{1b}[2J <b> & \"c\" \u{0}\n]]>".to_string();
     let caption = Some("x".repeat(999));
-    let scene = Scene::new(&mma(), &[128], &Options { title, caption, ..Options::default() });
+    let scene =
+        Scene::new(&mma(), &[128], &DrawOptions { title, caption, ..DrawOptions::default() });
     let scene = scene.expect("drawable");
     let text = terminal::render(&scene, 80, false);
     assert!(!text.contains('\u{1b}') && text.lines().all(|l| columns(l) <= 80));
@@ -150,7 +151,7 @@ fn svg_is_well_formed_and_complete() {
 #[test]
 fn foreign_scenes_do_not_panic() {
     // A page may send back a scene that no layout gives.
-    let scene = Scene::new(&mma(), &[16, 8], &Options::default()).expect("drawable");
+    let scene = Scene::new(&mma(), &[16, 8], &DrawOptions::default()).expect("drawable");
     let mut odd = scene;
     odd.palette.truncate(3);
     odd.logical[0].row_labels.truncate(2);
@@ -185,7 +186,7 @@ mod bitmap {
     #[test]
     fn bitmaps_have_the_size_of_the_svg() {
         for (name, layout, shape) in zoo() {
-            let options = Options { max_cells: 50, ..Options::default() };
+            let options = DrawOptions { max_cells: 50, ..DrawOptions::default() };
             let scene = Scene::new(&layout, &shape, &options).expect("drawable");
             let [w, h] = size(&svg::render(&scene));
             for scale in [0.25, 1.5] {
@@ -201,7 +202,7 @@ mod bitmap {
     fn text_is_drawn_without_fonts() {
         let dark = |title: &str| {
             let layout = common::layout(&[(1, 1, "m")], &[], &[]);
-            let options = Options { title: title.into(), ..Options::default() };
+            let options = DrawOptions { title: title.into(), ..DrawOptions::default() };
             let scene = Scene::new(&layout, &[1], &options).expect("drawable");
             let map = decode(&png::render(&scene, 1.0).expect("small"));
             map.pixels().iter().filter(|p| p.red() < 100).count()
@@ -212,12 +213,12 @@ mod bitmap {
 
     #[test]
     fn impossible_bitmaps_are_refused() {
-        let scene = Scene::new(&mma(), &[16, 8], &Options::default()).expect("drawable");
+        let scene = Scene::new(&mma(), &[16, 8], &DrawOptions::default()).expect("drawable");
         for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
-            assert!(matches!(png::render(&scene, scale), Err(png::Error::BadScale(_))));
+            assert!(matches!(png::render(&scene, scale), Err(png::PngError::BadScale(_))));
         }
         for scale in [1e4, f32::MAX] {
-            assert!(matches!(png::render(&scene, scale), Err(png::Error::TooLarge { .. })));
+            assert!(matches!(png::render(&scene, scale), Err(png::PngError::TooLarge { .. })));
         }
         assert!(png::render(&scene, 1e-9).is_ok());
     }

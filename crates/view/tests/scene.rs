@@ -5,9 +5,9 @@ mod common;
 use common::{mma, smem, sticks, zoo};
 use std::collections::BTreeSet;
 use zellige_layout::Layout;
-use zellige_view::{Cell, CellKind, Options, Panel, Scene};
+use zellige_view::{CellKind, DrawOptions, Panel, Scene, SceneCell};
 
-fn scene(layout: &Layout, shape: &[i64], options: &Options) -> Scene {
+fn scene(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Scene {
     Scene::new(layout, shape, options).expect("drawable")
 }
 
@@ -15,7 +15,7 @@ fn count(panels: &[Panel], kind: CellKind) -> usize {
     panels.iter().flat_map(|p| &p.cells).filter(|c| c.kind == kind).count()
 }
 
-fn cells(panels: &[Panel]) -> impl Iterator<Item = &Cell> {
+fn cells(panels: &[Panel]) -> impl Iterator<Item = &SceneCell> {
     panels.iter().flat_map(|p| &p.cells)
 }
 
@@ -36,7 +36,8 @@ fn places(layout: &Layout, shape: &[i64], element: &[i64]) -> Option<BTreeSet<Ve
 fn every_cell_agrees_with_the_layout() {
     for (name, layout, shape) in zoo() {
         for bits in [4, 16, 64, 24] {
-            let options = Options { dtype_bits: bits, max_cells: 600, ..Options::default() };
+            let options =
+                DrawOptions { dtype_bits: bits, max_cells: 600, ..DrawOptions::default() };
             let scene = scene(&layout, &shape, &options);
             for cell in cells(&scene.logical) {
                 assert_eq!((cell.kind, cell.elements.len()), (CellKind::Element, 1), "{name}");
@@ -73,7 +74,7 @@ fn every_cell_agrees_with_the_layout() {
 #[test]
 fn unclipped_physical_views_hold_every_copy_once() {
     for (name, layout, shape) in zoo() {
-        let scene = scene(&layout, &shape, &Options::default());
+        let scene = scene(&layout, &shape, &DrawOptions::default());
         let clipped = scene
             .logical
             .iter()
@@ -96,7 +97,7 @@ fn unclipped_physical_views_hold_every_copy_once() {
 
 #[test]
 fn cells_are_counted() {
-    let options = Options::default();
+    let options = DrawOptions::default();
     let s = scene(&mma(), &[16, 8], &options);
     assert_eq!((s.logical.len(), s.logical[0].cells.len()), (1, 128));
     assert_eq!((s.physical[0].rows(), s.physical[0].cols()), (32, 4));
@@ -105,7 +106,7 @@ fn cells_are_counted() {
     assert_eq!((s.physical[0].rows(), s.physical[0].cols(), s.physical[0].col_group), (8, 64, 2));
     assert_eq!(s.color_by, "128-byte line");
     assert_eq!(scene(&smem(true), &[8, 64], &options).color_by, "bank of 4 bytes");
-    let options = Options { sticks: true, ..Options::default() };
+    let options = DrawOptions { sticks: true, ..DrawOptions::default() };
     let s = scene(&sticks(), &[5, 100], &options);
     let [host, device] = &s.physical[..] else { panic!("host and device") };
     assert_eq!((host.cells.len(), device.cells.len()), (500, 640));
@@ -119,12 +120,12 @@ fn replicas_show_each_owner_and_meshes_stand_in_place() {
     let zoo = zoo();
     let get = |name: &str| zoo.iter().find(|(n, ..)| *n == name).expect("in the zoo");
     let (_, layout, shape) = get("replica");
-    let by_warp = Options { color_by: Some("warpid".into()), ..Options::default() };
+    let by_warp = DrawOptions { color_by: Some("warpid".into()), ..DrawOptions::default() };
     let s = scene(layout, shape, &by_warp);
     assert_eq!(s.physical.len(), 2);
     assert!(cells(&s.logical).all(|c| c.colors == [0, 1] && c.places.len() == 2));
     let (_, layout, shape) = get("mesh");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     let at: Vec<_> = s.physical.iter().map(|p| (p.caption.as_str(), p.at)).collect();
     assert_eq!(
         at,
@@ -136,7 +137,7 @@ fn replicas_show_each_owner_and_meshes_stand_in_place() {
         ]
     );
     let (_, layout, shape) = get("3-D");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     assert_eq!(
         s.logical.iter().map(|p| p.caption.as_str()).collect::<Vec<_>>(),
         ["[0, :, :]", "[1, :, :]", "[2, :, :]"]
@@ -148,50 +149,51 @@ fn clipping_is_said() {
     let zoo = zoo();
     let get = |name: &str| zoo.iter().find(|(n, ..)| *n == name).expect("in the zoo");
     let (_, layout, shape) = get("big");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     let clip = s.logical[0].clip.as_deref();
     assert_eq!(clip, Some("rows 0..64 of 4096, columns 0..64 of 4096 shown"));
     assert_eq!(s.physical[0].clip.as_deref(), Some("lines 0..64 of 262144 shown"));
     let (_, layout, shape) = get("huge");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     assert!(s.logical[0].clip.as_deref().is_some_and(|c| c.contains("slabs 0..1 of 1048576")));
     assert!(s.notes.iter().any(|n| n.contains("of 1048576 boxes")), "{:?}", s.notes);
     let (_, layout, shape) = get("many copies");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     assert!(s.notes.iter().any(|n| n.contains("64 of 1099511627776 replica")), "{:?}", s.notes);
     let (_, layout, shape) = get("empty");
-    let s = scene(layout, shape, &Options::default());
+    let s = scene(layout, shape, &DrawOptions::default());
     assert!(s.physical.is_empty() && s.notes[0].contains("empty"));
 }
 
 #[test]
 fn bad_requests_are_refused() {
-    let refuse = |layout: &Layout, shape: &[i64], options: Options| {
+    let refuse = |layout: &Layout, shape: &[i64], options: DrawOptions| {
         Scene::new(layout, shape, &options).expect_err("refused").kind()
     };
-    let base = Options::default;
+    let base = DrawOptions::default;
     assert_eq!(refuse(&mma(), &[16, 9], base()), "size_mismatch");
     let color_by = Some("warp".to_string());
-    assert_eq!(refuse(&mma(), &[128], Options { color_by, ..base() }), "unknown_axis");
+    assert_eq!(refuse(&mma(), &[128], DrawOptions { color_by, ..base() }), "unknown_axis");
     for dtype_bits in [0, -8, 1025, i64::MIN] {
-        assert_eq!(refuse(&mma(), &[128], Options { dtype_bits, ..base() }), "bad_parameter");
+        assert_eq!(refuse(&mma(), &[128], DrawOptions { dtype_bits, ..base() }), "bad_parameter");
     }
     for max_cells in [0, usize::MAX] {
-        assert_eq!(refuse(&mma(), &[128], Options { max_cells, ..base() }), "bad_parameter");
+        assert_eq!(refuse(&mma(), &[128], DrawOptions { max_cells, ..base() }), "bad_parameter");
     }
-    assert_eq!(refuse(&mma(), &[128], Options { sticks: true, ..base() }), "not_one_axis");
-    let options = Options { sticks: true, dtype_bits: 24, ..base() };
+    assert_eq!(refuse(&mma(), &[128], DrawOptions { sticks: true, ..base() }), "not_one_axis");
+    let options = DrawOptions { sticks: true, dtype_bits: 24, ..base() };
     assert_eq!(refuse(&sticks(), &[500], options), "bad_parameter");
 }
 
 #[test]
 fn scenes_survive_json() {
     for (name, layout, shape) in zoo() {
-        let scene = scene(&layout, &shape, &Options { max_cells: 64, ..Options::default() });
+        let scene =
+            scene(&layout, &shape, &DrawOptions { max_cells: 64, ..DrawOptions::default() });
         let text = serde_json::to_string(&scene).expect("plain data");
         assert_eq!(serde_json::from_str::<Scene>(&text).expect("reads back"), scene, "{name}");
     }
-    let options: Options =
+    let options: DrawOptions =
         serde_json::from_str(r#"{"dtype_bits": 8}"#).expect("the rest by default");
-    assert_eq!(options, Options { dtype_bits: 8, ..Options::default() });
+    assert_eq!(options, DrawOptions { dtype_bits: 8, ..DrawOptions::default() });
 }

@@ -1,7 +1,8 @@
 /// Time, memory and speed of a program.
 
-import { bytes, h, s } from "../dom";
-import { kindOf, time, type Occupancy, type Report } from "./report";
+import { bytes, h, s, time } from "../dom";
+import { kindOf } from "./graph";
+import type { MemoryOccupancy, Report } from "./report";
 
 const WIDE = 1000;
 
@@ -53,7 +54,7 @@ export function timeline(report: Report, selected: number, pick: (step: number) 
 }
 
 /// Bytes in use from moment to moment, under their limit.
-export function occupancy(name: string, data: Occupancy, latency: number): HTMLElement {
+export function occupancy(name: string, data: MemoryOccupancy, latency: number): HTMLElement {
   const [left, top, height] = [64, 8, 130];
   const most = Math.max(data.limit, data.peak, 1) * 1.05;
   const last = Math.max(latency, data.points.at(-1)?.[0] ?? 0, 0.001);

@@ -1,7 +1,7 @@
 /// The steps of a program as a graph from top to bottom: operations, moves, tensors between them.
 
-import { h, s } from "../dom";
-import { kindOf, time, type Report, type Tensor } from "./report";
+import { h, s, time } from "../dom";
+import type { Report, ReportedBuffer, ReportedStep } from "./report";
 
 /// Steps drawn at once; a slider shows the others.
 export const WINDOW = 160;
@@ -10,7 +10,10 @@ const BOX = { width: 168, height: 46, gapX: 44, gapY: 68 };
 
 interface Node { x: number; y: number; layer: number; order: number; step: number }
 
-export interface GraphEvents { step(index: number): void; tensor(tensor: Tensor): void }
+export interface GraphEvents { step(index: number): void; tensor(tensor: ReportedBuffer): void }
+
+/// The class of a step in the style sheet.
+export const kindOf = (s: ReportedStep): string => s.kind !== "op" ? s.kind : s.family === "matmul" || s.op.includes("mm") || s.op === "matmul" ? "matmul" : "op";
 
 /// Draws the steps `first .. first + WINDOW`.
 export function graph(report: Report, first: number, selected: number, events: GraphEvents): HTMLElement {
@@ -63,7 +66,7 @@ export function graph(report: Report, first: number, selected: number, events: G
   return h("div", { class: "program-scroll", tabindex: 0, role: "region", "aria-label": "Program" }, picture as unknown as HTMLElement);
 }
 
-function label(tensor: Tensor, x: number, y: number, kind: string, events: GraphEvents): SVGElement {
+function label(tensor: ReportedBuffer, x: number, y: number, kind: string, events: GraphEvents): SVGElement {
   const text = s("text", { x, y, class: `tensor ${kind}`, tabindex: 0, role: "link", "data-tensor": tensor.name, "aria-label": `Open the layout of ${tensor.name}` });
   text.textContent = `${tensor.tensor.length > 14 ? `${tensor.tensor.slice(0, 13)}…` : tensor.tensor}  ${tensor.layout.order}`;
   const title = s("title", {});

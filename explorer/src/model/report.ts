@@ -1,126 +1,461 @@
-/// The report of a compiled program, as docs/schemas/report.schema.json publishes it; what the views use.
+/// The types of a report, generated from crates/report: ZELLIGE_BLESS=1 cargo test -p zellige-report writes this file again.
 
-import type { State } from "../state";
-
-export interface Shape { size: number[]; stick: number | null; order: string; device_size: number[]; stride_map: number[]; format: string }
-export interface Tensor {
-  name: string; tensor: string; origin: string; dtype: string; layout: Shape; bytes: number; padding: number;
-  place: string; address: number | null; over: string | null; loaded: boolean; written_by: number | null; read_by: number[]; output: boolean;
-}
-export interface Operand { buffer: number; name: string; size: number[]; lx: boolean }
-export interface Dim { name: string; size: number; unit: number; reduced: boolean; split: number }
-export interface Step {
-  name: string; op: string; kind: "op" | "host" | "move"; family: string; attributes: string; at: string | null;
-  reads: Operand[]; writes: Operand[]; load: boolean; dims: Dim[]; decided_by: string; reason: string;
-  cores: number; first_core: number; busy: { cores: number; us: number }[]; start_us: number; us: number; bottleneck: string;
-  bytes_in: number; bytes_out: number; lx_saved_bytes: number; flops: number; intensity: number | null; tflops: number;
-}
-export interface Move { step: number; tensor: string; from: { buffer: string; layout: Shape }; to: { buffer: string; layout: Shape }; reason: string; readers: number; bytes: number; us: number; load: boolean }
-export interface Occupancy { limit: number; peak: number; points: [us: number, bytes: number][] }
+/// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
+/// simulated microseconds (`us`) from the beginning of a run; bytes are bytes of device memory, padding
+/// included.
 export interface Report {
-  version: number;
+  /// The version of this format.
+  version: 1;
+  /// The name of the graph.
   graph: string;
-  machine: { name: string; cores: number; peak_tflops: number; matmul_tflops: number; memory_gb_s: number; sustained_gb_s: number; lx_bytes: number };
-  options: { policy: string; coverage: string; cores: number };
-  summary: { latency_us: number; load_us: number; ops: number; moves: number; load_moves: number; bytes: number; flops: number; padding: number; move_us: number; utilisation: number; balance: number; lx_buffers: number; lx_saved_bytes: number; pool_peak: number; weight_bytes: number; input_bytes: number };
-  certificate: { optimal: boolean; text: string };
-  tensors: Tensor[];
-  moves: Move[];
-  steps: Step[];
-  lx: Occupancy;
-  pool: Occupancy;
-  fallbacks: { step: number; name: string; op: string; layer: string; us: number; remedy: string }[];
-  casts: { tensor: string; dtype: string; stored: string; loss: string; remedy: string }[];
-  notes: { kind: string; op: string | null; name: string | null; text: string; remedy: string | null; at: string | null }[];
-  comparison: { policy: string; latency_us: number; moves: number; move_us: number; speedup: number } | null;
+  /// The hardware, with the figures that a roofline needs.
+  machine: MachineFigures;
+  /// The options of the compilation.
+  options: CompileSettings;
+  /// Totals of a run.
+  summary: RunTotals;
+  /// What is proved about the choice of layouts.
+  certificate: LayoutCertificate;
+  /// The time of a run by bottleneck, the longest first.
+  units: BottleneckTime[];
+  /// Every buffer.
+  tensors: ReportedBuffer[];
+  /// Every move that the compiler inserted.
+  moves: ReportedMove[];
+  /// Every step, moves included, in an order in which they can run.
+  steps: ReportedStep[];
+  /// Bytes in use of one core's scratchpad.
+  lx: MemoryOccupancy;
+  /// Bytes in use of the program's pool of device memory.
+  pool: MemoryOccupancy;
+  /// Operations that the host computes.
+  fallbacks: HostFallback[];
+  /// Tensors whose elements are narrower on the card than in the graph.
+  casts: NarrowedTensor[];
+  /// What else deserves attention.
+  notes: ReportNote[];
+  /// The same graph under another policy, where that was asked for.
+  comparison: PolicyComparison | null;
 }
 
-/// What a value must be: a name of a kind, a list of something, fields, or one of two.
-type Rule = "text" | "number" | "speed" | "pair" | "cores" | "flag" | "nothing" | readonly [Rule] | { readonly [field: string]: Rule } | Either;
-class Either { constructor(readonly a: Rule, readonly b: Rule) {} }
-
-const NULL = (rule: Rule): Rule => new Either("nothing", rule);
-const SHAPE: Rule = { size: ["number"], order: "text", device_size: ["number"], stride_map: ["number"], format: "text" };
-const OCCUPANCY: Rule = { limit: "number", peak: "number", points: ["pair"] };
-/// Everything that the views read; what they do not is left alone.
-const REPORT: Rule = {
-  graph: "text",
-  machine: { cores: "cores", peak_tflops: "speed", matmul_tflops: "speed", sustained_gb_s: "speed" },
-  summary: { latency_us: "number", ops: "number", moves: "number", load_moves: "number", bytes: "number", padding: "number", utilisation: "number", lx_saved_bytes: "number" },
-  certificate: { text: "text" },
-  tensors: [{ name: "text", tensor: "text", origin: "text", dtype: "text", layout: SHAPE, place: "text", loaded: "flag", written_by: NULL("number"), read_by: ["number"] }],
-  moves: [{ step: "number", tensor: "text", from: { layout: { order: "text" } }, to: { layout: { order: "text" } }, reason: "text", bytes: "number", us: "number", load: "flag" }],
-  steps: [{
-    name: "text", op: "text", kind: "text", family: "text", reads: [{ name: "text" }], load: "flag", dims: [{ name: "text", size: "number", split: "number" }], decided_by: "text", reason: "text",
-    cores: "cores", first_core: "cores", busy: [{ cores: "cores", us: "number" }], start_us: "number", us: "number", bottleneck: "text",
-    bytes_in: "number", bytes_out: "number", lx_saved_bytes: "number", intensity: NULL("number"), tflops: "number",
-  }],
-  lx: OCCUPANCY, pool: OCCUPANCY,
-  fallbacks: [{ op: "text", us: "number", remedy: "text" }],
-  casts: [{ tensor: "text", stored: "text", loss: "text", remedy: "text" }],
-  notes: [{ op: NULL("text"), name: NULL("text"), text: "text", remedy: NULL("text") }],
-  comparison: NULL({ policy: "text", speedup: "number" }),
-};
-const MOST_CORES = 4096;
-
-/// Where a value breaks its rule, as words; null where it does not.
-function broken(value: unknown, rule: Rule, path: string): string | null {
-  if (rule instanceof Either) return broken(value, rule.a, path) && broken(value, rule.b, path);
-  if (Array.isArray(rule)) {
-    if (!Array.isArray(value)) return `\`${path}\` is no list`;
-    for (const [i, item] of value.entries()) {
-      const found = broken(item, rule[0], `${path}[${i}]`);
-      if (found) return found;
-    }
-    return null;
-  }
-  if (typeof rule === "object") {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return `\`${path}\` is no object`;
-    for (const [name, inner] of Object.entries(rule)) {
-      const found = broken((value as Record<string, unknown>)[name], inner, path ? `${path}.${name}` : name);
-      if (found) return found;
-    }
-    return null;
-  }
-  if (value === undefined) return `it has no \`${path}\``;
-  const good = {
-    text: typeof value === "string", number: Number.isFinite(value), flag: typeof value === "boolean", nothing: value === null,
-    speed: Number.isFinite(value) && Number(value) > 0, pair: Array.isArray(value) && value.length === 2 && value.every(Number.isFinite),
-    cores: Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MOST_CORES,
-  }[rule as "text"];
-  return good ? null : `\`${path}\` is no ${rule === "cores" ? `number of cores up to ${MOST_CORES}` : rule}`;
+/// The figures of the hardware that a reader of a report needs.
+export interface MachineFigures {
+  /// The name of the hardware preset.
+  name: string;
+  /// Number of cores.
+  cores: number;
+  /// Peak of all cores, in TFLOP/s.
+  peak_tflops: number;
+  /// What a matrix product sustains on all cores, in TFLOP/s.
+  matmul_tflops: number;
+  /// Peak bandwidth of device memory, in GB/s.
+  memory_gb_s: number;
+  /// What reading or writing alone sustains, in GB/s.
+  sustained_gb_s: number;
+  /// Bandwidth of the link to the host, in GB/s.
+  host_gb_s: number;
+  /// Bytes of a core's scratchpad.
+  lx_bytes: number;
+  /// Clock of the cores, in GHz.
+  clock_ghz: number;
 }
 
-/// A report from a file; says what is missing where it is something else.
-export function readReport(text: string): Report {
-  let value: Partial<Report> | null;
-  try {
-    value = JSON.parse(text) as Partial<Report> | null;
-  } catch (e) {
-    throw new Error(`this is no JSON: ${e instanceof Error ? e.message : String(e)}`);
-  }
-  if (!value || typeof value !== "object") throw new Error("a report is a JSON object");
-  if (value.version !== 1) throw new Error(`this page reads reports of version 1, found ${JSON.stringify(value.version)}`);
-  const found = broken(value, REPORT, "");
-  if (found) throw new Error(`this is no report: ${found}`);
-  if (value.machine!.cores === 0) throw new Error("this is no report: its machine has no cores");
-  return value as Report;
+/// The options of a compilation.
+export interface CompileSettings {
+  /// How the compiler decides.
+  policy: PolicyName;
+  /// Which operations the card runs itself.
+  coverage: CoverageName;
+  /// Number of cores that operations are divided over.
+  cores: number;
+  /// Which layouts weights may have.
+  weights: WeightLayouts;
+  /// Which layouts the outputs have.
+  outputs: OutputLayouts;
+  /// Whether a layout that the existing compiler refuses is an error, instead of mended by a move.
+  strict: boolean;
+  /// How scratchpads are planned; null where everything stays in device memory.
+  scratchpads: string | null;
+  /// Whether operations may run at the same time.
+  concurrent: boolean;
+  /// How 16-bit floats are stored.
+  mode: string;
+  /// Whether float32 keeps its 32 bits on the card.
+  keep_fp32: boolean;
+  /// Whether int64 keeps its 64 bits on the card.
+  keep_int64: boolean;
 }
 
-/// The layout of a tensor as the layout view opens it.
-export function openTensor(t: Tensor): Partial<State> {
-  const l = t.layout;
-  const list = (values: number[]) => `[${values.join(", ")}]`;
-  return {
-    tab: "layout", dtype: t.dtype, shape: l.size.join("x"), pick: "", slab: "", color: "",
-    layout: `SpyreTensorLayout(device_size=${list(l.device_size)}, stride_map =${list(l.stride_map)}, device_dtype=DataFormats.${l.format}, host_size=${list(l.size)})`,
-  };
+/// How the compiler decides.
+/// "best": The least cost of the whole graph.
+/// "baseline": As the existing compiler of the card decides.
+export type PolicyName = "best" | "baseline";
+
+/// Which operations the card runs itself.
+/// "full": All of them.
+/// "card": Those that today's software of the card has; the host computes the others.
+export type CoverageName = "full" | "card";
+
+/// Which layouts weights may have.
+/// "free": The compiler chooses their layouts.
+/// "given": They keep the layout in which they come.
+export type WeightLayouts = "free" | "given";
+
+/// Which layouts the outputs of the graph have.
+/// "default": The default layout of their shape.
+/// "as_computed": The layout in which they were computed.
+export type OutputLayouts = "default" | "as_computed";
+
+/// Totals of a run.
+export interface RunTotals {
+  /// How long a run takes.
+  latency_us: number;
+  /// How long the moves and operations take that are done once, when weights are loaded.
+  load_us: number;
+  /// Operations of the graph in every run.
+  ops: number;
+  /// Moves in every run.
+  moves: number;
+  /// Moves that are done once, when weights are loaded.
+  load_moves: number;
+  /// Bytes of device memory read and written.
+  bytes: number;
+  /// Useful floating-point operations.
+  flops: number;
+  /// Bytes of that traffic that are padding.
+  padding_bytes: number;
+  /// Padding as a share of that traffic, from 0 to 1.
+  padding: number;
+  /// Bytes that the moves of every run read and write.
+  move_bytes: number;
+  /// How long the moves of every run take.
+  move_us: number;
+  /// How long the operations of the host take, transfers included.
+  host_us: number;
+  /// The most cores that work at the same time.
+  cores: number;
+  /// Mean work of the cores in use divided by that of the slowest, weighted by time.
+  balance: number;
+  /// Busy time of all cores as a share of the run's time on all cores.
+  utilisation: number;
+  /// Buffers that live in scratchpads.
+  lx_buffers: number;
+  /// Operands that are read from a scratchpad.
+  lx_hits: number;
+  /// Bytes of device memory traffic that scratchpads save.
+  lx_saved_bytes: number;
+  /// The most bytes of the pool in use.
+  pool_peak: number;
+  /// Bytes of weights and constants on the card.
+  weight_bytes: number;
+  /// Bytes of inputs and states on the card.
+  input_bytes: number;
 }
 
-/// Microseconds for people.
-export function time(us: number): string {
-  const [value, unit] = us >= 1e6 ? [us / 1e6, "s"] : us >= 1000 ? [us / 1000, "ms"] : [us, "µs"];
-  return `${value >= 100 ? value.toFixed(0) : value.toFixed(2).replace(/\.?0+$/, "")} ${unit}`;
+/// What is proved about the choice of layouts.
+export interface LayoutCertificate {
+  /// The cost of the layouts, in `unit`.
+  cost: number;
+  /// A lower bound of the cost of all choices; 0 where nothing is proved.
+  bound: number;
+  /// What `cost` and `bound` count.
+  unit: string;
+  /// Whether the two are equal, so that no choice costs less.
+  optimal: boolean;
+  /// How far the cost may be above the least, as a share of the bound; null where nothing is proved.
+  gap: number | null;
+  /// Number of combinations of layouts, as a power of two.
+  choices_log2: number;
+  /// The most variables in one table of the search.
+  width: number;
+  /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
+  divisions_optimal: boolean;
+  /// What is proved about the layouts, as a sentence.
+  text: string;
 }
 
-export const kindOf = (s: Step): string => (s.kind === "move" ? "move" : s.kind === "host" ? "host" : s.family.includes("matmul") || s.op.includes("mm") || s.op === "matmul" ? "matmul" : "op");
+/// The time of the steps that one bottleneck bounds.
+export interface BottleneckTime {
+  /// The bottleneck: memory, pt, sfu, lx, ring or host.
+  name: string;
+  /// Number of steps in every run that it bounds.
+  steps: number;
+  /// How long they take together.
+  us: number;
+}
+
+/// A buffer of the program.
+export interface ReportedBuffer {
+  /// Its name.
+  name: string;
+  /// The tensor of the graph that it holds.
+  tensor: string;
+  /// Where its elements come from.
+  origin: BufferOrigin;
+  /// The dtype of its elements in the graph.
+  dtype: string;
+  /// Its layout.
+  layout: LayoutSummary;
+  /// Bytes, padding included.
+  bytes: number;
+  /// The share of these bytes that is padding, from 0 to 1.
+  padding: number;
+  /// Where it lives.
+  place: BufferPlace;
+  /// Its first byte in the pool or in the scratchpads.
+  address: number | null;
+  /// The buffer in whose place it lives.
+  over: string | null;
+  /// Whether it is on the card before a run begins.
+  loaded: boolean;
+  /// The step that writes it, as a place in `steps`.
+  written_by: number | null;
+  /// The steps that read it, as places in `steps`.
+  read_by: number[];
+  /// Whether it is an output of the graph.
+  output: boolean;
+}
+
+/// Where the elements of a buffer come from.
+/// "input": An input of the graph.
+/// "weight": A weight.
+/// "state": A state that lives from run to run.
+/// "constant": A constant of the graph.
+/// "result": The result of an operation.
+/// "copy": A copy that a move makes in another layout.
+export type BufferOrigin = "input" | "weight" | "state" | "constant" | "result" | "copy";
+
+/// The layout of a tensor on the card.
+export interface LayoutSummary {
+  /// Extents of the tensor.
+  size: number[];
+  /// The dimension along the lanes of a stick; null where each stick holds one element, or where kernels
+  /// cannot read the layout.
+  stick: number | null;
+  /// Device dimensions from the slowest, such as `d1/64 d0 d1%64`.
+  order: string;
+  /// Extents on the device.
+  device_size: number[];
+  /// Host strides of the device dimensions.
+  stride_map: number[];
+  /// The number format of the elements.
+  format: string;
+}
+
+/// Where a buffer lives.
+/// "own": In a block of device memory of its own.
+/// "pool": In the program's pool of device memory.
+/// "lx": In the scratchpads of the cores.
+/// "over": In the place of another buffer, which it overwrites.
+export type BufferPlace = "own" | "pool" | "lx" | "over";
+
+/// A move that the compiler inserted.
+export interface ReportedMove {
+  /// The step that does it, as a place in `steps`.
+  step: number;
+  /// The tensor of the graph.
+  tensor: string;
+  /// The source.
+  from: MoveEnd;
+  /// The destination.
+  to: MoveEnd;
+  /// Why it is needed.
+  reason: string;
+  /// The operation that needed it first; null where that was the caller.
+  reader: string | null;
+  /// Number of readers that share the copy.
+  readers: number;
+  /// Bytes read and written.
+  bytes: number;
+  /// How long it takes.
+  us: number;
+  /// Whether it is done once, when weights are loaded, and not in every run.
+  load: boolean;
+}
+
+/// The source or the destination of a move.
+export interface MoveEnd {
+  /// The name of the buffer.
+  buffer: string;
+  /// Its layout.
+  layout: LayoutSummary;
+}
+
+/// A step of the program.
+export interface ReportedStep {
+  /// Its name: that of its first result.
+  name: string;
+  /// The operation; `move` for a move.
+  op: string;
+  /// Who does it.
+  kind: StepKind;
+  /// What limits it on the hardware.
+  family: StepFamily;
+  /// The attributes of the operation, as written.
+  attributes: string;
+  /// File and line of the model's source.
+  at: string | null;
+  /// Operands.
+  reads: StepOperand[];
+  /// Results.
+  writes: StepOperand[];
+  /// Whether it runs once, when weights are loaded, and not in every run.
+  load: boolean;
+  /// Its loops and how they are split over the cores.
+  dims: LoopDimension[];
+  /// Who decided the splits.
+  decided_by: string;
+  /// Why the splits are these; for a move, why it is needed.
+  reason: string;
+  /// Number of cores that work.
+  cores: number;
+  /// The first of these cores.
+  first_core: number;
+  /// How long the cores are busy, in the order of the cores.
+  busy: BusyCores[];
+  /// When it starts.
+  start_us: number;
+  /// How long it takes.
+  us: number;
+  /// The unit of the hardware that bounds its time.
+  bottleneck: string;
+  /// Bytes of device memory read.
+  bytes_in: number;
+  /// Bytes of device memory written.
+  bytes_out: number;
+  /// Bytes of device memory traffic that scratchpads save.
+  lx_saved_bytes: number;
+  /// Useful floating-point operations.
+  flops: number;
+  /// FLOP per byte of device memory; null without traffic.
+  intensity: number | null;
+  /// TFLOP/s that it reaches.
+  tflops: number;
+}
+
+/// Who does a step.
+/// "op": An operation that the cores compute.
+/// "host": An operation that the host computes.
+/// "move": A move between two layouts.
+export type StepKind = "op" | "host" | "move";
+
+/// Groups of steps by what limits them on the hardware.
+/// "matmul": Matrix products.
+/// "pointwise": Operations on each element.
+/// "reduction": Reductions over a dimension.
+/// "move": Moves.
+/// "host": Operations of the host.
+/// "other": Everything else.
+export type StepFamily = "matmul" | "pointwise" | "reduction" | "move" | "host" | "other";
+
+/// An operand or a result of a step.
+export interface StepOperand {
+  /// The buffer, as a place in `tensors`.
+  buffer: number;
+  /// The name of the buffer.
+  name: string;
+  /// The extents that the step sees.
+  size: number[];
+  /// Whether it is read from or written to scratchpads.
+  lx: boolean;
+}
+
+/// A dimension of a step's loops.
+export interface LoopDimension {
+  /// Its name in hints.
+  name: string;
+  /// Number of iterations.
+  size: number;
+  /// Iterations that one core must do together.
+  unit: number;
+  /// Whether it is reduced over, so that the results of its slices are combined.
+  reduced: boolean;
+  /// Number of slices that the cores share.
+  split: number;
+}
+
+/// Neighbouring cores that are busy equally long.
+export interface BusyCores {
+  /// Number of these cores.
+  cores: number;
+  /// How long each of them is busy.
+  us: number;
+}
+
+/// Bytes of a memory in use over time.
+export interface MemoryOccupancy {
+  /// Bytes of that memory; 0 where nothing limits them.
+  limit: number;
+  /// The most bytes in use.
+  peak: number;
+  /// Pairs of a time in microseconds and the bytes in use from then on.
+  points: [number, number][];
+}
+
+/// An operation that the host computes.
+export interface HostFallback {
+  /// The step, as a place in `steps`.
+  step: number;
+  /// The name of its result.
+  name: string;
+  /// The operation.
+  op: string;
+  /// File and line of the model's source.
+  at: string | null;
+  /// The layer of the table of operations (`zellige ops`).
+  layer: string;
+  /// Bytes to the host and back.
+  bytes: number;
+  /// How long the transfers to the host and back take.
+  us: number;
+  /// What would keep it on the card.
+  remedy: string;
+}
+
+/// A tensor whose elements are narrower on the card than in the graph.
+export interface NarrowedTensor {
+  /// The tensor.
+  tensor: string;
+  /// Its dtype in the graph.
+  dtype: string;
+  /// The number format on the card.
+  stored: string;
+  /// What is lost.
+  loss: string;
+  /// What would keep all bits.
+  remedy: string;
+}
+
+/// Something to know about the program, or the reason why there is none.
+export interface ReportNote {
+  /// The kind of note, a word that does not change between versions.
+  kind: string;
+  /// The operation.
+  op: string | null;
+  /// The name of its result.
+  name: string | null;
+  /// File and line of the model's source.
+  at: string | null;
+  /// The note.
+  text: string;
+  /// What to do about it.
+  remedy: string | null;
+}
+
+/// The same graph under another policy.
+export interface PolicyComparison {
+  /// The other policy.
+  policy: PolicyName;
+  /// Its latency.
+  latency_us: number;
+  /// Its moves in every run.
+  moves: number;
+  /// How long they take.
+  move_us: number;
+  /// Bytes that they read and write.
+  move_bytes: number;
+  /// Bytes of device memory that it reads and writes.
+  bytes: number;
+  /// Its latency divided by that of this report.
+  speedup: number;
+}

@@ -1,12 +1,13 @@
 /// A compiled model: what was chosen, where it runs, what it costs.
 
-import { bytes, Choice, fill, h, plural, refill } from "../dom";
+import { bytes, Choice, fill, h, plural, refill, time } from "../dom";
 import { ask, Refused } from "../engine";
 import { styled } from "../export";
 import type { State, Store } from "../state";
 import { occupancy, roofline, timeline } from "./charts";
 import { graph, WINDOW } from "./graph";
-import { openTensor, readReport, time, type Report, type Step } from "./report";
+import { readReport } from "./read-report";
+import type { Report, ReportedBuffer, ReportedStep } from "./report";
 
 // Whole models are for the program: a page carries examples that are read in a moment.
 const EXAMPLES = import.meta.glob(["../../../examples/*.graph", "!../../../examples/granite-8b-*.graph"], { query: "?raw", import: "default", eager: true }) as Record<string, string>;
@@ -162,7 +163,7 @@ export class ModelView {
       item(`${(100 * s.utilisation).toFixed(0)}%`, `of ${report.machine.cores} cores busy`),
       item(bytes(s.lx_saved_bytes), "saved by scratchpads"),
       c ? item(`${c.speedup.toFixed(2)}×`, `faster than ${c.policy}`) : null),
-      h("p", { class: "hint" }, report.certificate?.text ?? ""));
+      h("p", { class: "hint" }, report.certificate.text));
   }
 
   /// One step: its loops over the cores, and what bounds it.
@@ -198,6 +199,15 @@ export class ModelView {
   }
 }
 
+/// The layout of a buffer as the layout view opens it.
+function openTensor({ dtype, layout: l }: ReportedBuffer): Partial<State> {
+  const list = (values: number[]) => `[${values.join(", ")}]`;
+  return {
+    tab: "layout", dtype, shape: l.size.join("x"), pick: "", slab: "", color: "",
+    layout: `SpyreTensorLayout(device_size=${list(l.device_size)}, stride_map =${list(l.stride_map)}, device_dtype=DataFormats.${l.format}, host_size=${list(l.size)})`,
+  };
+}
+
 /// Scrolls a program, and nothing else, to the step that is picked.
 function reveal(program: HTMLElement): void {
   const node = program.querySelector(".node.selected")?.getBoundingClientRect();
@@ -208,7 +218,7 @@ function reveal(program: HTMLElement): void {
 }
 
 /// The cores, each with how long it is busy.
-function cores(report: Report, step: Step): HTMLElement {
+function cores(report: Report, step: ReportedStep): HTMLElement {
   const busy = step.busy.flatMap((b) => Array.from({ length: b.cores }, () => b.us));
   const most = Math.max(...busy, 0.000001);
   const boxes = Array.from({ length: report.machine.cores }, (_, core) => {

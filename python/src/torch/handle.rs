@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A list of extents or strides.
 pub(super) type Dims = SmallVec<[i64; 6]>;

@@ -4,7 +4,7 @@
 //! there. Every operation on them is refused, and so done by the CPU, where it is counted.
 
 use super::handle::Seen;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The integers that hold the bits of an element, and how many of them.
 pub(super) fn integers(dtype: Dtype) -> Option<(Dtype, i64)> {

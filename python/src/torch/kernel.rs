@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::OpError;
 use zellige_op::{Op, TensorType};
 
@@ -29,26 +29,10 @@ pub(super) fn set_fallback(function: Py<PyAny>) {
     let _ = FALLBACK.set(function);
 }
 
-/// Says something once: `kind` is what changes on the way to the device.
-pub(super) fn warn(py: Python<'_>, kind: &str) -> PyResult<()> {
+/// Tells the user something that is said once; `subject` is what the log calls it.
+pub(super) fn warn(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
     if let Some(function) = FALLBACK.get() {
-        function.getattr(py, "warn")?.call1(py, (kind,))?;
-    }
-    Ok(())
-}
-
-/// Says that elements of a tensor are past the numbers of the device's 16 bits.
-pub(super) fn warn_past(
-    py: Python<'_>,
-    size: Vec<i64>,
-    dtype: &str,
-    count: u64,
-    first: Vec<i64>,
-    value: f64,
-) -> PyResult<()> {
-    if let Some(function) = FALLBACK.get() {
-        let told = (size, dtype, count, first, value);
-        function.getattr(py, "warn_past")?.call1(py, told)?;
+        function.getattr(py, "warn")?.call1(py, (subject, text))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::cards::card;
 use super::handle::{Dims, dtype_of};
-use super::{held, store};
+use super::{held, store, views};
 use crate::dlpack::{DlDevice, DlDtype, DlTensor, DlVersioned, ExchangeApi};
 use crate::error::{self, DeviceFault};
 use crate::panics;
@@ -11,9 +11,11 @@ use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use zellige_device::{DeviceError, Kept, Tensor, default_layout};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_op::OpError;
+use zellige_stick::{DataFormat, StickLayout};
 
 type ToObject = unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32;
 
@@ -156,6 +158,26 @@ pub(super) fn empty<'py>(
     mint_as(py, &made.map_err(|e| error::device(&e))?, dtype, &size, &stride)
 }
 
+/// A tensor of zeros with strides of the caller's. Memory that the tensor does not fill, or where elements share a
+/// place, is a view of a line.
+#[pyfunction]
+pub(super) fn empty_strided<'py>(
+    py: Python<'py>,
+    size: Vec<i64>,
+    dtype: &Bound<'py, PyAny>,
+    index: usize,
+    stride: Vec<i64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let view = Strided::new(&size, &stride, 0).map_err(|e| error::layout(&e))?;
+    // Of strides without elements all are dense, and PyTorch keeps those that were asked for.
+    if view.is_dense_non_overlapping() && !size.contains(&0) {
+        return empty(py, size, dtype, index, Some(stride));
+    }
+    let length = view.address_range().map_or(0, |range| range.max + 1);
+    let line = empty(py, vec![length], dtype, index, None)?;
+    views::as_strided(&line, size, stride, Some(0))
+}
+
 pub(super) fn zeros(
     index: usize,
     size: &[i64],
@@ -169,9 +191,8 @@ pub(super) fn zeros(
 
 /// Refuses a layout whose format has not the kind of numbers that the dtype has.
 pub(super) fn holds(layout: &StickLayout, dtype: Dtype) -> Result<(), DeviceError> {
-    let own = dtype.device_format()?;
-    let float =
-        |format: DataFormat| zellige_movement::device_format_of(format).map(Format::is_float);
+    let own = DataFormat::on_device(dtype)?;
+    let float = |format: DataFormat| format.number_format().map(Format::is_float);
     if float(own) == float(layout.device_dtype()) {
         return Ok(());
     }

@@ -17,6 +17,7 @@ mod program;
 mod recording;
 mod shim;
 mod store;
+mod stored;
 mod stream;
 mod strides;
 mod transfer;
@@ -53,6 +54,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(kernel::run, m)?,
         wrap_pyfunction!(kernel::run_into, m)?,
         wrap_pyfunction!(mint::empty, m)?,
+        wrap_pyfunction!(mint::empty_strided, m)?,
         wrap_pyfunction!(mint::empty_with_layout, m)?,
         wrap_pyfunction!(transfer::copy, m)?,
         wrap_pyfunction!(transfer::to_layout, m)?,
@@ -60,6 +62,12 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(transfer::item, m)?,
         wrap_pyfunction!(transfer::resized, m)?,
         wrap_pyfunction!(store::tensor_layout, m)?,
+        wrap_pyfunction!(stored::is_held, m)?,
+        wrap_pyfunction!(stored::is_computed, m)?,
+        wrap_pyfunction!(stored::is_wide, m)?,
+        wrap_pyfunction!(stored::usual_layout, m)?,
+        wrap_pyfunction!(stored::chosen_layout, m)?,
+        wrap_pyfunction!(stored::weight_layout, m)?,
         wrap_pyfunction!(views::view, m)?,
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,

@@ -9,10 +9,12 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_device::{Card, DeviceError, Kept, Tensor};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_op::OpError;
 use zellige_op::Scalar;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// A number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,10 +78,10 @@ impl Number {
                 2 if wide.is_empty() || compared => (t.dtype(), t.layout().device_dtype()),
                 2 => (Dtype::Float32, DataFormat::IEEE_FP32),
                 _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
-                _ => (t.dtype(), t.dtype().device_format()?),
+                _ => (t.dtype(), DataFormat::on_device(t.dtype())?),
             },
             _ => match self {
-                Number::Bool(_) => (Dtype::Bool, Dtype::Bool.device_format()?),
+                Number::Bool(_) => (Dtype::Bool, DataFormat::on_device(Dtype::Bool)?),
                 Number::Int(_) => (Dtype::Int64, int64),
                 Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
             },

@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::report::report;
-use zellige_compile::{Action, Decisions, Options, Outputs, Place, compile, compile_again};
+use zellige_compile::{Action, Decisions, Options, OutputLayouts, Place, compile, compile_again};
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_files::{Cache, Found, content_hash};
 use zellige_graph::{Graph, Role};
-use zellige_layout::StickLayout;
 use zellige_run::{Model, RunError};
+use zellige_stick::StickLayout;
 use zellige_view::page;
 
 /// A graph, compiled for a card: a plan that holds nothing on it.
@@ -61,7 +61,7 @@ const KEPT: usize = 1024;
 /// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
 pub(super) fn environment() -> Result<Options, DeviceError> {
-    let mut options = Options { outputs: Outputs::Default, ..Options::default() };
+    let mut options = Options { outputs: OutputLayouts::Default, ..Options::default() };
     match variable("LX_PLANNING").as_deref() {
         None | Some("1") => {}
         Some("0") => options.scratchpads = None,
@@ -202,10 +202,8 @@ impl Program {
     }
 
     /// The same as a web page that needs nothing else.
-    fn page(&self) -> PyResult<String> {
-        let model: page::Model =
-            serde_json::from_value(self.reported()?).map_err(|e| unread(&e))?;
-        Ok(page::html(&model))
+    fn page(&self) -> String {
+        page::html(&report(&self.program))
     }
 
     /// One run as a Chrome trace in simulated time.

@@ -2,15 +2,16 @@
 
 use super::handle::{Seen, dtype_of, see};
 use super::number::Number;
-use super::{held, kernel, mint, store, stream};
+use super::{held, kernel, mint, store, stored, stream};
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_device::{DeviceError, Moved, Past, Tensor};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Strided};
+use zellige_layout::Strided;
 use zellige_machine::WorkKind;
 
 /// Bytes below which the GIL stays held: releasing it costs more.
@@ -53,15 +54,15 @@ static NARROWED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(fals
 
 /// Says once that elements lose bits on their way to the device.
 fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
-    let (which, kind) = match (tensor.dtype(), tensor.format()) {
-        (Dtype::Float32, Format::F32) => return Ok(()),
-        (Dtype::Float32, _) => (0, "float32"),
-        (Dtype::Int64, Format::I64) => return Ok(()),
-        (Dtype::Int64, _) => (1, "int64"),
+    let dtype = tensor.dtype();
+    let which = match (dtype, tensor.format()) {
+        (Dtype::Float32, Format::F32) | (Dtype::Int64, Format::I64) => return Ok(()),
+        (Dtype::Float32, _) => 0,
+        (Dtype::Int64, _) => 1,
         _ => return Ok(()),
     };
     if !NARROWED[which].swap(true, Ordering::Relaxed) {
-        kernel::warn(py, kind)?;
+        kernel::warn(py, &format!("downcast of {dtype}"), &stored::narrowing(dtype))?;
     }
     Ok(())
 }
@@ -79,8 +80,8 @@ fn warn_of_passing(
     }
     let Some(past) = look().map_err(|e| error::device(&e))? else { return Ok(()) };
     if !PASSED.swap(true, Ordering::Relaxed) {
-        let dtype = tensor.dtype().name();
-        kernel::warn_past(py, tensor.size().to_vec(), dtype, past.count, past.first, past.value)?;
+        let text = stored::passing(py, tensor, &past)?;
+        kernel::warn(py, &text, &text)?;
     }
     Ok(())
 }

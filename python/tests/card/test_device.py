@@ -6,11 +6,9 @@ import os
 import pickle
 import subprocess
 import sys
-import warnings
 
 import pytest
 import torch
-import zellige
 from zellige import DataFormats, SpyreTensorLayout
 
 

@@ -285,7 +285,7 @@ def test_resizing_and_reserving_inside_of_compiled_functions():
         (dict(max=True), TypeError, r"max.* is True: an integer is wanted"),
         (dict(max="8"), TypeError, r"max.* is '8': an integer"),
         (dict(max={}), ValueError, r"max is empty: name at least one dimension"),
-        (dict(max={1: 100}), ValueError, r"dimension 1 of size \[3, 100\] lies along the sticks.*cannot be dynamic; these can: 0"),
+        (dict(max={1: 100}), ValueError, r"dimension 1 of size \[3, 100\] is along the sticks.*cannot be dynamic; these can: 0"),
         (dict(max={0: 8, -2: 8}), ValueError, r"names dimension 0 twice: as 0 and as -2"),
         (dict(max={2: 8}), IndexError, r"no dimension 2 in a tensor of size \[3, 70\]"),
         (dict(max=8, dynamic={0: 8}), ValueError, r"give one of them"),

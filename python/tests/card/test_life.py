@@ -3,12 +3,10 @@
 import gc
 import os
 import resource
-import signal
 import subprocess
 import sys
 import threading
 
-import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

@@ -98,7 +98,7 @@ def test_what_has_no_room_is_pytorch_s_exception():
 def test_streams_are_recorded():
     x = torch.ones(3, device="spyre")
     assert x.record_stream(torch.spyre.Stream()) is None
-    with pytest.raises(TypeError, match="torch.spyre.Stream"):
+    with pytest.raises(RuntimeError):
         x.record_stream(3)
 
 

@@ -11,6 +11,7 @@ import warnings
 import models
 import pytest
 import torch
+import zellige.spyre
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from zellige.spyre import profiling
@@ -94,7 +95,8 @@ def test_eager_operators_and_the_card_in_one_trace(tmp_path):
     for track in ((streams, 0), *((cores, tid) for tid in range(33))):
         own = [e for e in track[0] if e["tid"] == track[1]]
         for before, after in zip(own, own[1:]):
-            assert round((before["ts"] + before["dur"]) * 1e3) <= round(after["ts"] * 1e3)
+            # A microsecond since the start of the machine has a fraction of half a nanosecond as a float.
+            assert round((before["ts"] + before["dur"]) * 1e3) <= round(after["ts"] * 1e3) + 1
     assert trace["spyre"]["dropped_events"] == {"spyre:0": 0}
 
 
@@ -365,18 +367,18 @@ def test_the_cards_own_trace_after_a_profile(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_pytorch_gets_its_own_methods_back():
-    ours = torch.autograd.profiler.profile.export_chrome_trace
+def test_pytorch_gets_its_own_class_back():
+    ours = torch.autograd.profiler.profile
     try:
-        profiling.uninstall()
-        assert torch.autograd.profiler.profile.export_chrome_trace is ours.__wrapped__
+        zellige.spyre.unpatch()
+        assert torch.autograd.profiler.profile is ours.__base__
         with profile() as prof:
             some(64, 64) + 1
         assert not hasattr(prof.profiler, "_spyre")
     finally:
-        profiling.install()
-    profiling.install()
-    assert torch.autograd.profiler.profile.__exit__.__wrapped__.__module__ == "torch.autograd.profiler"
+        zellige.spyre.patch()
+    zellige.spyre.patch()
+    assert torch.autograd.profiler.profile.__base__ is ours.__base__
 
 
 def test_launchers_are_the_innermost_spans_of_their_thread():

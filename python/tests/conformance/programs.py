@@ -61,38 +61,16 @@ class _Writer:
             return f"{n}.{kind}()"
         a = self.axis(x)
         size = x.shape[a]
-        if kind == "transpose":
-            return f"{n}.transpose({a}, {self.axis(x)})"
-        if kind == "permute":
-            return f"{n}.permute({', '.join(map(str, r.sample(range(d), d)))})"
-        if kind == "movedim":
-            return f"{n}.movedim({a}, {self.axis(x)})"
         if kind == "slice":
             places = [":"] * d
             low = r.randint(0, max(size - 1, 0))
             places[a] = f"{low or ''}:{r.choice(['', size, -1, min(low + 2, size)])}{r.choice(['', '', ':2', ':3'])}"
             return f"{n}[{', '.join(places)}]"
-        if kind == "select":
-            return f"{n}.select({a}, {r.randrange(size)})" if size else None
         if kind == "narrow":
             low = r.randint(0, size)
             return f"{n}.narrow({a}, {low}, {r.randint(0, size - low)})" if r.random() < 0.1 else f"{n}.narrow({a}, {low}, {size - low})"
-        if kind == "chunk":
-            return f"{n}.chunk(2, {a})[{r.choice([0, -1])}]"
-        if kind == "split":
-            return f"{n}.split({max(size // 2, 1)}, {a})[0]" if size else None
-        if kind == "squeeze":
-            return f"{n}.squeeze({r.choice(['', a])})"
-        if kind == "unfold":
-            return f"{n}.unfold({a}, {r.randint(1, size)}, {r.randint(1, 2)})" if size and d < 5 else None
         if kind == "expand":
             return f"{n}.expand(2, *{n}.shape)" if r.random() < 0.5 and d < 5 else f"{n}.unsqueeze(0).expand(3, {', '.join(['-1'] * d)})" if d < 5 else None
-        if kind == "flip":
-            return f"{n}.flip({a})"
-        if kind == "view":
-            return r.choice([f"{n}.view(-1)", f"{n}.view({', '.join(map(str, x.shape))}, 1)", f"{n}.unflatten({a}, (1, {size}))", f"{n}.view(2, -1)"])
-        if kind in ("reshape", "flatten"):
-            return f"{n}.reshape(-1)" if kind == "reshape" else f"{n}.flatten()"
         if kind == "as_strided":
             room = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
             shape = (r.randint(1, 3), r.randint(1, 4))
@@ -103,7 +81,23 @@ class _Writer:
         if kind == "diagonal":
             two = r.sample(range(d), 2)
             return f"{n}.diagonal({r.randint(-1, 1)}, {two[0]}, {two[1]})"
-        return f"{n}.mT"
+        # Functions, so that no other kind draws random numbers.
+        single = {
+            "transpose": lambda: f"{n}.transpose({a}, {self.axis(x)})",
+            "permute": lambda: f"{n}.permute({', '.join(map(str, r.sample(range(d), d)))})",
+            "movedim": lambda: f"{n}.movedim({a}, {self.axis(x)})",
+            "select": lambda: f"{n}.select({a}, {r.randrange(size)})" if size else None,
+            "chunk": lambda: f"{n}.chunk(2, {a})[{r.choice([0, -1])}]",
+            "split": lambda: f"{n}.split({max(size // 2, 1)}, {a})[0]" if size else None,
+            "squeeze": lambda: f"{n}.squeeze({r.choice(['', a])})",
+            "unfold": lambda: f"{n}.unfold({a}, {r.randint(1, size)}, {r.randint(1, 2)})" if size and d < 5 else None,
+            "flip": lambda: f"{n}.flip({a})",
+            "view": lambda: r.choice([f"{n}.view(-1)", f"{n}.view({', '.join(map(str, x.shape))}, 1)", f"{n}.unflatten({a}, (1, {size}))", f"{n}.view(2, -1)"]),
+            "reshape": lambda: f"{n}.reshape(-1)",
+            "flatten": lambda: f"{n}.flatten()",
+            "mT": lambda: f"{n}.mT",
+        }
+        return single[kind]()
 
     def number(self, x):
         return self.random.choice([2, -1, 3] if not x.dtype.is_floating_point else [0.5, 2, -1.5])

@@ -1,4 +1,4 @@
-"""PyTorch's operator database against the CPU: a sample of it, and with ZELLIGE_LONG=1 all of it."""
+"""PyTorch's operator database against the CPU: a sample of it; test_known.py has all of it."""
 
 import random
 
@@ -10,7 +10,7 @@ import pytest
 database.quiet()
 
 # How many are drawn, and from which seed.
-DRAWN, KNOWN_DRAWN, SEED = 250, 20, 15
+DRAWN, SEED = 250, 15
 
 
 def _drawn():
@@ -41,23 +41,3 @@ def test_sample(row):
         return
     outcome = operators.check(name, dtype, form, choice[draw % len(choice)])
     assert outcome.kind in ("native", "cpu", "skip"), f"sample {outcome.sample}: {outcome.kind}: {outcome.reason}"
-
-
-def _still_known():
-    rows = sorted((*at, sample) for at, (kind, sample) in known.entries("operators").items() if kind != "crash")
-    return random.Random(SEED).sample(rows, min(KNOWN_DRAWN, len(rows)))
-
-
-@pytest.mark.parametrize("row", _still_known(), ids=_name)
-def test_known(row):
-    """An entry that has become right leaves known.py."""
-    name, dtype, form, sample = row
-    outcome = operators.check(name, getattr(operators.torch, dtype), form, sample)
-    assert outcome.kind in ("refused", "wrong"), f"it is right now: take it out of known.py ({outcome.kind})"
-
-
-@pytest.mark.skipif(not database.LONG, reason="a quarter of an hour; ZELLIGE_LONG=1")
-def test_all():
-    import walk
-
-    assert known.changes("operators", walk.walk("operators")) == []

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from zellige.spyre import registry
+from zellige.spyre import dispatcher
 
 HAS = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
 def composites():
-    return sorted(name for name in registry.registered() if HAS("aten::" + name, "CompositeImplicitAutograd"))
+    return sorted(name for name in dispatcher.registered() if HAS("aten::" + name, "CompositeImplicitAutograd"))
 
 
 def test_every_composite_has_a_kernel_for_gradients():

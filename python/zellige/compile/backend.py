@@ -9,9 +9,10 @@ import time
 import torch
 
 from .. import _logs
-from ..spyre import convolutions, kernels, selection
-from . import random_state, recompiles
-from .aliases import is_outside, take_views_outside
+from ..spyre import patches
+from ..spyre.kernels import convolutions, indexing, selection
+from . import byte_images, recompiles
+from .output_views import is_outside, take_views_outside
 from .breaks import heard
 from .graph import supported
 from .report import Report, place_of, publish
@@ -38,65 +39,20 @@ def _decompositions() -> dict:
     table[torch.ops.aten._unsafe_index.Tensor] = _within_index
     for op in list(table):
         if "upsample_bicubic2d" in str(op):
-            table[op] = _of_floats(table[op])
-    _keep_images_of_bytes()
+            table[op] = byte_images.of_floats(table[op])
     return table
 
 
 def _within_index(x, indices):
     """Indices that are computed, and not checked: in 16 bits a coordinate may round past the last element."""
-    return torch.ops.aten.index.Tensor(x, kernels.within(x, indices))
-
-
-def _of_floats(rule):
-    """Parts that are not those of an image of bytes, which stays whole."""
-
-    @functools.wraps(rule)
-    def decomposed(input, *args, **kwargs):
-        return rule(input, *args, **kwargs) if input.is_floating_point() else NotImplemented
-
-    return decomposed
-
-
-def _keep_images_of_bytes():
-    """Images of bytes have an arithmetic of their own on the CPU, in whole numbers: they stay one operator.
-    PyTorch takes the operator apart before a backend is asked."""
-    from torch._decomp.decompositions import upsample_compute_output_size
-
-    def sized(plain):
-        def run(input, size, align_corners, scales=None):
-            size = upsample_compute_output_size(input.size(), size, scales)
-            return plain(input, size, align_corners, *(scales or (None, None)))
-
-        return run
-
-    def below(plain):
-        def run(*args, **kwargs):
-            with torch._C._AutoDispatchBelowAutograd():
-                return plain(*args, **kwargs)
-
-        return run
-
-    def of_floats(rule, otherwise):
-        @functools.wraps(rule)
-        def kept(input, *args, **kwargs):
-            bytes_of_ours = input.device.type == "spyre" and not input.is_floating_point()
-            return (otherwise if bytes_of_ours else rule)(input, *args, **kwargs)
-
-        return kept
-
-    for packet in (torch.ops.aten.upsample_bilinear2d, torch.ops.aten.upsample_bicubic2d):
-        for op, otherwise in ((packet.vec, sized(packet.default)), (packet.default, below(packet.default))):
-            for key, rule in list(op.py_kernels.items()):
-                op.py_kernels[key] = of_floats(rule, otherwise)
-            op._dispatch_cache.clear()
+    return torch.ops.aten.index.Tensor(x, indexing.within(x, indices))
 
 
 def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     """What ``torch.compile(model, backend="spyre")`` calls."""
     from torch._dynamo.backends.common import aot_autograd
 
-    random_state.install()
+    patches.happened(patches.AT_FIRST_GRAPH)
     report = Report(breaks=heard(), recompiles=recompiles.heard())
     _logs.asked(report)
     compiler = functools.partial(_compiled, report=report)

@@ -56,12 +56,18 @@ def read(message: str) -> GraphBreak:
 _LISTENER = _Listener()
 
 
-def listen() -> None:
-    """Begins to hear breaks."""
+def listen():
+    """Begins to hear breaks; gives the function that ends it."""
     log = logging.getLogger(_LOGGER)
-    if _LISTENER not in log.filters:
-        log.setLevel(logging.DEBUG)
-        log.addFilter(_LISTENER)
+    before = log.level
+    log.setLevel(logging.DEBUG)
+    log.addFilter(_LISTENER)
+
+    def stop() -> None:
+        log.removeFilter(_LISTENER)
+        log.setLevel(before)
+
+    return stop
 
 
 def heard() -> list[GraphBreak]:

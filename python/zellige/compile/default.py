@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 
@@ -15,11 +17,10 @@ def _uses_spyre(gm, example_inputs) -> bool:
     return False
 
 
-def install() -> None:
-    """``torch.compile(f)`` without a backend comes here too, where tensors of the device do."""
-    wrapper = torch._TorchCompileInductorWrapper
-    original = wrapper.__call__
+def compile_graph(original):
+    """Sends the graphs with tensors of the device to the backend "spyre", and all others to Inductor."""
 
+    @functools.wraps(original)
     def __call__(self, model_, inputs_):
         if _uses_spyre(model_, inputs_):
             from .backend import spyre_backend
@@ -27,4 +28,4 @@ def install() -> None:
             return spyre_backend(model_, inputs_)
         return original(self, model_, inputs_)
 
-    wrapper.__call__ = __call__
+    return __call__

@@ -1,28 +1,29 @@
 """From nodes of PyTorch's graphs to operations of the compiler's.
 
-:func:`supported` says which nodes have a form there; :func:`convert` writes the graph, for sizes that
-are known.
+:func:`supported` says which nodes have a form there; :func:`emit` writes a node, for sizes that are known.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import operator
 
 import torch
 
 from .. import _native
-from .hints import VIEWS, split_of
+from .graph_writer import Refused, Writer
+from .operator_rules import rules
+
+__all__ = ["Refused", "Writer", "emit", "names", "supported"]
 
 aten = torch.ops.aten
 
-
-class Refused(Exception):
-    """A node without a form in the compiler's graphs."""
-
-    # Its name, where one node is to blame.
-    node: str | None = None
+# Operators with several results of which the card computes the first.
+_FIRST_RESULT_ALONE = (
+    aten.native_layer_norm.default,
+    aten.max_pool2d_with_indices.default,
+    aten._native_batch_norm_legit_no_training.default,
+)
 
 
 @functools.cache
@@ -33,408 +34,14 @@ def _table() -> dict:
 @functools.cache
 def names() -> frozenset[str]:
     """Operators that need no decomposition."""
-    return frozenset(_table()) | frozenset(op.name() for op in _RULES if isinstance(op, torch._ops.OpOverload))
-
-
-class Writer:
-    """A graph in the making."""
-
-    def __init__(self, name: str, env: dict, shapes):
-        self.doc = {"name": name, "inputs": [], "ops": [], "outputs": []}
-        self.env = env
-        self.shape_of = shapes
-        self.node = None
-
-    def value(self, argument):
-        """A tensor's name, or a plain value."""
-        if isinstance(argument, torch.fx.Node):
-            if argument in self.env:
-                return self.env[argument]
-            value = argument.meta.get("val")
-            raise Refused(f"{argument} is {type(value).__name__}")
-        if isinstance(argument, (list, tuple)):
-            return [self.value(a) for a in argument]
-        if isinstance(argument, torch.dtype):
-            return str(argument).removeprefix("torch.")
-        return argument
-
-    def op(self, op, inputs, outputs=None, pin=None, **attributes):
-        """Adds an operation; its result has the name of the node, and lies as `pin` says."""
-        outputs = [self.node.name] if outputs is None else outputs
-        entry = {"op": op, "inputs": [_number(i) for i in inputs], "outputs": outputs}
-        attributes = {k: _attribute(v) for k, v in attributes.items() if v is not None}
-        if attributes:
-            entry["attributes"] = attributes
-        split = split_of(self.node, op, self.shape_of)
-        if split:
-            entry["split"] = split
-        if pin:
-            entry["pin"] = pin
-        at = _place(self.node)
-        if at:
-            entry["at"] = at
-        self.doc["ops"].append(entry)
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def pinned(self, node, x, pin):
-        """The tensor `x` of a node, in a layout: a pin on it where nobody else reads it, or a copy."""
-        for entry in self.doc["ops"]:
-            if entry["outputs"] == [x] and entry["op"] not in VIEWS and "pin" not in entry and len(node.users) == 1:
-                entry["pin"] = pin
-                return x
-        return self.op("clone", [x], pin=pin)
-
-
-def _place(node):
-    from .report import place_of
-
-    place = place_of(node)
-    return None if place == "unknown" else place
-
-
-def _number(value):
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return int(value)
-    if not isinstance(value, (int, float)) or (isinstance(value, float) and math.isnan(value)):
-        raise Refused(f"{value!r} is no operand")
-    if isinstance(value, float) and math.isinf(value):
-        # JSON has no number for it; a sign in front makes it no name of a tensor.
-        return "+inf" if value > 0 else "-inf"
-    return value
-
-
-def _attribute(value):
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, (str, bool, int, float)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_attribute(v) for v in value]
-    raise Refused(f"{value!r} is no attribute")
-
-
-_RULES: dict = {}
-
-
-def _rule(*targets):
-    def register(function):
-        for target in targets:
-            _RULES[target] = function
-        return function
-
-    return register
-
-
-@_rule(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.flatten.using_ints)
-def _view(w, n, x, *_):
-    return w.op("reshape", [x], size=w.shape_of(n))
-
-
-@_rule(aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.lift_fresh_copy.default)
-def _alias(w, n, x):
-    return x
-
-
-@_rule(aten.permute.default)
-def _permute(w, n, x, dims):
-    return w.op("permute", [x], dims=dims)
-
-
-@_rule(aten.transpose.int)
-def _transpose(w, n, x, a, b):
-    return w.op("transpose", [x], dim0=a, dim1=b)
-
-
-@_rule(aten.t.default)
-def _t(w, n, x):
-    return w.op("t", [x]) if len(w.shape_of(n)) == 2 else x
-
-
-@_rule(aten.expand.default)
-def _expand(w, n, x, *_, **__):
-    return w.op("expand", [x], size=w.shape_of(n))
-
-
-@_rule(aten.slice.Tensor)
-def _slice(w, n, x, dim=0, start=None, end=None, step=1):
-    size = w.shape_of(n.args[0])[dim]
-    start = 0 if start is None else max(start + size if start < 0 else start, 0)
-    end = size if end is None else min(end + size if end < 0 else end, size)
-    return w.op("slice", [x], dim=dim, start=min(start, size), end=max(end, min(start, size)), step=step)
-
-
-@_rule(aten.select.int)
-def _select(w, n, x, dim, index):
-    return w.op("select", [x], dim=dim, index=index)
-
-
-@_rule(aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default)
-def _squeeze(w, n, x, *_):
-    return w.op("reshape", [x], size=w.shape_of(n))
-
-
-@_rule(aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int)
-def _split(w, n, x, parts=None, dim=0):
-    size = w.shape_of(n.args[0])
-    if n.target is aten.unbind.int:
-        dim = (parts or 0) % len(size)
-        return [w.op("select", [x], [f"{n.name}.{i}"], dim=dim, index=i) for i in range(size[dim])]
-    dim = dim % len(size)
-    parts = parts if isinstance(parts, list) else [parts] * math.ceil(size[dim] / parts)
-    out, start = [], 0
-    for i, part in enumerate(parts):
-        end = min(start + part, size[dim])
-        out.append(w.op("slice", [x], [f"{n.name}.{i}"], dim=dim, start=start, end=end, step=1))
-        start = end
-    return out
-
-
-@_rule(operator.getitem)
-def _getitem(w, n, x, index):
-    if not isinstance(x, list):
-        raise Refused("an element of what is no list")
-    if x[index] is None:
-        raise Refused("a result that the card does not have")
-    return x[index]
-
-
-@_rule(aten._to_copy.default, torch.ops.prims.convert_element_type.default)
-def _cast(w, n, x, dtype=None, **kwargs):
-    if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "spyre":
-        raise Refused("a copy to another device")
-    if dtype is None:
-        return w.op("clone", [x])
-    return w.op("cast", [x], dtype=dtype, wide=_native.keeps(dtype))
-
-
-@_rule(aten.clone.default)
-def _clone(w, n, x, **_):
-    return w.op("clone", [x])
-
-
-@_rule(aten.cat.default)
-def _cat(w, n, tensors, dim=0):
-    kept = [t for t, node in zip(tensors, n.args[0]) if w.shape_of(node) != [0]]
-    return kept[0] if len(kept) == 1 else w.op("cat", kept, dim=dim)
-
-
-@_rule(aten.rsub.Scalar, aten.rsub.Tensor)
-def _rsub(w, n, x, other, alpha=1):
-    return w.op("sub", [other, x], alpha=alpha)
-
-
-def _filling(w, n, source, like, dtype, size):
-    """A tensor, or a number, with the dtype and the size of what it is written into."""
-    if not isinstance(source, str):
-        raise Refused("a number in the place of a tensor")
-    if like.meta["val"].dtype != dtype:
-        source = w.op("cast", [source], [n.name + ".cast"], dtype=w.value(dtype), wide=_native.keeps(dtype))
-    if w.shape_of(like) != size:
-        source = w.op("expand", [source], [n.name + ".wide"], size=size)
-    return source
-
-
-@_rule(aten.copy.default)
-def _copy(w, n, x, source, *_):
-    source = _filling(w, n, source, n.args[1], n.meta["val"].dtype, w.shape_of(n))
-    return w.op("clone", [source])
-
-
-@_rule(aten.select_scatter.default)
-def _select_scatter(w, n, x, source, dim, index):
-    size = w.shape_of(n)
-    dim, index = dim % len(size), index % size[dim]
-    size[dim] = 1
-    part = w.op("reshape", [source], [n.name + ".part"], size=size)
-    return w.op("slice_scatter", [x, part], dim=dim, start=index, end=index + 1, step=1)
-
-
-@_rule(aten.index_put.default)
-def _index_put(w, n, x, indices, values, accumulate=False):
-    dims = [d for d, i in enumerate(indices) if i is not None]
-    (at,) = [n.args[1][d] for d in dims] if len(dims) == 1 else [None]
-    if at is None or accumulate or at.meta["val"].dtype == torch.bool or at.meta["val"].dim() != 1:
-        return _put_anywhere(w, n, x, indices, values, accumulate)
-    size = w.shape_of(n)
-    size[dims[0]] = w.shape_of(at)[0]
-    values = _filling(w, n, values, n.args[2], n.meta["val"].dtype, size)
-    return w.op("index_copy", [x, indices[dims[0]], values], dim=dims[0])
-
-
-def _fronted(w, n, x, indices):
-    """A tensor with its indexed dimensions first, the indices, the order that brings a result of the
-    index back, and the order that brought the tensor there."""
-    source, rank = n.args[0], len(w.shape_of(n.args[0]))
-    if any(i is not None and a.meta["val"].dtype in (torch.bool, torch.uint8) for i, a in zip(indices, n.args[1])):
-        raise Refused("truth values as an index")
-    used = [d for d, i in enumerate(indices) if i is not None]
-    if not used or source.meta["val"].dim() != rank:
-        raise Refused("an index of nothing")
-    order = used + [d for d in range(rank) if d not in used]
-    inner = max(a.meta["val"].dim() for a in n.args[1] if a is not None)
-    at = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
-    behind = list(range(inner, inner + at)) + list(range(inner)) + list(range(inner + at, inner + rank - len(used)))
-    front = x if order == list(range(rank)) else w.op("permute", [x], [n.name + ".front"], dims=order)
-    return front, [indices[d] for d in used], behind, order
-
-
-@_rule(aten.index.Tensor)
-def _index(w, n, x, indices):
-    front, used, behind, _ = _fronted(w, n, x, indices)
-    if behind == sorted(behind):
-        return w.op("index", [front, *used])
-    return w.op("permute", [w.op("index", [front, *used], [n.name + ".found"])], dims=behind)
-
-
-def _put_anywhere(w, n, x, indices, values, accumulate):
-    """Writes by several indices, or by one of any rank."""
-    front, used, behind, order = _fronted(w, n, x, indices)
-    # The values are those of the indexed places, with the dimensions of the index where they began.
-    target, shapes = w.shape_of(n), [w.shape_of(a) for a in n.args[1] if a is not None]
-    inner, rest = list(torch.broadcast_shapes(*shapes)), [target[d] for d in order[len(used) :]]
-    at = behind.index(0)
-    whole = rest[:at] + inner + rest[at:]
-    values = _filling(w, n, values, n.args[2], n.meta["val"].dtype, whole)
-    if behind != sorted(behind):
-        values = w.op("permute", [values], [n.name + ".turned"], dims=[behind.index(d) for d in range(len(behind))])
-    if front is x:
-        return w.op("index_put", [front, *used, values], accumulate=accumulate)
-    done = w.op("index_put", [front, *used, values], [n.name + ".done"], accumulate=accumulate)
-    return w.op("permute", [done], dims=[order.index(d) for d in range(len(order))])
-
-
-@_rule(aten.native_layer_norm.default)
-def _layer_norm(w, n, x, shape, weight, bias, eps):
-    if weight is None and bias is not None:
-        raise Refused("a bias without a weight")
-    out = w.op("layer_norm", [v for v in (x, weight, bias) if v is not None], normalized_shape=shape, eps=eps)
-    return [out, None, None]
-
-
-@_rule(aten.native_group_norm.default)
-def _group_norm(w, n, x, weight, bias, batch, channels, plane, groups, eps):
-    if weight is None and bias is not None:
-        raise Refused("a bias without a weight")
-    read = {u.args[1] for u in n.users if u.target is operator.getitem}
-    out = w.op("group_norm", [v for v in (x, weight, bias) if v is not None], [n.name + ".0"], num_groups=groups, eps=eps)
-    if not read & {1, 2}:
-        return [out, None, None]
-    size = w.shape_of(n.args[0])
-    rows = w.op("reshape", [x], [n.name + ".rows"], size=[size[0], groups, math.prod(size[1:]) // groups])
-    var, mean = w.op("var_mean", [rows], [n.name + ".var", n.name + ".1"], dim=[2], correction=0, keepdim=False)
-    beyond = w.op("add", [var, float(eps)], [n.name + ".beyond"])
-    return [out, mean, w.op("rsqrt", [beyond], [n.name + ".2"])]
-
-
-@_rule(aten.convolution.default)
-def _convolution(w, n, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    rank = len(w.shape_of(n.args[0])) - 2
-    if transposed or rank not in (1, 2):
-        raise Refused("a transposed convolution, or one of more than two dimensions")
-    operands = [v for v in (x, weight, bias) if v is not None]
-    return w.op(f"conv{rank}d", operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-
-@_rule(aten.max_pool2d_with_indices.default)
-def _max_pool(w, n, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
-    attributes = dict(kernel_size=kernel, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
-    return [w.op("max_pool2d", [x], stride=stride or None, **attributes), None]
-
-
-@_rule(aten._native_batch_norm_legit_no_training.default)
-def _batch_norm(w, n, x, weight, bias, mean, var, momentum, eps):
-    if weight is None and bias is not None:
-        raise Refused("a bias without a weight")
-    out = w.op("batch_norm", [v for v in (x, mean, var, weight, bias) if v is not None], eps=eps)
-    return [out, None, None]
-
-
-def _made(kwargs, n):
-    dtype = n.meta["val"].dtype
-    return dict(dtype=str(dtype).removeprefix("torch."), wide=_native.keeps(dtype))
-
-
-@_rule(aten.full.default, aten.full_like.default, aten.scalar_tensor.default)
-def _full(w, n, first, value=None, **kwargs):
-    value = first if n.target is aten.scalar_tensor.default else value
-    if not isinstance(value, (int, float, bool)):
-        raise Refused("a tensor as a fill value")
-    return w.op("full", [], size=w.shape_of(n), value=int(value) if isinstance(value, bool) else value, **_made(kwargs, n))
-
-
-@_rule(aten.zeros.default, aten.zeros_like.default)
-def _zeros(w, n, *_, **kwargs):
-    return w.op("zeros", [], size=w.shape_of(n), **_made(kwargs, n))
-
-
-@_rule(aten.ones.default, aten.ones_like.default)
-def _ones(w, n, *_, **kwargs):
-    return w.op("ones", [], size=w.shape_of(n), **_made(kwargs, n))
-
-
-@_rule(aten.arange.default, aten.arange.start, aten.arange.start_step)
-def _arange(w, n, *bounds, **kwargs):
-    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    if not n.meta["val"].dtype.is_floating_point:
-        # The number of elements comes from the bounds as they are, the elements from whole ones.
-        start, step = int(start), int(step)
-        end = start + step * w.shape_of(n)[0]
-    return w.op("arange", [], start=start, end=end, step=step, **_made(kwargs, n))
-
-
-def _whole_rules():
-    ops = torch.ops.spyre
-
-    @_rule(ops.linear.default)
-    def _linear(w, n, x, weight, bias=None):
-        return w.op("linear", [v for v in (x, weight, bias) if v is not None])
-
-    @_rule(ops.matmul.default)
-    def _matmul(w, n, a, b):
-        return w.op("matmul", [a, b])
-
-    @_rule(ops.sdpa.default)
-    def _sdpa(w, n, q, k, v, mask=None, is_causal=False, scale=None, enable_gqa=False):
-        operands = [t for t in (q, k, v, mask) if t is not None]
-        return w.op("scaled_dot_product_attention", operands, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
-
-    @_rule(ops.rms_norm.default)
-    def _rms_norm(w, n, x, shape, weight=None, eps=None):
-        eps = torch.finfo(n.meta["val"].dtype).eps if eps is None else eps
-        return w.op("rms_norm", [v for v in (x, weight) if v is not None], normalized_shape=shape, eps=eps)
-
-    @_rule(ops.layer_norm.default)
-    def _whole_layer_norm(w, n, x, shape, weight=None, bias=None, eps=1e-5):
-        return _layer_norm(w, n, x, shape, weight, bias, eps)[0]
-
-    @_rule(ops.restickify.default)
-    def _restickify(w, n, x, dim):
-        rank = len(w.shape_of(n))
-        return w.pinned(n.args[0], x, {"stick": dim % rank} if rank else None)
-
-    @_rule(ops.to_layout.default)
-    def _to_layout(w, n, x, device_size, stride_map, format):
-        layout = _native.SpyreTensorLayout(device_size, stride_map, getattr(_native.DataFormats, format))
-        return w.pinned(n.args[0], x, {"layout": str(layout)})
-
-    @_rule(ops.constant.default)
-    def _constant(w, n, value, dtype, device):
-        return w.op("full", [], size=[], value=value, **_made({}, n))
-
-    @_rule(ops.gelu.default)
-    def _gelu(w, n, x, approximate="none"):
-        return w.op("gelu", [x], approximate=approximate)
+    return frozenset(_table()) | frozenset(op.name() for op in rules() if isinstance(op, torch._ops.OpOverload))
 
 
 def _on_device(node) -> bool:
-    """Whether all tensors of a node are of the device, with dtypes that it stores."""
-    stored = (torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool)
-
+    """Whether all tensors of a node are of the device, with dtypes that it computes with."""
     def fine(value):
         if isinstance(value, torch.Tensor):
-            return value.device.type == "spyre" and value.dtype in stored
+            return value.device.type == "spyre" and _native.is_computed(value.dtype)
         if isinstance(value, (list, tuple)):
             return all(fine(v) for v in value)
         return True
@@ -451,13 +58,12 @@ def supported(node) -> bool:
         source = node.args[0]
         if not isinstance(source.meta.get("val"), (list, tuple)) or not supported(source):
             return False
-        lone = (aten.native_layer_norm.default, aten.max_pool2d_with_indices.default, aten._native_batch_norm_legit_no_training.default)
-        return node.args[1] == 0 or source.target not in lone
+        return _has_result(source, node.args[1])
     if not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple)):
         return False
-    # Results that nobody can have as a value: all of them must be looked at one by one.
+    # A list of results has no form in the compiler: every user must take one result of it.
     if isinstance(node.meta.get("val"), (list, tuple)):
-        if any(u.target is not operator.getitem or not _getitem_fits(node, u) for u in node.users):
+        if any(u.target is not operator.getitem or not _has_result(node, u.args[1]) for u in node.users):
             return False
     value = node.meta["val"]
     if isinstance(value, torch.Tensor) and any(s == 0 for s in value.shape if isinstance(s, int)):
@@ -473,9 +79,9 @@ def supported(node) -> bool:
         return False
 
 
-def _getitem_fits(node, user) -> bool:
-    lone = (aten.native_layer_norm.default, aten.max_pool2d_with_indices.default, aten._native_batch_norm_legit_no_training.default)
-    return node.target not in lone or user.args[1] == 0
+def _has_result(node, number: int) -> bool:
+    """Whether the card gives that result of a node."""
+    return number == 0 or node.target not in _FIRST_RESULT_ALONE
 
 
 def _probe(node):
@@ -497,19 +103,17 @@ def emit(w: Writer, node) -> None:
 
 
 def _emit(w: Writer, node) -> None:
-    if not _RULES or torch.ops.spyre.linear.default not in _RULES:
-        _whole_rules()
     w.node = node
     args, kwargs = w.value(list(node.args)), {k: w.value(v) for k, v in node.kwargs.items()}
-    rule = _RULES.get(node.target)
+    rule = rules().get(node.target)
     if rule is not None:
         w.env[node] = rule(w, node, *args, **kwargs)
         return
     if not isinstance(node.target, torch._ops.OpOverload):
-        raise Refused(f"{node.target} is no operator")
+        raise Refused(f"{node.target} is not an operator of PyTorch")
     kernel = _table().get(node.target.name())
     if kernel is None:
-        raise Refused(f"{node.target} has no operation")
+        raise Refused(f"the compiler has no operation for {node.target}")
     operands, attributes, wanted = [], dict(kernel.constants), None
     for i, (name, role) in enumerate(zip(kernel.arguments, kernel.roles)):
         value = args[i] if i < len(args) else kwargs.get(name)
@@ -523,10 +127,10 @@ def _emit(w: Writer, node) -> None:
                 attributes[rest] = value
         elif kind == "refused":
             if bool(value) == (rest == "true"):
-                raise Refused(f"`{name}` of {node.target}")
+                raise Refused(f"the compiler does not support `{name}={value}` of {node.target}")
         elif kind == "one":
             if value != 1:
-                raise Refused(f"`{name}` of {node.target}")
+                raise Refused(f"the compiler does not support `{name}={value}` of {node.target}")
         else:
             wanted = value
             operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps(value))

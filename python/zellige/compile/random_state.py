@@ -6,8 +6,6 @@ the random numbers at the first time and sets it at the second, for the devices 
 
 from __future__ import annotations
 
-import functools
-
 import torch
 
 
@@ -21,24 +19,25 @@ def _card(args, kwargs):
     return None
 
 
-@functools.cache
-def install() -> None:
-    """Teaches both operators of PyTorch the card; once."""
-    from torch._C import DispatchKey
-    from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
-
-    save, again = (op.py_kernels[DispatchKey.BackendSelect] for op in (run_and_save_rng_state, run_with_rng_state))
+def run_and_save(original):
+    """Runs an operator, and gives the state of the random numbers before it too."""
 
     def saved(op, *args, **kwargs):
         device = _card(args, kwargs)
         if device is None:
-            return save(op, *args, **kwargs)
+            return original(op, *args, **kwargs)
         return torch.spyre.get_rng_state(device), op(*args, **kwargs)
+
+    return saved
+
+
+def run_with(original):
+    """Runs an operator with the random numbers of an earlier state."""
 
     def repeated(state, op, *args, **kwargs):
         device = _card(args, kwargs)
         if device is None:
-            return again(state, op, *args, **kwargs)
+            return original(state, op, *args, **kwargs)
         before = torch.spyre.get_rng_state(device)
         torch.spyre.set_rng_state(state, device)
         try:
@@ -46,6 +45,4 @@ def install() -> None:
         finally:
             torch.spyre.set_rng_state(before, device)
 
-    for op, function in ((run_and_save_rng_state, saved), (run_with_rng_state, repeated)):
-        op.py_kernels[DispatchKey.BackendSelect] = function
-        op._dispatch_cache.clear()
+    return repeated

@@ -11,7 +11,7 @@ import torch
 
 from .. import _logs, _native
 from ..spyre import dynamic
-from .aliases import physical_order
+from .output_views import physical_order
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
 
@@ -56,7 +56,7 @@ class Segment(torch.nn.Module):
         start = time.perf_counter()
         family = tuple(_family(a) for a in args)
         try:
-            entry = _Entry(self._module[0], self._places, args, self._states, self._families.get(family))
+            entry = _CompiledSegment(self._module[0], self._places, args, self._states, self._families.get(family))
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
             if entry.refused_hints:
@@ -67,7 +67,7 @@ class Segment(torch.nn.Module):
             # What the compiler refuses still runs, and the report says why: the refused operator alone eagerly, where
             # it is known, and the rest in programs around it.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
-            entry = _Entry.without_program()
+            entry = _CompiledSegment.without_program()
             entry.around = self._without(_refused_node(self._module[0], error))
         self._report.milliseconds += (time.perf_counter() - start) * 1e3
         return entry
@@ -128,7 +128,7 @@ def _family(value):
     """What programs have in common that differ in sizes alone. A layout of the user's choice is of one
     size."""
     if isinstance(value, torch.Tensor):
-        return (value.dtype, value.dim(), _reserved(value), _pin(value), value.device.index, isinstance(value, torch.nn.Parameter))
+        return (value.dtype, value.dim(), _reserved(value), _native.chosen_layout(value), value.device.index, isinstance(value, torch.nn.Parameter))
     return type(value)
 
 
@@ -142,33 +142,12 @@ def _key(value):
 
 def _reserved(tensor):
     """What a program reads instead of a tensor with reserved sizes."""
-    full = dynamic.whole(tensor)
+    full = dynamic.reserved_tensor(tensor)
     return None if full is None else (tuple(full.shape), tuple(dynamic.dynamic_sizes(tensor)), _native.tensor_layout(full))
 
 
-def _stored(dtype):
-    """The format in which the card stores a dtype, unless a layout says otherwise."""
-    formats = _native.DataFormats
-    if dtype in (torch.float32, torch.int64):
-        narrow, wide = (formats.SEN169_FP16, formats.IEEE_FP32) if dtype.is_floating_point else (formats.IEEE_INT32, formats.IEEE_INT64)
-        return wide if _native.keeps(dtype) else narrow
-    return _native.SpyreTensorLayout([1], dtype).device_dtype
-
-
-def _pin(tensor):
-    """The layout of a tensor, where it is another than the default one."""
-    if tensor.storage_offset() != 0 or not tensor.is_contiguous() or not tensor.numel():
-        return None
-    layout = _native.tensor_layout(tensor)
-    if layout.host_size != list(tensor.shape):
-        return None
-    default = _native.SpyreTensorLayout.in_format(list(tensor.shape), layout.device_dtype)
-    usual = _native.SpyreTensorLayout.in_format(list(tensor.shape), _stored(tensor.dtype))
-    return None if layout == default == usual else str(layout)
-
-
-def _whole(tensor):
-    full = dynamic.whole(tensor)
+def _reserved_or_itself(tensor):
+    full = dynamic.reserved_tensor(tensor)
     return tensor if full is None else full
 
 
@@ -177,7 +156,7 @@ _ALL = ".all"
 
 
 def _shown(writer, node, tensor):
-    """The part that a tensor shows of what is reserved for it, which the program takes where it lies."""
+    """The part of a reservation that its tensor has now; the program slices it out of the reserved memory."""
     writer.node = node
     name = writer.env[node]
     for d in dynamic.dynamic_sizes(tensor):
@@ -185,7 +164,7 @@ def _shown(writer, node, tensor):
     return name
 
 
-class _Sizes:
+class _SymbolValues:
     """Sizes that are symbols in the graph, by the tensors that came."""
 
     def __init__(self, places, args):
@@ -234,7 +213,7 @@ def _program(doc, device, like):
         return _native.Program(json.dumps(doc), device, like), str(error)
 
 
-def _lying(writer, node, known):
+def _in_own_order(writer, node, known):
     """Size and strides of a result that fills its memory in another order than the row-major one. The program
     writes it in that order, and so into memory without gaps."""
     value = node.meta["val"]
@@ -243,22 +222,22 @@ def _lying(writer, node, known):
     if order is None:
         return None
     writer.node = node
-    turned = writer.op("permute", [writer.env[node]], [node.name + ".lying"], dims=order)
+    turned = writer.op("permute", [writer.env[node]], [node.name + ".ordered"], dims=order)
     writer.env[node] = writer.op("clone", [turned], [node.name + ".written"])
     return size, stride
 
 
-class _Entry:
+class _CompiledSegment:
     """A program with the names of its inputs."""
 
     program = None
 
     @staticmethod
     def without_program():
-        return _Entry.__new__(_Entry)
+        return _CompiledSegment.__new__(_CompiledSegment)
 
     def __init__(self, module, places, args, states, like=None):
-        known = _Sizes(places, args).known
+        known = _SymbolValues(places, args).known
         env = {}
         writer = Writer("torch", env, lambda node: [known(s) for s in node.meta["val"].shape])
         self.weights, self.inputs = [], []
@@ -276,9 +255,9 @@ class _Entry:
                 entry["role"] = "weight"
             else:
                 # What changes has to be of the size of its next value.
-                full = None if changes else dynamic.whole(arg)
+                full = None if changes else dynamic.reserved_tensor(arg)
                 entry["role"] = "state" if changes else "input"
-                pin = _pin(arg if full is None else full)
+                pin = _native.chosen_layout(arg if full is None else full)
                 if pin:
                     entry["pin"] = {"layout": pin}
                 if full is not None:
@@ -295,7 +274,7 @@ class _Entry:
                 found = node.args[0]
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
-                self.strides = [None if k in states else _lying(writer, o, known) for k, o in enumerate(flat)]
+                self.strides = [None if k in states else _in_own_order(writer, o, known) for k, o in enumerate(flat)]
                 writer.doc["outputs"] = [env[o] for o in flat]
         written = {argument: output for output, argument in states.items()}
         self.states = [(name, written[i]) for name, i in self.inputs if i in written]
@@ -316,8 +295,8 @@ class _Entry:
             for k, made in zip(self.given, out):
                 every[k] = made
             out = every
-        out = [t if lie is None else _native.as_strided(t, *lie) for t, lie in zip(out, self.strides)]
+        out = [t if strides is None else _native.as_strided(t, *strides) for t, strides in zip(out, self.strides)]
         return out[0] if self.single else out
 
     def _given(self, name, tensor):
-        return _whole(tensor) if name.endswith(_ALL) else tensor
+        return _reserved_or_itself(tensor) if name.endswith(_ALL) else tensor

@@ -11,6 +11,8 @@ from ._register import is_registered, register
 from .dynamic import dynamic_sizes
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
+from .patches import apply as patch
+from .patches import undo as unpatch
 
 __all__ = [
     "FallbackWarning",
@@ -18,8 +20,10 @@ __all__ = [
     "fallbacks",
     "is_registered",
     "new_empty_with_layout",
+    "patch",
     "register",
     "reset_fallbacks",
     "restickify",
     "to_with_layout",
+    "unpatch",
 ]

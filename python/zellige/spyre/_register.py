@@ -25,8 +25,7 @@ def register() -> None:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
         from .. import _logs, _native
-        from ..compile import breaks, default
-        from . import autocast, ccl, device, fallback, kernels, libraries, ops, parts, patches, profiling, random, whole
+        from . import autocast, ccl, device, fallback, kernels, ops, patches
 
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", "spyre"):
@@ -36,19 +35,9 @@ def register() -> None:
         _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
         kernels.install()
-        parts.install()
-        whole.install()
         fallback.install()
         autocast.install()
-        patches.install()
-        profiling.install()
         ops.install()
-        default.install()
-        # The first break comes before the backend is called.
-        breaks.listen()
         ccl.install()
-        libraries.install()
-        random.install()
-        # Its fast path would arrive as one operator that no device but CUDA knows.
-        torch.backends.mha.set_fastpath_enabled(False)
+        patches.apply()
         _registered = True

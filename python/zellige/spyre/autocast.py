@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from .registry import register
+from .dispatcher import operator, register
 
 _NARROW = """
 linear matmul mm bmm mv addmm addmv addr addbmm baddbmm prelu scaled_dot_product_attention
@@ -32,8 +32,7 @@ def _cast(value, dtype):
 
 
 def _casting(name: str, narrow: bool):
-    base, _, overload = name.partition(".")
-    op = getattr(getattr(torch.ops.aten, base), overload or "default")
+    op = operator(name)
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
     def kernel(*args, **kwargs):

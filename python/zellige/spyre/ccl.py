@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 class _Done(dist._Work if hasattr(dist, "_Work") else object):
-    """Work that is done when it is handed out."""
+    """A handle of work that is complete when it is returned."""
 
     def __init__(self, result):
         super().__init__()
@@ -46,7 +46,7 @@ def _class():
     class SpyreCCL(c10d.Backend):
         """Collectives: tensors go down, gloo does the work, results go up."""
 
-        # The base class would ask its own Python override, without end.
+        # The properties of the base class call the Python override, which would recurse without end.
         supports_splitting = False
         supports_coalescing = False
         supports_time_estimate = False
@@ -66,7 +66,7 @@ def _class():
             return _Done(tensors)
 
         def _summed(self, options):
-            """The options with an operation that gloo has, and by what its results are divided then."""
+            """The options with a sum in place of an average, which gloo does not have, and the divisor of its result."""
             if options.reduceOp != dist.ReduceOp.AVG:
                 return options, 1
             options.reduceOp = dist.ReduceOp.SUM
@@ -106,7 +106,7 @@ def _class():
             return _Done(outputs)
 
         def _allgather_base(self, output, input, opts=None):
-            """One tensor from every process, one behind the other in one result."""
+            """Concatenates one tensor of each process."""
             value = output.cpu()
             parts = list(value.view(self.size(), -1).unbind(0))
             given = input.cpu().contiguous().view(-1)
@@ -124,7 +124,7 @@ def _class():
         allgather_into_tensor_coalesced = all_gather_single_coalesced
 
         def _reduce_scatter_base(self, output, input, opts=None):
-            """The part of this process of what all of them have together."""
+            """This process's part of the reduction over all processes."""
             given, parts = self._summed(opts or c10d.ReduceScatterOptions())
             options = c10d.AllreduceOptions()
             options.reduceOp = given.reduceOp

@@ -134,7 +134,7 @@ def get_device_name(device=None) -> str:
 
 
 def get_device_capability(device=None):
-    """There are no generations of the simulated card."""
+    """None: the simulated card has no generations."""
     return None
 
 

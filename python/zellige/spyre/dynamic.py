@@ -1,4 +1,4 @@
-"""Tensors whose sizes change where they lie.
+"""Tensors whose sizes change in place.
 
 ``x.to("spyre", max=N)`` and ``x.to("spyre", dynamic={dim: {"min": .., "max": .., "granularity": ..}})``
 reserve memory for the largest sizes. The tensor shows the first part of every dimension, and `resize_`
@@ -68,7 +68,7 @@ def reservation(tensor: torch.Tensor) -> Reservation | None:
 
 
 def dynamic_sizes(tensor: torch.Tensor) -> dict[int, dict[str, int]] | None:
-    """The sizes that `resize_` can give a tensor where it lies, in the form that ``dynamic=`` takes; None
+    """The sizes that `resize_` can give a tensor in place, in the form that ``dynamic=`` takes; None
     for a tensor without a reservation, and for views of one: all but those of its first elements, which
     are the tensor at another size."""
     found = reservation(tensor)
@@ -77,7 +77,7 @@ def dynamic_sizes(tensor: torch.Tensor) -> dict[int, dict[str, int]] | None:
     return {d: r._asdict() for d, r in found.ranges.items()}
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor | None:
+def reserved_tensor(tensor: torch.Tensor) -> torch.Tensor | None:
     """All that was reserved for a tensor, as one of the largest size; None where there is no reservation,
     where its strides are not row-major, or where the tensor shows nothing of it."""
     found = reservation(tensor)
@@ -107,24 +107,6 @@ def resize(tensor: torch.Tensor, size, memory_format=None) -> bool:
     found.check(size, place)
     found.show(tensor, size)
     return True
-
-
-def _along_sticks(layout, size: list[int]) -> set[int]:
-    """Dimensions along which elements share a stick."""
-    found = set()
-    try:
-        found.add(layout.dim_map()[-1])
-    except _native.LayoutError:
-        pass
-    if 0 not in size:
-        # Layouts that no list of dimensions describes are asked where their elements lie.
-        lanes, map = layout.elems_per_stick(), layout.layout(size)
-        lane = lambda d, i: map.apply(*(i if e == d else 0 for e in range(len(size))))[0]["m"] % lanes
-        for d, n in enumerate(size):
-            steps = (1 << k for k in range(n.bit_length()) if 1 << k < n)
-            if any(lane(d, i) != lane(d, 0) for i in steps):
-                found.add(d)
-    return found
 
 
 def _full_strides(like: torch.Tensor | None, size: list[int]) -> list[int] | None:
@@ -164,9 +146,8 @@ class _Request:
     def _sticks(self, full: list[int]) -> set[int]:
         layout = self.layout
         if layout is None:
-            stored = _native.SpyreTensorLayout([1], self.dtype).device_dtype
-            layout = _native.SpyreTensorLayout.in_format(full, stored, _full_strides(self.like, full))
-        return _along_sticks(layout, full)
+            layout = _native.usual_layout(full, self.dtype, _full_strides(self.like, full))
+        return set(layout.stick_dims(full))
 
     def _first(self, max: int) -> int:
         """The dimension that a bare number is for: the first one that is not along the sticks."""
@@ -176,7 +157,7 @@ class _Request:
             if refused or self._misfit(full) is None and d not in self._sticks(full):
                 return d
         if self.layout is not None and len(self.size) > 1:
-            # What is wrong with the layout is said for the first dimension.
+            # The error about the layout names the first dimension.
             return 0
         raise ValueError(
             f"max={max}: a tensor of size {self.size} has no dimension beside the one along the sticks, which cannot be "
@@ -210,7 +191,7 @@ class _Request:
                 free = [str(e) for e in range(len(self.size)) if e not in sticks]
                 rest = f"these can: {', '.join(free)}" if free else "there is no other"
                 raise ValueError(
-                    f"dimension {d} of size {self.full} lies along the sticks, and the stick dimension cannot be dynamic; {rest}"
+                    f"dimension {d} of size {self.full} is along the sticks, and the stick dimension cannot be dynamic; {rest}"
                 )
 
     def make(self, device) -> torch.Tensor:
@@ -234,13 +215,13 @@ def _reserve(full: torch.Tensor, ranges: dict[int, Range], size) -> torch.Tensor
 
 
 def _outside_of_graphs() -> None:
-    """Ends a graph that is being traced, which goes on behind: its tensors have no memory to keep."""
+    """Breaks a graph that is being traced: its tensors have no memory to reserve."""
     if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
         raise torch._subclasses.UnsupportedFakeTensorException("memory for dynamic sizes is reserved outside of graphs")
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor | None:
-    """A copy with a reservation of its own, lying as this one; None of a tensor without one."""
+    """A copy with a reservation of its own, in the same layout; None for a tensor without a reservation."""
     found = reservation(tensor)
     if found is None or not found.is_shown_by(tensor):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import sys
 import threading
@@ -12,19 +11,19 @@ import warnings
 import torch
 
 from .. import _logs, _native
-from .registry import operator
+from .dispatcher import operator
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
 
 class FallbackWarning(UserWarning):
-    """An operator ran on the CPU; said once for each."""
+    """An operator ran on the CPU; each operator warns once."""
 
 
 @dataclasses.dataclass
 class Fallback:
-    """How often an operator ran on the CPU, and for whom."""
+    """How often an operator ran on the CPU, why, and which lines of the program called it."""
 
     op: str
     count: int = 0
@@ -89,8 +88,8 @@ def _is_spyre(value) -> bool:
 _HOST_INDICES = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 
 
-class _Call:
-    """One operator on the CPU: arguments down, results up."""
+class _CpuCall:
+    """One operator that runs on the CPU: its arguments are copied to the host, and its results to the device."""
 
     def __init__(self, op):
         self.op = op
@@ -98,7 +97,7 @@ class _Call:
         self.nbytes = 0
         self.memo: dict[int, torch.Tensor] = {}
         self.host = False
-        # What the CPU refused the operator with.
+        # The error of the CPU's operator, where it raised one.
         self.said: Exception | None = None
         # Tensors that the operator writes into.
         self.written: set[int] = set()
@@ -192,21 +191,21 @@ class _Call:
 
 @torch._disable_dynamo
 def boxed(op, *args, **kwargs):
-    """The dispatcher's kernel for operators that have none."""
-    return _Call(op).run(args, kwargs)
+    """The kernel of all operators that have no other on the device."""
+    return _CpuCall(op).run(args, kwargs)
 
 
-class _ByName:
-    """What a kernel calls with operands that it refuses."""
+class _CpuFallback:
+    """Runs an operator on the CPU whose operands a kernel of the card refused."""
 
     @torch._disable_dynamo
     def __call__(self, name, reason, args, kwargs):
-        call = _Call(operator(name))
+        call = _CpuCall(operator(name))
         try:
             return call.run(args, kwargs or {}, reason)
         except Exception as error:
             if call.said is None:
-                # The CPU was not asked, or its results cannot go where they belong.
+                # The operator did not run, or its results cannot be written to the device.
                 if isinstance(error, _native.LayoutError):
                     raise RuntimeError(f"{reason}: {error}") from error
                 raise
@@ -216,39 +215,17 @@ class _ByName:
             raise kind(f"{reason} (the CPU says: {str(error).splitlines()[0] if str(error) else kind.__name__})") from error
 
     @staticmethod
-    def warn(kind: str) -> None:
-        """Elements lose bits on their way to the device."""
-        from . import device
-
-        _logs.spyre.info("downcast of %s at %s:%d", kind, *_place())
-        if not device.get_downcast_warning():
-            return
-        text = {
-            "float32": "float32 tensors are stored in 16 bits (SEN169_FP16) on the device; "
-            "ZELLIGE_FP32=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
-            "int64": "int64 tensors are stored in 32 bits on the device: values past them are refused, results "
-            "wrap; ZELLIGE_INT64=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
-        }[kind]
-        warnings.warn_explicit(text, UserWarning, *_place())
-
-
-    @staticmethod
-    def warn_past(size, dtype, count, first, value) -> None:
-        """Elements are past the numbers of the device's 16 bits."""
+    def warn(subject: str, text: str) -> None:
+        """Tells the user what happens to numbers on their way to the device."""
         from . import device
 
         place = _place()
-        text = (
-            f"{count} of {math.prod(size)} elements of a {dtype} tensor of size {size}, the first at {first} "
-            f"({value:g}), are past the 16-bit numbers of the device: they are stored as 4286578688 with their "
-            "sign and come back as infinities; said once, TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
-        )
-        _logs.spyre.info("%s, at %s:%d", text, *place)
+        _logs.spyre.info("%s at %s:%d", subject, *place)
         if device.get_downcast_warning():
             warnings.warn_explicit(text, UserWarning, *place)
 
 
-by_name = _ByName()
+by_name = _CpuFallback()
 _libraries: list[torch.library.Library] = []
 
 

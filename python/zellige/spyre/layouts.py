@@ -25,7 +25,7 @@ def on_card(device, what: str) -> torch.device:
 
 
 def empty_with_layout(size, layout, *, dtype=None, device=None, stride=None, requires_grad=False):
-    """A tensor of zeros whose elements lie as ``layout`` says."""
+    """A tensor of zeros in a device layout."""
     device = on_card(device, "a device layout")
     dtype = torch.get_default_dtype() if dtype is None else dtype
     stride = None if stride is None else list(stride)
@@ -34,20 +34,19 @@ def empty_with_layout(size, layout, *, dtype=None, device=None, stride=None, req
 
 
 def to_with_layout(tensor: torch.Tensor, layout, device=None, dtype=None) -> torch.Tensor:
-    """The tensor on the device, lying as ``layout`` says. From another layout of the device it is
-    moved there."""
+    """The tensor on the device, in a device layout. A tensor in another layout is moved."""
     if dtype is not None and dtype != tensor.dtype:
         tensor = tensor.to(dtype)
     if tensor.device.type == "spyre" and (device is None or torch.device(device) in (tensor.device, torch.device("spyre"))):
         from .ops import in_layout
 
-        # A tensor of a graph in the making has no layout yet.
+        # While a graph is traced, its tensors have no layout.
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling():
             if not _is_view(tensor) and _native.tensor_layout(tensor) == layout:
                 return tensor
         return in_layout(tensor, layout)
     if tensor.requires_grad and torch.is_grad_enabled():
-        # Gradients come back the way the tensor went.
+        # The move to the device is differentiable in two steps: the copy, then the layout.
         return to_with_layout(tensor.to("spyre" if device is None else device), layout)
     stride = tensor.stride() if _dense(tensor) else None
     made = empty_with_layout(tensor.size(), layout, dtype=tensor.dtype, device=device, stride=stride)
@@ -64,7 +63,7 @@ def _is_view(tensor: torch.Tensor) -> bool:
 
 
 def new_empty_with_layout(tensor, size, layout, *, dtype=None, device=None):
-    """A tensor of zeros beside ``tensor``: of its dtype, on its card, lying as ``layout`` says."""
+    """A tensor of zeros with the dtype and the card of ``tensor``, in a device layout."""
     device = tensor.device if device is None and tensor.device.type == "spyre" else device
     return empty_with_layout(size, layout, dtype=dtype or tensor.dtype, device=device)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from .. import _native
-from .kernels import _layer_norm, _run
+from .kernels.norms import layer_norm
+from .kernels.registration import run
 
 _libraries: list[torch.library.Library] = []
 
@@ -45,8 +46,7 @@ def _to_layout(input, device_size, stride_map, format):
 
 
 def in_layout(tensor, layout):
-    """The tensor in a layout, as one operator: gradients pass through it, and a graph in the making keeps
-    it."""
+    """The tensor in a layout, as one operator: gradients pass through it, and traced graphs keep it."""
     return torch.ops.spyre.to_layout(tensor, layout.device_size, layout.stride_map, layout.device_dtype.name)
 
 
@@ -56,28 +56,28 @@ def _constant(value, dtype, device):
 
 def _rms_norm(input, normalized_shape, weight=None, eps=None):
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    return _run("rms_norm", [input, weight], normalized_shape=list(normalized_shape), eps=eps)
+    return run("rms_norm", [input, weight], normalized_shape=list(normalized_shape), eps=eps)
 
 
 def _norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return _layer_norm(input, list(normalized_shape), weight, bias, eps)
+    return layer_norm(input, list(normalized_shape), weight, bias, eps)
 
 
 def _gelu(input, approximate="none"):
-    return _run("gelu", [input], approximate=approximate)
+    return run("gelu", [input], approximate=approximate)
 
 
 def _linear(input, weight, bias=None):
-    return _run("linear", [input, weight, bias])
+    return run("linear", [input, weight, bias])
 
 
 def _matmul(input, other):
-    return _run("matmul", [input, other])
+    return run("matmul", [input, other])
 
 
 def _sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable_gqa=False):
     attributes = dict(is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
-    return _run("scaled_dot_product_attention", [query, key, value, mask], **attributes)
+    return run("scaled_dot_product_attention", [query, key, value, mask], **attributes)
 
 
 _DEVICE = {
@@ -123,7 +123,7 @@ _SHAPES = {
 
 
 class _Moved(torch.autograd.Function):
-    """Elements that lie elsewhere: the gradient is the same."""
+    """A move of elements, which leaves the gradient as it is."""
 
     @staticmethod
     def forward(ctx, op, input, *args):
@@ -136,7 +136,7 @@ class _Moved(torch.autograd.Function):
 
 
 def _differentiable(name: str):
-    """The gradient of a whole operator is that of PyTorch's operator of the same meaning."""
+    """The gradient of an operator of the device is that of PyTorch's operator of the same meaning."""
     op, parts = getattr(torch.ops.spyre, name).default, _HOST[name]
 
     @torch._disable_dynamo
@@ -153,13 +153,13 @@ def _differentiable(name: str):
 
 
 def _written(layout):
-    """A layout as Python writes it, with the names that this takes."""
+    """A layout as Python code, and the names that the code needs."""
     text = f"SpyreTensorLayout({layout.device_size}, {layout.stride_map}, DataFormats.{layout.device_dtype.name})"
     return text, {"SpyreTensorLayout": _native.SpyreTensorLayout, "DataFormats": _native.DataFormats}
 
 
 def _traceable_layouts() -> None:
-    """Layouts are constants of a graph in the making; without this, each would end it."""
+    """Makes layouts constants of traced graphs; without this, each would end its graph."""
     from torch._library.opaque_object import MemberType, register_custom_class
 
     fields = ("device_size", "stride_map", "device_dtype", "host_size", "restickify")

@@ -1,6 +1,6 @@
 """``torch.profiler`` sees the card: what it did, in simulated time.
 
-PyTorch's profiler takes events of a device from a C++ class alone, so what it does in Python is
+PyTorch's profiler takes events of a device from a C++ class alone, so its Python class is
 extended: a profile that asks for a device (the default does) records the cards while it runs, its trace
 gets a process for each card, and its tables the card's time. A profile in which no card did anything is
 what PyTorch made of it, byte by byte.
@@ -12,7 +12,6 @@ that of ``torch.spyre.Event``.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import os
@@ -20,9 +19,7 @@ import time
 import warnings
 import weakref
 
-import torch
 from torch.autograd import DeviceType
-from torch.autograd import profiler as _profiler
 from torch.autograd.profiler_util import FunctionEvent
 
 from .. import _native
@@ -31,7 +28,7 @@ from .fallback import _place as place
 # Events of a card that a profile keeps, each about 650 bytes. An operation on all cores is 33, and one
 # without them, as the later ones of a long profile are, is 1.
 _MOST_EVENTS = 200_000
-# Above the numbers of processes of the host, below what PyTorch puts last.
+# Above all process numbers of the host, and below the ones that PyTorch uses to sort to the end.
 _FIRST_PROCESS = 0x1000_0000
 _STREAMS = 1
 
@@ -85,7 +82,7 @@ def recorded(index: int) -> str | None:
 
 
 def _is_launch(event: dict) -> bool:
-    """Whether an event is an operation in its stream; cores show the same ones once more."""
+    """Whether an event is an operation of a stream; the tracks of the cores repeat it."""
     return event["ph"] == "X" and event["pid"] % 2 == _STREAMS
 
 
@@ -104,7 +101,7 @@ def launchers(launches, spans) -> list:
             while next_span < len(own) and own[next_span][0] <= at:
                 around.append(own[next_span])
                 next_span += 1
-            # Spans of a thread lie one in another, so what is over here is over for good.
+            # The spans of a thread are nested, so one that is over here contains no later launch.
             while around and -around[-1][1] < at:
                 around.pop()
             found[i] = around[-1][2] if around else None
@@ -175,7 +172,7 @@ def _merged(page: dict, window: _Window) -> list[dict]:
                 out.append({**event, "pid": pid, "args": args})
                 continue
             args = {k: v for k, v in event["args"].items() if not k.startswith("host ")}
-            # What ends where the next begins does so in the viewer, too: both are cut to the same nanosecond.
+            # Start and end are rounded down to nanoseconds alike, so that neighbouring events still touch.
             start = _picoseconds(event["ts"]) - origin
             times = {"ts": (window.begin_ns - base_ns + start // 1000) / 1e3}
             if event["ph"] == "X":
@@ -226,84 +223,55 @@ def _add_to(path: str, window: _Window) -> None:
         file.write(json.dumps(page))
 
 
-_ORIGINALS = {}
+def profile(original: type) -> type:
+    """PyTorch's class of profiles, extended by what cards do."""
 
+    class profile(original):
+        __doc__ = original.__doc__
+        _spyre: _Window | None = None
 
-def _wrapped(name):
-    """Replaces a method of PyTorch's profiler by the decorated one, which gets the original first."""
+        def __init__(self, *args, **kwargs):
+            if kwargs.get("use_device") == "spyre":
+                # Without it PyTorch would ask C++ for the time of every operator.
+                kwargs["use_kineto"] = True
+            super().__init__(*args, **kwargs)
 
-    def decorate(function):
-        original = getattr(_profiler.profile, name)
+        def _start_trace(self):
+            super()._start_trace()
+            for other in tuple(_running):
+                other.is_cancelled = True
+            if self.use_device is not None:
+                self._spyre = _Window()
 
-        @functools.wraps(original)
-        def method(self, *args, **kwargs):
-            return function(original, self, *args, **kwargs)
+        def __exit__(self, *args):
+            try:
+                # Events that are added up over cycles are read before the original is over.
+                if self._spyre is not None:
+                    self._spyre.stop()
+            finally:
+                out = super().__exit__(*args)
+            return out
 
-        _ORIGINALS[name] = original, method
-        setattr(_profiler.profile, name, method)
-        return function
+        def _parse_kineto_results(self, result, *args, **kwargs):
+            events = super()._parse_kineto_results(result, *args, **kwargs)
+            window = self._spyre
+            if window is not None and window.cards and self.use_device == "spyre":
+                _attach(events, window, result.trace_start_ns(), self.use_device)
+                events.sort(key=lambda e: (e.time_range.start, -e.time_range.end))
+            return events
 
-    return decorate
+        def export_chrome_trace(self, path, *args, **kwargs):
+            window = self._spyre
+            over = window is not None and self.kineto_results is not None
+            if over and (window.is_cancelled or not self.kineto_results.trace_start_ns()):
+                # PyTorch would read a trace that is not there.
+                raise RuntimeError(
+                    "PyTorch cancelled this profile, or ended it twice, and has no trace of it: it takes one profile at a time"
+                )
+            out = super().export_chrome_trace(path, *args, **kwargs)
+            if window is not None and window.cards:
+                _add_to(os.fspath(path), window)
+            return out
 
-
-def install() -> None:
-    """Extends PyTorch's profiler; more than once does nothing."""
-    if _ORIGINALS:
-        return
-
-    @_wrapped("__init__")
-    def _(original, self, *args, **kwargs):
-        if kwargs.get("use_device") == "spyre":
-            # Without it PyTorch would ask C++ for the time of every operator.
-            kwargs["use_kineto"] = True
-        original(self, *args, **kwargs)
-
-    @_wrapped("_start_trace")
-    def _(original, self):
-        original(self)
-        for other in tuple(_running):
-            other.is_cancelled = True
-        if self.use_device is not None:
-            self._spyre = _Window()
-
-    @_wrapped("__exit__")
-    def _(original, self, *args):
-        window = getattr(self, "_spyre", None)
-        try:
-            # Events that are added up over cycles are read before the original is over.
-            if window is not None:
-                window.stop()
-        finally:
-            out = original(self, *args)
-        return out
-
-    @_wrapped("_parse_kineto_results")
-    def _(original, self, result, *args, **kwargs):
-        events = original(self, result, *args, **kwargs)
-        window = getattr(self, "_spyre", None)
-        if window is not None and window.cards and self.use_device == "spyre":
-            _attach(events, window, result.trace_start_ns(), self.use_device)
-            events.sort(key=lambda e: (e.time_range.start, -e.time_range.end))
-        return events
-
-    @_wrapped("export_chrome_trace")
-    def _(original, self, path, *args, **kwargs):
-        window = getattr(self, "_spyre", None)
-        over = window is not None and self.kineto_results is not None
-        if over and (window.is_cancelled or not self.kineto_results.trace_start_ns()):
-            # PyTorch would read a trace that is not there.
-            raise RuntimeError(
-                "PyTorch cancelled this profile, or ended it twice, and has no trace of it: it takes one profile at a time"
-            )
-        out = original(self, path, *args, **kwargs)
-        if window is not None and window.cards:
-            _add_to(os.fspath(path), window)
-        return out
-
-
-def uninstall() -> None:
-    """Gives PyTorch its own methods back, where nobody else replaced ours."""
-    for name, (original, method) in _ORIGINALS.items():
-        if getattr(_profiler.profile, name) is method:
-            setattr(_profiler.profile, name, original)
-    _ORIGINALS.clear()
+    profile.__module__, profile.__qualname__ = original.__module__, original.__qualname__
+    return profile

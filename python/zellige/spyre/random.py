@@ -12,7 +12,7 @@ _lock = threading.Lock()
 _states: dict[int, list[int]] = {}
 _MASK = (1 << 64) - 1
 
-# A graph break may lead into these functions: their frames are not for the compiler.
+# Dynamo must not compile these functions when a graph break leads into them.
 
 
 def _state(index: int) -> list[int]:
@@ -25,7 +25,7 @@ def draw(index: int) -> int:
         state = _state(index)
         state[1] += 1
         x = (state[0] + 0x9E3779B97F4A7C15 * state[1]) & _MASK
-    # splitmix64: neighbouring draws have nothing in common.
+    # The finalizer of splitmix64: seeds of consecutive draws are statistically independent.
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     x ^= x >> 31
@@ -57,13 +57,13 @@ def manual_seed_all(seed: int) -> None:
 
 @torch._disable_dynamo
 def seed() -> None:
-    """A seed by chance, for the current card."""
+    """Sets a random seed for the current card."""
     manual_seed(int(torch.randint(1 << 62, (), generator=_chance()).item()))
 
 
 @torch._disable_dynamo
 def seed_all() -> None:
-    """A seed by chance, for all cards."""
+    """Sets a random seed for all cards."""
     manual_seed_all(int(torch.randint(1 << 62, (), generator=_chance()).item()))
 
 
@@ -143,7 +143,7 @@ def _restored(device, state):
     return made
 
 
-class _Kind(type(torch._C.Generator)):
+class _GeneratorClass(type(torch._C.Generator)):
     """Makes a generator of the device that is asked for; all of them are instances."""
 
     def __call__(cls, device="cpu"):
@@ -158,7 +158,7 @@ class _Kind(type(torch._C.Generator)):
         return issubclass(kind, torch._C.Generator)
 
 
-def install() -> None:
-    """``torch.Generator`` takes the device."""
-    names = {"__doc__": torch._C.Generator.__doc__, "__module__": "torch", "__qualname__": "Generator"}
-    torch.Generator = _Kind("Generator", (torch._C.Generator,), names)
+def generator_class(original: type) -> type:
+    """``torch.Generator`` that takes the device."""
+    names = {"__doc__": original.__doc__, "__module__": "torch", "__qualname__": "Generator"}
+    return _GeneratorClass("Generator", (original,), names)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import torch
+
 from .. import _native
 
 
@@ -11,29 +15,22 @@ def _index(device) -> int:
     return index_of(device)
 
 
-class Stream:
+class Stream(torch.Stream):
     """A queue of a card: 0 is the default, 1 to 32 have low priority, 33 to 64 high."""
 
     _next = {0: 0, -1: 0}
-    # PyTorch's number of the kind of device.
-    device_type = 20
 
-    def __init__(self, device=None, priority: int = 0, *, stream_id: int | None = None):
-        self.device_index = _index(device)
+    def __new__(cls, device=None, priority: int = 0, *, stream_id: int | None = None):
         if stream_id is None:
             level = -1 if priority < 0 else 0
             taken = Stream._next[level]
             Stream._next[level] = (taken + 1) % 32
             stream_id = taken + (33 if level else 1)
-        self.stream_id = stream_id
-        self.priority = -1 if stream_id > 32 else 0
+        kind = int(torch._C._autograd.DeviceType.PrivateUse1)
+        return super().__new__(cls, stream_id=stream_id, device_index=_index(device), device_type=kind)
 
-    @property
-    def device(self):
-        """The card of the stream."""
-        import torch
-
-        return torch.device("spyre", self.device_index)
+    def __init__(self, device=None, priority: int = 0, *, stream_id: int | None = None):
+        self.priority = -1 if self.stream_id > 32 else 0
 
     def synchronize(self) -> None:
         """Waits for its work; raises what went wrong in it."""
@@ -129,6 +126,4 @@ def set_stream(stream: Stream) -> None:
 
 def stream(stream: Stream | None):
     """``with torch.spyre.stream(s): ...`` submits to ``s``."""
-    import contextlib
-
     return contextlib.nullcontext() if stream is None else stream

@@ -4,9 +4,11 @@ use anyhow::{Result, bail};
 use std::hint::black_box;
 use zellige_bench::moves::layouts::{permuted, row_major, sticks, sticks_in_order};
 use zellige_bench::moves::{Case, Elements};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Layout, Swizzle, TileLayout};
-use zellige_movement::{Buffer, Fill, Mover, Plan};
+use zellige_host::Buffer;
+use zellige_layout::{Layout, Swizzle, TileLayout};
+use zellige_movement::{Fill, Mover, Plan};
 
 /// Every case, in the order of the record.
 pub(crate) const NAMES: &[&str] = &[

@@ -7,22 +7,20 @@ use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Error, Layout};
-use zellige_notation::{Parsed, spyre, torch};
 
 pub(super) fn parse(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let shape = r.opt_ints("shape")?;
     let bound = parsed.layout(shape.as_deref());
     let notation = parsed.notation().name();
-    let text = match &parsed {
-        Parsed::Tirx(layout) => r.print(layout)?,
-        Parsed::Spyre(stick) if r.get("as").is_none() => json!(spyre::print_bound(stick)),
-        Parsed::Torch(host) if r.get("as").is_none() => json!(torch::print(host)),
-        _ => r.print(&r.lower("layout", &parsed, shape.as_deref())?)?,
+    let text = match parsed.algebra() {
+        Some(layout) => r.print(layout)?,
+        None if r.get("as").is_none() => json!(parsed.text()),
+        None => r.print(&r.lower("layout", &parsed, shape.as_deref())?)?,
     };
-    match (&parsed, bound) {
+    match (parsed.stick(), bound) {
         // Without its host a device layout has places, but no known elements.
-        (Parsed::Spyre(stick), Err(_)) if stick.host().is_none() && shape.is_none() => Ok(json!({
+        (Some(stick), Err(_)) if stick.host().is_none() && shape.is_none() => Ok(json!({
             "layout": text,
             "notation": notation,
             "size": stick.positions(),

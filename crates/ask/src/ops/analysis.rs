@@ -8,7 +8,7 @@ use crate::request::{Request, device_format, refused, unsupported_notation};
 use serde_json::{Value, json};
 use zellige_layout::{Access, Axis, Remedy};
 use zellige_notation::convert::Refusal;
-use zellige_notation::{Notation, Parsed, preset};
+use zellige_notation::{Notation, preset};
 
 /// The access of a request, or a row where none is named, with its vector width.
 fn access(r: &Request) -> Result<(Access, i64), Fault> {
@@ -105,9 +105,9 @@ pub(super) fn physical_order(r: &Request) -> Answer {
         let message = "listing more than 2^24 positions in one answer";
         return Err(Fault::new("too_large", message));
     }
-    let padded = match &parsed {
-        Parsed::Spyre(stick) => stick.positions(),
-        _ => layout.padded().span(Axis::M)?,
+    let padded = match parsed.stick() {
+        Some(stick) => stick.positions(),
+        None => layout.padded().span(Axis::M)?,
     };
     // As a table, as JSON, and as the text of it.
     zellige_guard::reserve(usize::try_from(layout.size()).unwrap_or(usize::MAX).saturating_mul(60));
@@ -118,12 +118,12 @@ pub(super) fn convert(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let name = r.str("to")?;
     let Some(to) = Notation::from_name(name) else {
-        let names: Vec<_> = Notation::ALL.iter().map(|n| n.name()).collect();
-        let message = format!("unknown notation `{}`; known: {}", clip(name, 60), names.join(", "));
+        let known = Notation::list(Notation::all());
+        let message = format!("unknown notation `{}`; known: {known}", clip(name, 60));
         return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
     let dtype = r.opt_dtype()?;
-    if to == Notation::Spyre && dtype.is_none() {
+    if to.needs_format() && dtype.is_none() {
         let message = "`dtype` is missing: it gives the elements of a stick";
         return Err(Fault {
             kind: "bad_request",

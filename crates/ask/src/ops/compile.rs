@@ -5,9 +5,9 @@ use crate::Fault;
 use crate::fault::clip;
 use crate::request::{Request, int, ints};
 use serde_json::{Map, Value, json};
-use zellige_compile::divide::{self, Form, Hint};
-use zellige_compile::place::{self, Buffer};
-use zellige_compile::{CompileError, Witness};
+use zellige_compile::solve::division::{self as divide, OpSizes, SplitHint};
+use zellige_compile::solve::memory::{self, LiveBuffer};
+use zellige_compile::{CompileError, Policy, Witness};
 use zellige_machine::Hardware;
 
 /// Buffers of one request: beyond, planning them takes too long to wait for.
@@ -34,7 +34,7 @@ pub(super) fn work_division(r: &Request) -> Answer {
     let form = form(r)?;
     let space = divide::space(&form, r.dtype()?)?;
     let cores = r.opt_int("cores")?.unwrap_or(32);
-    let policy = named(r, "best", "\"baseline\" or \"best\"", divide::Policy::from_name)?;
+    let policy = named(r, "best", "\"baseline\" or \"best\"", Policy::from_name)?;
     let hints = hints(r, &space)?;
     let plan = divide::divide(&space, &Hardware::card(), cores, policy, &hints)?;
     let splits = space.dims().iter().zip(&plan.splits).map(|(d, s)| (d.name.clone(), json!(s)));
@@ -62,10 +62,10 @@ fn named<P>(
     from_name(name).ok_or_else(|| Fault::expected("`policy`", accepted, &json!(name)))
 }
 
-fn form(r: &Request) -> Result<Form, Fault> {
+fn form(r: &Request) -> Result<OpSizes, Fault> {
     let sizes = r.need("sizes")?;
     match r.str("kind")? {
-        "pointwise" => Ok(Form::Pointwise { sizes: ints("sizes", sizes)? }),
+        "pointwise" => Ok(OpSizes::Pointwise { sizes: ints("sizes", sizes)? }),
         "reduction" => {
             let sizes = ints("sizes", sizes)?;
             // The last one, where nothing else is said.
@@ -74,7 +74,7 @@ fn form(r: &Request) -> Result<Form, Fault> {
                 Some(_) => r.indices("reduced")?,
                 None => usual(),
             };
-            Ok(Form::Reduction { sizes, reduced })
+            Ok(OpSizes::Reduction { sizes, reduced })
         }
         kind @ ("matmul" | "bmm") => {
             let known: &[&str] =
@@ -87,7 +87,13 @@ fn form(r: &Request) -> Result<Form, Fault> {
             }
             let size = |name: &str| int("sizes", object.get(name).ok_or_else(bad)?);
             let batch = if kind == "bmm" { Some(size("B")?) } else { None };
-            Ok(Form::Matmul { batch, shared: false, m: size("M")?, n: size("N")?, k: size("K")? })
+            Ok(OpSizes::Matmul {
+                batch,
+                shared: false,
+                m: size("M")?,
+                n: size("N")?,
+                k: size("K")?,
+            })
         }
         _ => Err(Fault::expected(
             "`kind`",
@@ -99,7 +105,7 @@ fn form(r: &Request) -> Result<Form, Fault> {
 
 /// Hints by the names of dimensions; those of a list also go by the letters of matrices: a row, rows and
 /// columns, a batch of them; K is the one that is reduced.
-fn hints(r: &Request, space: &divide::Space) -> Result<Vec<Hint>, Fault> {
+fn hints(r: &Request, space: &divide::IterationSpace) -> Result<Vec<SplitHint>, Fault> {
     let Some(v) = r.get("hint") else { return Ok(Vec::new()) };
     let object = v
         .as_object()
@@ -136,7 +142,7 @@ fn hints(r: &Request, space: &divide::Space) -> Result<Vec<Hint>, Fault> {
                 witness: json!({"dim": clip(&dim, 60)}),
             });
         };
-        Ok(Hint { dim, split })
+        Ok(SplitHint { dim, split })
     };
     object.iter().map(hint).collect()
 }
@@ -150,13 +156,13 @@ pub(super) fn lx_plan(r: &Request) -> Answer {
     let buffers = buffers.iter().map(buffer).collect::<Result<Vec<_>, _>>()?;
     let limit = match r.opt_int("limit")? {
         Some(n) => natural("limit", n)?,
-        None => place::lx_limit(&Hardware::card(), place::LX_RESERVED),
+        None => memory::lx_limit(&Hardware::card(), memory::LX_RESERVED),
     };
     let alignment = natural("alignment", r.opt_int("alignment")?.unwrap_or(128))?;
     let accepted = "\"greedy\", \"first_fit\" (\"baseline\"), \"best_fit\" or \"exact\" (\"best\")";
-    let policy = named(r, "exact", accepted, place::Policy::from_name)?;
-    let request = place::Request::new(limit, alignment, buffers)?;
-    let plan = place::plan(&request, policy);
+    let policy = named(r, "exact", accepted, memory::PlacementPolicy::from_name)?;
+    let request = memory::MemoryRequest::new(limit, alignment, buffers)?;
+    let plan = memory::plan(&request, policy);
     let spilled: Vec<&str> = plan.spilled(&request).map(|b| b.name.as_str()).collect();
     Ok(json!({
         "addresses": plan.addresses,
@@ -173,7 +179,7 @@ fn natural(field: &'static str, n: i64) -> Result<u64, Fault> {
         .map_err(|_| Fault::expected(&format!("`{field}`"), "an integer, 0 or more", &json!(n)))
 }
 
-fn buffer(v: &Value) -> Result<Buffer, Fault> {
+fn buffer(v: &Value) -> Result<LiveBuffer, Fault> {
     const FIELDS: [&str; 5] = ["name", "size", "uses", "in_place_parents", "first_use_is_read"];
     let what = "a buffer";
     let accepted = "an object {name, size, uses, in_place_parents?, first_use_is_read?}";
@@ -198,7 +204,7 @@ fn buffer(v: &Value) -> Result<Buffer, Fault> {
         }
         Some(_) => return Err(bad()),
     };
-    Ok(Buffer {
+    Ok(LiveBuffer {
         name: name.into(),
         size: natural("size", int("size", given("size").ok_or_else(bad)?)?)?,
         uses: uses.into_iter().map(|n| natural("uses", n)).collect::<Result<_, _>>()?,

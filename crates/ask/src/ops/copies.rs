@@ -7,8 +7,8 @@ use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_layout::Layout;
 use zellige_movement::Plan;
-use zellige_view::Options;
-use zellige_view::atlas::{Atlas, Spot};
+use zellige_view::DrawOptions;
+use zellige_view::atlas::{Atlas, CellSpot};
 
 /// Copies that one answer lists at most.
 const MOST: i64 = 1 << 14;
@@ -19,16 +19,16 @@ pub(super) fn copies(r: &Request) -> Answer {
     let count = r.opt_int("count")?.unwrap_or(MOST).clamp(0, MOST);
     let plan = Plan::between(&request.src, &request.dst, &request.shape, request.padding.fill())?;
     let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, Fault> {
-        let sticks = r.parsed(field)?.notation() == zellige_notation::Notation::Spyre;
+        let sticks = r.parsed(field)?.stick().is_some();
         let bits = match field {
             "dst" => request.to_dtype.unwrap_or(request.dtype).bits(),
             _ => request.dtype.bits(),
         };
-        let options = Options { dtype_bits: bits, sticks, ..Options::default() };
+        let options = DrawOptions { dtype_bits: bits, sticks, ..DrawOptions::default() };
         Ok(Atlas::new(layout, &request.shape, &options)?)
     };
     let (from, to) = (atlas("src", &request.src)?, atlas("dst", &request.dst)?);
-    let spots = |atlas: &Atlas, layout: &Layout, address: i64| -> Vec<Spot> {
+    let spots = |atlas: &Atlas, layout: &Layout, address: i64| -> Vec<CellSpot> {
         // Plans move along one memory axis, whatever its name; without an axis everything is at the
         // one place there is.
         let place = [address];

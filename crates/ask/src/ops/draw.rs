@@ -7,40 +7,33 @@ use crate::request::{Request, ints};
 use crate::steps::steps;
 use serde_json::{Value, json};
 use std::ops::Range;
-use zellige_layout::{Axis, Dtype, Held, Layout, Point, Swizzle, flatten, unflatten};
+use zellige_float::Dtype;
+use zellige_layout::{Axis, Held, Layout, Point, Swizzle, flatten, unflatten};
 use zellige_notation::{Parsed, tirx};
-use zellige_view::atlas::{Atlas, Found, Side, Window};
-use zellige_view::{Options, Scene, svg};
+use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
+use zellige_view::{DrawOptions, Scene, svg};
 
 /// A layout as it was asked for, ready to be drawn.
 struct Drawn {
     parsed: Parsed,
     layout: Layout,
     shape: Vec<i64>,
-    options: Options,
-}
-
-/// On the device an element is as wide as its format.
-fn element_bits(parsed: &Parsed, dtype: Option<Dtype>) -> Option<i64> {
-    match parsed {
-        Parsed::Spyre(stick) => stick.device_dtype().bits(),
-        _ => dtype.map(Dtype::bits),
-    }
+    options: DrawOptions,
 }
 
 fn drawn(r: &Request) -> Result<Drawn, Fault> {
     let parsed = r.parsed("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = element_bits(&parsed, r.opt_dtype()?);
+    let bits = parsed.element_bits(r.opt_dtype()?.map(Dtype::bits));
     let sticks = match r.get("sticks") {
-        None => matches!(parsed, Parsed::Spyre(_)),
+        None => parsed.stick().is_some(),
         Some(Value::Bool(sticks)) => *sticks,
         Some(other) => return Err(Fault::expected("`sticks`", "true or false", other)),
     };
     let color_by = r.opt_str("color_by")?.map(String::from);
-    let defaults = Options::default();
+    let defaults = DrawOptions::default();
     let dtype_bits = bits.unwrap_or(defaults.dtype_bits);
-    let options = Options { dtype_bits, color_by, sticks, ..defaults };
+    let options = DrawOptions { dtype_bits, color_by, sticks, ..defaults };
     Ok(Drawn { parsed, layout, shape, options })
 }
 
@@ -71,9 +64,9 @@ pub(super) fn sheets(r: &Request) -> Answer {
     }))
 }
 
-fn side(r: &Request) -> Result<Side, Fault> {
+fn side(r: &Request) -> Result<SheetSide, Fault> {
     let name = r.str("side")?;
-    Side::from_name(name).ok_or_else(|| {
+    SheetSide::from_name(name).ok_or_else(|| {
         Fault::expected("`side`", "\"logical\", \"physical\" or \"host\"", &json!(name))
     })
 }
@@ -85,9 +78,9 @@ fn range(r: &Request, field: &'static str) -> Result<Range<i64>, Fault> {
     }
 }
 
-fn window(r: &Request) -> Result<Window, Fault> {
+fn window(r: &Request) -> Result<CellWindow, Fault> {
     let index = r.opt_int("box")?.unwrap_or(0);
-    Ok(Window { index, rows: range(r, "rows")?, cols: range(r, "cols")? })
+    Ok(CellWindow { index, rows: range(r, "rows")?, cols: range(r, "cols")? })
 }
 
 pub(super) fn cells(r: &Request) -> Answer {
@@ -113,13 +106,13 @@ pub(super) fn inspect(r: &Request) -> Answer {
     let axes = layout.tile().axes();
     let point = |p: &[i64]| Point::new(axes.iter().copied().zip(p.iter().copied()));
     let found = match r.get("coord") {
-        Some(v) => Found::Element(flatten(shape, &ints("coord", v)?)?),
+        Some(v) => SpotContent::Element(flatten(shape, &ints("coord", v)?)?),
         None => atlas.at(side(r)?, r.opt_int("box")?.unwrap_or(0), r.int("row")?, r.int("col")?)?,
     };
     let (state, at, elements) = match &found {
-        Found::Nothing => return Ok(json!({"state": "nothing", "elements": []})),
-        Found::Element(flat) => ("element", Value::Null, vec![*flat]),
-        Found::Place(values) => {
+        SpotContent::Nothing => return Ok(json!({"state": "nothing", "elements": []})),
+        SpotContent::Element(flat) => ("element", Value::Null, vec![*flat]),
+        SpotContent::Place(values) => {
             let named: Vec<(Axis, i64)> =
                 axes.iter().copied().zip(values.iter().copied()).collect();
             let (state, held) = match layout.lookup(&named)? {

@@ -96,7 +96,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "restickify_layout", "size, stride?, dtype, device_size, stride_map, to_dim", "device_size, stride_map", spyre::restickify;
     "work_division", "kind, sizes, reduced?, dtype, cores?, policy?, hint?", "splits, cores_used, span_bytes, cost_us, latency_us, decided_by, reason", compile::work_division;
     "lx_plan", "limit?, alignment?, buffers, policy?", "addresses, spilled, spilled_bytes, peak_bytes, optimal, bound_bytes", compile::lx_plan;
-    "compile", "graph?, file?, options?, explain?", "summary, certificate, tensors, moves, steps, lx, pool, notes as in docs/schemas/report.schema.json; with explain, why that tensor lies so", program::compile;
+    "compile", "graph?, file?, options?, explain?", "summary, certificate, tensors, moves, steps, lx, pool, notes as in docs/schemas/report.schema.json; with explain, why that tensor has its layout", program::compile;
 };
 
 /// Requests that the protocol names and that are not answered yet.

@@ -4,9 +4,12 @@ use super::Answer;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
+use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
-use zellige_layout::{Dtype, Layout, StickLayout, Strided};
-use zellige_movement::{Direction, Dtypes, Padding, Plan, Transfer};
+use zellige_layout::{Layout, Strided};
+use zellige_movement::{Dtypes, Padding, Plan};
+use zellige_stick::StickLayout;
+use zellige_stick::{Direction, Transfer};
 
 fn too_many(plan: &Plan) -> Result<(), Fault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
@@ -31,7 +34,7 @@ pub(super) fn dma(r: &Request) -> Answer {
     let stick = StickLayout::explicit(
         &r.ints("device_size")?,
         &r.ints("stride_map")?,
-        dtype.device_format()?,
+        zellige_stick::DataFormat::on_device(dtype)?,
     )?;
     let stick = match r.opt_ints("tensor_stride")? {
         Some(own) => stick.with_own_strides(&size, &own)?,

@@ -7,11 +7,11 @@ use crate::request::{Request, int};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use zellige_compile::divide::Policy;
+use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, Outputs, Weights, check, compile as compiled};
+use zellige_compile::{Options, OutputLayouts, WeightLayouts, check, compile as compiled};
 use zellige_device::Kept;
-use zellige_graph::{Form, Graph, GraphError, text};
+use zellige_graph::{Graph, GraphError, GraphFormat, text};
 use zellige_machine::Hardware;
 
 /// Operations of one request: beyond, compiling takes too long to wait for.
@@ -69,7 +69,7 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
                 message: format!("{}: {e}", clip(path, 200)),
                 witness: json!({"field": "file"}),
             };
-            if Form::of_file(Path::new(path)).map_err(bad)? == Form::Onnx {
+            if GraphFormat::of_file(Path::new(path)).map_err(bad)? == GraphFormat::Onnx {
                 return model(path, &bind);
             }
             read = std::fs::read_to_string(path).map_err(bad)?;
@@ -155,14 +155,14 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
     let kept =
         |name| word(given, name, "cast", "\"cast\" or \"keep\"", |w| one_of(w, "cast", "keep"));
     o.storage.keep = Kept { float32: kept("fp32")?, int64: kept("int64")? };
-    let usual = if o.weights == Weights::Free { "free" } else { "given" };
+    let usual = if o.weights == WeightLayouts::Free { "free" } else { "given" };
     let free =
         word(given, "weights", usual, "\"free\" or \"given\"", |w| one_of(w, "given", "free"))?;
-    o.weights = if free { Weights::Free } else { Weights::Given };
+    o.weights = if free { WeightLayouts::Free } else { WeightLayouts::Given };
     let computed = word(given, "outputs", "default", "\"default\" or \"computed\"", |w| {
         one_of(w, "default", "computed")
     })?;
-    o.outputs = if computed { Outputs::AsComputed } else { Outputs::Default };
+    o.outputs = if computed { OutputLayouts::AsComputed } else { OutputLayouts::Default };
     o.strict = flag(given, "strict")?;
     if given.get("lx").is_some_and(|v| *v == Value::Bool(false)) {
         o.scratchpads = None;

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::Fault;
 use crate::request::Request;
 use serde_json::json;
-use zellige_layout::{DataFormat, Result as Found, StickLayout};
+use zellige_stick::{DataFormat, StickLayout};
 
 fn described(layout: &StickLayout) -> Answer {
     Ok(json!({
@@ -21,7 +21,7 @@ pub(super) fn layout(r: &Request) -> Answer {
     let dtype = r.dtype()?;
     let found = match r.opt_ints("dim_order")? {
         Some(order) => StickLayout::with_dim_order(&size, stride.as_deref(), dtype, &order)?,
-        None => StickLayout::default_in(&size, stride.as_deref(), dtype.device_format()?)?,
+        None => StickLayout::default_in(&size, stride.as_deref(), DataFormat::on_device(dtype)?)?,
     };
     described(&found)
 }
@@ -29,7 +29,7 @@ pub(super) fn layout(r: &Request) -> Answer {
 /// The device format: that of `dtype`, or the usual one with sticks as long as the last dimension.
 fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
     if let Some(dtype) = r.opt_dtype()? {
-        return Ok(dtype.device_format()?);
+        return Ok(DataFormat::on_device(dtype)?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
     DataFormat::ALL.into_iter().find(|f| f.elems_per_stick() == Some(eps) && eps > 0).ok_or_else(
@@ -49,8 +49,8 @@ fn read<T>(
     layout: &StickLayout,
     size: &[i64],
     stride: Option<&[i64]>,
-    ask: impl Fn(&StickLayout) -> Found<T>,
-) -> Found<T> {
+    ask: impl Fn(&StickLayout) -> zellige_stick::Result<T>,
+) -> zellige_stick::Result<T> {
     let given = stride.map(|s| layout.with_own_strides(size, s).and_then(|l| ask(&l)));
     match given {
         Some(Ok(found)) => Ok(found),
@@ -87,7 +87,7 @@ pub(super) fn dim_map(r: &Request) -> Answer {
 
 pub(super) fn restickify(r: &Request) -> Answer {
     let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
-    let format = r.dtype()?.device_format()?;
+    let format = DataFormat::on_device(r.dtype()?)?;
     let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, format)?;
     let to = r.int("to_dim")?;
     described(&read(&layout, &size, stride.as_deref(), |l| l.restickified(to))?)
@@ -95,8 +95,8 @@ pub(super) fn restickify(r: &Request) -> Answer {
 
 /// The layout of the same elements in another format.
 pub(super) fn dtype(r: &Request) -> Answer {
-    let from = r.dtype()?.device_format()?;
-    let to = zellige_layout::Dtype::from_name(r.str("to_dtype")?)?.device_format()?;
+    let from = DataFormat::on_device(r.dtype()?)?;
+    let to = DataFormat::on_device(zellige_float::Dtype::from_name(r.str("to_dtype")?)?)?;
     let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, from)?;
     described(&layout.with_dtype(to, r.opt_int("stick_extent")?)?)
 }

@@ -1,7 +1,7 @@
 //! A report for a terminal: what was decided, what it costs, and where to look next.
 
 use std::fmt::Write;
-use zellige_compile::report::Report;
+use zellige_report::Report;
 
 /// Operations and moves that are named.
 const MOST: usize = 8;
@@ -25,7 +25,7 @@ pub(crate) fn text(r: &Report) -> String {
     row("latency", format!("{} a run{load}", time(s.latency_us)));
     if let Some(c) = &r.comparison {
         row(
-            c.policy,
+            c.policy.name(),
             format!(
                 "{} a run, so this is {:.2} times as fast; its {} moves take {}",
                 time(c.latency_us),

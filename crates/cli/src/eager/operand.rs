@@ -2,10 +2,12 @@
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use zellige_device::{Card, LayoutChoice, Moved, Tensor};
+use zellige_device::{Card, Moved, Tensor};
 use zellige_files::HostTensor;
-use zellige_layout::{Dtype, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Literal;
+use zellige_stick::LayoutRequest;
 
 pub(super) enum Operand {
     File(HostTensor),
@@ -33,17 +35,17 @@ impl Operand {
         &self,
         card: &Card,
         dtype: Option<Dtype>,
-        choice: &LayoutChoice,
+        request: Option<&LayoutRequest>,
     ) -> Result<(Tensor, Moved)> {
         match self {
             Operand::Number(_, number) => {
                 let host = (&Strided::contiguous(&[])?, number.dtype());
-                Ok(Tensor::upload_as(card, number.bytes(), host, number.dtype(), choice)?)
+                Ok(Tensor::upload_as(card, number.bytes(), host, number.dtype(), request)?)
             }
             Operand::File(file) => {
                 let info = file.info();
                 let dtype = dtype.unwrap_or(info.dtype());
-                crate::card::upload(card, file, dtype, choice).with_context(|| {
+                crate::card::upload(card, file, dtype, request).with_context(|| {
                     let hint = if info.dtype() == Dtype::Float64 {
                         "; --dtype float32 converts it"
                     } else {

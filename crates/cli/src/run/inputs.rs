@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use zellige_device::host_format;
 use zellige_files::{Container, HostTensor};
+use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 use zellige_graph::{Def, Graph, Role, Tensor};
-use zellige_layout::{Dtype, Strided};
+use zellige_layout::Strided;
 use zellige_onnx::{ModelFile, Weight};
-use zellige_run::{Host, RunError};
+use zellige_run::{HostArray, RunError};
 
 pub(super) struct Inputs<'g> {
     graph: &'g Graph,
@@ -74,7 +75,7 @@ impl<'g> Inputs<'g> {
     }
 
     /// The input of a name.
-    pub(super) fn get(&mut self, name: &str) -> zellige_run::Result<Host> {
+    pub(super) fn get(&mut self, name: &str) -> zellige_run::Result<HostArray> {
         let refuse = |reason: String| RunError::NoInput { name: name.into(), reason };
         let id = self.graph.id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
         let t = self.graph.get(id);
@@ -83,12 +84,12 @@ impl<'g> Inputs<'g> {
             (None, Some((file, weight))) => {
                 let bytes = file.bytes(weight).map_err(|e| refuse(e.to_string()))?.into_owned();
                 let view = Strided::contiguous(&weight.size).map_err(|e| refuse(e.to_string()))?;
-                Ok(Host::new(bytes, view, weight.dtype))
+                Ok(HostArray::new(bytes, view, weight.dtype))
             }
             (Some(file), _) => {
                 let view = file.strided().map_err(|e| refuse(e.to_string()))?;
                 let bytes = file.read().map_err(|e| refuse(e.to_string()))?;
-                Ok(Host::new(bytes, view, file.info().dtype()))
+                Ok(HostArray::new(bytes, view, file.info().dtype()))
             }
         }
     }
@@ -100,14 +101,14 @@ impl<'g> Inputs<'g> {
     }
 
     /// The same, with states that are not given zero, as the card has them.
-    pub(super) fn get_or_zero(&mut self, name: &str) -> zellige_run::Result<Host> {
+    pub(super) fn get_or_zero(&mut self, name: &str) -> zellige_run::Result<HostArray> {
         let id = self.graph.id(name);
         match id.map(|id| self.graph.get(id)) {
             Some(t) if t.def == Def::Input(Role::State) && !self.files.contains_key(name) => {
                 let elements: i64 = t.size.iter().product();
                 let width = host_format(t.dtype)?.size() as u64;
                 let bytes = usize::try_from(elements.unsigned_abs() * width).unwrap_or(usize::MAX);
-                Host::contiguous(vec![0; bytes], &t.size, t.dtype)
+                HostArray::contiguous(vec![0; bytes], &t.size, t.dtype)
             }
             _ => self.get(name),
         }
@@ -154,7 +155,7 @@ impl<'g> Inputs<'g> {
 
 /// Random elements: floats around 0, weights of matrices scaled by the square root of what is summed;
 /// integers from 0 to 3, as indices have to be small.
-fn random(t: &Tensor, seed: u64) -> Result<Host> {
+fn random(t: &Tensor, seed: u64) -> Result<HostArray> {
     let numel: i64 = t.size.iter().product();
     let count = usize::try_from(numel).map_err(|_| anyhow!("{:?} is too large", t.size))?;
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
@@ -187,5 +188,5 @@ fn random(t: &Tensor, seed: u64) -> Result<Host> {
     let format = host_format(t.dtype)?;
     let mut out = vec![0; count * format.size()];
     Converter::new(Format::F32, format).convert(&bytes, &mut out, count)?;
-    Ok(Host::contiguous(out, &t.size, t.dtype)?)
+    Ok(HostArray::contiguous(out, &t.size, t.dtype)?)
 }

@@ -7,7 +7,7 @@ use zellige_device::host_format;
 use zellige_files::{Kind, NewTensor, Writer, make_folder};
 use zellige_float::{Converter, Format};
 use zellige_graph::Graph;
-use zellige_run::Host;
+use zellige_run::HostArray;
 
 /// A result and what is said about it.
 pub(super) struct Outcome {
@@ -20,7 +20,7 @@ pub(super) struct Outcome {
 const SHOWN: usize = 4;
 
 /// Shape, first values and a checksum.
-pub(super) fn outcome(name: &str, host: &Host) -> Result<Outcome> {
+pub(super) fn outcome(name: &str, host: &HostArray) -> Result<Outcome> {
     let values = floats(host)?;
     let first: Vec<String> = values.iter().take(SHOWN).map(|v| format!("{v:.4}")).collect();
     let more = if values.len() > SHOWN { ", ..." } else { "" };
@@ -40,7 +40,7 @@ pub(super) fn outcome(name: &str, host: &Host) -> Result<Outcome> {
 }
 
 /// The elements as float32.
-fn floats(host: &Host) -> Result<Vec<f32>> {
+fn floats(host: &HostArray) -> Result<Vec<f32>> {
     let count = usize::try_from(host.view().numel()).map_err(|_| anyhow!("too large"))?;
     let mut bytes = vec![0; count * 4];
     Converter::new(host_format(host.dtype())?, Format::F32).convert(
@@ -53,7 +53,7 @@ fn floats(host: &Host) -> Result<Vec<f32>> {
 
 /// Results beside those of the same operations one by one: equal bits, or how far apart; refused where
 /// they are further apart than sums in another order can be.
-pub(super) fn compare(mine: &[Outcome], theirs: &[Host]) -> Result<Result<String, String>> {
+pub(super) fn compare(mine: &[Outcome], theirs: &[HostArray]) -> Result<Result<String, String>> {
     const TOLERANCE: f32 = 0.02;
     let (mut equal, mut worst, mut at) = (0usize, 0f32, String::new());
     for (a, host) in mine.iter().zip(theirs) {
@@ -127,7 +127,7 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
 pub(super) fn write(
     targets: &[(usize, PathBuf, Kind)],
     results: &[Outcome],
-    hosts: &[Host],
+    hosts: &[HostArray],
 ) -> Result<()> {
     let mut files = Vec::new();
     for (i, path, kind) in targets {

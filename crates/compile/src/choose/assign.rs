@@ -4,17 +4,16 @@
 //! wants it otherwise. A copy is made once and shared by all readers that want the same; what depends
 //! on weights alone is moved when they are loaded, and counts a thousandth.
 
-use super::problem::{FORBIDDEN, Problem, plus};
-use super::solve;
+use super::LOADS;
+use super::move_costs::MoveCosts;
 use crate::error::Result;
-use crate::options::{Options, Outputs, Weights};
-use crate::propagate::{Alternative, Candidates, Key, alike, laid};
-use std::collections::HashMap;
+use crate::options::{Options, OutputLayouts, WeightLayouts};
+use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, plus, solve};
 use std::rc::Rc;
-use zellige_device::Laid;
 use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
-use zellige_layout::{Dtype, StickLayout, Strided};
-use zellige_machine::WorkKind;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
 
 /// Layouts for everything.
 #[derive(Debug, Clone)]
@@ -48,14 +47,12 @@ impl Assignment {
 const LIMIT: usize = 1 << 18;
 /// Costs that depend on readers one by one, where the table of all of them would pass this.
 const DIRECT: usize = 1 << 12;
-/// What is done once, when weights are loaded, counts this fraction.
-const LOADS: u64 = 1024;
 
 /// Which tensors depend on weights and constants alone, so that they are made when those are loaded.
 pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
     let mut loaded = vec![false; graph.tensors().count()];
     for (id, t) in graph.tensors() {
-        loaded[id.0] = options.weights == Weights::Free
+        loaded[id.0] = options.weights == WeightLayouts::Free
             && match &t.def {
                 Def::Input(role) => *role == Role::Weight,
                 Def::Constant(_) => true,
@@ -66,83 +63,37 @@ pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
     loaded
 }
 
-/// Costs of moves, computed once each.
-pub(crate) struct Moves<'a> {
-    options: &'a Options,
-    known: HashMap<(Dtype, StickLayout, Vec<i64>, Key), u64>,
-}
-
-impl<'a> Moves<'a> {
-    pub(crate) fn new(options: &'a Options) -> Moves<'a> {
-        Moves { options, known: HashMap::new() }
-    }
-
-    /// Cycles of the move that makes a copy of a tensor that lies so.
-    pub(crate) fn cycles(
-        &mut self,
-        dtype: Dtype,
-        size: &[i64],
-        from: &StickLayout,
-        to: &Key,
-    ) -> u64 {
-        let key = (dtype, from.clone(), size.to_vec(), to.clone());
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let cycles = self.planned(dtype, from, to).unwrap_or(FORBIDDEN);
-        self.known.insert(key, cycles);
-        cycles
-    }
-
-    fn planned(&self, dtype: Dtype, from: &StickLayout, to: &Key) -> Result<u64> {
-        let (source, copy) = ends(self.options, dtype, from, to)?;
-        let moved = source.moved_to(&copy)?;
-        let work = moved.work("move", WorkKind::Restickify, self.options.cores);
-        Ok(self.options.hardware.latency(&work).cycles)
-    }
-}
-
-/// How the two sides of a move lie.
-pub(crate) fn ends(
-    options: &Options,
-    dtype: Dtype,
-    from: &StickLayout,
-    to: &Key,
-) -> Result<(Laid, Laid)> {
-    let own = Key { view: None, layout: from.clone() };
-    let source = laid(options, dtype, &own, to.view.as_ref())?;
-    let copy =
-        laid(options, dtype, &Key { view: to.view.clone(), layout: to.layout.clone() }, None)?;
-    Ok((source, copy))
-}
-
 /// Who decides the layout of a tensor.
 #[derive(Clone, Copy)]
-enum Owner {
+enum LayoutOwner {
     Nobody,
     Node(usize, usize),
     Free(usize),
 }
 
 /// Who reads a tensor: an operation's operand, or the caller.
-enum Reader {
+enum LayoutReader {
     Operand(usize, usize),
-    Caller(Key),
+    Caller(OperandLayout),
 }
 
 /// The layouts and readers of one tensor.
-struct Read<'a> {
+struct ReadTensor<'a> {
     graph: &'a Graph,
     tensor: TensorId,
-    owner: Owner,
+    owner: LayoutOwner,
     layouts: &'a [StickLayout],
-    readers: Vec<Reader>,
+    readers: Vec<LayoutReader>,
 }
 
 /// What graph outputs must lie as: what is pinned, or default layouts; none where they may lie as they
 /// are computed.
-pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Result<Option<Key>> {
-    if options.outputs == Outputs::AsComputed && graph.get(output).pin.is_none() {
+pub(crate) fn demanded(
+    graph: &Graph,
+    options: &Options,
+    output: TensorId,
+) -> Result<Option<OperandLayout>> {
+    if options.outputs == OutputLayouts::AsComputed && graph.get(output).pin.is_none() {
         return Ok(None);
     }
     let (_, view) = graph.base(output);
@@ -153,7 +104,7 @@ pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Re
         Some(pin) => crate::propagate::pinned(pin, &t.size, &default)?,
         None => default,
     };
-    Ok(Some(Key { view: view.cloned(), layout }))
+    Ok(Some(OperandLayout { view: view.cloned(), layout }))
 }
 
 /// The least total latency over all alternatives.
@@ -162,19 +113,19 @@ pub(crate) fn demanded(graph: &Graph, options: &Options, output: TensorId) -> Re
 /// No alternative for some operation.
 pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
     let loads = loaded(graph, options);
-    let mut moves = Moves::new(options);
-    let mut problem = Problem::new();
+    let mut moves = MoveCosts::new(options);
+    let mut problem = ChoiceProblem::new();
     for list in &candidates.nodes {
         problem.variable(list.len());
     }
-    let mut owners: Vec<Owner> = vec![Owner::Nobody; loads.len()];
+    let mut owners: Vec<LayoutOwner> = vec![LayoutOwner::Nobody; loads.len()];
     for (id, t) in graph.tensors() {
         owners[id.0] = match &t.def {
-            Def::Result(node, k) => Owner::Node(node.0, *k),
+            Def::Result(node, k) => LayoutOwner::Node(node.0, *k),
             Def::Input(_) if candidates.tensors[id.0].len() > 1 => {
-                Owner::Free(problem.variable(candidates.tensors[id.0].len()))
+                LayoutOwner::Free(problem.variable(candidates.tensors[id.0].len()))
             }
-            _ => Owner::Nobody,
+            _ => LayoutOwner::Nobody,
         };
     }
     let scaled = |cycles: u64, load: bool| {
@@ -190,7 +141,7 @@ pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Resu
                 let t = graph.get(*out);
                 let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
                 if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
-                    let to = Key { view: None, layout: pin.clone() };
+                    let to = OperandLayout { view: None, layout: pin.clone() };
                     let cost = moves.cycles(t.dtype, &t.size, &a.results[k], &to);
                     cycles = plus(cycles, scaled(cost, load));
                 }
@@ -202,18 +153,21 @@ pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Resu
     for read in reads(graph, options, candidates, &owners)? {
         let load = loads[read.tensor.0];
         let t = graph.get(read.tensor);
-        let mut cost =
-            |from: &StickLayout, to: &Key| scaled(moves.cycles(t.dtype, &t.size, from, to), load);
+        let mut cost = |from: &StickLayout, to: &OperandLayout| {
+            scaled(moves.cycles(t.dtype, &t.size, from, to), load)
+        };
         read.add(&mut problem, candidates, &mut cost)?;
     }
     let solution = solve(&problem, LIMIT)?;
     let nodes: Vec<Alternative> =
         candidates.nodes.iter().zip(&solution.values).map(|(list, v)| list[*v].clone()).collect();
     let layout = |id: TensorId| match owners[id.0] {
-        Owner::Nobody => candidates.tensors[id.0].first().cloned(),
-        Owner::Free(var) => Some(candidates.tensors[id.0][solution.values[var]].clone()),
-        Owner::Node(..) if graph.get(id).pin.is_some() => candidates.tensors[id.0].first().cloned(),
-        Owner::Node(n, k) => Some(nodes[n].results[k].clone()),
+        LayoutOwner::Nobody => candidates.tensors[id.0].first().cloned(),
+        LayoutOwner::Free(var) => Some(candidates.tensors[id.0][solution.values[var]].clone()),
+        LayoutOwner::Node(..) if graph.get(id).pin.is_some() => {
+            candidates.tensors[id.0].first().cloned()
+        }
+        LayoutOwner::Node(n, k) => Some(nodes[n].results[k].clone()),
     };
     let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
     let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
@@ -234,54 +188,54 @@ fn reads<'a>(
     graph: &'a Graph,
     options: &Options,
     candidates: &'a Candidates,
-    owners: &[Owner],
-) -> Result<Vec<Read<'a>>> {
-    let mut list: Vec<Option<Read<'a>>> = graph.tensors().map(|_| None).collect();
-    let mut add = |base: TensorId, reader: Reader| {
+    owners: &[LayoutOwner],
+) -> Result<Vec<ReadTensor<'a>>> {
+    let mut list: Vec<Option<ReadTensor<'a>>> = graph.tensors().map(|_| None).collect();
+    let mut add = |base: TensorId, reader: LayoutReader| {
         let read = list[base.0].get_or_insert_with(|| {
             let pinned = graph.get(base).pin.is_some();
-            let owner = if pinned { Owner::Nobody } else { owners[base.0] };
+            let owner = if pinned { LayoutOwner::Nobody } else { owners[base.0] };
             let layouts = &candidates.tensors[base.0][..];
-            Read { graph, tensor: base, owner, layouts, readers: Vec::new() }
+            ReadTensor { graph, tensor: base, owner, layouts, readers: Vec::new() }
         });
         read.readers.push(reader);
     };
     for (NodeId(n), node) in graph.nodes() {
         for (k, operand) in node.inputs.iter().enumerate() {
             if candidates.nodes[n].iter().any(|a| a.operands[k].is_some()) {
-                add(graph.base(*operand).0, Reader::Operand(n, k));
+                add(graph.base(*operand).0, LayoutReader::Operand(n, k));
             }
         }
     }
     for output in graph.outputs() {
         if let Some(key) = demanded(graph, options, *output)? {
-            add(graph.base(*output).0, Reader::Caller(key));
+            add(graph.base(*output).0, LayoutReader::Caller(key));
         }
     }
     Ok(list.into_iter().flatten().collect())
 }
 
-impl Read<'_> {
+impl ReadTensor<'_> {
     /// The key that a reader wants under an alternative; none takes anything.
     fn wants<'c>(
         &'c self,
-        reader: &'c Reader,
+        reader: &'c LayoutReader,
         candidates: &'c Candidates,
         at: usize,
-    ) -> Option<&'c Key> {
+    ) -> Option<&'c OperandLayout> {
         match reader {
-            Reader::Operand(n, k) => candidates.nodes[*n][at].operands[*k].as_ref(),
-            Reader::Caller(key) => Some(key),
+            LayoutReader::Operand(n, k) => candidates.nodes[*n][at].operands[*k].as_ref(),
+            LayoutReader::Caller(key) => Some(key),
         }
     }
 
     /// Whether a key is the tensor itself in this layout. A copy in row-major order of the whole
     /// tensor is the tensor.
-    fn is_own(&self, reader: &Reader, key: &Key, layout: &StickLayout) -> bool {
+    fn is_own(&self, reader: &LayoutReader, key: &OperandLayout, layout: &StickLayout) -> bool {
         // The caller only looks at places; the layouts of results follow those of operands exactly.
         let same = match reader {
-            Reader::Caller(_) => alike(&key.layout, layout),
-            Reader::Operand(..) => key.layout == *layout,
+            LayoutReader::Caller(_) => same_places(&key.layout, layout),
+            LayoutReader::Operand(..) => key.layout == *layout,
         };
         same && self.whole(key.view.as_ref())
     }
@@ -293,30 +247,30 @@ impl Read<'_> {
 
     fn var(&self) -> Option<usize> {
         match self.owner {
-            Owner::Nobody => None,
-            Owner::Node(n, _) => Some(n),
-            Owner::Free(var) => Some(var),
+            LayoutOwner::Nobody => None,
+            LayoutOwner::Node(n, _) => Some(n),
+            LayoutOwner::Free(var) => Some(var),
         }
     }
 
     /// The layout under a value of the owner's variable.
     fn layout<'c>(&'c self, candidates: &'c Candidates, value: usize) -> &'c StickLayout {
         match self.owner {
-            Owner::Nobody => &self.layouts[0],
-            Owner::Node(n, k) => &candidates.nodes[n][value].results[k],
-            Owner::Free(_) => &self.layouts[value],
+            LayoutOwner::Nobody => &self.layouts[0],
+            LayoutOwner::Node(n, k) => &candidates.nodes[n][value].results[k],
+            LayoutOwner::Free(_) => &self.layouts[value],
         }
     }
 
     fn add(
         &self,
-        problem: &mut Problem,
+        problem: &mut ChoiceProblem,
         candidates: &Candidates,
-        cost: &mut dyn FnMut(&StickLayout, &Key) -> u64,
+        cost: &mut dyn FnMut(&StickLayout, &OperandLayout) -> u64,
     ) -> Result<()> {
         let mut vars: Vec<usize> = self.var().into_iter().collect();
         for reader in &self.readers {
-            if let Reader::Operand(n, _) = reader
+            if let LayoutReader::Operand(n, _) = reader
                 && !vars.contains(n)
             {
                 vars.push(*n);
@@ -329,10 +283,10 @@ impl Read<'_> {
             return problem.cost(&vars, |values| {
                 let at = |var: usize| vars.iter().position(|v| *v == var).map_or(0, |i| values[i]);
                 let own = self.layout(candidates, self.var().map_or(0, at));
-                let mut made: Vec<&Key> = Vec::new();
+                let mut made: Vec<&OperandLayout> = Vec::new();
                 let mut total = 0;
                 for reader in &self.readers {
-                    let value = if let Reader::Operand(n, _) = reader { at(*n) } else { 0 };
+                    let value = if let LayoutReader::Operand(n, _) = reader { at(*n) } else { 0 };
                     let Some(key) = self.wants(reader, candidates, value) else { continue };
                     if !self.is_own(reader, key, own) && !made.contains(&key) {
                         total = plus(total, cost(own, key));
@@ -349,12 +303,12 @@ impl Read<'_> {
     /// one for what each reader wants.
     fn add_apart(
         &self,
-        problem: &mut Problem,
+        problem: &mut ChoiceProblem,
         candidates: &Candidates,
-        cost: &mut dyn FnMut(&StickLayout, &Key) -> u64,
+        cost: &mut dyn FnMut(&StickLayout, &OperandLayout) -> u64,
     ) -> Result<()> {
         let layouts: Vec<StickLayout> = match self.owner {
-            Owner::Nobody => vec![self.layouts[0].clone()],
+            LayoutOwner::Nobody => vec![self.layouts[0].clone()],
             _ => self.layouts.to_vec(),
         };
         let lies = problem.variable(layouts.len());
@@ -363,11 +317,14 @@ impl Read<'_> {
                 if *self.layout(candidates, v[0]) == layouts[v[1]] { 0 } else { FORBIDDEN }
             })?;
         }
-        let mut copies: Vec<(Rc<Key>, usize)> = Vec::new();
+        let mut copies: Vec<(Rc<OperandLayout>, usize)> = Vec::new();
         for reader in &self.readers {
-            let alternatives =
-                if let Reader::Operand(n, _) = reader { candidates.nodes[*n].len() } else { 1 };
-            let mut keys: Vec<Option<Rc<Key>>> = Vec::new();
+            let alternatives = if let LayoutReader::Operand(n, _) = reader {
+                candidates.nodes[*n].len()
+            } else {
+                1
+            };
+            let mut keys: Vec<Option<Rc<OperandLayout>>> = Vec::new();
             let mut of: Vec<usize> = Vec::with_capacity(alternatives);
             for a in 0..alternatives {
                 let key = self.wants(reader, candidates, a);
@@ -378,7 +335,7 @@ impl Read<'_> {
                 of.push(at);
             }
             let wants = problem.variable(keys.len());
-            if let Reader::Operand(n, _) = reader {
+            if let LayoutReader::Operand(n, _) = reader {
                 problem.cost(&[*n, wants], |v| if of[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
             }
             for (at, key) in keys.iter().enumerate() {

@@ -6,18 +6,19 @@
 //! operation.
 
 use super::assign::{Assignment, demanded};
-use super::problem::plus;
 use crate::error::Result;
 use crate::options::Options;
-use crate::propagate::{Alternative, Candidates, Key, alike};
+use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
+use crate::solve::elimination::plus;
 use zellige_graph::{Graph, TensorId};
-use zellige_layout::{StickLayout, Strided};
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
 
 /// Partial choices that go on.
 const WIDTH: usize = 64;
 
 /// A partial choice: the alternative of every operation so far.
-struct Partial {
+struct PartialAssignment {
     cost: u64,
     values: Vec<usize>,
 }
@@ -27,7 +28,7 @@ struct Partial {
 /// # Errors
 /// No alternative for some operation.
 pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
-    let mut kept = vec![Partial { cost: 0, values: Vec::new() }];
+    let mut kept = vec![PartialAssignment { cost: 0, values: Vec::new() }];
     for (id, node) in graph.nodes() {
         let list = &candidates.nodes[id.0];
         let mut grown: Vec<(u64, usize, usize)> = Vec::new();
@@ -53,7 +54,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
             .map(|(cost, p, value)| {
                 let mut values = kept[p].values.clone();
                 values.push(value);
-                Partial { cost, values }
+                PartialAssignment { cost, values }
             })
             .collect();
     }
@@ -68,8 +69,10 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
             }
         }
     }
-    let best =
-        kept.into_iter().min_by_key(|p| p.cost).unwrap_or(Partial { cost: 0, values: Vec::new() });
+    let best = kept
+        .into_iter()
+        .min_by_key(|p| p.cost)
+        .unwrap_or(PartialAssignment { cost: 0, values: Vec::new() });
     let nodes: Vec<Alternative> =
         candidates.nodes.iter().zip(&best.values).map(|(list, v)| list[*v].clone()).collect();
     let tensors =
@@ -103,11 +106,17 @@ fn lies<'c>(
 }
 
 /// Elements that are restickified, padding included, for a reader that wants this key.
-fn price(graph: &Graph, base: TensorId, own: &StickLayout, key: &Key, caller: bool) -> u64 {
+fn price(
+    graph: &Graph,
+    base: TensorId,
+    own: &StickLayout,
+    key: &OperandLayout,
+    caller: bool,
+) -> u64 {
     let size = &graph.get(base).size;
     let plain = || Strided::contiguous(size).ok();
     let whole = key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v));
-    if whole && (key.layout == *own || (caller && alike(&key.layout, own))) {
+    if whole && (key.layout == *own || (caller && same_places(&key.layout, own))) {
         return 0;
     }
     own.positions().unsigned_abs()

@@ -1,19 +1,35 @@
-//! Choosing one alternative for every operation at the least total cost.
+//! One layout for every tensor and one alternative for every operation, at the least total cost.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `problem` | variables, and costs of a few of them together |
-//! | `assign` | layouts for a graph, at the least total latency |
-//! | `beam` | layouts as the existing compiler chooses them |
-//! | `eliminate` | the least total, exact where tables stay small, with a bound where they do not |
+//! | `assign` | the least total latency, by elimination of variables |
+//! | `move_costs` | what a move between two layouts costs |
+//! | `beam` | what the existing compiler chooses |
 
 mod assign;
 mod beam;
-mod eliminate;
-mod problem;
+mod move_costs;
 
 pub use assign::{Assignment, assign};
-pub(crate) use assign::{demanded, ends, loaded};
+pub(crate) use assign::{demanded, loaded};
 pub use beam::beam;
-pub use eliminate::{Solution, solve};
-pub use problem::{FORBIDDEN, Factor, Problem};
+pub(crate) use move_costs::move_ends;
+
+use crate::error::Result;
+use crate::options::{Options, Policy};
+use crate::propagate::Candidates;
+use zellige_graph::Graph;
+
+/// What is done once, when weights are loaded, counts this fraction of what is done in every run.
+pub(crate) const LOADS: u64 = 1024;
+
+/// The choice of the policy.
+///
+/// # Errors
+/// No alternative for some operation.
+pub fn choose(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
+    match options.policy {
+        Policy::Baseline => beam(graph, options, candidates),
+        Policy::Best => assign(graph, options, candidates),
+    }
+}

@@ -5,10 +5,10 @@
 //! counts as [`FLOOR`], so that every exponential is 0, and a sum of them counts as 1. Where a row has a
 //! key, the largest exponential is 1 and neither changes anything, for scores above [`FLOOR`].
 
-use super::parts::{Given, Made, Parts, Recipe, Stop};
+use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
+use zellige_float::Dtype;
 use zellige_graph::Operand;
-use zellige_layout::Dtype;
 
 /// A score that no key has: the lowest float16.
 const LOWEST: f64 = -65504.0;

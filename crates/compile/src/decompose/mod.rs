@@ -17,17 +17,17 @@
 //! | `shape` | stack, repeat, repeat_interleave |
 
 mod attention;
-mod parts;
 mod pointwise;
 mod products;
+mod recipe;
 mod rows;
 mod shape;
 
 use crate::error::Result;
 use crate::rebuild::Rebuild;
-use parts::{Given, Parts, Recipe, Stop};
+use recipe::{Given, Parts, Recipe, Stop};
+use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, Node, Operand};
-use zellige_layout::Dtype;
 use zellige_op::Decomposition;
 use zellige_op::is_float;
 

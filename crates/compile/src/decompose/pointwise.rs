@@ -1,9 +1,9 @@
 //! Pointwise operations.
 
-use super::parts::{Given, Made, Parts, Recipe, Stop};
+use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
+use zellige_float::Dtype;
 use zellige_graph::Operand;
-use zellige_layout::Dtype;
 
 /// How a pointwise operation is taken apart.
 pub(crate) fn recipe(op: &str) -> Option<Recipe> {

@@ -1,6 +1,6 @@
 //! Products with addends, and of vectors.
 
-use super::parts::{Given, Made, Parts, Recipe};
+use super::recipe::{Given, Made, Parts, Recipe};
 use serde_json::{Value, json};
 use zellige_graph::Operand;
 

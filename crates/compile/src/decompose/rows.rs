@@ -1,6 +1,6 @@
 //! Operations on whole lines.
 
-use super::parts::{Given, Made, Parts, Recipe, Stop};
+use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
 
 /// How an operation on lines is taken apart.

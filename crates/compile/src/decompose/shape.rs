@@ -1,6 +1,6 @@
 //! Operations that repeat or join tensors.
 
-use super::parts::{Given, Made, Parts, Recipe, Stop};
+use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
 use zellige_graph::Operand;
 

@@ -1,197 +1,32 @@
-//! Work division: which part of an operation each core takes.
-//!
-//! An operation is a [`Space`]: loops in output-then-reduction order and the tensors they touch. A
-//! division cuts every loop into slices of whole sticks; each core takes one combination.
+//! Work division of a whole program: which part of every step each core takes, and which results stay in
+//! the scratchpads because of it.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `space` | loops, and what a point costs |
-//! | `tensor` | the tensors they touch |
-//! | `form` | the spaces of common operations in default layouts |
-//! | `span` | what a core reaches of a tensor, and the fewest splits that bring it under the limit |
-//! | `distribute` | the default distribution |
-//! | `cost_model` | the existing compiler's model of matrix products |
-//! | `hint` | splits that the user asks for |
-//! | `work` | what each core does, for the hardware's latency |
-//! | `best` | the search for the lowest latency |
-//! | `core_map` | core numbers and slices |
-//! | `ways` | the divisions of a step that are considered |
-//! | `together` | all operations of a program at once, with what stays in scratchpads |
-//! | `check` | the independent check |
+//! | `laid_op` | an operation on tensors in known layouts: what each core has of them under a division |
+//! | `span_reduction` | for every step by itself, the divisions that keep all spans under the limit |
+//! | `work_distribution` | one division for every step and the results that stay, as one choice |
 //!
-//! # Policies
-//! - **baseline**: what the existing compiler decides. Spans first, then its cost model for matrix
-//!   products, else the default distribution; hints replace all of it.
-//! - **best**: the lowest latency on the given hardware over all divisions, slices that differ
-//!   by one unit among them; hints fix their dimensions, and the others are searched. Never slower
-//!   than the baseline where that has a legal division.
+//! How one operation by itself is divided is a plain problem, solved in [`division`](crate::solve::division).
 
-mod best;
-mod check;
-mod core_map;
-mod cost_model;
-mod distribute;
-mod form;
-mod hint;
-mod space;
-mod span;
-mod tensor;
-pub(crate) mod together;
-mod ways;
-mod work;
+mod laid_op;
+mod span_reduction;
+mod work_distribution;
 
-pub use check::check;
-pub use core_map::{core_map, owners};
-pub use cost_model::{Axis, matmul_cost};
-pub use distribute::distribute;
-pub use form::{Form, space};
-pub use hint::Hint;
-pub use space::{Dim, Effort, Space};
-pub use span::{reduce_spans, span};
-pub use tensor::{Role, Tensor};
-pub use work::{latency, work};
+pub(crate) use laid_op::LaidOp;
+pub(crate) use span_reduction::{DivisionCandidates, span_reduction};
+pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distribution};
 
-use crate::error::{CompileError, Result};
-use hint::Fixed;
-use zellige_machine::{Hardware, Key};
+use zellige_device::Division;
+use zellige_machine::Work;
 
-/// Who decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// As the existing compiler does.
-    Baseline,
-    /// The lowest latency.
-    Best,
-}
-
-impl Policy {
-    /// The policy of that name.
-    pub fn from_name(name: &str) -> Option<Policy> {
-        match name {
-            "baseline" => Some(Policy::Baseline),
-            "best" => Some(Policy::Best),
-            _ => None,
-        }
-    }
-}
-
-/// A division and why it was chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Divided {
-    /// Slices of every dimension.
-    pub splits: Vec<u64>,
-    /// Cores with a slice.
-    pub cores_used: u64,
-    /// Of every tensor, what the core with the largest window reaches over.
-    pub span_bytes: Vec<u64>,
-    /// The cost by which it was chosen; none where no cost was looked at.
-    pub cost_us: Option<f64>,
-    /// The latency on the given hardware.
-    pub latency_us: f64,
-    /// Which rule: `hint`, `cost_model`, `work_distribution`, `search`, or `nothing_to_do`.
-    pub decided_by: &'static str,
-    /// The same in a sentence.
-    pub reason: String,
-}
-
-/// Splits and the reason for them.
-#[derive(Debug, Clone, PartialEq)]
-struct Choice {
-    splits: Vec<u64>,
-    cost_us: Option<f64>,
-    decided_by: &'static str,
-    reason: String,
-}
-
-/// Divides an operation over at most `cores` cores.
-///
-/// # Errors
-/// More cores than the hardware has or none, hints that cannot hold, a tensor that stays over the span
-/// limit whatever is split.
-pub fn divide(
-    space: &Space,
-    hardware: &Hardware,
-    cores: i64,
-    policy: Policy,
-    hints: &[Hint],
-) -> Result<Divided> {
-    let most = hardware.cores();
-    let accepted = u64::try_from(cores).ok().filter(|c| *c > 0 && *c <= most as u64);
-    let count = accepted.ok_or(CompileError::Cores { cores, most })?;
-    let limit = hardware.count(Key::Span);
-    let fixed = hint::fix(space, hints, count)?;
-    if let Some(empty) = space.dims().iter().find(|d| d.size == 0) {
-        let reason = format!("nothing to do: dimension {} has size 0", empty.name);
-        let span_bytes = vec![0; space.tensors().len()];
-        let splits = vec![1; space.dims().len()];
-        return Ok(Divided {
-            splits,
-            cores_used: 1,
-            span_bytes,
-            cost_us: None,
-            latency_us: 0.0,
-            decided_by: "nothing_to_do",
-            reason,
-        });
-    }
-    let hinted = !hints.is_empty();
-    let choice = match policy {
-        Policy::Baseline => baseline(space, count, limit, &fixed, hinted)?,
-        Policy::Best => {
-            let first = baseline(space, count, limit, &fixed, hinted).ok();
-            let first = first.as_ref().map(|c| &c.splits[..]);
-            best::search(space, hardware, count, limit, &fixed, first)?
-        }
-    };
-    Ok(Divided {
-        cores_used: choice.splits.iter().product(),
-        span_bytes: space.tensors().iter().map(|t| span(space, t, &choice.splits)).collect(),
-        cost_us: choice.cost_us,
-        latency_us: latency(space, hardware, &choice.splits).1,
-        decided_by: choice.decided_by,
-        reason: choice.reason,
-        splits: choice.splits,
-    })
-}
-
-fn baseline(space: &Space, cores: u64, limit: u64, fixed: &Fixed, hinted: bool) -> Result<Choice> {
-    if hinted {
-        let splits = fixed.alone();
-        span::refused(space, &splits, limit)?;
-        let skipped = match &fixed.skipped[..] {
-            [] => String::new(),
-            some => format!("; {} left out, as {cores} cores do not suffice", some.join(", ")),
-        };
-        let reason = format!("hint: {}{skipped}", space.show(&splits));
-        return Ok(Choice { splits, cost_us: None, decided_by: "hint", reason });
-    }
-    let committed = reduce_spans(space, cores, limit)?;
-    let default = distribute(space, cores, &committed);
-    let choice = match cost_model::choose(space, cores, &committed, &default) {
-        Ok(chosen) => Choice {
-            reason: format!(
-                "cost_model: the cheapest of {} even divisions, {:.3} us",
-                chosen.tried, chosen.cost_us
-            ),
-            splits: chosen.splits,
-            cost_us: Some(chosen.cost_us),
-            decided_by: "cost_model",
-        },
-        Err(declined) => {
-            let spans = match committed.iter().any(|s| *s > 1) {
-                true => format!("spans need {}; ", space.show(&committed)),
-                false => String::new(),
-            };
-            Choice {
-                splits: default,
-                cost_us: None,
-                decided_by: "work_distribution",
-                reason: format!(
-                    "work_distribution: {spans}largest output dims first; no cost model: {declined}"
-                ),
-            }
-        }
-    };
-    span::refused(space, &choice.splits, limit)?;
-    Ok(choice)
+/// A division of a step, what each core then does, and who proposed it.
+#[derive(Debug, Clone)]
+pub(crate) struct StepDivision {
+    /// How the loops are cut.
+    pub(crate) division: Division,
+    /// What each core does with everything in device memory.
+    pub(crate) work: Work,
+    /// Who decided it, and why.
+    pub(crate) decided: (String, String),
 }

@@ -1,13 +1,13 @@
 //! The descriptors of transfers: how every input comes to the card, and every output back.
 
 use super::superdsc::pretty;
-use super::{File, plain};
+use super::{EmittedFile, plain};
 use crate::error::Result;
 use crate::program::{BufferId, Program};
 use std::collections::HashSet;
-use zellige_device::Laid;
+use zellige_device::TensorLayout;
 use zellige_layout::Strided;
-use zellige_movement::{Descriptor, Direction, Transfer};
+use zellige_stick::{Descriptor, Direction, Transfer};
 
 /// A transfer of a tensor.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,16 +57,25 @@ pub fn transfers(program: &Program) -> Result<Vec<Dci>> {
 ///
 /// # Errors
 /// As [`transfers`].
-pub fn files(program: &Program) -> Result<Vec<File>> {
+pub fn files(program: &Program) -> Result<Vec<EmittedFile>> {
     let all = transfers(program)?;
-    Ok(all.into_iter().map(|t| File { path: t.file.clone(), text: text(&t.descriptor) }).collect())
+    Ok(all
+        .into_iter()
+        .map(|t| EmittedFile { path: t.file.clone(), text: text(&t.descriptor) })
+        .collect())
 }
 
 fn text(descriptor: &Descriptor) -> String {
     pretty(&serde_json::to_value(descriptor).expect("a descriptor is JSON"))
 }
 
-fn dci(name: &str, buffer: BufferId, laid: &Laid, direction: Direction, way: &str) -> Result<Dci> {
+fn dci(
+    name: &str,
+    buffer: BufferId,
+    laid: &TensorLayout,
+    direction: Direction,
+    way: &str,
+) -> Result<Dci> {
     let whole = laid.whole();
     let host = Strided::contiguous(whole.size())?;
     let transfer = Transfer::new(&host, laid.layout(), laid.dtype(), direction)?;

@@ -3,17 +3,17 @@
 //! Its schema is `docs/schemas/host-program.schema.json`. Times are picoseconds from the beginning of
 //! the phase; addresses are texts, as JSON readers may round large numbers.
 
-use super::ktir::Kernels;
-use super::order::Order;
+use super::ktir::KtirKernels;
+use super::order::AccessOrder;
 use super::superdsc::{self, Bundle, pretty};
-use super::{Address, Addresses, File, MemoryMap, Options, Phase, dci};
+use super::{Address, Addresses, BundlePhase, EmitOptions, EmittedFile, MemoryMap, dci};
 use crate::error::Result;
-use crate::program::{Action, Buffer, BufferId, Origin, Place, Program, Read, Step, StepId};
+use crate::program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};
 use serde_json::{Value, json};
 use zellige_graph::Role;
 use zellige_layout::Strided;
-use zellige_movement::Direction;
 use zellige_op::Scalar;
+use zellige_stick::Direction;
 
 /// The file of the host program.
 ///
@@ -23,11 +23,11 @@ pub fn file(
     program: &Program,
     map: &MemoryMap,
     bundles: &[Bundle],
-    kernels: &Kernels,
-    options: &Options,
-) -> Result<File> {
+    kernels: &KtirKernels,
+    options: &EmitOptions,
+) -> Result<EmittedFile> {
     let json = json(program, map, bundles, kernels, options)?;
-    Ok(File { path: "host.json".into(), text: pretty(&json) })
+    Ok(EmittedFile { path: "host.json".into(), text: pretty(&json) })
 }
 
 /// The host program.
@@ -38,8 +38,8 @@ pub fn json(
     program: &Program,
     map: &MemoryMap,
     bundles: &[Bundle],
-    kernels: &Kernels,
-    options: &Options,
+    kernels: &KtirKernels,
+    options: &EmitOptions,
 ) -> Result<Value> {
     let transfers = dci::transfers(program)?;
     let buffers: Vec<Value> = (0..program.buffers.len())
@@ -54,10 +54,10 @@ pub fn json(
         let list = transfers.iter().filter(|t| t.direction == Direction::HostToDevice);
         list.filter(|t| every(t.buffer) == at_every_run).map(transfer).collect()
     };
-    let mut launches = Launches { program, map, bundles, kernels, order: Order::default() };
-    let loads = launches.phase(Phase::Load);
-    launches.order = Order::default();
-    let runs = launches.phase(Phase::Run);
+    let mut launches = Launches { program, map, bundles, kernels, order: AccessOrder::default() };
+    let loads = launches.phase(BundlePhase::Load);
+    launches.order = AccessOrder::default();
+    let runs = launches.phase(BundlePhase::Run);
     let outgoing = transfers.iter().filter(|t| t.direction == Direction::DeviceToHost);
     let outgoing: Vec<Value> = outgoing
         .zip(&program.outputs)
@@ -154,19 +154,19 @@ struct Launches<'a> {
     program: &'a Program,
     map: &'a MemoryMap,
     bundles: &'a [Bundle],
-    kernels: &'a Kernels,
-    order: Order,
+    kernels: &'a KtirKernels,
+    order: AccessOrder,
 }
 
 impl Launches<'_> {
-    fn phase(&mut self, phase: Phase) -> Vec<Value> {
+    fn phase(&mut self, phase: BundlePhase) -> Vec<Value> {
         let steps = self.program.steps.iter().enumerate().filter(|(_, s)| phase.has(s.load));
         steps.map(|(i, s)| self.launch(phase, StepId(i), s)).collect()
     }
 
-    fn launch(&mut self, phase: Phase, id: StepId, step: &Step) -> Value {
+    fn launch(&mut self, phase: BundlePhase, id: StepId, step: &Step) -> Value {
         let after = self.order.step(self.program, self.map, id, step);
-        let reads = step.reads.iter().map(|Read { buffer, laid }| {
+        let reads = step.reads.iter().map(|BufferRead { buffer, laid }| {
             let mut json = view(laid.view());
             json["buffer"] = json!(buffer.0);
             json

@@ -16,7 +16,7 @@
 //!     "graph g(x: float16[512, 256], y: float16[512, 256]) { z = add(x, y) return z }",
 //! ).unwrap();
 //! let program = compile(&graph, &Options::baseline())?;
-//! let emitted = emit::all(&program, &emit::Options::default())?;
+//! let emitted = emit::all(&program, &emit::EmitOptions::default())?;
 //! assert!(emitted.refused.is_empty());
 //! assert!(emitted.file("superdsc/bundle.mlir").unwrap().contains("sdsc_0.json"));
 //! # Ok::<(), zellige_compile::CompileError>(())
@@ -35,7 +35,7 @@ pub use memory::{Address, MemoryMap, SEGMENT};
 
 /// Choices of an emission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct EmitOptions {
     /// How kernels name device memory.
     pub addresses: Addresses,
 }
@@ -52,7 +52,7 @@ pub enum Addresses {
 
 /// A file of an emission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct EmittedFile {
     /// Where it belongs, below the folder of the emission, with `/` between folders.
     pub path: String,
     /// Its text.
@@ -61,7 +61,7 @@ pub struct File {
 
 /// A step that a form cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct EmitRefusal {
     /// The form.
     pub target: &'static str,
     /// The step.
@@ -76,9 +76,9 @@ pub struct Refused {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Emitted {
     /// The files, in the order of the table above.
-    pub files: Vec<File>,
+    pub files: Vec<EmittedFile>,
     /// What could not be expressed, step by step in each form.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<EmitRefusal>,
 }
 
 impl Emitted {
@@ -92,10 +92,10 @@ impl Emitted {
 ///
 /// # Errors
 /// Tensors that no plan moves to the card, or from it.
-pub fn all(program: &Program, options: &Options) -> Result<Emitted> {
+pub fn all(program: &Program, options: &EmitOptions) -> Result<Emitted> {
     let map = MemoryMap::new(program);
     let mut emitted = Emitted::default();
-    let bundles = Phase::ALL.map(|p| superdsc::bundle(program, &map, p, options.addresses));
+    let bundles = BundlePhase::ALL.map(|p| superdsc::bundle(program, &map, p, options.addresses));
     for bundle in &bundles {
         emitted.refused.extend(bundle.refused.iter().cloned());
         emitted.files.extend(bundle.files());
@@ -110,20 +110,20 @@ pub fn all(program: &Program, options: &Options) -> Result<Emitted> {
 
 /// When steps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum BundlePhase {
     /// Once, when weights are loaded.
     Load,
     /// At every run.
     Run,
 }
 
-impl Phase {
+impl BundlePhase {
     /// Both, in their order.
-    pub const ALL: [Phase; 2] = [Phase::Load, Phase::Run];
+    pub const ALL: [BundlePhase; 2] = [BundlePhase::Load, BundlePhase::Run];
 
     /// The phase of a step.
     pub(crate) fn has(self, load: bool) -> bool {
-        load == (self == Phase::Load)
+        load == (self == BundlePhase::Load)
     }
 }
 

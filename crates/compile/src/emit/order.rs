@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// Where a step reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Access {
+struct MemoryAccess {
     step: StepId,
-    memory: Memory,
+    memory: MemorySpace,
     bytes: Range<u64>,
     /// The cores whose scratchpads are meant; all of them share device memory.
     cores: Range<usize>,
@@ -18,20 +18,20 @@ struct Access {
 
 /// A memory with addresses of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum MemorySpace {
     Argument(usize),
     Pool,
     Lx,
 }
 
-impl Access {
-    fn meets(&self, other: &Access) -> bool {
+impl MemoryAccess {
+    fn meets(&self, other: &MemoryAccess) -> bool {
         let cross = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
         let cores = self.cores.start < other.cores.end && other.cores.start < self.cores.end;
         self.memory == other.memory && cores && cross(&self.bytes, &other.bytes)
     }
 
-    fn covers(&self, other: &Access) -> bool {
+    fn covers(&self, other: &MemoryAccess) -> bool {
         self.memory == other.memory
             && self.bytes.start <= other.bytes.start
             && other.bytes.end <= self.bytes.end
@@ -42,9 +42,9 @@ impl Access {
 
 /// The accesses of a phase that later ones have to wait for.
 #[derive(Debug, Default)]
-pub(super) struct Order(Vec<Access>);
+pub(super) struct AccessOrder(Vec<MemoryAccess>);
 
-impl Order {
+impl AccessOrder {
     /// The steps that one has to wait for: those that wrote what it reads, and those that read or wrote
     /// the memory that it writes.
     pub(super) fn step(
@@ -56,7 +56,8 @@ impl Order {
     ) -> Vec<StepId> {
         let of = |buffer: BufferId, writes: bool| access(program, map, (id, step), buffer, writes);
         let reads = step.reads.iter().map(|r| of(r.buffer, false));
-        let new: Vec<Access> = reads.chain(step.writes.iter().map(|b| of(*b, true))).collect();
+        let new: Vec<MemoryAccess> =
+            reads.chain(step.writes.iter().map(|b| of(*b, true))).collect();
         let mut after = BTreeSet::new();
         for a in &new {
             let waits =
@@ -78,7 +79,7 @@ impl Order {
         let Some(last) = self.0.last() else { return Vec::new() };
         let step = &program.steps[last.step.0];
         let wanted = access(program, map, (StepId(usize::MAX), step), id, false);
-        let wanted = Access { cores: 0..usize::MAX, ..wanted };
+        let wanted = MemoryAccess { cores: 0..usize::MAX, ..wanted };
         let found = self.0.iter().filter(|b| b.writes && wanted.meets(b)).map(|b| b.step);
         found.collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -90,10 +91,10 @@ fn access(
     (id, step): (StepId, &Step),
     buffer: BufferId,
     writes: bool,
-) -> Access {
+) -> MemoryAccess {
     let bytes = program.buffer(buffer).bytes();
     let used = step.division.cores();
-    let on = |memory, start: u64, bytes: u64, cores| Access {
+    let on = |memory, start: u64, bytes: u64, cores| MemoryAccess {
         step: id,
         memory,
         bytes: start..start + bytes,
@@ -101,11 +102,11 @@ fn access(
         writes,
     };
     match map.of(buffer) {
-        Address::Argument(k, _) => on(Memory::Argument(k), 0, bytes, 0..usize::MAX),
-        Address::Pool(at) => on(Memory::Pool, at, bytes, 0..usize::MAX),
+        Address::Argument(k, _) => on(MemorySpace::Argument(k), 0, bytes, 0..usize::MAX),
+        Address::Pool(at) => on(MemorySpace::Pool, at, bytes, 0..usize::MAX),
         Address::Lx(at) => {
             let slice = bytes.div_ceil(used.max(1) as u64);
-            on(Memory::Lx, at, slice, step.first_core..step.first_core + used.max(1))
+            on(MemorySpace::Lx, at, slice, step.first_core..step.first_core + used.max(1))
         }
     }
 }

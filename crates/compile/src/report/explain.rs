@@ -1,81 +1,26 @@
-//! Why a tensor lies as it does: what the whole graph would cost if it lay otherwise.
+//! Why a tensor has its layout: what the whole graph would cost with each of the others.
 //!
 //! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
 //! everything else free. The difference to the best is the price of that layout.
 
-use super::data::Shape;
-use super::layout::{describe, shape};
+use super::layout_summary::{describe, layout_summary};
 use super::us;
-use crate::choose;
-use crate::divide::Policy;
+use crate::choose::choose;
 use crate::error::{CompileError, Result};
 use crate::lower::lower;
-use crate::program::{Action, Program};
+use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
-use serde::Serialize;
 use std::rc::Rc;
-use zellige_device::Laid;
+use zellige_device::TensorLayout;
 use zellige_graph::{Def, Role, TensorId};
-use zellige_layout::StickLayout;
-
-/// Why a tensor lies as it does.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explanation {
-    /// The tensor whose elements were asked about.
-    pub tensor: String,
-    /// The view that was named, where it was one.
-    pub view: Option<String>,
-    /// Its dtype.
-    pub dtype: &'static str,
-    /// Who decides its layout.
-    pub decided_by: &'static str,
-    /// In a sentence.
-    pub why: String,
-    /// What costs are counted in.
-    pub unit: &'static str,
-    /// Every layout that it may have, the cheapest first.
-    pub options: Vec<Candidate>,
-}
-
-/// A layout that the tensor may have.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Candidate {
-    /// The layout.
-    pub layout: Shape,
-    /// In words.
-    pub text: String,
-    /// Whether the program has it.
-    pub chosen: bool,
-    /// The least cost of the whole graph with it; none where no plan has it.
-    pub cost: Option<u64>,
-    /// How much more than the chosen one; negative is less.
-    pub extra: Option<i64>,
-    /// The same in microseconds, where costs are times.
-    pub extra_us: Option<f64>,
-    /// Whether the cost is proved to be the least.
-    pub optimal: bool,
-    /// The moves of every run with it.
-    pub moves: Vec<Needed>,
-    /// Why no plan has it.
-    pub refused: Option<String>,
-}
-
-/// A move that a layout makes necessary.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Needed {
-    /// The tensor that is moved.
-    pub tensor: String,
-    /// Why.
-    pub reason: String,
-    /// How long it takes.
-    pub us: f64,
-}
+use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
+use zellige_stick::StickLayout;
 
 /// Explains the layout of a tensor of the program's graph; of a view, that of its base.
 ///
 /// # Errors
 /// A name that the graph has not.
-pub fn explain(program: &Program, name: &str) -> Result<Explanation> {
+pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
     let graph = &program.graph;
     let Some(asked) = graph.id(name) else {
         let reason = format!("the compiled graph has no such tensor{}", near(program, name));
@@ -88,9 +33,9 @@ pub fn explain(program: &Program, name: &str) -> Result<Explanation> {
     let mut options = Vec::new();
     for layout in &candidates.tensors[id.0] {
         let held = held(program, &candidates, id, layout);
-        let laid = Laid::new(program.options.storage, t.dtype, layout)?;
-        let mut option = Candidate {
-            layout: shape(&laid),
+        let laid = TensorLayout::new(program.options.storage, t.dtype, layout)?;
+        let mut option = CandidateLayout {
+            layout: layout_summary(&laid),
             text: describe(&laid),
             chosen: chosen == Some(layout),
             cost: None,
@@ -121,13 +66,13 @@ pub fn explain(program: &Program, name: &str) -> Result<Explanation> {
     }
     options.sort_by_key(|o| (o.cost.unwrap_or(u64::MAX), !o.chosen));
     let (decided_by, why) = why(program, id, &options);
-    Ok(Explanation {
+    Ok(LayoutExplanation {
         tensor: t.name.clone(),
         view: view.map(|_| name.into()),
-        dtype: t.dtype.name(),
-        decided_by,
+        dtype: t.dtype.name().into(),
+        decided_by: decided_by.into(),
         why,
-        unit,
+        unit: unit.into(),
         options,
     })
 }
@@ -153,28 +98,21 @@ fn held(
 }
 
 /// The least cost of the whole graph, whether that is proved, and the moves of every run.
-fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<Needed>)> {
+fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<RequiredMove>)> {
     let (graph, options) = (&program.graph, &program.options);
-    let assignment = match options.policy {
-        Policy::Baseline => choose::beam(graph, options, candidates)?,
-        Policy::Best => choose::assign(graph, options, candidates)?,
-    };
+    let assignment = choose(graph, options, candidates)?;
     let (cost, optimal) = (assignment.cost, assignment.is_optimal());
     let lowered = lower(graph.clone(), options, assignment)?;
-    let mut moves = Vec::new();
-    for (_, step) in lowered.run_steps() {
-        let Action::Move { why, .. } = &step.action else { continue };
-        let tensor = lowered.buffer(step.writes[0]).tensor;
-        moves.push(Needed {
-            tensor: graph.get(tensor).name.clone(),
-            reason: why.clone(),
-            us: us(step.duration),
-        });
-    }
+    let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
+        tensor: graph.get(tensor).name.clone(),
+        reason: reason.into(),
+        us: us(time),
+    });
+    let moves = moves.collect();
     Ok((cost, optimal, moves))
 }
 
-fn why(program: &Program, id: TensorId, options: &[Candidate]) -> (&'static str, String) {
+fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'static str, String) {
     let t = program.graph.get(id);
     if t.pin.is_some() {
         return ("pin", "the programmer pinned it".into());
@@ -194,7 +132,7 @@ fn why(program: &Program, id: TensorId, options: &[Candidate]) -> (&'static str,
     }
 }
 
-fn chosen_because(options: &[Candidate]) -> String {
+fn chosen_because(options: &[CandidateLayout]) -> String {
     let others = options.iter().filter(|o| !o.chosen);
     let next = others.filter_map(|o| Some((o.extra?, o.extra_us, &o.text))).min_by_key(|o| o.0);
     match next {

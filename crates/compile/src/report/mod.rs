@@ -1,50 +1,45 @@
 //! A compiled program as a report: what was decided, why, and what it costs.
 //!
-//! A [`Report`] is plain data. Every figure is computed from the program's own steps and buffers, so it
+//! The functions here fill the types of `zellige_report`. Every figure is computed from the program's own steps and buffers, so it
 //! says of a plan what its checker would. Times are simulated microseconds from the beginning of a run,
 //! `bytes` are bytes of device memory, padding included.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `data` | the report's types, as `docs/schemas/report.schema.json` publishes them |
-//! | `layout` | a layout in words |
-//! | `tensors`, `moves`, `steps` | the three lists |
+//! | `layout_summary` | a layout as numbers and in words |
+//! | `buffers`, `moves`, `steps` | the three lists |
 //! | `summary` | totals of all steps, and the certificate of the choice |
 //! | `occupancy` | bytes of scratchpads and pool over time |
 //! | `notes` | fallbacks, narrowed elements, refusals with a remedy |
-//! | `explain` | why a tensor lies as it does |
+//! | `explain` | why a tensor has its layout, with the price of every other one |
 
-mod data;
+mod buffers;
 mod explain;
-mod layout;
+mod layout_summary;
 mod moves;
 mod notes;
 mod occupancy;
 mod steps;
 mod summary;
-mod tensors;
 
-pub use data::{
-    Cast, Certificate, Comparison, Cores, Dim, Fallback, Machine, Move, Note, Occupancy, Operand,
-    Options, Report, Shape, Side, Step, Summary, Tensor, Unit,
-};
-pub use explain::{Candidate, Explanation, Needed, explain};
-pub use layout::describe;
+pub use explain::explain;
+pub use layout_summary::describe;
 pub use notes::refusal;
 
 use crate::program::Program;
+use zellige_report::{Report, VERSION};
 
 /// The report of a program.
 pub fn report(program: &Program) -> Report {
     Report {
-        version: 1,
+        version: VERSION,
         graph: program.graph.name().into(),
         machine: summary::machine(program),
         options: summary::options(program),
         summary: summary::summary(program),
         certificate: summary::certificate(program),
         units: summary::units(program),
-        tensors: tensors::tensors(program),
+        tensors: buffers::buffers(program),
         moves: moves::moves(program),
         steps: steps::steps(program),
         lx: occupancy::lx(program).data(),

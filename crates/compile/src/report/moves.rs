@@ -1,11 +1,11 @@
 //! Every inserted move with its cost and its reason.
 
-use super::data::{Move, Side};
-use super::layout::shape;
+use super::layout_summary::layout_summary;
 use super::{totals, us};
 use crate::program::{Action, Program};
+use zellige_report::{MoveEnd, ReportedMove};
 
-pub(super) fn moves(program: &Program) -> Vec<Move> {
+pub(super) fn moves(program: &Program) -> Vec<ReportedMove> {
     let mut readers = vec![0; program.buffers.len()];
     for step in &program.steps {
         for read in &step.reads {
@@ -25,11 +25,11 @@ pub(super) fn moves(program: &Program) -> Vec<Move> {
             let node = program.graph.node(n);
             format!("{} = {}", program.graph.get(node.outputs[0]).name, node.op.name())
         };
-        list.push(Move {
+        list.push(ReportedMove {
             step: i,
             tensor: program.graph.get(copy.tensor).name.clone(),
-            from: Side { buffer: from.name.clone(), layout: shape(&read.laid) },
-            to: Side { buffer: copy.name.clone(), layout: shape(&copy.laid) },
+            from: MoveEnd { buffer: from.name.clone(), layout: layout_summary(&read.laid) },
+            to: MoveEnd { buffer: copy.name.clone(), layout: layout_summary(&copy.laid) },
             reason: why.clone(),
             reader: reader.map(name),
             readers: readers[to.0],

@@ -1,25 +1,25 @@
 //! What a reader should know beside the plan: work of the host, narrowed elements, idle cores; and
 //! why there is no plan, with what to do about it.
 
-use super::data::{Cast, Fallback, Note};
 use super::us;
 use crate::error::CompileError;
 use crate::program::{Action, Origin, Program, Step};
+use zellige_float::Dtype;
 use zellige_graph::{Def, Graph, Node};
-use zellige_layout::Dtype;
+use zellige_report::{HostFallback, NarrowedTensor, ReportNote};
 
 /// Every operation of every run that the host does.
-pub(super) fn fallbacks(program: &Program) -> Vec<Fallback> {
+pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
     let mut list = Vec::new();
     for (i, step) in program.steps.iter().enumerate() {
         let Action::Host(node, op) = &step.action else { continue };
         let totals = step.work.totals();
-        list.push(Fallback {
+        list.push(HostFallback {
             step: i,
             name: step.name.clone(),
             op: op.name().into(),
             at: program.graph.node(*node).at.clone(),
-            layer: op.layer().name(),
+            layer: op.layer().name().into(),
             bytes: totals.host_in.saturating_add(totals.host_out),
             us: us(step.duration),
             remedy: "`--coverage full` runs it on the card; on today's software, write it with \
@@ -31,7 +31,7 @@ pub(super) fn fallbacks(program: &Program) -> Vec<Fallback> {
 }
 
 /// Every tensor of the graph that is narrower on the card.
-pub(super) fn casts(program: &Program) -> Vec<Cast> {
+pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
     let mut list = Vec::new();
     for buffer in &program.buffers {
         if matches!(buffer.origin, Origin::Copy(_)) {
@@ -53,9 +53,9 @@ pub(super) fn casts(program: &Program) -> Vec<Cast> {
             ),
             _ => (format!("{} in {bits} bits", dtype.name()), "use a narrower dtype"),
         };
-        list.push(Cast {
+        list.push(NarrowedTensor {
             tensor: buffer.name.clone(),
-            dtype: dtype.name(),
+            dtype: dtype.name().into(),
             stored: buffer.laid.layout().device_dtype().name().into(),
             loss,
             remedy: remedy.into(),
@@ -69,8 +69,8 @@ const WORTH: f64 = 0.05;
 /// Notes of one kind.
 const MOST: usize = 5;
 
-pub(super) fn notes(program: &Program) -> Vec<Note> {
-    let mut list: Vec<Note> = Vec::new();
+pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
+    let mut list: Vec<ReportNote> = Vec::new();
     let latency = us(program.latency());
     let mut idle: Vec<&Step> = Vec::new();
     let mut on_host = false;
@@ -78,7 +78,7 @@ pub(super) fn notes(program: &Program) -> Vec<Note> {
         match &step.action {
             Action::Host(node, op) if !on_host => {
                 let node = program.graph.node(*node);
-                list.push(Note {
+                list.push(ReportNote {
                     kind: "graph_break".into(),
                     op: Some(op.name().into()),
                     name: Some(step.name.clone()),
@@ -107,7 +107,7 @@ pub(super) fn notes(program: &Program) -> Vec<Note> {
     for step in idle.iter().take(MOST) {
         let node = step.node().map(|n| program.graph.node(n));
         let share = 100.0 * us(step.duration) / latency;
-        list.push(Note {
+        list.push(ReportNote {
             kind: "idle_cores".into(),
             op: step.op().map(|o| o.name().into()),
             name: Some(step.name.clone()),
@@ -124,12 +124,12 @@ pub(super) fn notes(program: &Program) -> Vec<Note> {
     list
 }
 
-fn plain(kind: &str, text: String) -> Note {
-    Note { kind: kind.into(), op: None, name: None, at: None, text, remedy: None }
+fn plain(kind: &str, text: String) -> ReportNote {
+    ReportNote { kind: kind.into(), op: None, name: None, at: None, text, remedy: None }
 }
 
 /// Why a graph does not compile: the operation, where it is written, and what to do.
-pub fn refusal(error: &CompileError, graph: &Graph) -> Note {
+pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
     let (result, remedy): (Option<&str>, &str) = match error {
         CompileError::Strict { result, .. } => {
             (Some(result), "leave out `--strict`: a move mends the layout")
@@ -155,7 +155,7 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> Note {
         _ => (None, ""),
     };
     let node = result.and_then(|name| node_of(graph, name));
-    Note {
+    ReportNote {
         kind: error.kind().into(),
         op: node.map(|n| n.op.name().into()),
         name: result.map(Into::into),

@@ -1,28 +1,28 @@
 //! Bytes in use over time.
 
-use super::data::Occupancy;
 use super::us;
 use crate::program::{BufferId, Place, Program};
 use std::collections::BTreeMap;
 use zellige_machine::Time;
+use zellige_report::MemoryOccupancy;
 
 /// Bytes in use: what there is, the highest in use, and how many from when on.
-pub(super) struct Levels {
+pub(super) struct MemoryLevels {
     limit: u64,
     pub(super) peak: u64,
     pub(super) points: Vec<(Time, u64)>,
 }
 
-impl Levels {
-    pub(super) fn data(&self) -> Occupancy {
+impl MemoryLevels {
+    pub(super) fn data(&self) -> MemoryOccupancy {
         let points = self.points.iter().map(|(at, bytes)| (us(*at), *bytes)).collect();
-        Occupancy { limit: self.limit, peak: self.peak, points }
+        MemoryOccupancy { limit: self.limit, peak: self.peak, points }
     }
 }
 
 /// Of one core's scratchpad: what stays there, an even share of its writer's cores, beside the largest
 /// tiles that the steps of a wave stream.
-pub(super) fn lx(program: &Program) -> Levels {
+pub(super) fn lx(program: &Program) -> MemoryLevels {
     let limit = program.options.scratchpads.map_or(0, |_| program.options.lx_limit());
     let resident = |p| if let Place::Lx(at) = p { Some(at) } else { None };
     let mut changes = changes(program, resident, slice).0;
@@ -38,14 +38,14 @@ pub(super) fn lx(program: &Program) -> Levels {
     }
     let points = points(changes);
     let peak = points.iter().map(|p| p.1).max().unwrap_or(0);
-    Levels { limit, peak, points }
+    MemoryLevels { limit, peak, points }
 }
 
 /// Of the program's pool of device memory.
-pub(super) fn pool(program: &Program) -> Levels {
+pub(super) fn pool(program: &Program) -> MemoryLevels {
     let at = |p| if let Place::Pool(at) = p { Some(at) } else { None };
     let (changes, peak) = changes(program, at, |program, b| program.buffer(b).bytes());
-    Levels { limit: 0, peak, points: points(changes) }
+    MemoryLevels { limit: 0, peak, points: points(changes) }
 }
 
 /// Bytes of a buffer on the core that holds most of it: an even share of its writer's cores.

@@ -1,35 +1,35 @@
 //! Every step: its operands, its division, its time and its point under the roofline.
 
-use super::data::{Cores, Dim, Operand, Step};
 use super::us;
 use crate::program::{self, Action, BufferId, Place, Program};
 use serde_json::Value;
 use zellige_machine::WorkKind;
+use zellige_report::{BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand};
 
-pub(super) fn steps(program: &Program) -> Vec<Step> {
+pub(super) fn steps(program: &Program) -> Vec<ReportedStep> {
     program.steps.iter().map(|s| step(program, s)).collect()
 }
 
-fn step(program: &Program, s: &program::Step) -> Step {
+fn step(program: &Program, s: &program::Step) -> ReportedStep {
     let full = super::totals(program, &s.full);
     let totals = super::totals(program, &s.work);
     let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
     let all = full.bytes_in.saturating_add(full.bytes_out);
     let (kind, node) = match &s.action {
-        Action::Op(node, _) => ("op", Some(*node)),
-        Action::Host(node, _) => ("host", Some(*node)),
-        Action::Move { .. } => ("move", None),
+        Action::Op(node, _) => (StepKind::Op, Some(*node)),
+        Action::Host(node, _) => (StepKind::Host, Some(*node)),
+        Action::Move { .. } => (StepKind::Move, None),
     };
     let node = node.map(|n| program.graph.node(n));
     let seconds = s.duration.seconds();
     let attributes = node.map(|n| attributes(&n.attributes)).unwrap_or_default();
-    let operand = |buffer: BufferId, size: &[i64]| Operand {
+    let operand = |buffer: BufferId, size: &[i64]| StepOperand {
         buffer: buffer.0,
         name: program.buffer(buffer).name.clone(),
         size: size.to_vec(),
         lx: in_lx(program, buffer),
     };
-    Step {
+    ReportedStep {
         name: s.name.clone(),
         op: s.op().map_or("move", zellige_op::Op::name).into(),
         kind,
@@ -45,7 +45,7 @@ fn step(program: &Program, s: &program::Step) -> Step {
             Action::Move { why, .. } => why.clone(),
             _ => s.decided.1.clone(),
         },
-        cores: if kind == "host" { 0 } else { totals.cores },
+        cores: if kind == StepKind::Host { 0 } else { totals.cores },
         first_core: s.first_core,
         busy: busy(program, s),
         start_us: us(s.start),
@@ -74,10 +74,10 @@ pub(super) fn in_lx(program: &Program, buffer: BufferId) -> bool {
     false
 }
 
-fn dims(s: &program::Step) -> Vec<Dim> {
+fn dims(s: &program::Step) -> Vec<LoopDimension> {
     let space = s.space.as_deref().unwrap_or_default();
     let splits = s.division.splits().iter().copied().chain(std::iter::repeat(1));
-    let dim = |(i, (span, split)): (usize, (&zellige_device::Span, usize))| Dim {
+    let dim = |(i, (span, split)): (usize, (&zellige_device::Span, usize))| LoopDimension {
         name: format!("c{i}"),
         size: span.size,
         unit: span.unit,
@@ -88,29 +88,29 @@ fn dims(s: &program::Step) -> Vec<Dim> {
 }
 
 /// How long each core is busy, neighbours of equal times together.
-fn busy(program: &Program, s: &program::Step) -> Vec<Cores> {
+fn busy(program: &Program, s: &program::Step) -> Vec<BusyCores> {
     if matches!(s.action, Action::Host(..)) {
         return Vec::new();
     }
-    let mut list: Vec<Cores> = Vec::new();
+    let mut list: Vec<BusyCores> = Vec::new();
     for core in &s.latency.cores {
         let time = us(program.options.hardware.time(core.total));
         match list.last_mut() {
             Some(last) if last.us == time => last.cores += 1,
-            _ => list.push(Cores { cores: 1, us: time }),
+            _ => list.push(BusyCores { cores: 1, us: time }),
         }
     }
     list
 }
 
-fn family(s: &program::Step) -> &'static str {
+fn family(s: &program::Step) -> StepFamily {
     match (&s.action, s.work.kind) {
-        (Action::Host(..), _) => "host",
-        (Action::Move { .. }, _) => "move",
-        (_, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. }) => "matmul",
-        (_, WorkKind::RowReduction | WorkKind::CrossRowReduction) => "reduction",
-        (_, WorkKind::Pointwise) => "pointwise",
-        _ => "other",
+        (Action::Host(..), _) => StepFamily::Host,
+        (Action::Move { .. }, _) => StepFamily::Move,
+        (_, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. }) => StepFamily::Matmul,
+        (_, WorkKind::RowReduction | WorkKind::CrossRowReduction) => StepFamily::Reduction,
+        (_, WorkKind::Pointwise) => StepFamily::Pointwise,
+        _ => StepFamily::Other,
     }
 }
 

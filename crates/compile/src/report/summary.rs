@@ -1,19 +1,22 @@
 //! Totals of all steps, the hardware they ran on, and what is proved of the choice of layouts.
 
-use super::data::{Certificate, Comparison, Machine, Options, Summary, Unit};
 use super::{occupancy, steps, us};
-use crate::divide::Policy;
-use crate::options::{Outputs, Weights};
+use crate::options::{self, Policy};
 use crate::program::{Action, Origin, Program, Step};
 use zellige_graph::Role;
 use zellige_machine::{Key, Time};
+use zellige_op::Profile;
+use zellige_report::{
+    BottleneckTime, CompileSettings, CoverageName, LayoutCertificate, MachineFigures,
+    OutputLayouts, PolicyComparison, PolicyName, RunTotals, WeightLayouts,
+};
 
-pub(super) fn machine(program: &Program) -> Machine {
+pub(super) fn machine(program: &Program) -> MachineFigures {
     let hw = &program.options.hardware;
     let number = |key| hw.figure(key).map(|_| hw.number(key).to_f64());
     let (peak, memory) = (hw.peak_tflops(), hw.number(Key::MemoryPeak).to_f64());
     let cores = hw.cores();
-    Machine {
+    MachineFigures {
         name: hw.name().into(),
         cores,
         peak_tflops: peak,
@@ -26,30 +29,32 @@ pub(super) fn machine(program: &Program) -> Machine {
     }
 }
 
-/// The word of a policy.
-fn policy(policy: Policy) -> &'static str {
+fn policy(policy: Policy) -> PolicyName {
     match policy {
-        Policy::Baseline => "baseline",
-        Policy::Best => "best",
+        Policy::Baseline => PolicyName::Baseline,
+        Policy::Best => PolicyName::Best,
     }
 }
 
-pub(super) fn options(program: &Program) -> Options {
+pub(super) fn options(program: &Program) -> CompileSettings {
     let o = &program.options;
-    Options {
+    CompileSettings {
         policy: policy(o.policy),
-        coverage: o.coverage.to_string(),
+        coverage: match o.coverage {
+            Profile::Full => CoverageName::Full,
+            Profile::Card => CoverageName::Card,
+        },
         cores: o.cores,
         weights: match o.weights {
-            Weights::Free => "free",
-            Weights::Given => "given",
+            options::WeightLayouts::Free => WeightLayouts::Free,
+            options::WeightLayouts::Given => WeightLayouts::Given,
         },
         outputs: match o.outputs {
-            Outputs::Default => "default",
-            Outputs::AsComputed => "as_computed",
+            options::OutputLayouts::Default => OutputLayouts::Default,
+            options::OutputLayouts::AsComputed => OutputLayouts::AsComputed,
         },
         strict: o.strict,
-        scratchpads: o.scratchpads.map(crate::place::Policy::name),
+        scratchpads: o.scratchpads.map(|p| p.name().into()),
         concurrent: o.concurrent,
         mode: o.storage.mode.to_string(),
         keep_fp32: o.storage.keep.float32,
@@ -57,8 +62,8 @@ pub(super) fn options(program: &Program) -> Options {
     }
 }
 
-pub(super) fn summary(program: &Program) -> Summary {
-    let mut s = Summary {
+pub(super) fn summary(program: &Program) -> RunTotals {
+    let mut s = RunTotals {
         latency_us: us(program.latency()),
         load_us: us(program.load_latency()),
         ops: 0,
@@ -173,14 +178,14 @@ fn utilisation(program: &Program) -> f64 {
     if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
 }
 
-pub(super) fn units(program: &Program) -> Vec<Unit> {
-    let mut list: Vec<Unit> = Vec::new();
+pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
+    let mut list: Vec<BottleneckTime> = Vec::new();
     for (_, step) in program.run_steps() {
         let name = step.latency.bottleneck.to_string();
         let unit = match list.iter_mut().position(|u| u.name == name) {
             Some(at) => &mut list[at],
             None => {
-                list.push(Unit { name, steps: 0, us: 0.0 });
+                list.push(BottleneckTime { name, steps: 0, us: 0.0 });
                 list.last_mut().expect("just pushed")
             }
         };
@@ -191,7 +196,7 @@ pub(super) fn units(program: &Program) -> Vec<Unit> {
     list
 }
 
-pub(super) fn certificate(program: &Program) -> Certificate {
+pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     let a = &program.assignment;
     let optimal = a.is_optimal();
     let gap = (a.bound > 0).then(|| (a.cost.saturating_sub(a.bound)) as f64 / a.bound as f64);
@@ -213,10 +218,10 @@ pub(super) fn certificate(program: &Program) -> Certificate {
         }
         None => format!("{cost}; nothing is proved of it, as this policy has no bound"),
     };
-    Certificate {
+    LayoutCertificate {
         cost: a.cost,
         bound: a.bound,
-        unit: a.unit,
+        unit: a.unit.into(),
         optimal,
         gap,
         choices_log2: a.choices_log2,
@@ -226,9 +231,9 @@ pub(super) fn certificate(program: &Program) -> Certificate {
     }
 }
 
-pub(super) fn comparison(program: &Program, other: &Program) -> Comparison {
+pub(super) fn comparison(program: &Program, other: &Program) -> PolicyComparison {
     let (mine, theirs) = (summary(program), summary(other));
-    Comparison {
+    PolicyComparison {
         policy: policy(other.options.policy),
         latency_us: theirs.latency_us,
         moves: theirs.moves,

@@ -10,7 +10,7 @@ use crate::error::{DeviceError, Result};
 use crate::memory::{Memory, MemoryStats};
 use crate::run::recall::Recalled;
 use crate::stream::{Event, Schedule, Span, StreamId, Streams};
-use crate::tensor::laid::{Kept, Storage};
+use crate::tensor::tensor_layout::{Kept, Storage};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zellige_machine::Time;

@@ -30,13 +30,13 @@ use super::matmul::form::with_one;
 use super::matmul::micro::{Cell, Isa};
 use super::matmul::task::kind;
 use super::share::{Share, moves_along};
-use super::{Follows, Kernel, Lay, Task, Want};
+use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{arranged, result_format};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use account::{Shares, work};
 use task::{Side, Work};
 use zellige_machine::account::CoreWork;
@@ -45,14 +45,14 @@ use zellige_op::{Attention, TensorType};
 const NAME: &str = "scaled_dot_product_attention";
 
 impl Kernel for Attention {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let wants = inputs.iter().enumerate().map(|(i, t)| {
             let last = t.size().len().saturating_sub(1);
             match i {
-                1 if t.sticks().is_ok_and(|s| s.stick == Some(last - 1)) => Want::AsIs,
-                3 if t.numel() == 1 => Want::AsIs,
-                3 if t.size().last() == Some(&1) => Want::Sparse,
-                _ => Want::Along(last),
+                1 if t.sticks().is_ok_and(|s| s.stick == Some(last - 1)) => LayoutNeed::AsIs,
+                3 if t.numel() == 1 => LayoutNeed::AsIs,
+                3 if t.size().last() == Some(&1) => LayoutNeed::Sparse,
+                _ => LayoutNeed::Along(last),
             }
         });
         let out = &outputs[0];
@@ -77,7 +77,7 @@ impl Kernel for Attention {
             truth: false,
         };
         order.iter().rev().enumerate().for_each(|(place, d)| form.stride[*d] = place + 1);
-        Ok(Lay { inputs: wants.collect(), outputs: vec![arranged(&form, format)?] })
+        Ok(KernelLayouts { inputs: wants.collect(), outputs: vec![arranged(&form, format)?] })
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

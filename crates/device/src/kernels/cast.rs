@@ -7,20 +7,21 @@
 
 use super::io::Number;
 use super::pointwise::{Work, by_element, bytes, cut, lay_around, spans, truths, wants};
-use super::{Follows, Kernel, Lay, Task, Want, dims};
+use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task, dims};
 use crate::error::Result;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::{Kept, Laid};
 use crate::tensor::result_layout::{like_in, result_format};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::{Kept, TensorLayout};
 use std::sync::Arc;
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype};
 use zellige_machine::Charges;
 use zellige_op::{Cast, TensorType};
+use zellige_stick::DataFormat;
 
 impl Kernel for Cast {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let format = stored(inputs, self.dtype, self.wide)?;
         lay_around(inputs, like_in(inputs, &outputs[0], format)?)
     }
@@ -37,7 +38,7 @@ impl Kernel for Cast {
         Some(by_element(&outputs[0], false))
     }
 
-    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[TensorLayout], outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
         Some(wants(inputs, &outputs[0]))
     }
 
@@ -84,6 +85,6 @@ fn each<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
 }
 
 /// The format of a dtype; float32 and int64 are wide where asked.
-pub(crate) fn stored(operands: &[Laid], dtype: Dtype, wide: bool) -> Result<DataFormat> {
+pub(crate) fn stored(operands: &[TensorLayout], dtype: Dtype, wide: bool) -> Result<DataFormat> {
     if wide { Kept::ALL.format(dtype) } else { result_format(operands, dtype) }
 }

@@ -9,17 +9,18 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
 use super::pointwise::{by_element, cut, spans};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims};
+use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, dims};
 use crate::error::Result;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
-use zellige_layout::{Dtype, StickLayout};
+use crate::tensor::tensor_layout::TensorLayout;
+use zellige_float::Dtype;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use zellige_op::is_float;
 use zellige_op::{Factory, FactoryValue, Scalar, TensorType};
+use zellige_stick::StickLayout;
 
 /// The numbers of a tensor that is made of nothing.
 trait FactoryNumbers: Copy {
@@ -71,7 +72,7 @@ impl FactoryNumbers for FactoryValue {
                 fill_uniform(first, step, seed, low, high - low, out);
             }
             FactoryValue::Normal { mean, std, seed } => {
-                fill_normal(first, step, seed, mean, std, out)
+                fill_normal(first, step, seed, mean, std, out);
             }
             FactoryValue::Kept { p, seed } => {
                 fill_uniform(first, step, seed, 0.0, 1.0, out);
@@ -95,10 +96,10 @@ impl FactoryNumbers for FactoryValue {
 }
 
 impl Kernel for Factory {
-    fn lay(&self, _: &[Laid], _: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, _: &[TensorLayout], _: &[TensorType]) -> Result<KernelLayouts> {
         let format = stored(&[], self.dtype, self.wide)?;
         let layout = StickLayout::default_in(&self.size, None, format)?;
-        Ok(Lay { inputs: Vec::new(), outputs: vec![layout] })
+        Ok(KernelLayouts { inputs: Vec::new(), outputs: vec![layout] })
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -113,7 +114,7 @@ impl Kernel for Factory {
         Some(by_element(&outputs[0], self.value.is_transcendental()))
     }
 
-    fn suit(&self, _: &[Laid], _: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, _: &[TensorLayout], _: &[Sticks]) -> Option<Vec<LayoutNeed>> {
         Some(Vec::new())
     }
 

@@ -4,12 +4,12 @@ use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
 use super::pointwise::{by_element, cut, lay_around, spans, wants};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims};
+use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, dims};
 use crate::error::Result;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::like;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
@@ -26,7 +26,7 @@ fn weights(op: &Masked, size: &[usize]) -> Vec<Dims<usize>> {
 }
 
 impl Kernel for Masked {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
@@ -42,7 +42,7 @@ impl Kernel for Masked {
         Some(by_element(&outputs[0], false))
     }
 
-    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[TensorLayout], outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
         Some(wants(inputs, &outputs[0]))
     }
 

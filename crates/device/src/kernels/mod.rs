@@ -50,20 +50,22 @@ use self::moves::Move;
 use self::share::Share;
 use crate::error::Result;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zellige_layout::StickLayout;
+use zellige_host::crew;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_movement::crew;
+use zellige_machine::{STREAMED, SumGroup};
 use zellige_op::{Dims, Form, Op, TensorType};
+use zellige_stick::StickLayout;
 
 /// How an operand has to lie for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
+pub enum LayoutNeed {
     /// As it is, as long as its form is regular.
     AsIs,
     /// Its lanes along this dimension.
@@ -78,9 +80,9 @@ pub enum Want {
 
 /// The layouts with which an operation runs.
 #[derive(Debug, Clone)]
-pub struct Lay {
+pub struct KernelLayouts {
     /// For every operand.
-    pub inputs: Vec<Want>,
+    pub inputs: Vec<LayoutNeed>,
     /// Of every result.
     pub outputs: Vec<StickLayout>,
 }
@@ -91,7 +93,7 @@ pub(crate) type Follows = Dims<Option<usize>>;
 /// One operation with its attributes.
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// How operands must lie, and how results will, for operands that lie as given.
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay>;
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts>;
 
     /// The iteration space, output dimensions first.
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span>;
@@ -121,13 +123,17 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// Who answers computes an element of a result from the elements of the operands at the same
     /// place alone, and reads them before it writes: a result may take the place of an operand.
-    fn suit(&self, _inputs: &[Laid], _outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, _inputs: &[TensorLayout], _outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
         None
     }
 
     /// The copies that make the results, of an operation that only moves elements. They are done one
     /// after the other instead of a task.
-    fn moves(&self, _inputs: &[Laid], _outputs: &[Laid]) -> Result<Option<Vec<Move>>> {
+    fn moves(
+        &self,
+        _inputs: &[TensorLayout],
+        _outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<Move>>> {
         Ok(None)
     }
 }
@@ -197,10 +203,6 @@ pub(crate) trait Task: Send + Sync {
     unsafe fn run(&self, phase: usize, core: usize, memory: &Pointers);
 }
 
-/// Bytes of a tensor that a streaming kernel keeps in the scratchpad: two tiles, one in use while the
-/// other is on its way.
-pub(crate) const TILES: u64 = 2 * 16 * 1024;
-
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
 pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {
     streamed_with(reads, &[], writes)
@@ -218,9 +220,24 @@ pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks
         }
         work.padding_bytes += padding;
         work.lx_bytes += bursts.bytes();
-        work.lx_peak += bursts.bytes().min(TILES);
+        work.lx_peak += bursts.bytes().min(STREAMED);
     }
     work
+}
+
+/// Adds what the units of a core do for its slices of the loops.
+pub(crate) fn charge(
+    work: &mut CoreWork,
+    charges: &Charges,
+    ranges: &[Range<usize>],
+    group: SumGroup,
+) {
+    let units = charges.units(|l| ranges[l].len() as u64, group);
+    work.macs += units.macs;
+    work.macs_valid += units.macs_valid;
+    work.sfu += units.sfu;
+    work.sfu_transcendental += units.sfu_transcendental;
+    work.ring.extend(units.ring);
 }
 
 /// The blocks of a kernel's tensors, in order.

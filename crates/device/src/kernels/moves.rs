@@ -3,18 +3,19 @@
 //! The device writes into a slice of the target (or reads from a slice of the source) with its moves;
 //! there is nothing to compute. A copy plans its own bursts, so that what is charged is what it does.
 
-use super::{Kernel, Lay, Task, Want};
+use super::{Kernel, KernelLayouts, LayoutNeed, Task};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
 use crate::tensor::Tensor;
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use crate::tensor::transfer::Moved;
 use std::ops::Deref;
-use zellige_layout::{StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_machine::account::{CoreWork, Work, WorkKind};
 use zellige_op::{MoveRule, Moving, Scalar, TensorType};
+use zellige_stick::StickLayout;
 
 /// Whose memory a piece is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(crate) enum Of {
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     pub(crate) of: Of,
-    pub(crate) laid: Laid,
+    pub(crate) laid: TensorLayout,
 }
 
 impl Piece {
@@ -39,7 +40,7 @@ impl Piece {
     pub(crate) fn scratch(number: usize, like: &Piece) -> Result<Piece> {
         let format = like.layout().device_dtype();
         let layout = StickLayout::default_in(like.size(), None, format)?;
-        let laid = Laid::new(like.storage(), like.dtype(), &layout)?;
+        let laid = TensorLayout::new(like.storage(), like.dtype(), &layout)?;
         Ok(Piece { of: Of::Scratch(number), laid })
     }
 
@@ -53,8 +54,8 @@ impl Piece {
 }
 
 impl Deref for Piece {
-    type Target = Laid;
-    fn deref(&self) -> &Laid {
+    type Target = TensorLayout;
+    fn deref(&self) -> &TensorLayout {
         &self.laid
     }
 }
@@ -175,7 +176,7 @@ pub(crate) trait Moves: MoveRule {
 
 impl<M: Moves> Kernel for Moving<M> {
     /// A result lies as its first regular operand does; dimensions that this has not come first.
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let out = &outputs[0];
         let format = crate::tensor::result_layout::result_format(inputs, out.dtype)?;
         let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
@@ -192,18 +193,22 @@ impl<M: Moves> Kernel for Moving<M> {
             }
             None => StickLayout::default_in(&out.size, None, format)?,
         };
-        Ok(Lay { inputs: vec![Want::Any; inputs.len()], outputs: vec![layout] })
+        Ok(KernelLayouts { inputs: vec![LayoutNeed::Any; inputs.len()], outputs: vec![layout] })
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
         super::pointwise::spans(&[], &outputs[0])
     }
 
-    fn moves(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Move>>> {
+    fn moves(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<Move>>> {
         if outputs[0].numel() == 0 {
             return Ok(Some(Vec::new()));
         }
-        let piece = |of: Of, laid: &Laid| Piece { of, laid: laid.clone() };
+        let piece = |of: Of, laid: &TensorLayout| Piece { of, laid: laid.clone() };
         let list = inputs.iter().enumerate();
         let inputs: Vec<Piece> = list.map(|(i, t)| piece(Of::Input(i), t)).collect();
         self.rule.moves(&inputs, &piece(Of::Output(0), &outputs[0])).map(Some)

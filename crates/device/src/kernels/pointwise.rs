@@ -7,21 +7,23 @@
 use super::io::{Load, Number, Store};
 use super::share::{Share, moves_along};
 use super::walk::Walk;
-use super::{Follows, Kernel, Lay, Pointers, Task, Want, dims, streamed_with};
+use super::{
+    Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, charge, dims, streamed_with,
+};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::like;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_float::Format;
-use zellige_layout::StickLayout;
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_machine::{Charge, Charges};
+use zellige_machine::{Charge, Charges, SumGroup};
 use zellige_math::Whole;
 use zellige_op::{Pointwise, TensorType, Yields};
+use zellige_stick::StickLayout;
 
 /// A function over slices of equal length: the operands, then the result.
 pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
@@ -32,7 +34,7 @@ const CHUNK: usize = 1024;
 const ON_STACK: usize = 256;
 
 impl Kernel for Pointwise {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         lay_around(inputs, like(inputs, &outputs[0])?)
     }
 
@@ -48,7 +50,7 @@ impl Kernel for Pointwise {
         Some(by_element(&outputs[0], self.transcendental))
     }
 
-    fn suit(&self, inputs: &[Laid], outputs: &[Sticks]) -> Option<Vec<Want>> {
+    fn suit(&self, inputs: &[TensorLayout], outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
         Some(wants(inputs, &outputs[0]))
     }
 
@@ -112,20 +114,20 @@ pub(crate) fn bytes<T: Whole>(x: &mut [T]) {
 }
 
 /// A result in this layout, and operands that lie with it.
-pub(crate) fn lay_around(inputs: &[Laid], layout: StickLayout) -> Result<Lay> {
+pub(crate) fn lay_around(inputs: &[TensorLayout], layout: StickLayout) -> Result<KernelLayouts> {
     let inputs = wants(inputs, &crate::tensor::result_layout::form(&layout)?);
-    Ok(Lay { inputs, outputs: vec![layout] })
+    Ok(KernelLayouts { inputs, outputs: vec![layout] })
 }
 
-/// How operands must lie for a result that lies so.
-pub(crate) fn wants(inputs: &[Laid], out: &Sticks) -> Vec<Want> {
-    let want = |t: &Laid| {
+/// The layouts that operands need for a result of this layout.
+pub(crate) fn wants(inputs: &[TensorLayout], out: &Sticks) -> Vec<LayoutNeed> {
+    let want = |t: &TensorLayout| {
         let lead = out.rank() - t.size().len();
         match out.stick {
-            Some(s) if s >= lead && t.size()[s - lead] != 1 => Want::Along(s - lead),
+            Some(s) if s >= lead && t.size()[s - lead] != 1 => LayoutNeed::Along(s - lead),
             // Nothing of it runs along the lanes: each element has a stick, or it is one.
-            _ if t.numel() == 1 => Want::AsIs,
-            _ => Want::Sparse,
+            _ if t.numel() == 1 => LayoutNeed::AsIs,
+            _ => LayoutNeed::Sparse,
         }
     };
     inputs.iter().map(want).collect()
@@ -173,6 +175,7 @@ pub(crate) fn cut(
     }
     wide.extend_from_slice(counters);
     let space = spans(inputs, out);
+    let charges = by_element(out, transcendental);
     let mut slices = Vec::with_capacity(division.cores());
     for core in 0..division.cores() {
         let ranges = division.slice(core, &space);
@@ -189,12 +192,7 @@ pub(crate) fn cut(
             .map(|t| Share::of(division, core, |l| !moves_along(t, l)))
             .collect();
         let mut work = streamed_with(&ins[..inputs.len()], &shares, &[to]);
-        let lanes = work.writes.bytes() / out.format.size() as u64;
-        if transcendental {
-            work.sfu_transcendental = lanes;
-        } else {
-            work.sfu = lanes;
-        }
+        charge(&mut work, &charges, &ranges, SumGroup::ALONE);
         slices.push((walk, work));
     }
     Ok(slices)

@@ -1,15 +1,15 @@
 //! Scans: every result from the elements up to its own.
 
 use super::reduce::order::Ordered;
-use super::rows::{Charge, Line, LineOp};
+use super::rows::{Line, LineCost, LineOp};
 use crate::tensor::sticks::Sticks;
 use std::sync::Arc;
 use zellige_math::canonical;
 use zellige_op::{Carry, Scan};
 
 impl LineOp for Scan {
-    fn charge(&self, n: usize) -> Charge {
-        Charge { plain: n as u64, transcendental: 0 }
+    fn cost(&self, n: usize) -> LineCost {
+        LineCost { plain: n as u64, transcendental: 0 }
     }
 
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {

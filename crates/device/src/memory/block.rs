@@ -1,6 +1,5 @@
 //! Blocks: shared pieces of memory, and the locks that keep threads apart.
 
-use super::backing::Backing;
 use super::{Memory, Region};
 use crate::error::Result;
 use smallvec::SmallVec;
@@ -8,6 +7,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use zellige_host::LazyMemory;
 
 /// A piece of a memory. Clones share it; it goes back with the last one.
 ///
@@ -21,7 +21,7 @@ struct Inner {
     id: u64,
     memory: Memory,
     region: Region,
-    backing: Backing,
+    backing: LazyMemory,
     lock: RwLock<()>,
 }
 

@@ -10,7 +10,6 @@
 //! requests in the same order get the same addresses.
 
 mod allocator;
-mod backing;
 mod block;
 mod pool;
 mod segment;
@@ -22,11 +21,11 @@ pub use stats::{MemoryStats, SegmentStats};
 
 use self::pool::Pool;
 use crate::error::{DeviceError, Result};
-use backing::Backing;
 use segment::Segment;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zellige_host::LazyMemory;
 use zellige_machine::{Hardware, Purpose, SegmentSpec};
 
 /// An address space. Clones are the same memory; blocks keep it alive.
@@ -115,16 +114,16 @@ impl Memory {
     }
 
     /// Host memory for a block.
-    fn backing(&self, len: usize) -> Result<Backing> {
+    fn backing(&self, len: usize) -> Result<LazyMemory> {
         let kept = if Pool::serves(len) { self.pool().take(len) } else { None };
         // What is kept is the first thing to give up when the host has no more.
         pool::backing(kept, len).or_else(|_| {
             self.trim();
-            Backing::zeroed(len)
+            pool::fresh(len)
         })
     }
 
-    fn recycle(&self, backing: Backing) {
+    fn recycle(&self, backing: LazyMemory) {
         // Freed after the lock is: that is a system call.
         let excess = self.pool().keep(backing);
         drop(excess);

@@ -3,8 +3,11 @@
 //! Fresh pages cost a fault each, several times what writing them costs; an operation that makes a
 //! tensor of megabytes would spend most of its time there.
 
-use super::backing::{Backing, MAPPED};
-use crate::error::Result;
+use super::allocator::GRANULE;
+use crate::error::{DeviceError, Result};
+use zellige_host::LazyMemory;
+
+const _: () = assert!(LazyMemory::ALIGN as u64 == GRANULE);
 
 /// At most this much is kept,
 const KEPT: usize = 512 << 20;
@@ -15,15 +18,15 @@ const LONGEST: usize = 32 << 20;
 /// Kept backings, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    kept: Vec<Backing>,
+    kept: Vec<LazyMemory>,
     bytes: usize,
 }
 
 impl Pool {
     /// A backing of at least `len` bytes whose contents are anything, if one is kept that is not
     /// much longer.
-    pub(super) fn take(&mut self, len: usize) -> Option<Backing> {
-        let fits = |b: &Backing| b.len() >= len && b.len() - len <= len / 4;
+    pub(super) fn take(&mut self, len: usize) -> Option<LazyMemory> {
+        let fits = |b: &LazyMemory| b.len() >= len && b.len() - len <= len / 4;
         // The youngest: its bytes are most likely still in a cache.
         let at = self.kept.iter().rposition(fits)?;
         let backing = self.kept.remove(at);
@@ -32,8 +35,8 @@ impl Pool {
     }
 
     /// Keeps a backing; gives out those that there is no room for, to be freed without a lock.
-    pub(super) fn keep(&mut self, backing: Backing) -> Vec<Backing> {
-        if backing.len() < MAPPED || backing.len() > LONGEST {
+    pub(super) fn keep(&mut self, backing: LazyMemory) -> Vec<LazyMemory> {
+        if backing.len() < LazyMemory::MAPPED || backing.len() > LONGEST {
             return vec![backing];
         }
         self.bytes += backing.len();
@@ -47,26 +50,32 @@ impl Pool {
     }
 
     /// Gives out everything.
-    pub(super) fn empty(&mut self) -> Vec<Backing> {
+    pub(super) fn empty(&mut self) -> Vec<LazyMemory> {
         self.bytes = 0;
         std::mem::take(&mut self.kept)
     }
 
     /// Whether kept memory may serve a request for `len` bytes.
     pub(super) fn serves(len: usize) -> bool {
-        (MAPPED..=LONGEST).contains(&len)
+        (LazyMemory::MAPPED..=LONGEST).contains(&len)
     }
 }
 
 /// `len` bytes of zeros, from the pool or fresh.
-pub(super) fn backing(kept: Option<Backing>, len: usize) -> Result<Backing> {
+pub(super) fn backing(kept: Option<LazyMemory>, len: usize) -> Result<LazyMemory> {
     match kept {
-        None => Backing::zeroed(len),
+        None => fresh(len),
         Some(mut backing) => {
             backing.clear(len);
             Ok(backing)
         }
     }
+}
+
+/// `len` bytes that nobody has used before.
+pub(super) fn fresh(len: usize) -> Result<LazyMemory> {
+    LazyMemory::zeroed(len)
+        .map_err(|e| DeviceError::HostMemory { asked: len as u64, reason: e.to_string() })
 }
 
 #[cfg(test)]
@@ -78,16 +87,16 @@ mod tests {
         let mib = 1 << 20;
         let mut pool = Pool::default();
         for len in [mib, 10 * mib] {
-            assert!(pool.keep(Backing::zeroed(len).unwrap()).is_empty());
+            assert!(pool.keep(LazyMemory::zeroed(len).unwrap()).is_empty());
         }
         assert!(pool.take(7 * mib).is_none(), "10 MiB are too much for 7");
         assert_eq!(pool.take(9 * mib).unwrap().len(), 10 * mib);
         assert!(pool.take(9 * mib).is_none());
-        assert_eq!(pool.keep(Backing::zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
-        assert_eq!(pool.keep(Backing::zeroed(33 * mib).unwrap()).len(), 1, "better fresh");
+        assert_eq!(pool.keep(LazyMemory::zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
+        assert_eq!(pool.keep(LazyMemory::zeroed(33 * mib).unwrap()).len(), 1, "better fresh");
         // Untouched, so they take no memory: the first, small one makes room for the last.
         let gone: usize =
-            (0..16).map(|_| pool.keep(Backing::zeroed(32 * mib).unwrap()).len()).sum();
+            (0..16).map(|_| pool.keep(LazyMemory::zeroed(32 * mib).unwrap()).len()).sum();
         assert_eq!((gone, pool.kept.len(), pool.bytes), (1, 16, KEPT));
         assert_eq!(pool.empty().len(), 16);
     }
@@ -96,7 +105,7 @@ mod tests {
     fn kept_memory_is_zeroed() {
         let memory = crate::Memory::card();
         let host = |block: &crate::Block| block.read().as_ptr().addr();
-        for len in [MAPPED, 3 << 20, LONGEST] {
+        for len in [LazyMemory::MAPPED, 3 << 20, LONGEST] {
             let first = memory.alloc(len).unwrap();
             first.write().fill(0xEE);
             let at = host(&first);

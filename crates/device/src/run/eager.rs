@@ -3,15 +3,15 @@
 use crate::card::{Card, Receipt};
 use crate::error::{DeviceError, Result};
 use crate::kernels::kernel;
-use crate::kernels::{self, Pointers, Want, moves};
+use crate::kernels::{self, LayoutNeed, Pointers, moves};
 use crate::memory::Guards;
 use crate::run::division::Division;
 use crate::run::host_fallback::{charged, on_host};
 use crate::run::plan::settled;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use crate::tensor::transfer::Moved;
 use zellige_machine::account::{Cost, Work, WorkKind};
 use zellige_op::{Op, TensorType};
@@ -80,7 +80,7 @@ pub(super) fn settle(
 }
 
 /// How tensors lie.
-pub(crate) fn laid(tensors: &[Tensor]) -> Vec<Laid> {
+pub(crate) fn laid(tensors: &[Tensor]) -> Vec<TensorLayout> {
     tensors.iter().map(|t| t.laid().clone()).collect()
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn gather(
     op: &Op,
     card: &Card,
     inputs: &[Tensor],
-    wants: &[Want],
+    wants: &[LayoutNeed],
     cores: usize,
 ) -> Result<(Vec<Tensor>, Vec<Work>)> {
     let mut works = Vec::new();
@@ -117,7 +117,7 @@ pub(crate) const SMALL: usize = 1 << 14;
 /// Runs a kernel on tensors that lie as it wants, with a division or the default one.
 ///
 /// # Errors
-/// Tensors that do not lie so, and divisions that do not fit.
+/// Tensors of other layouts than the operation reads, and divisions that do not fit.
 pub(crate) fn launch(
     op: &Op,
     inputs: &[Tensor],
@@ -158,7 +158,7 @@ pub(crate) fn launch(
 }
 
 /// The tensor as a kernel wants it: itself, or a copy in another layout.
-fn conform(tensor: &Tensor, want: &Want) -> Result<(Tensor, Option<Moved>)> {
+fn conform(tensor: &Tensor, want: &LayoutNeed) -> Result<(Tensor, Option<Moved>)> {
     if want.fits(tensor) {
         return Ok((tensor.clone(), None));
     }

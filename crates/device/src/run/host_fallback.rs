@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::run::eager::laid;
 use crate::tensor::Tensor;
 use crate::tensor::format::host_format;
-use crate::tensor::laid::Laid;
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 use zellige_op::Op;
 
@@ -33,7 +33,11 @@ pub(super) fn charged(
 ///
 /// # Errors
 /// Dtypes without a host format.
-pub(super) fn round_trip(op: &Op, operands: &[Laid], results: &[Laid]) -> Result<Work> {
+pub(super) fn round_trip(
+    op: &Op,
+    operands: &[TensorLayout],
+    results: &[TensorLayout],
+) -> Result<Work> {
     let mut engine = CoreWork::default();
     for t in operands {
         engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
@@ -46,12 +50,12 @@ pub(super) fn round_trip(op: &Op, operands: &[Laid], results: &[Laid]) -> Result
     Ok(Work::new(format!("{} on the host", op.name()), WorkKind::Fallback, vec![engine]))
 }
 
-fn host_bytes(t: &Laid) -> Result<u64> {
+fn host_bytes(t: &TensorLayout) -> Result<u64> {
     Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.size() as u64)
 }
 
 /// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
-fn sticks(t: &Laid, padding: &mut u64) -> Result<Traffic> {
+fn sticks(t: &TensorLayout, padding: &mut u64) -> Result<Traffic> {
     let (traffic, unused) = match t.sticks() {
         Ok(form) => form.traffic(),
         Err(_) => {

@@ -5,8 +5,8 @@ use crate::error::refuse;
 use crate::kernels::Follows;
 use crate::kernels::kernel;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
 use zellige_machine::Charges;
 use zellige_op::{Dims, Op};
@@ -49,15 +49,21 @@ impl Loops {
     }
 }
 
-/// The loops of the operation on tensors that lie so; none for an operation whose slices are no
+/// The loops of the operation on tensors of these layouts; none for an operation whose slices are no
 /// boxes of its tensors, and for one that only moves elements.
 ///
 /// # Errors
 /// Operands that it does not take, results of other sizes than it gives, tensors that kernels cannot
 /// read as they lie.
-pub(super) fn loops(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>> {
+pub(super) fn loops(
+    op: &Op,
+    inputs: &[TensorLayout],
+    outputs: &[TensorLayout],
+) -> Result<Option<Loops>> {
     check_tensors(op, inputs, outputs)?;
-    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    let forms = |list: &[TensorLayout]| {
+        list.iter().map(TensorLayout::sticks).collect::<Result<Vec<Sticks>>>()
+    };
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let Some(tensors) = kernel(op).loops(&ins, &outs) else {
         return Ok(None);
@@ -67,10 +73,14 @@ pub(super) fn loops(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option
 }
 
 /// Refuses tensors that are not those of the operation.
-pub(super) fn check_tensors(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<()> {
-    let given = op.infer(&inputs.iter().map(Laid::tensor_type).collect::<Vec<_>>())?;
+pub(super) fn check_tensors(
+    op: &Op,
+    inputs: &[TensorLayout],
+    outputs: &[TensorLayout],
+) -> Result<()> {
+    let given = op.infer(&inputs.iter().map(TensorLayout::tensor_type).collect::<Vec<_>>())?;
     let own: Vec<&[i64]> = given.iter().map(|m| m.size.as_slice()).collect();
-    let laid: Vec<&[i64]> = outputs.iter().map(Laid::size).collect();
+    let laid: Vec<&[i64]> = outputs.iter().map(TensorLayout::size).collect();
     if own != laid {
         let reason = format!("its results have sizes {own:?}, not {laid:?}");
         return Err(refuse(op.name(), None, reason));
@@ -78,13 +88,19 @@ pub(super) fn check_tensors(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Resul
     Ok(())
 }
 
-/// What the operation asks of the units on tensors that lie so; none for one whose work is no plain function
+/// What the operation asks of the units on tensors of these layouts; none for one whose work is no plain function
 /// of its slices.
 ///
 /// # Errors
 /// As [`Op::loops`].
-pub(super) fn charges(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
+pub(super) fn charges(
+    op: &Op,
+    inputs: &[TensorLayout],
+    outputs: &[TensorLayout],
+) -> Result<Option<Charges>> {
     check_tensors(op, inputs, outputs)?;
-    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    let forms = |list: &[TensorLayout]| {
+        list.iter().map(TensorLayout::sticks).collect::<Result<Vec<Sticks>>>()
+    };
     Ok(kernel(op).charges(&forms(inputs)?, &forms(outputs)?))
 }

@@ -23,10 +23,10 @@ use self::eager::Ran;
 use self::loops::Loops;
 use crate::card::Card;
 use crate::error::Result;
-use crate::kernels::Lay;
+use crate::kernels::KernelLayouts;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
-use crate::tensor::laid::Laid;
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::{Charges, Work};
 use zellige_op::{Op, TensorType};
 
@@ -78,7 +78,7 @@ pub trait RunOp {
     /// division or the default one. Nothing is entered into the accounts.
     ///
     /// # Errors
-    /// Tensors of other cards or that do not lie so, divisions that do not fit, indices out of range.
+    /// Tensors of other cards or layouts, divisions that do not fit, indices out of range.
     fn launch(
         &self,
         card: &Card,
@@ -98,13 +98,14 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Operands that the operation does not take.
-    fn lay(&self, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)>;
+    fn lay(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)>;
 
     /// The iteration space; none for an operation that only moves elements.
     ///
     /// # Errors
     /// Tensors that do not lie in whole sticks.
-    fn space(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Span>>>;
+    fn space(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
+    -> Result<Option<Vec<Span>>>;
 
     /// The division and the work of every core.
     ///
@@ -112,8 +113,8 @@ pub trait PlanOp {
     /// As [`RunOp::launch`], but for what depends on the elements.
     fn work(
         &self,
-        inputs: &[Laid],
-        outputs: &[Laid],
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
         division: Option<&Division>,
         cores: usize,
     ) -> Result<(Division, Work)>;
@@ -123,14 +124,15 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Tensors that the operation does not take or make, or that do not lie in whole sticks.
-    fn loops(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>>;
+    fn loops(&self, inputs: &[TensorLayout], outputs: &[TensorLayout]) -> Result<Option<Loops>>;
 
     /// What the operation asks of the units, as a function of the slices of its loops; none for one whose work is no
     /// sum of products of their lengths.
     ///
     /// # Errors
     /// As [`PlanOp::loops`].
-    fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>>;
+    fn charges(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
+    -> Result<Option<Charges>>;
 
     /// What it takes to let the host do it: operands are downloaded, the host computes, results are
     /// uploaded.
@@ -140,7 +142,7 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Dtypes without a host format.
-    fn round_trip(&self, operands: &[Laid], results: &[Laid]) -> Result<Work>;
+    fn round_trip(&self, operands: &[TensorLayout], results: &[TensorLayout]) -> Result<Work>;
 }
 
 impl RunOp for Op {
@@ -193,33 +195,41 @@ impl RunOp for Op {
 }
 
 impl PlanOp for Op {
-    fn lay(&self, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)> {
+    fn lay(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)> {
         plan::lay(self, inputs)
     }
 
-    fn space(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Span>>> {
+    fn space(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<Span>>> {
         plan::space(self, inputs, outputs)
     }
 
     fn work(
         &self,
-        inputs: &[Laid],
-        outputs: &[Laid],
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
         division: Option<&Division>,
         cores: usize,
     ) -> Result<(Division, Work)> {
         plan::work(self, inputs, outputs, division, cores)
     }
 
-    fn loops(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Loops>> {
+    fn loops(&self, inputs: &[TensorLayout], outputs: &[TensorLayout]) -> Result<Option<Loops>> {
         loops::loops(self, inputs, outputs)
     }
 
-    fn charges(&self, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Charges>> {
+    fn charges(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Charges>> {
         loops::charges(self, inputs, outputs)
     }
 
-    fn round_trip(&self, operands: &[Laid], results: &[Laid]) -> Result<Work> {
+    fn round_trip(&self, operands: &[TensorLayout], results: &[TensorLayout]) -> Result<Work> {
         host_fallback::round_trip(self, operands, results)
     }
 }

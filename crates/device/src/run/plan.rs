@@ -4,13 +4,13 @@ use crate::card::Card;
 use crate::error::Result;
 use crate::error::refuse;
 use crate::kernels::kernel;
-use crate::kernels::{Lay, moves};
+use crate::kernels::{KernelLayouts, moves};
 use crate::run::division::{Division, Span};
 use crate::run::eager;
 use crate::run::eager::settle;
 use crate::tensor::Tensor;
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::account::{CoreWork, Work, WorkKind};
 use zellige_op::{Op, TensorType};
 
@@ -18,8 +18,8 @@ use zellige_op::{Op, TensorType};
 ///
 /// # Errors
 /// Operands that the operation does not take.
-pub(super) fn lay(op: &Op, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)> {
-    let metas: Vec<TensorType> = inputs.iter().map(Laid::tensor_type).collect();
+pub(super) fn lay(op: &Op, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)> {
+    let metas: Vec<TensorType> = inputs.iter().map(TensorLayout::tensor_type).collect();
     let results = op.infer(&metas)?;
     let lay = kernel(op).lay(inputs, &results)?;
     Ok((results, lay))
@@ -30,7 +30,11 @@ pub(super) fn lay(op: &Op, inputs: &[Laid]) -> Result<(Vec<TensorType>, Lay)> {
 ///
 /// # Errors
 /// Tensors that kernels cannot read as they lie.
-pub(super) fn space(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option<Vec<Span>>> {
+pub(super) fn space(
+    op: &Op,
+    inputs: &[TensorLayout],
+    outputs: &[TensorLayout],
+) -> Result<Option<Vec<Span>>> {
     if kernel(op).moves(inputs, outputs)?.is_some() {
         return Ok(None);
     }
@@ -45,8 +49,8 @@ pub(super) fn space(op: &Op, inputs: &[Laid], outputs: &[Laid]) -> Result<Option
 /// As [`Op::launch`], but for what depends on the elements.
 pub(super) fn work(
     op: &Op,
-    inputs: &[Laid],
-    outputs: &[Laid],
+    inputs: &[TensorLayout],
+    outputs: &[TensorLayout],
     division: Option<&Division>,
     cores: usize,
 ) -> Result<(Division, Work)> {
@@ -77,7 +81,7 @@ pub(super) fn work(
 /// division or the default one. Nothing is entered into the accounts.
 ///
 /// # Errors
-/// Tensors of other cards or that do not lie so, divisions that do not fit, indices out of range.
+/// Tensors of other cards or layouts, divisions that do not fit, indices out of range.
 pub(super) fn launch(
     op: &Op,
     card: &Card,
@@ -95,8 +99,8 @@ pub(super) fn launch(
     eager::launch(op, inputs, outputs, division, cores)
 }
 
-fn forms(list: &[Laid]) -> Result<Vec<Sticks>> {
-    list.iter().map(Laid::sticks).collect()
+fn forms(list: &[TensorLayout]) -> Result<Vec<Sticks>> {
+    list.iter().map(TensorLayout::sticks).collect()
 }
 
 /// The division given, checked against the space, or the default one.

@@ -16,8 +16,8 @@ use crate::run::in_place::run_into;
 use crate::run::plan::lay;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +35,8 @@ pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
 struct Settled {
     /// Keeps the kernel, whose address names the operation.
     op: Op,
-    inputs: Vec<Arc<Laid>>,
-    outputs: Vec<Arc<Laid>>,
+    inputs: Vec<Arc<TensorLayout>>,
+    outputs: Vec<Arc<TensorLayout>>,
     /// Which operands share the block of a result that exists.
     shared: Option<u64>,
     division: Division,
@@ -101,7 +101,9 @@ fn settled(
     if kernel(op).moves(&ins, &outs).ok()?.is_some() || outs.iter().any(|o| o.numel() == 0) {
         return None;
     }
-    let forms = |list: &[Laid]| list.iter().map(Laid::sticks).collect::<Result<Vec<Sticks>>>();
+    let forms = |list: &[TensorLayout]| {
+        list.iter().map(TensorLayout::sticks).collect::<Result<Vec<Sticks>>>()
+    };
     let (in_forms, out_forms) = (forms(&ins).ok()?, forms(&outs).ok()?);
     let wants = match into {
         Some(_) => kernel(op).suit(&ins, &out_forms)?,
@@ -146,7 +148,7 @@ impl Settled {
         into: Option<&[Tensor]>,
         shared: Option<u64>,
     ) -> bool {
-        let same = |kept: &[Arc<Laid>], now: &[Tensor]| {
+        let same = |kept: &[Arc<TensorLayout>], now: &[Tensor]| {
             kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t, card))
         };
         self.op.address() == op.address()
@@ -195,7 +197,7 @@ impl Settled {
 
 /// Whether a tensor of this card lies as another did. Layouts are equal by their fields alone, so what
 /// they are bound to is compared beside.
-fn same(kept: &Arc<Laid>, now: &Tensor, card: &Card) -> bool {
+fn same(kept: &Arc<TensorLayout>, now: &Tensor, card: &Card) -> bool {
     let alike = || **kept == **now && kept.layout().host() == now.layout().host();
     now.card() == card && (Arc::ptr_eq(kept, now.shared_laid()) || alike())
 }

@@ -2,10 +2,11 @@
 
 use crate::card::mode::Mode;
 use crate::error::{DeviceError, Result};
-use crate::tensor::laid::Kept;
+use crate::tensor::tensor_layout::Kept;
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout};
 use zellige_op::OpError;
+use zellige_stick::{DataFormat, StickLayout};
 
 impl Mode {
     /// The format of stored elements of a tensor: in the mode `ieee` float16 and bfloat16 keep their bits.
@@ -21,7 +22,7 @@ impl Mode {
             (DataFormat::SEN152_FP8, _) if dtype == Dtype::Float8E5m2fnuz => {
                 Some(Format::F8E5M2FNUZ)
             }
-            (other, _) => zellige_movement::device_format_of(other),
+            (other, _) => other.number_format(),
         };
         stored.ok_or(DeviceError::Unstored { format, dtype })
     }
@@ -32,7 +33,7 @@ impl Mode {
 /// # Errors
 /// Dtypes that fill no whole byte, and complex ones.
 pub fn host_format(dtype: Dtype) -> Result<Format> {
-    zellige_movement::format_of(dtype).ok_or_else(|| OpError::HostDtype { dtype }.into())
+    dtype.number_format().ok_or_else(|| OpError::HostDtype { dtype }.into())
 }
 
 /// The default device layout of a tensor: float32 and int64 are down-cast unless they are kept.

@@ -1,49 +1,51 @@
 //! Tensors on a card: a block, and how elements lie in it.
 
-pub(crate) mod choice;
 pub(crate) mod format;
-pub(crate) mod laid;
-pub(crate) mod operand_layout;
+pub(crate) mod layout_need;
 pub(crate) mod out_of_range;
 pub(crate) mod result_layout;
 pub(crate) mod sticks;
+pub(crate) mod tensor_layout;
 pub(crate) mod transfer;
+pub(crate) mod upload_layout;
 
 use crate::card::Card;
 use crate::error::Result;
 use crate::memory::Block;
 use crate::tensor::format::default_layout;
-use crate::tensor::laid::Laid;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
 
 /// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
 ///
-/// How it lies, and everything that follows from that, is its [`Laid`].
+/// How it lies, and everything that follows from that, is its [`TensorLayout`].
 #[derive(Clone)]
 pub struct Tensor {
     card: Card,
     block: Block,
     /// Shared by clones, and by results that lie alike.
-    laid: Arc<Laid>,
+    laid: Arc<TensorLayout>,
 }
 
 impl Tensor {
     /// A tensor of zeros in a layout that is bound to its host.
     ///
     /// # Errors
-    /// As [`Laid::new`], and no room.
+    /// As [`TensorLayout::new`], and no room.
     pub fn zeros(card: &Card, dtype: Dtype, layout: &StickLayout) -> Result<Tensor> {
-        let laid = Laid::new(card.storage(), dtype, layout)?;
+        let laid = TensorLayout::new(card.storage(), dtype, layout)?;
         let bytes = usize::try_from(layout.bytes()?).unwrap_or(usize::MAX);
         let block = card.memory().alloc(bytes)?;
         Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
     }
 
     /// A tensor of zeros that lies like another whole tensor of the card.
-    pub(crate) fn made(card: &Card, laid: &Arc<Laid>) -> Result<Tensor> {
+    pub(crate) fn made(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
         let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
         Ok(Tensor {
             card: card.clone(),
@@ -72,12 +74,12 @@ impl Tensor {
     }
 
     /// How it lies.
-    pub fn laid(&self) -> &Laid {
+    pub fn laid(&self) -> &TensorLayout {
         &self.laid
     }
 
     /// The same, shared.
-    pub(crate) fn shared_laid(&self) -> &Arc<Laid> {
+    pub(crate) fn shared_laid(&self) -> &Arc<TensorLayout> {
         &self.laid
     }
 
@@ -93,7 +95,7 @@ impl Tensor {
     /// Another view of the same memory: `f` makes it from this one.
     ///
     /// # Errors
-    /// As [`Laid::seen`].
+    /// As [`TensorLayout::seen`].
     pub fn viewed(
         &self,
         f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
@@ -102,7 +104,7 @@ impl Tensor {
     }
 
     /// The same memory seen as `laid` says, which was made from how this tensor lies.
-    pub(crate) fn laid_as(&self, laid: &Laid) -> Tensor {
+    pub(crate) fn laid_as(&self, laid: &TensorLayout) -> Tensor {
         debug_assert_eq!(laid.layout(), self.layout(), "another tensor's view");
         Tensor { laid: Arc::new(laid.clone()), ..self.clone() }
     }
@@ -110,15 +112,15 @@ impl Tensor {
     /// The same bits under another dtype that is stored in the same format.
     ///
     /// # Errors
-    /// As [`Laid::read_as`].
+    /// As [`TensorLayout::read_as`].
     pub fn reinterpret(&self, dtype: Dtype) -> Result<Tensor> {
         Ok(Tensor { laid: Arc::new(self.laid.read_as(dtype)?), ..self.clone() })
     }
 }
 
 impl Deref for Tensor {
-    type Target = Laid;
-    fn deref(&self) -> &Laid {
+    type Target = TensorLayout;
+    fn deref(&self) -> &TensorLayout {
         &self.laid
     }
 }

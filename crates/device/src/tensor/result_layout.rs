@@ -1,25 +1,27 @@
 //! Sizes, dtypes and layouts of results, from those of the operands.
 
 use crate::error::Result;
-use crate::tensor::laid::{Kept, Laid};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::{Kept, TensorLayout};
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_op::TensorType;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// The format in which a result is stored: float32 and int64 stay wide where an operand of that dtype
 /// is.
-pub(crate) fn result_format(operands: &[Laid], dtype: Dtype) -> Result<DataFormat> {
+pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<DataFormat> {
     let own = match dtype {
         Dtype::Float32 => Format::F32,
         Dtype::Int64 => Format::I64,
-        other => return Ok(other.device_format()?),
+        other => return Ok(DataFormat::on_device(other)?),
     };
     // A single number beside tensors has its value to give, not its width.
-    let wider: Vec<&Laid> = operands.iter().filter(|t| !t.size().is_empty()).collect();
+    let wider: Vec<&TensorLayout> = operands.iter().filter(|t| !t.size().is_empty()).collect();
     let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
     let keeps = operands.first().is_some_and(|t| t.storage().keep.keeps(dtype));
-    let wide = |t: &&Laid| t.dtype() == dtype && t.format() == own;
+    let wide = |t: &&TensorLayout| t.dtype() == dtype && t.format() == own;
     let any = operands.iter().any(|t| t.dtype() == dtype);
     let wide = operands.iter().any(wide) || (keeps && !any);
     if wide { Kept::ALL } else { Kept::default() }.format(dtype)
@@ -33,13 +35,13 @@ pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
 
 /// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
 /// that a result is sparse only where every operand is.
-pub(crate) fn like(operands: &[Laid], out: &TensorType) -> Result<StickLayout> {
+pub(crate) fn like(operands: &[TensorLayout], out: &TensorType) -> Result<StickLayout> {
     like_in(operands, out, result_format(operands, out.dtype)?)
 }
 
 /// The same in a format.
 pub(crate) fn like_in(
-    operands: &[Laid],
+    operands: &[TensorLayout],
     out: &TensorType,
     format: DataFormat,
 ) -> Result<StickLayout> {

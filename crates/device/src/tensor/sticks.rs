@@ -9,8 +9,9 @@ use crate::error::{DeviceError, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::Format;
-use zellige_layout::{StickLayout, Strided, Term};
+use zellige_layout::Strided;
 use zellige_machine::account::Traffic;
+use zellige_stick::{StickLayout, Term};
 
 /// Per logical dimension.
 pub(crate) type Dims<T> = SmallVec<[T; 6]>;

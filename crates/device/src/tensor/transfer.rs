@@ -5,13 +5,17 @@ use crate::error::refuse;
 use crate::error::{DeviceError, Result};
 use crate::tensor::Tensor;
 use crate::tensor::format::{default_layout, host_format};
-use crate::tensor::laid::Laid;
 use crate::tensor::out_of_range::{self, Past};
+use crate::tensor::tensor_layout::TensorLayout;
+use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Dtype, Layout, StickLayout, Strided};
+use zellige_host::Buffer;
+use zellige_layout::{Layout, Strided};
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
-use zellige_movement::{Buffer, Direction, Fill, Mover, Plan, Transfer};
+use zellige_movement::{Fill, Mover, Plan};
 use zellige_op::Scalar;
+use zellige_stick::StickLayout;
+use zellige_stick::{Direction, Transfer};
 
 /// What a move did, for the accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,14 +137,14 @@ fn between(
     Ok(Moved::of(&plan, from.format, to.format))
 }
 
-impl Laid {
+impl TensorLayout {
     /// What copying these elements into a tensor of the same size takes, without doing it.
     ///
-    /// **Law**: equal to what [`Tensor::copy_from`] between two tensors that lie so returns.
+    /// **Law**: equal to what [`Tensor::copy_from`] between two tensors of these layouts returns.
     ///
     /// # Errors
     /// Sizes that differ, views with two elements in one place.
-    pub fn moved_to(&self, to: &Laid) -> Result<Moved> {
+    pub fn moved_to(&self, to: &TensorLayout) -> Result<Moved> {
         same_size("a copy", self.size(), to.size())?;
         let plan = Plan::between(&self.side()?, &to.side()?, self.size(), Fill::Leave)?;
         let moved = Moved::of(&plan, self.format(), to.format());

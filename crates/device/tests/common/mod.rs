@@ -4,9 +4,11 @@
 
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor, host_format};
+use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
-use zellige_layout::{Dtype, StickLayout, Strided};
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::StickLayout;
 
 /// A card with the published figures.
 pub fn card() -> Card {

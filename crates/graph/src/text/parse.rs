@@ -1,11 +1,12 @@
 //! Reading the text of a graph.
 
-use crate::graph::{Hint, Pin, Role};
-use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput, Symbol};
+use crate::graph::{Hint, Role};
+use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 use serde_json::{Map, Value};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::{Cursor, Spanned};
+use zellige_stick::LayoutRequest;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -13,13 +14,13 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
-pub fn source(text: &str) -> Result<Source> {
+pub fn source(text: &str) -> Result<GraphSource> {
     let mut c = Cursor::with_comments(text);
     if !c.eat_word("graph") {
         return Err(c.expected("`graph NAME(..) { .. }`"));
     }
     let name = word(&mut c, "the name of the graph")?.value.to_string();
-    let mut source = Source { name, ..Source::default() };
+    let mut source = GraphSource { name, ..GraphSource::default() };
     if c.eat('[') {
         while !c.eat(']') {
             source.symbols.push(symbol(&mut c)?);
@@ -93,14 +94,14 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
     let mut size = Vec::new();
     while !c.eat(']') {
         if c.peek().is_some_and(|ch| ch.is_alphabetic()) {
-            size.push(Size::Symbol(word(c, "a size")?.value.into()));
+            size.push(SymbolicSize::Symbol(word(c, "a size")?.value.into()));
         } else {
             let n = c.int("a size")?;
             if n.value < 0 {
                 let message = "a size is 0 or more";
                 return Err(Diagnostic::syntax(n.span, message, "negative"));
             }
-            size.push(Size::Fixed(n.value));
+            size.push(SymbolicSize::Fixed(n.value));
         }
         comma(c, ']')?;
     }
@@ -121,21 +122,22 @@ fn names_a_result(c: &Cursor<'_>, word: &str) -> bool {
     ['=', ','].into_iter().any(|sign| c.clone().follows(word, sign))
 }
 
-fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<Pin>> {
+fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
     if !c.eat_word("pin") {
         return Ok(None);
     }
     if c.eat_word("stick") {
         let d = c.int("a dimension")?;
-        let dim = usize::try_from(d.value)
-            .map_err(|_| Diagnostic::syntax(d.span, "a dimension is 0 or more", "negative"))?;
-        return Ok(Some(Pin::Stick(dim)));
+        if d.value < 0 {
+            return Err(Diagnostic::syntax(d.span, "a dimension is 0 or more", "negative"));
+        }
+        return Ok(Some(LayoutRequest::Stick(d.value)));
     }
     if c.eat_word("sparse") {
-        return Ok(Some(Pin::Sparse));
+        return Ok(Some(LayoutRequest::Sparse));
     }
     if c.eat_word("order") {
-        return Ok(Some(Pin::Order(c.int_list("dimensions")?.value)));
+        return Ok(Some(LayoutRequest::Order(c.int_list("dimensions")?.value)));
     }
     let start = c.at();
     if text[start..].starts_with("SpyreTensorLayout(") {
@@ -145,7 +147,7 @@ fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<Pin>> {
             Diagnostic { span, ..d }
         })?;
         c.skip_to(start + len);
-        return Ok(Some(Pin::Layout(layout)));
+        return Ok(Some(LayoutRequest::Exactly(layout)));
     }
     Err(c.expected("`stick D`, `sparse`, `order [..]` or `SpyreTensorLayout(..)`"))
 }

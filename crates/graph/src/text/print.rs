@@ -1,10 +1,11 @@
 //! Writing the text of a graph.
 
-use crate::graph::{Def, Graph, Pin, Role, Tensor};
-use crate::symbol::{Size, Source, SourceInput, SourceOp, SourceOutput};
+use crate::graph::{Def, Graph, Role, Tensor};
+use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use zellige_op::Scalar;
+use zellige_stick::LayoutRequest;
 
 /// The text of a graph.
 pub fn print(graph: &Graph) -> String {
@@ -13,16 +14,16 @@ pub fn print(graph: &Graph) -> String {
 
 impl Graph {
     /// The graph as it would be written.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> GraphSource {
         let input = |t: &Tensor, role: Role| SourceInput {
             name: t.name.clone(),
             dtype: t.dtype,
-            size: t.size.iter().map(|n| Size::Fixed(*n)).collect(),
+            size: t.size.iter().map(|n| SymbolicSize::Fixed(*n)).collect(),
             role,
             pin: t.pin.clone(),
             span: 0..0,
         };
-        let mut source = Source { name: self.name.clone(), ..Source::default() };
+        let mut source = GraphSource { name: self.name.clone(), ..GraphSource::default() };
         let mut written = vec![false; self.nodes.len()];
         for (_, t) in self.tensors() {
             match &t.def {
@@ -79,7 +80,7 @@ fn number(value: f64) -> Value {
 }
 
 /// The text of a graph with its symbols.
-pub fn print_source(source: &Source) -> String {
+pub fn print_source(source: &GraphSource) -> String {
     let mut out = format!("graph {}", source.name);
     if !source.symbols.is_empty() {
         let symbols = source.symbols.iter().map(|s| {
@@ -91,8 +92,8 @@ pub fn print_source(source: &Source) -> String {
     out.push('(');
     for i in &source.inputs {
         let size = i.size.iter().map(|n| match n {
-            Size::Fixed(n) => n.to_string(),
-            Size::Symbol(s) => s.clone(),
+            SymbolicSize::Fixed(n) => n.to_string(),
+            SymbolicSize::Symbol(s) => s.clone(),
         });
         let size = size.collect::<Vec<_>>().join(", ");
         let _ = write!(out, "\n    {}: {}[{size}]", i.name, i.dtype);
@@ -129,12 +130,12 @@ fn attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
     map.iter().map(|(k, v)| format!("{k}={v}"))
 }
 
-fn pinned(pin: Option<&Pin>) -> String {
+fn pinned(pin: Option<&LayoutRequest>) -> String {
     match pin {
         None => String::new(),
-        Some(Pin::Stick(d)) => format!(" pin stick {d}"),
-        Some(Pin::Sparse) => " pin sparse".into(),
-        Some(Pin::Order(order)) => format!(" pin order {order:?}"),
-        Some(Pin::Layout(l)) => format!(" pin {}", zellige_notation::spyre::print(l)),
+        Some(LayoutRequest::Stick(d)) => format!(" pin stick {d}"),
+        Some(LayoutRequest::Sparse) => " pin sparse".into(),
+        Some(LayoutRequest::Order(order)) => format!(" pin order {order:?}"),
+        Some(LayoutRequest::Exactly(l)) => format!(" pin {}", zellige_notation::spyre::print(l)),
     }
 }

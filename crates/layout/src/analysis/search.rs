@@ -4,7 +4,7 @@ use crate::analysis::access::Access;
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::proof::{Steps, swizzled_bounds_within};
+use crate::proof::{StepBudget, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
@@ -79,7 +79,7 @@ impl Layout {
             ways: before.clone(),
             before,
         };
-        let mut steps = Steps::up_to(LIMIT);
+        let mut steps = StepBudget::up_to(LIMIT);
         let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;
         let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {
@@ -125,7 +125,12 @@ fn ranks(ways: &[usize]) -> (usize, usize) {
     (ways.iter().sum(), ways.iter().copied().max().unwrap_or(0))
 }
 
-fn score(layout: &Layout, ways: &[usize], complexity: u32, steps: &mut Steps) -> Result<Score> {
+fn score(
+    layout: &Layout,
+    ways: &[usize],
+    complexity: u32,
+    steps: &mut StepBudget,
+) -> Result<Score> {
     let span = match layout.swizzle() {
         Some(sw) if layout.size() > 0 => swizzled_bounds_within(layout.tile(), sw, steps)?.max + 1,
         _ => layout.span(Axis::M)?,

@@ -51,7 +51,7 @@ impl Layout {
         let Some(parts) = split(sum.unpadded("is_direct_sum_left")?.tile(), interleaved)? else {
             return Ok(None);
         };
-        let swapped = Parts { left: parts.right, right: parts.left, sum: parts.sum };
+        let swapped = SumParts { left: parts.right, right: parts.left, sum: parts.sum };
         match swapped.left_of(left)? {
             Some(tile) => sum.with_factor(tile).map(Some),
             None => Ok(None),
@@ -101,14 +101,14 @@ pub(crate) fn interleave(
 }
 
 /// The even and the odd dimensions of a sum.
-pub(crate) struct Parts<'a> {
+pub(crate) struct SumParts<'a> {
     pub(crate) left: Vec<Iter>,
     pub(crate) right: Vec<Iter>,
     pub(crate) sum: &'a TileLayout,
 }
 
 /// Splits a sum over its interleaved shape; `None` where its iters do not follow that shape.
-pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Option<Parts<'a>>> {
+pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Option<SumParts<'a>>> {
     if !interleaved.len().is_multiple_of(2) {
         return Err(Error::LengthMismatch {
             what: "the interleaved shape [left_0, right_0, ..]",
@@ -129,10 +129,10 @@ pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Opti
     for (d, iters) in grouped.into_iter().enumerate() {
         if d % 2 == 0 { left.extend(iters) } else { right.extend(iters) }
     }
-    Ok(Some(Parts { left, right, sum }))
+    Ok(Some(SumParts { left, right, sum }))
 }
 
-impl Parts<'_> {
+impl SumParts<'_> {
     /// The left factor, given that the right one is `right`: its shard must be the odd dimensions,
     /// its replicas must be among those of the sum, its offset comes off.
     pub(crate) fn left_of(&self, right: &TileLayout) -> Result<Option<TileLayout>> {

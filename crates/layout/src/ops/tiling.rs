@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::ops::direct_sum::{Parts, interleave, plain, split, without};
+use crate::ops::direct_sum::{SumParts, interleave, plain, split, without};
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
@@ -151,7 +151,7 @@ const MAX_SHARED: usize = 8;
 
 /// Inner layouts that could have been tiled: the odd dimensions with each way to share out the
 /// replicas, and the offset that solves `O = outer_O * span(inner) + inner_O`.
-fn inner_candidates(parts: &Parts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
+fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
     let tiled = parts.sum.canonical();
     let mut shares: Vec<Vec<Iter>> = Vec::new();
     if outer.replica().is_empty() {

@@ -17,20 +17,20 @@ const LIMIT: u64 = 1 << 20;
 /// from the topmost block of `2^bits` addresses that the layout reaches, and the smallest from the
 /// lowermost.
 pub(crate) fn swizzled_bounds(tile: &TileLayout, swizzle: Swizzle) -> Result<Bounds> {
-    swizzled_bounds_within(tile, swizzle, &mut Steps::up_to(LIMIT))
+    swizzled_bounds_within(tile, swizzle, &mut StepBudget::up_to(LIMIT))
 }
 
 /// The same, for many layouts that share a number of steps.
 pub(crate) fn swizzled_bounds_within(
     tile: &TileLayout,
     swizzle: Swizzle,
-    steps: &mut Steps,
+    steps: &mut StepBudget,
 ) -> Result<Bounds> {
     let Bounds { min, max } = tile.bounds(Axis::M);
     let block = 1i64 << swizzle.bits();
     let top = runs_in(tile, max - max % block, max, steps)?;
     let bottom = runs_in(tile, min, (min - min % block) + block - 1, steps)?;
-    let span = Span::new(swizzle);
+    let span = SwizzledRun::new(swizzle);
     let mut bounds = Bounds { min: i64::MAX, max: i64::MIN };
     for (low, high) in bottom {
         bounds.min = bounds.min.min(span.extreme(low, high, false, steps)?);
@@ -42,14 +42,14 @@ pub(crate) fn swizzled_bounds_within(
 }
 
 /// What may still be done.
-pub(crate) struct Steps {
+pub(crate) struct StepBudget {
     left: u64,
     limit: u64,
 }
 
-impl Steps {
-    pub(crate) fn up_to(limit: u64) -> Steps {
-        Steps { left: limit, limit }
+impl StepBudget {
+    pub(crate) fn up_to(limit: u64) -> StepBudget {
+        StepBudget { left: limit, limit }
     }
 
     fn take(&mut self, steps: u64) -> Result<()> {
@@ -64,7 +64,12 @@ impl Steps {
 ///
 /// The small strides that together leave no gap make one run; only the sums of the larger ones
 /// are listed.
-fn runs_in(tile: &TileLayout, low: i64, high: i64, steps: &mut Steps) -> Result<Vec<(i64, i64)>> {
+fn runs_in(
+    tile: &TileLayout,
+    low: i64,
+    high: i64,
+    steps: &mut StepBudget,
+) -> Result<Vec<(i64, i64)>> {
     let mut iters: Vec<Iter> = tile
         .shard()
         .iter()
@@ -110,14 +115,14 @@ fn runs_in(tile: &TileLayout, low: i64, high: i64, steps: &mut Steps) -> Result<
 ///
 /// A swizzle is linear in the bits of an address: such a run becomes one address XORed with every
 /// combination of the swizzled low bits. In echelon form those bits give the extremes greedily.
-struct Span {
+struct SwizzledRun {
     swizzle: Swizzle,
     /// Per `k`, the swizzled bits below `k` with distinct leading bits, the highest first.
     bases: Vec<SmallVec<[i64; 8]>>,
 }
 
-impl Span {
-    fn new(swizzle: Swizzle) -> Span {
+impl SwizzledRun {
+    fn new(swizzle: Swizzle) -> SwizzledRun {
         let mut bases: Vec<SmallVec<[i64; 8]>> = vec![SmallVec::new()];
         for k in 0..62 {
             let mut basis = bases[k].clone();
@@ -129,11 +134,11 @@ impl Span {
             basis.sort_unstable_by_key(|b| std::cmp::Reverse(*b));
             bases.push(basis);
         }
-        Span { swizzle, bases }
+        SwizzledRun { swizzle, bases }
     }
 
     /// The largest or smallest swizzled address of `low ..= high`.
-    fn extreme(&self, low: i64, high: i64, largest: bool, steps: &mut Steps) -> Result<i64> {
+    fn extreme(&self, low: i64, high: i64, largest: bool, steps: &mut StepBudget) -> Result<i64> {
         let mut best = if largest { i64::MIN } else { i64::MAX };
         let mut at = low;
         while at <= high {
@@ -163,11 +168,11 @@ mod tests {
             [(0, 1, 1, true), (1, 2, 3, true), (0, 2, 2, false), (1, 1, 2, false)]
         {
             let sw = Swizzle::new(m, b, s, inner).expect("well-formed");
-            let span = Span::new(sw);
+            let span = SwizzledRun::new(sw);
             for low in 0..70 {
                 for high in low..70 {
                     let all = || (low..=high).map(|a| sw.apply(a));
-                    let mut steps = Steps::up_to(LIMIT);
+                    let mut steps = StepBudget::up_to(LIMIT);
                     let max = span.extreme(low, high, true, &mut steps).expect("small");
                     let min = span.extreme(low, high, false, &mut steps).expect("small");
                     assert_eq!(

@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::proof::effective::bits_are_clear;
 use crate::proof::replicas::compose_sets;
 use crate::proof::search::find_layout;
-use crate::radix::{Digit, Radix, Refusal, SCAN_LIMIT, Vector, scan};
+use crate::radix::{Digit, NotLinear, Radix, SCAN_LIMIT, Vector, scan};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::SmallVec;
@@ -197,20 +197,20 @@ pub(crate) fn compose_through(
 }
 
 /// `weight` is what one step of the refused digit counts in the flat index.
-fn refusal(refusal: Refusal, weight: i128) -> Error {
+fn refusal(refusal: NotLinear, weight: i128) -> Error {
     let not_expressible = |reason: &str, i: i128| {
         let index = i64::try_from(i * weight).unwrap_or(i64::MAX);
         Error::NotExpressible { reason: format!("no iters reach element {index}: {reason}"), index }
     };
     match refusal {
-        Refusal::TooLarge => Error::TooLarge {
+        NotLinear::TooLarge => Error::TooLarge {
             what: "the composition",
             limit: u64::try_from(SCAN_LIMIT).unwrap_or(u64::MAX),
         },
-        Refusal::At(i) => {
+        NotLinear::At(i) => {
             not_expressible("its place breaks the pattern that the places before force", i)
         }
-        Refusal::TwoAxes(i) => not_expressible(
+        NotLinear::TwoAxes(i) => not_expressible(
             "the step to it moves on several axes at once, and an iter moves on one",
             i,
         ),
@@ -273,7 +273,7 @@ fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
 }
 
 /// Digits as iters, innermost first; a digit that moves on two axes at once is no iter.
-pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, Refusal> {
+pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, NotLinear> {
     let mut weight = 1i128;
     let mut iters = Vec::with_capacity(digits.len());
     for d in digits {
@@ -282,13 +282,13 @@ pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, 
         let slot = match moving.as_slice() {
             [] => 0,
             [one] => *one,
-            _ => return Err(Refusal::TwoAxes(weight)),
+            _ => return Err(NotLinear::TwoAxes(weight)),
         };
         let axis = axes.get(slot).copied().unwrap_or(Axis::M);
         let stride: &Vector = &d.stride;
         let stride = stride.get(slot).copied().unwrap_or(0);
         let fits = (i64::try_from(d.extent), i64::try_from(stride));
-        let (Ok(extent), Ok(stride)) = fits else { return Err(Refusal::At(weight)) };
+        let (Ok(extent), Ok(stride)) = fits else { return Err(NotLinear::At(weight)) };
         iters.push(Iter::new(extent, stride, axis));
         weight *= d.extent;
     }

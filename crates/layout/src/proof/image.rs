@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Point};
-use crate::proof::solve::{Solver, Term};
+use crate::proof::solve::{DigitTerm, Solver};
 use crate::tile::Iter;
 
 /// Elements enumerated before an exact answer is refused.
@@ -81,11 +81,11 @@ impl Layout {
                 shard.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect();
             let copies: Vec<&Iter> =
                 self.tile().replica().iter().filter(|it| it.moves_on(*axis)).collect();
-            let terms: Vec<Term> = mine
+            let terms: Vec<DigitTerm> = mine
                 .iter()
                 .map(|(_, it)| it)
                 .chain(copies.iter().copied())
-                .map(|it| Term { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
+                .map(|it| DigitTerm { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
                 .collect();
             let mut clash = None;
             Solver::new(&terms).for_each(0, "whether two elements share a place", |digits| {

@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::proof::solve::{Solver, Term};
+use crate::proof::solve::{DigitTerm, Solver};
 use crate::tile::Iter;
 
 /// What a place holds.
@@ -89,10 +89,10 @@ impl Layout {
             };
             let mine = on_axis(shard);
             let copies = on_axis(self.tile().replica());
-            let terms: Vec<Term> = mine
+            let terms: Vec<DigitTerm> = mine
                 .iter()
                 .chain(&copies)
-                .map(|(_, it)| Term { low: 0, high: it.extent - 1, stride: it.stride })
+                .map(|(_, it)| DigitTerm { low: 0, high: it.extent - 1, stride: it.stride })
                 .collect();
             // The last axis may stop as soon as enough is known, unless padding hides some.
             let cap = if i + 1 == axes.len() && window.is_none() { enough } else { LIMIT + 1 };

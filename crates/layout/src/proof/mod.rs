@@ -14,7 +14,7 @@ mod right_inverse;
 mod search;
 mod solve;
 
-pub(crate) use bounds::{Steps, swizzled_bounds, swizzled_bounds_within};
+pub(crate) use bounds::{StepBudget, swizzled_bounds, swizzled_bounds_within};
 pub(crate) use compose::{compose_through, compose_tiles};
 pub use equal::Difference;
 pub use image::Image;

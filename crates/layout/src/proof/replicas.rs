@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::int::narrow;
 use crate::layout::{Layout, Point};
 use crate::proof::compose::on_one_axis;
-use crate::radix::{Refusal, Vector, scan};
+use crate::radix::{NotLinear, Vector, scan};
 use crate::tile::{Iter, TileLayout};
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const LIMIT: i64 = 1 << 20;
 /// Places of one element that are taken apart into replicas.
 const MAX_COPIES: usize = 1 << 10;
 
-type Set = BTreeSet<i64>;
+type PlaceSet = BTreeSet<i64>;
 
 /// `i -> { a(p) | p in b(i) }` for a `b` on one memory axis, inside the domain of `a`.
 ///
@@ -55,12 +55,12 @@ pub(crate) fn compose_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result
     let mut shard = scan(b.size().into(), axes.len(), at)
         .and_then(|found| on_one_axis(&found, axes))
         .map_err(|refusal| match refusal {
-            Refusal::At(i) | Refusal::TwoAxes(i) => {
+            NotLinear::At(i) | NotLinear::TwoAxes(i) => {
                 let index = i64::try_from(i).unwrap_or(i64::MAX);
                 let reason = format!("no iters move the places of element 0 to element {index}");
                 Error::NotExpressible { reason, index }
             }
-            Refusal::TooLarge => Error::TooLarge { what, limit: LIMIT.cast_unsigned() },
+            NotLinear::TooLarge => Error::TooLarge { what, limit: LIMIT.cast_unsigned() },
         })?;
     shard.reverse();
     let replica = as_replicas(&first.unwrap_or_default(), axes)?;
@@ -76,7 +76,7 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
     let mut replica = Vec::new();
     let mut volume = 1;
     for (k, axis) in axes.iter().enumerate() {
-        let on_axis: Set = set.iter().map(|p| p[k]).collect();
+        let on_axis: PlaceSet = set.iter().map(|p| p[k]).collect();
         volume *= on_axis.len();
         if on_axis.len() > MAX_COPIES {
             let limit = MAX_COPIES as u64;
@@ -116,14 +116,14 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
             return Err(Error::TooLarge { what: "taking replicas apart", limit });
         };
         let inside = |x: &i64| some.iter().all(|v| whole.contains(&(x + v)));
-        let starts: Set = whole.iter().copied().filter(|x| inside(x)).collect();
-        let with = |starts: &Set| -> Set {
+        let starts: PlaceSet = whole.iter().copied().filter(|x| inside(x)).collect();
+        let with = |starts: &PlaceSet| -> PlaceSet {
             starts.iter().flat_map(|x| some.iter().map(move |v| x + v)).collect()
         };
         if with(&starts) != whole {
             return Ok(None);
         }
-        let (mut least, mut held) = (Set::new(), Set::new());
+        let (mut least, mut held) = (PlaceSet::new(), PlaceSet::new());
         for x in &starts {
             if some.iter().any(|v| !held.contains(&(x + v))) {
                 least.insert(*x);
@@ -140,8 +140,8 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
 }
 
 /// The sums of the steps of iters on an axis; none where there are too many.
-fn sums(iters: &[Iter], axis: Axis) -> Option<Set> {
-    let mut all = Set::from([0]);
+fn sums(iters: &[Iter], axis: Axis) -> Option<PlaceSet> {
+    let mut all = PlaceSet::from([0]);
     for it in iters.iter().filter(|it| it.axis == axis) {
         let extent = usize::try_from(it.extent).ok().filter(|e| *e <= MAX_COPIES)?;
         if all.len() * extent > MAX_COPIES * MAX_COPIES {
@@ -166,19 +166,19 @@ const TRIES: u32 = 1 << 10;
 ///
 /// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
 /// all starts from which the whole progression stays inside, or just as many as are needed.
-fn progressions(set: &Set, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
+fn progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
     *tries = tries.checked_sub(1)?;
     let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };
     let longest = (1..).take_while(|k| set.contains(&(k * stride))).count() + 1;
     for extent in (2..=i64::try_from(longest).ok()?).rev() {
         let run = |x: i64| (0..extent).map(move |k| x + k * stride);
-        let starts: Set =
+        let starts: PlaceSet =
             set.iter().copied().filter(|x| run(*x).all(|v| set.contains(&v))).collect();
-        let covered: Set = starts.iter().flat_map(|x| run(*x)).collect();
+        let covered: PlaceSet = starts.iter().flat_map(|x| run(*x)).collect();
         if covered != *set {
             continue;
         }
-        let (mut least, mut held) = (Set::new(), Set::new());
+        let (mut least, mut held) = (PlaceSet::new(), PlaceSet::new());
         for x in &starts {
             if !held.contains(x) {
                 least.insert(*x);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::int::narrow;
 use crate::layout::Layout;
 use crate::proof::compose::on_one_axis;
-use crate::radix::{Refusal, Vector, scan};
+use crate::radix::{NotLinear, Vector, scan};
 use crate::swizzle::Swizzle;
 use crate::tile::TileLayout;
 
@@ -48,8 +48,8 @@ pub(crate) fn find_layout(places: &[Vector], axes: &[Axis], what: &'static str) 
                     None => Ok(tile.into()),
                 };
             }
-            Err(Refusal::At(i) | Refusal::TwoAxes(i)) => index = index.max(i),
-            Err(Refusal::TooLarge) => return Err(Error::TooLarge { what, limit: LIMIT as u64 }),
+            Err(NotLinear::At(i) | NotLinear::TwoAxes(i)) => index = index.max(i),
+            Err(NotLinear::TooLarge) => return Err(Error::TooLarge { what, limit: LIMIT as u64 }),
         }
     }
     let index = i64::try_from(index).unwrap_or(i64::MAX);

@@ -5,7 +5,7 @@ use crate::int::gcd;
 
 /// `digit * stride` with the digit in `[low, high]`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Term {
+pub(crate) struct DigitTerm {
     pub(crate) low: i64,
     pub(crate) high: i64,
     pub(crate) stride: i64,
@@ -21,13 +21,13 @@ const STEP_LIMIT: u64 = 1 << 22;
 /// strides of real layouts that leaves one path.
 pub(crate) struct Solver {
     /// Sorted by falling absolute stride, with the place of each in the caller's list.
-    terms: Vec<(usize, Term)>,
+    terms: Vec<(usize, DigitTerm)>,
     /// Per position, the smallest and largest sum and the gcd of the terms from there on.
     rest: Vec<(i128, i128, i128)>,
 }
 
 impl Solver {
-    pub(crate) fn new(terms: &[Term]) -> Solver {
+    pub(crate) fn new(terms: &[DigitTerm]) -> Solver {
         let mut terms: Vec<_> = terms.iter().copied().enumerate().collect();
         terms.sort_by_key(|(_, t)| std::cmp::Reverse(t.stride.unsigned_abs()));
         let mut rest = vec![(0, 0, 0)];
@@ -108,7 +108,7 @@ mod tests {
             let terms: Vec<_> = strides
                 .iter()
                 .zip([(0, 2), (-1, 1), (0, 3)])
-                .map(|(s, (low, high))| Term { low, high, stride: *s })
+                .map(|(s, (low, high))| DigitTerm { low, high, stride: *s })
                 .collect();
             for target in -15..30 {
                 let mut got = Vec::new();

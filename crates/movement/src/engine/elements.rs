@@ -1,9 +1,9 @@
 //! Two loops around a single element, for strides with nothing adjacent.
 
-use super::job::Axis;
+use super::job::ByteLoop;
 
 /// Copies one element at every step of `x` and, inside it, of `y`.
-pub(super) type Elements = unsafe fn(src: *const u8, dst: *mut u8, x: Axis, y: Axis);
+pub(super) type Elements = unsafe fn(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop);
 
 /// The version for elements of `width` bytes: 1, 2, 4, 8 or 16.
 pub(super) fn select(width: usize) -> Elements {
@@ -19,7 +19,7 @@ pub(super) fn select(width: usize) -> Elements {
 /// # Safety
 /// Every element of the two loops is readable at `src` and writable at `dst`, and they do not
 /// overlap.
-unsafe fn body<T: Copy>(src: *const u8, dst: *mut u8, x: Axis, y: Axis) {
+unsafe fn body<T: Copy>(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop) {
     // SAFETY: offsets are those of the loops, which the caller vouches for; accesses are unaligned.
     unsafe {
         for i in 0..x.n {

@@ -1,4 +1,20 @@
 //! A nest made ready to run: a kernel for its inner loops, an odometer for the rest.
+//!
+//! **Idea.** How fast a move is depends on how many bytes are adjacent, and where. A job therefore
+//! looks for the best case first: a run that is adjacent on both sides is copied as a row, one long
+//! run in chunks; an element that is repeated is spread over its row; a run that the source holds
+//! backwards is reversed; a loop adjacent in the source and another one adjacent in the destination
+//! are a transpose; what is adjacent nowhere moves one element at a time. That loop, or that pair of
+//! loops, goes to a kernel. The two loops around the kernel's rows are cut into tiles, small enough
+//! that every line and page which a tile touches is used up while the caches still hold it. An
+//! odometer counts the other loops.
+//!
+//! **Invariant.** Loops are reordered, split and fused, and never changed: a job visits every
+//! combination of the digits of its loops with every start once. A plan writes every place once, so
+//! tiles may run in any order and on any thread, and the bytes are the same.
+//!
+//! **Cost.** Making a job takes time quadratic in the number of loops, whatever the number of
+//! elements; running it costs one call of a kernel for every tile and a few additions around it.
 
 use super::elements::{self, Elements};
 use super::repeat::{self, Repeat};
@@ -13,14 +29,14 @@ use zellige_float::Converter;
 
 /// A loop in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Axis {
+pub(super) struct ByteLoop {
     pub(super) n: isize,
     pub(super) src: isize,
     pub(super) dst: isize,
 }
 
-impl Axis {
-    pub(super) const UNIT: Axis = Axis { n: 1, src: 0, dst: 0 };
+impl ByteLoop {
+    pub(super) const UNIT: ByteLoop = ByteLoop { n: 1, src: 0, dst: 0 };
 }
 
 /// Repeated copies of a fill element.
@@ -82,10 +98,10 @@ impl<F: Copy> Stores<F> {
 pub(super) struct Job {
     pub(super) kernel: Kernel,
     pub(super) stream: Stream,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(super) x: ByteLoop,
+    pub(super) y: ByteLoop,
     pub(super) tile: (isize, isize),
-    pub(super) outer: Vec<Axis>,
+    pub(super) outer: Vec<ByteLoop>,
     /// Offsets in bytes, sorted by destination.
     pub(super) starts: Vec<(isize, isize)>,
 }
@@ -124,7 +140,7 @@ impl Job {
     /// Makes a nest of copies ready, for elements of `width` bytes.
     pub(super) fn copy(nest: &Nest, width: usize, stream: bool) -> Job {
         let w = width.cast_signed();
-        let axis = |l: &Loop| Axis {
+        let axis = |l: &Loop| ByteLoop {
             n: isize::try_from(l.range).unwrap_or(isize::MAX),
             src: in_bytes(l.src, w),
             dst: in_bytes(l.dst, w),
@@ -146,14 +162,14 @@ impl Job {
                 continue;
             }
             let n = isize::try_from(l.range).unwrap_or(isize::MAX);
-            loops.push(Axis { n, src: in_bytes(l.src, from), dst: in_bytes(l.dst, to) });
+            loops.push(ByteLoop { n, src: in_bytes(l.src, from), dst: in_bytes(l.dst, to) });
         }
         if count < LONG_RUN && !loops.is_empty() {
             if count > 1 {
-                loops.push(Axis { n: count.cast_signed(), src: from, dst: to });
+                loops.push(ByteLoop { n: count.cast_signed(), src: from, dst: to });
             }
             let starts = nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to)));
-            let staged::Shape { kernel, x, y, tile, outer } =
+            let staged::StagedLoops { kernel, x, y, tile, outer } =
                 staged::select(&loops, converter, stream);
             let starts = starts.collect();
             let stream = if kernel.stream { Stream::Always } else { Stream::Never };
@@ -164,7 +180,7 @@ impl Job {
         if loops.is_empty() && count > chunk && count % chunk == 0 {
             let n = (count / chunk).cast_signed();
             let step = chunk.cast_signed();
-            loops.push(Axis { n, src: step * from, dst: step * to });
+            loops.push(ByteLoop { n, src: step * from, dst: step * to });
             count = chunk;
         }
         let starts =
@@ -194,8 +210,8 @@ impl Job {
         parts.into_iter().flatten().map(move |(from, n, part)| {
             let w = width.cast_signed();
             let axis = |(i, (range, stride)): (usize, &(i64, i64))| match run {
-                Some(along) if along == i => Axis { n: n / part, src: 0, dst: part * w },
-                _ => Axis {
+                Some(along) if along == i => ByteLoop { n: n / part, src: 0, dst: part * w },
+                _ => ByteLoop {
                     n: isize::try_from(*range).unwrap_or(isize::MAX),
                     src: 0,
                     dst: in_bytes(*stride, w),
@@ -207,7 +223,12 @@ impl Job {
         })
     }
 
-    fn build(mut loops: Vec<Axis>, starts: Vec<(isize, isize)>, width: usize, stream: bool) -> Job {
+    fn build(
+        mut loops: Vec<ByteLoop>,
+        starts: Vec<(isize, isize)>,
+        width: usize,
+        stream: bool,
+    ) -> Job {
         let w = width.cast_signed();
         let mut bytes = width;
         if starts.len() == 1
@@ -215,7 +236,7 @@ impl Job {
         {
             let body = Job::build(split.inner.clone(), vec![(0, 0)], width, false);
             let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
-            let (x, y) = (Axis::UNIT, Axis::UNIT);
+            let (x, y) = (ByteLoop::UNIT, ByteLoop::UNIT);
             let (stream, tile) = (Stream::Always, (1, 1));
             return Job { kernel, stream, x, y, tile, outer: split.outer, starts };
         }
@@ -228,8 +249,8 @@ impl Job {
             return Job {
                 kernel: Kernel::Linear { run: Stores::new(|s| rows::select(bytes, s)), bytes },
                 stream: Stream::of(stream, bytes, std::iter::empty()),
-                x: Axis::UNIT,
-                y: Axis { n: chunks, src: step, dst: step },
+                x: ByteLoop::UNIT,
+                y: ByteLoop { n: chunks, src: step, dst: step },
                 tile: (1, 1),
                 outer: Vec::new(),
                 starts,
@@ -252,7 +273,7 @@ impl Job {
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
             return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };
         }
-        let along = |f: fn(&Axis) -> isize| {
+        let along = |f: fn(&ByteLoop) -> isize| {
             let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == e && l.n > 1);
             fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
         };
@@ -292,7 +313,7 @@ impl Job {
             return Job::rows(loops, starts, bytes, stream);
         }
         // Nothing adjacent: along the destination, in tiles along what is nearest in the source.
-        let (mut x, mut y) = (Axis::UNIT, Axis::UNIT);
+        let (mut x, mut y) = (ByteLoop::UNIT, ByteLoop::UNIT);
         let mut tile = (64, 4096);
         if let Some(i) = smallest(&loops, |l| l.dst) {
             y = loops.remove(i);
@@ -312,7 +333,7 @@ impl Job {
     /// Rows of `bytes`: the two loops that are nearest in source and destination are tiled, so that
     /// both sides see long stretches.
     fn rows(
-        mut loops: Vec<Axis>,
+        mut loops: Vec<ByteLoop>,
         mut starts: Vec<(isize, isize)>,
         bytes: usize,
         stream: bool,
@@ -328,7 +349,7 @@ impl Job {
         };
         let near_dst = smallest(&loops, |l| l.dst);
         let near_src = smallest(&loops, |l| l.src);
-        let (mut x, mut y) = (Axis::UNIT, Axis::UNIT);
+        let (mut x, mut y) = (ByteLoop::UNIT, ByteLoop::UNIT);
         match (near_dst, near_src) {
             (Some(d), Some(s)) if d != s => {
                 (x, y) = (loops[d], loops[s]);
@@ -373,7 +394,7 @@ impl Job {
 }
 
 /// The loop with the smallest nonzero stride on one side.
-fn smallest(loops: &[Axis], stride: fn(&Axis) -> isize) -> Option<usize> {
+fn smallest(loops: &[ByteLoop], stride: fn(&ByteLoop) -> isize) -> Option<usize> {
     let moving = loops.iter().enumerate().filter(|(_, l)| stride(l) != 0);
     moving.min_by_key(|(_, l)| stride(l).abs()).map(|(i, _)| i).or(if loops.is_empty() {
         None
@@ -382,7 +403,7 @@ fn smallest(loops: &[Axis], stride: fn(&Axis) -> isize) -> Option<usize> {
     })
 }
 
-fn without(loops: &[Axis], drop: &[usize]) -> Vec<Axis> {
+fn without(loops: &[ByteLoop], drop: &[usize]) -> Vec<ByteLoop> {
     loops.iter().enumerate().filter(|(i, _)| !drop.contains(i)).map(|(_, l)| *l).collect()
 }
 

@@ -19,12 +19,12 @@ mod transpose;
 mod walk;
 
 use crate::between::Fill;
-use crate::crew;
 use crate::dtypes::Dtypes;
 use crate::plan::{Cost, FillNest, Nest, Plan};
 use job::Job;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_float::{Converter, Format};
+use zellige_host::crew;
 use zellige_layout::{Error, Layout};
 
 /// A plan for elements of one width, ready to run.
@@ -287,7 +287,7 @@ impl Mover {
     #[inline(never)]
     unsafe fn run_together(&self, parts: [(*const u8, &[Job]); 2], dst: *mut u8, threads: usize) {
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
-        let shared = Shared { work, dst, next: AtomicUsize::new(0) };
+        let shared = SharedRun { work, dst, next: AtomicUsize::new(0) };
         // More pieces than threads: one that is held up leaves its share to the others.
         let pieces = (self.total / PIECE_BYTES).clamp(threads, threads * PIECES);
         crew::together(threads, &|_| {
@@ -317,7 +317,7 @@ fn bytes(elements: i64, width: usize) -> Result<usize, MoveError> {
 }
 
 /// What the threads of one run share.
-struct Shared<'a> {
+struct SharedRun<'a> {
     work: Vec<(&'a Job, *const u8)>,
     dst: *mut u8,
     /// The piece that nobody has taken yet.
@@ -325,4 +325,4 @@ struct Shared<'a> {
 }
 
 // SAFETY: sources are only read, and the threads write disjoint parts of the destination.
-unsafe impl Sync for Shared<'_> {}
+unsafe impl Sync for SharedRun<'_> {}

@@ -1,6 +1,6 @@
 //! Sources that stand still along a loop: what is inside the loop is moved once, and copied.
 
-use super::job::{Axis, Job};
+use super::job::{ByteLoop, Job};
 use super::rows::{self, Rows};
 
 /// A dense stretch of the destination that is written once by a job of its own, then copied.
@@ -9,7 +9,7 @@ pub(super) struct Repeat {
     body: Job,
     bytes: usize,
     /// The further copies: none of their sources move.
-    copies: Axis,
+    copies: ByteLoop,
     copy: Rows,
 }
 
@@ -23,14 +23,14 @@ const GROWN: usize = 1 << 13;
 /// What a repeat takes of some loops, in bytes.
 pub(super) struct Split {
     /// The loop along which the source stands still.
-    pub(super) over: Axis,
-    pub(super) inner: Vec<Axis>,
-    pub(super) outer: Vec<Axis>,
+    pub(super) over: ByteLoop,
+    pub(super) inner: Vec<ByteLoop>,
+    pub(super) outer: Vec<ByteLoop>,
     bytes: usize,
 }
 
 /// The outermost loop that can be a repeat: its inner loops fill a stretch without gaps.
-pub(super) fn split(loops: &[Axis], width: usize) -> Option<Split> {
+pub(super) fn split(loops: &[ByteLoop], width: usize) -> Option<Split> {
     let still = loops.iter().filter(|l| l.src == 0 && l.n > 1 && l.dst > 0);
     let fits = still.filter_map(|over| {
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ impl Repeat {
     /// The kernel, made of the job of the inner loops.
     pub(super) fn new(split: &Split, body: Job, stream: bool) -> Repeat {
         let over = split.over;
-        let copies = Axis { n: over.n - 1, src: 0, dst: over.dst };
+        let copies = ByteLoop { n: over.n - 1, src: 0, dst: over.dst };
         let grows = over.dst.unsigned_abs() == split.bytes && split.bytes < GROWN;
         let bytes = split.bytes;
         Repeat { body, bytes, copies, copy: rows::select(bytes, stream && !grows) }
@@ -75,7 +75,7 @@ impl Repeat {
             self.body.run(0..self.body.items(cut), src, dst, cut);
             if self.copies.dst.unsigned_abs() != self.bytes || self.bytes >= GROWN {
                 let to = dst.offset(self.copies.dst);
-                (self.copy)(dst.cast_const(), to, self.bytes, Axis::UNIT, self.copies);
+                (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT, self.copies);
                 return;
             }
             let all = self.bytes * (self.copies.n.unsigned_abs() + 1);

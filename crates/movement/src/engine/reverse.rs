@@ -1,10 +1,11 @@
 //! Rows that the source holds backwards: sixteen bytes at a time, turned around in a register.
 
-use super::job::Axis;
+use super::job::ByteLoop;
 
 /// Writes `count` elements at every step of `x` and, inside it, of `y`; the source of a row is its
 /// first element, and those after it lie before it.
-pub(super) type Reverse = unsafe fn(src: *const u8, dst: *mut u8, count: usize, x: Axis, y: Axis);
+pub(super) type Reverse =
+    unsafe fn(src: *const u8, dst: *mut u8, count: usize, x: ByteLoop, y: ByteLoop);
 
 /// The fastest version for elements of `width` bytes: 1, 2, 4, 8 or 16.
 pub(super) fn select(width: usize) -> Reverse {
@@ -33,8 +34,8 @@ unsafe fn body<T: Copy, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     count: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for; accesses are unaligned. The
     // last stretch ends with the row, and writes some of it again.
@@ -71,8 +72,8 @@ unsafe fn avx2<T: Copy, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     count: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<T, N>(src, dst, count, x, y) };

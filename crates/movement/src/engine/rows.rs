@@ -1,20 +1,21 @@
 //! Two loops around a run of adjacent bytes.
 
 use super::cell::{self, Lane, Plain, copy};
-use super::job::Axis;
+use super::job::ByteLoop;
 use super::short;
 use super::stream::LINE;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
-pub(super) type Rows = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
+pub(super) type Rows =
+    unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
 /// Copies `bytes` at every start of a table, at every step of `x` and `y`.
 pub(super) type Table = unsafe fn(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
     starts: &[(isize, isize)],
 );
 
@@ -36,8 +37,8 @@ unsafe fn table_body<L: Lane, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
     starts: &[(isize, isize)],
 ) {
     // SAFETY: offsets are those of the loops and starts, which the caller vouches for.
@@ -65,8 +66,8 @@ unsafe fn table_avx512<const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
     starts: &[(isize, isize)],
 ) {
     // SAFETY: the caller's contract is that of `table_body`; the feature is enabled here.
@@ -108,7 +109,7 @@ pub(super) fn joined() -> Option<Rows> {
 /// `y`, all of them equally far from the beginning of a line, and not 0.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop) {
     use std::arch::x86_64::{
         __mmask64, _mm512_loadu_si512, _mm512_mask_loadu_epi8, _mm512_maskz_loadu_epi8,
         _mm512_stream_si512,
@@ -160,8 +161,8 @@ unsafe fn body<L: Lane, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for; a prefetch may point
     // anywhere.
@@ -190,14 +191,26 @@ unsafe fn body<L: Lane, const STREAM: bool>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const STREAM: bool>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx512<const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const STREAM: bool>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx<const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<cell::x86::Avx, STREAM>(src, dst, bytes, x, y) };
 }

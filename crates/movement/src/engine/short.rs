@@ -1,7 +1,7 @@
 //! Rows of a few registers: how many is decided once, not for every row.
 
 use super::cell::{Lane, Plain};
-use super::job::Axis;
+use super::job::ByteLoop;
 use super::rows::Rows;
 
 /// The version for rows of `bytes`, if they are short enough for one.
@@ -48,8 +48,8 @@ unsafe fn body<L: Lane, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
 ) {
     let half = (N / 2).max(1);
     let back = bytes - (N - N / 2) * L::BYTES;
@@ -73,14 +73,26 @@ unsafe fn body<L: Lane, const N: usize>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const N: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx<const N: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<super::cell::x86::Avx, N>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const N: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx512<const N: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<super::cell::x86::Avx512, N>(src, dst, bytes, x, y) };
 }

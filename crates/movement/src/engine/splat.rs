@@ -1,10 +1,11 @@
 //! Rows of one element over and over: sources that stand still along what is adjacent.
 
 use super::cell::{Lane, Plain};
-use super::job::Axis;
+use super::job::ByteLoop;
 
 /// Fills `bytes` with the element there, at every step of `x` and, inside it, of `y`.
-pub(super) type Splat = unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis);
+pub(super) type Splat =
+    unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
 /// Rows shorter than this are left to other kernels.
 pub(super) const LEAST: usize = 16;
@@ -46,8 +47,8 @@ unsafe fn body<L: Lane, const E: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
-    x: Axis,
-    y: Axis,
+    x: ByteLoop,
+    y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for. The last register ends
     // with the row: it is moved back by a multiple of `E`, and the same bytes come again.
@@ -76,21 +77,39 @@ unsafe fn body<L: Lane, const E: usize>(
 
 /// # Safety
 /// As [`body`].
-unsafe fn plain<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn plain<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`.
     unsafe { body::<Plain, E>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<super::cell::x86::Avx, E>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const E: usize>(src: *const u8, dst: *mut u8, bytes: usize, x: Axis, y: Axis) {
+unsafe fn avx512<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe { body::<super::cell::x86::Avx512, E>(src, dst, bytes, x, y) };
 }

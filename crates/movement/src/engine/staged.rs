@@ -7,7 +7,7 @@
 
 use super::cell::prefetch;
 use super::elements::{self, Elements};
-use super::job::Axis;
+use super::job::ByteLoop;
 use super::transpose::{self, ROW, Scratch, Tile, Transpose};
 use std::mem::MaybeUninit;
 use zellige_float::Converter;
@@ -32,12 +32,12 @@ enum How {
 }
 
 /// A kernel, the two loops it takes, their tiles, and the loops that are left.
-pub(super) struct Shape {
+pub(super) struct StagedLoops {
     pub(super) kernel: Staged,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(super) x: ByteLoop,
+    pub(super) y: ByteLoop,
     pub(super) tile: (isize, isize),
-    pub(super) outer: Vec<Axis>,
+    pub(super) outer: Vec<ByteLoop>,
 }
 
 /// Elements of the longer side of a transposed tile, at most.
@@ -58,17 +58,17 @@ const STAGE: usize = 96 << 10;
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
 #[repr(align(64))]
-struct Stage([MaybeUninit<u8>; STAGE]);
+struct TileStage([MaybeUninit<u8>; STAGE]);
 
 /// The kernel for some loops, in bytes, of which none is a long run.
-pub(super) fn select(loops: &[Axis], converter: &Converter, stream: bool) -> Shape {
+pub(super) fn select(loops: &[ByteLoop], converter: &Converter, stream: bool) -> StagedLoops {
     let (from, to) = (converter.src().size(), converter.dst().size());
-    let adjacent = |f: fn(&Axis) -> isize, size: usize| {
+    let adjacent = |f: fn(&ByteLoop) -> isize, size: usize| {
         let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == size.cast_signed() && l.n > 1);
         fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
     };
     let (along_dst, along_src) = (adjacent(|l| l.dst, to), adjacent(|l| l.src, from));
-    let rest = |drop: &[usize]| -> Vec<Axis> {
+    let rest = |drop: &[usize]| -> Vec<ByteLoop> {
         loops.iter().enumerate().filter(|(i, _)| !drop.contains(i)).map(|(_, l)| *l).collect()
     };
     let kernel = |how, stream| Staged { converter: *converter, how, stream };
@@ -88,14 +88,14 @@ pub(super) fn select(loops: &[Axis], converter: &Converter, stream: bool) -> Sha
         } else {
             kernel(How::Widening(transpose::select(width, false)), stream)
         };
-        return Shape { kernel, x, y, tile, outer };
+        return StagedLoops { kernel, x, y, tile, outer };
     }
     // The destination is walked in order, along what is adjacent in it where something is.
     let nearest = |drop: &[usize]| {
         let left = (0..loops.len()).filter(|i| !drop.contains(i) && loops[*i].dst != 0);
         left.min_by_key(|i| loops[*i].dst.unsigned_abs())
     };
-    let unit = Axis { n: 1, src: 0, dst: 0 };
+    let unit = ByteLoop { n: 1, src: 0, dst: 0 };
     let first = along_dst.or(along_src).or(nearest(&[]));
     let second = first.and_then(|i| nearest(&[i]));
     let taken: Vec<usize> = [first, second].into_iter().flatten().collect();
@@ -104,7 +104,7 @@ pub(super) fn select(loops: &[Axis], converter: &Converter, stream: bool) -> Sha
     let ty = even(y.n, FEW);
     let how = How::Scattered { gather: elements::select(from), scatter: elements::select(to) };
     let tile = (even(x.n, (FEW / ty).max(1)), ty);
-    Shape { kernel: kernel(how, false), x, y, tile, outer: rest(&taken) }
+    StagedLoops { kernel: kernel(how, false), x, y, tile, outer: rest(&taken) }
 }
 
 /// A tile of at most `most` steps, in whole lines of elements of `width` bytes where it is cut.
@@ -140,12 +140,12 @@ impl Staged {
         &self,
         src: *const u8,
         dst: *mut u8,
-        x: Axis,
-        y: Axis,
+        x: ByteLoop,
+        y: ByteLoop,
         next: *const u8,
         scratch: *mut Scratch,
     ) {
-        let mut stage = Stage([MaybeUninit::uninit(); STAGE]);
+        let mut stage = TileStage([MaybeUninit::uninit(); STAGE]);
         let stage = stage.0.as_mut_ptr().cast::<u8>();
         let (from, to) = (self.converter.src().size(), self.converter.dst().size());
         let (nx, ny) = (x.n.unsigned_abs(), y.n.unsigned_abs());
@@ -193,7 +193,7 @@ impl Staged {
                     let source = if reads_rows {
                         (src, x.src)
                     } else {
-                        let into = |l: Axis, step: isize| Axis { dst: step, ..l };
+                        let into = |l: ByteLoop, step: isize| ByteLoop { dst: step, ..l };
                         gather(src, a, into(x, y.n * from), into(y, from));
                         (a.cast_const(), y.n * from)
                     };
@@ -203,7 +203,7 @@ impl Staged {
                         self.converter.convert_raw(s, d, ny);
                     }
                     if !writes_rows {
-                        let out = |l: Axis, step: isize| Axis { src: step, ..l };
+                        let out = |l: ByteLoop, step: isize| ByteLoop { src: step, ..l };
                         scatter(b, dst, out(x, y.n * to), out(y, to));
                     }
                 }

@@ -1,7 +1,7 @@
 //! Running a job: its tiles in order, each with its kernel.
 
 use super::cell;
-use super::job::{Axis, CHUNK, Job, Kernel};
+use super::job::{ByteLoop, CHUNK, Job, Kernel};
 use super::rows::{self, Rows};
 use super::stream::{LINE, LONG, Stream};
 use super::transpose::{Scratch, Tile};
@@ -20,23 +20,23 @@ struct At {
 /// How a job meets one destination: where the lines of that memory begin inside its rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    stores: Stores,
+    stores: StoreMode,
     /// Steps of `x` before its first whole line of the destination, and of `y` before that of the source:
     /// tiles are cut there, and begin on lines from then on.
     shift: (isize, isize),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stores {
+enum StoreMode {
     Usual,
     Around,
     /// Around the caches, also lines that hold the end of one row and the beginning of the next.
     Joined(Rows),
 }
 
-impl Stores {
+impl StoreMode {
     fn around(self) -> bool {
-        !matches!(self, Stores::Usual)
+        !matches!(self, StoreMode::Usual)
     }
 }
 
@@ -46,7 +46,7 @@ impl Job {
     pub(super) fn cut(&self, src: *const u8, dst: *mut u8) -> Cut {
         let whole = |stores| Cut { stores, shift: (0, 0) };
         if self.stream == Stream::Never {
-            return whole(Stores::Usual);
+            return whole(StoreMode::Usual);
         }
         self.cut_streamed(src, dst)
     }
@@ -61,26 +61,26 @@ impl Job {
                     Stream::Aligned => shift(dst, self.x.n, self.x.dst),
                     _ => Some(0),
                 };
-                let Some(x) = x else { return whole(Stores::Usual) };
+                let Some(x) = x else { return whole(StoreMode::Usual) };
                 let steps = self.outer.iter().map(|l| l.src).chain([self.x.src]);
                 let mut steps = steps.chain(self.starts.iter().map(|s| s.0));
                 let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE));
                 let y = shift(src, self.y.n, self.y.src).filter(|_| lines);
-                Cut { stores: Stores::Around, shift: (x, y.unwrap_or(0)) }
+                Cut { stores: StoreMode::Around, shift: (x, y.unwrap_or(0)) }
             }
-            (_, Stream::Always) => whole(Stores::Around),
-            (_, Stream::Aligned) if aligned => whole(Stores::Around),
+            (_, Stream::Always) => whole(StoreMode::Around),
+            (_, Stream::Aligned) if aligned => whole(StoreMode::Around),
             (Kernel::Rows { bytes, .. }, _) if self.adjacent(*bytes) => match rows::joined() {
-                Some(run) => whole(Stores::Joined(run)),
-                None => whole(Stores::Usual),
+                Some(run) => whole(StoreMode::Joined(run)),
+                None => whole(StoreMode::Usual),
             },
-            _ => whole(Stores::Usual),
+            _ => whole(StoreMode::Usual),
         }
     }
 
     /// Whether rows follow one another in the destination, for long enough.
     fn adjacent(&self, bytes: usize) -> bool {
-        let follow = |l: Axis, tile: isize| {
+        let follow = |l: ByteLoop, tile: isize| {
             l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG
         };
         follow(self.x, self.tile.0) || follow(self.y, self.tile.1)
@@ -210,10 +210,10 @@ impl Job {
         scratch: *mut Scratch,
     ) {
         let At { i, j, a, b } = at;
-        let x = Axis { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
-        let y = Axis { n: part(cut.shift.1, self.tile.1, self.y.n, j), ..self.y };
+        let x = ByteLoop { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
+        let y = ByteLoop { n: part(cut.shift.1, self.tile.1, self.y.n, j), ..self.y };
         // Before the first line nothing is whole.
-        let stores = if i < cut.shift.0 { Stores::Usual } else { cut.stores };
+        let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
         let stream = stores.around();
         // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
@@ -224,7 +224,7 @@ impl Job {
                 }
                 Kernel::Rows { run, bytes } => {
                     let run = match stores {
-                        Stores::Joined(run) => run,
+                        StoreMode::Joined(run) => run,
                         _ => run.get(stream),
                     };
                     run(src.offset(a), dst.offset(b), *bytes, x, y);
@@ -277,7 +277,7 @@ impl Job {
                     let done = j.unsigned_abs() * CHUNK;
                     let length = (bytes - done).min(CHUNK * y.n.unsigned_abs());
                     let (from, to) = (src.offset(a), dst.offset(b));
-                    run.get(stream)(from, to, length, Axis::UNIT, Axis::UNIT);
+                    run.get(stream)(from, to, length, ByteLoop::UNIT, ByteLoop::UNIT);
                 }
             }
         }

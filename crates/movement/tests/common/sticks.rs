@@ -1,6 +1,8 @@
 //! Random padded layouts of one tensor: sticks of every kind, views, hosts.
 
-use zellige_layout::{Dtype, Layout, Result, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::{Layout, Strided};
+use zellige_stick::{Result, StickLayout};
 
 /// A generator that a test case seeds.
 pub struct Random(pub u64);
@@ -34,7 +36,7 @@ pub fn padded_dims(l: &Layout) -> u32 {
 /// A layout of a tensor of that shape, of a random kind.
 pub fn side(shape: &[i64], random: &mut Random) -> Result<Layout> {
     match random.below(8) {
-        0 => strided(shape, random)?.to_layout(),
+        0 => Ok(strided(shape, random)?.to_layout()?),
         1 => StickLayout::default(shape, dtype(random))?.lower(),
         2 => {
             // A host whose memory is in another order.
@@ -80,7 +82,7 @@ fn strided(shape: &[i64], random: &mut Random) -> Result<Strided> {
         stride[d] = weight;
         weight *= shape[d];
     }
-    Strided::new(shape, &stride, 0)
+    Ok(Strided::new(shape, &stride, 0)?)
 }
 
 /// A slice of a larger tensor of sticks, its dimensions in a random order.

@@ -9,7 +9,7 @@ use crate::proto::Given;
 use crate::tensor::Data;
 use serde_json::json;
 use std::rc::Rc;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 pub(super) const TABLE: Table = &[
     ("Constant", constant),

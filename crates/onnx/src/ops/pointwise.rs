@@ -8,8 +8,8 @@ use crate::node::Node;
 use crate::tensor::dtype_of;
 use serde_json::{Value as Json, json};
 use std::rc::Rc;
+use zellige_float::Dtype;
 use zellige_graph::Operand;
-use zellige_layout::Dtype;
 use zellige_op::Op;
 
 pub(super) const TABLE: Table = &[

@@ -8,8 +8,8 @@ use crate::literal::{Literal, Numbers};
 use crate::node::Node;
 use serde_json::{Map, Value as Json, json};
 use std::rc::Rc;
+use zellige_float::Dtype;
 use zellige_graph::{Operand, TensorId};
-use zellige_layout::Dtype;
 
 pub(super) const TABLE: Table = &[
     ("ReduceSum", |n| reduce(n, "sum", Json::Null)),

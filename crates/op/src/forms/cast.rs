@@ -2,7 +2,7 @@
 
 use crate::error::{Result, refuse};
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A change of the dtype.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl Cast {
             let reason = format!("it takes 1 operand, not {}", inputs.len());
             return Err(refuse(self.name, None, reason));
         };
-        self.dtype.device_format()?;
+        zellige_stick::DataFormat::on_device(self.dtype)?;
         Ok(vec![TensorType { size: x.size.clone(), dtype: self.dtype }])
     }
 }

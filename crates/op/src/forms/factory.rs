@@ -3,7 +3,7 @@
 use crate::error::{OpError, Result, refuse};
 use crate::scalar::Scalar;
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// The value of an element by its row-major index.
 #[derive(Debug, Clone, Copy, PartialEq)]

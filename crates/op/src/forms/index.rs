@@ -8,7 +8,7 @@
 use crate::error::{OpError, Result, refuse};
 use crate::promotion::broadcast;
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Where the coordinate of the indexed tensor comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::error::{OpError, Result, refuse};
 use crate::tensor_type::TensorType;
 use smallvec::SmallVec;
 use std::fmt;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// Which results an operation has, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl<M: MoveRule> Moving<M> {
         let refuse =
             |(operand, reason)| OpError::BadOperand { op: self.name.into(), operand, reason };
         let result = self.rule.infer(inputs).map_err(refuse)?;
-        result.dtype.device_format()?;
+        zellige_stick::DataFormat::on_device(result.dtype)?;
         Ok(vec![result])
     }
 }

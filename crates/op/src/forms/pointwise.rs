@@ -6,7 +6,7 @@ use crate::dtype::is_float;
 use crate::error::{OpError, Result, refuse};
 use crate::promotion::{broadcast, promote};
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_math::{FloatFunction, IntFunction};
 
 /// Which dtype a result has.

@@ -4,7 +4,7 @@ use crate::dtype::is_float;
 use crate::error::{Result, refuse};
 use crate::promotion::broadcast;
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A kind of product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::dims::{Dims, set};
 use crate::dtype::is_float;
 use crate::error::{Result, refuse};
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 /// A reduction. NaN goes through all of them that do not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,9 +5,9 @@ use crate::dims::{self, Dims};
 use crate::dtype::is_float;
 use crate::error::{OpError, Result, refuse};
 use crate::tensor_type::TensorType;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
-/// Picked elements of the sorted line are taken.
+/// Which elements of the sorted line are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picked {
     /// All.

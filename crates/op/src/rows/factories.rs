@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::forms::{Factory, FactoryValue, Form, MaskRule, Masked};
 use crate::row::{OpRow, row};
 use crate::scalar::Scalar;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 fn size(a: &mut Attributes) -> Result<Vec<i64>> {
     let Some(size) = a.ints("size")? else {

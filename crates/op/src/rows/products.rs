@@ -6,7 +6,7 @@ use crate::coverage::Layer;
 use crate::error::Result;
 use crate::forms::{Attention, Factors, Form, Product, ProductKind, Roles};
 use crate::row::{OpRow, row};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 
 const PLAIN: Factors = Factors { alpha: 1.0, beta: 1.0 };
 /// A and B alone.

@@ -4,7 +4,7 @@ use super::Model;
 use crate::error::{Result, RunError};
 use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
-use zellige_device::{Card, Laid, StreamId, Tensor};
+use zellige_device::{Card, StreamId, Tensor, TensorLayout};
 use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};
 
@@ -18,7 +18,7 @@ impl Model {
     pub fn load_resident(
         program: impl Into<Arc<Program>>,
         card: &Card,
-        mut weight: impl FnMut(&str, &Laid) -> Result<Tensor>,
+        mut weight: impl FnMut(&str, &TensorLayout) -> Result<Tensor>,
     ) -> Result<Model> {
         Model::loaded(program.into(), card, false, &mut |model, id| {
             let buffer = model.program.buffer(id);
@@ -167,7 +167,7 @@ fn apart(tensor: &Tensor) -> Result<Tensor> {
         return Ok(tensor.to_layout(tensor.layout())?.0);
     }
     let format = tensor.layout().device_dtype();
-    let layout = zellige_layout::StickLayout::default_in(tensor.size(), None, format)
+    let layout = zellige_stick::StickLayout::default_in(tensor.size(), None, format)
         .map_err(zellige_device::DeviceError::from)?;
     Ok(tensor.to_layout(&layout)?.0)
 }

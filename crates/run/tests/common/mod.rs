@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test helper")]
 
 use zellige_device::host_format;
+use zellige_float::Dtype;
 use zellige_graph::{Graph, Tensor};
-use zellige_layout::Dtype;
-use zellige_run::Host;
+use zellige_run::HostArray;
 
 /// Numbers that differ from name to name, the same every time: small floats, small integers.
-pub(crate) fn values(t: &Tensor, seed: u64) -> Host {
+pub(crate) fn values(t: &Tensor, seed: u64) -> HostArray {
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -38,7 +38,7 @@ pub(crate) fn values(t: &Tensor, seed: u64) -> Host {
             other => panic!("no values for {other}, float {float}"),
         }
     }
-    Host::contiguous(bytes, &t.size, t.dtype).unwrap()
+    HostArray::contiguous(bytes, &t.size, t.dtype).unwrap()
 }
 
 /// The bits of a float16 of so many sixteenths.
@@ -55,6 +55,6 @@ fn half(sixteenths: i32) -> u16 {
 }
 
 /// The input of a name.
-pub(crate) fn input(graph: &Graph, name: &str) -> Host {
+pub(crate) fn input(graph: &Graph, name: &str) -> HostArray {
     values(graph.tensor(name).unwrap(), 1)
 }

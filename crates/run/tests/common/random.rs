@@ -1,8 +1,9 @@
 //! Random graphs over all families of operations, with odd shapes.
 
 use serde_json::{Map, Value, json};
-use zellige_graph::{Builder, Graph, Operand, Pin, Role, TensorId};
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_stick::LayoutRequest;
 
 /// A small generator with a seed, the same everywhere.
 pub(crate) struct Rng(u64);
@@ -252,7 +253,11 @@ impl Gen {
                 // A text has a pin for the first result only.
                 if self.rng.chance(25) && k == 0 && !known.size.is_empty() {
                     let d = self.rng.below(known.size.len());
-                    let pin = if self.rng.chance(3) { Pin::Sparse } else { Pin::Stick(d) };
+                    let pin = if self.rng.chance(3) {
+                        LayoutRequest::Sparse
+                    } else {
+                        LayoutRequest::Stick(i64::try_from(d).unwrap())
+                    };
                     let _ = self.builder.pin(*id, pin);
                 }
             }

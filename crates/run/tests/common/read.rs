@@ -1,10 +1,10 @@
 //! Numbers of host tensors.
 
-use zellige_layout::Dtype;
-use zellige_run::Host;
+use zellige_float::Dtype;
+use zellige_run::HostArray;
 
 /// The elements as float64.
-pub(crate) fn numbers(host: &Host) -> Vec<f64> {
+pub(crate) fn numbers(host: &HostArray) -> Vec<f64> {
     let bytes = host.bytes();
     match host.dtype() {
         Dtype::Float32 => bytes
@@ -41,7 +41,7 @@ fn half(bits: u16) -> f64 {
 
 /// The first element at which two tensors differ by more than `tolerance` of their size, or not at all
 /// for dtypes without fractions.
-pub(crate) fn differ(a: &Host, b: &Host, tolerance: f64) -> Option<String> {
+pub(crate) fn differ(a: &HostArray, b: &HostArray, tolerance: f64) -> Option<String> {
     if (a.size(), a.dtype()) != (b.size(), b.dtype()) {
         return Some(format!("{}{:?} and {}{:?}", a.dtype(), a.size(), b.dtype(), b.size()));
     }

@@ -1,12 +1,12 @@
 //! The tensor: a grid of its last two dimensions for every index of those before.
 
-use super::{Cells, Sheet, Side, Spot, Window};
+use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells};
 use crate::logical::{FOLD, cell, slab_caption};
-use crate::scene::Stage;
+use crate::scene_builder::SceneContext;
 use zellige_layout::{Result, unflatten};
 
 /// How a shape falls into boxes, rows and columns.
-pub(super) struct Logical {
+pub(super) struct LogicalSheet {
     lead: Vec<i64>,
     boxes: i64,
     rows: i64,
@@ -16,9 +16,9 @@ pub(super) struct Logical {
     rank: usize,
 }
 
-impl Logical {
+impl LogicalSheet {
     /// Of an admitted shape, whose product fits.
-    pub(super) fn new(shape: &[i64]) -> Logical {
+    pub(super) fn new(shape: &[i64]) -> LogicalSheet {
         let (lead, rows, cols) = match shape {
             [] => (&[][..], 1, 1),
             [n] => (&[][..], n / FOLD + i64::from(n % FOLD != 0), (*n).min(FOLD)),
@@ -28,7 +28,7 @@ impl Logical {
         let empty = shape.contains(&0);
         let total = if empty { 0 } else { shape.iter().product() };
         let boxes = if empty { 0 } else { lead.iter().product() };
-        Logical { lead: lead.to_vec(), boxes, rows, cols, total, rank: shape.len() }
+        LogicalSheet { lead: lead.to_vec(), boxes, rows, cols, total, rank: shape.len() }
     }
 
     /// Boxes, rows, columns.
@@ -40,7 +40,7 @@ impl Logical {
         let dims: Vec<_> = shape.iter().map(i64::to_string).collect();
         let name = |dim: usize| format!("dim {dim}");
         Sheet {
-            side: Side::Logical,
+            side: SheetSide::Logical,
             title: format!("Tensor ({})", dims.join(" × ")),
             row_title: if self.rank < 2 { String::new() } else { name(self.rank - 2) },
             col_title: if self.rank == 0 { String::new() } else { name(self.rank - 1) },
@@ -61,17 +61,21 @@ impl Logical {
         (flat < self.total).then_some(flat)
     }
 
-    pub(super) fn spot(&self, flat: i64) -> Spot {
+    pub(super) fn spot(&self, flat: i64) -> CellSpot {
         let (cols, rows) = (self.cols.max(1), self.rows.max(1));
-        Spot { index: flat / cols / rows, row: flat / cols % rows, col: flat % cols, span: 1 }
+        CellSpot { index: flat / cols / rows, row: flat / cols % rows, col: flat % cols, span: 1 }
     }
 
-    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Result<Cells> {
+    pub(super) fn cells(
+        &self,
+        context: &SceneContext<'_>,
+        window: &CellWindow,
+    ) -> Result<WindowCells> {
         let mut cells = Vec::new();
         for row in window.rows.clone() {
             for col in window.cols.clone() {
                 if let Some(flat) = self.at(window.index, row, col) {
-                    cells.push(cell(stage, flat, row, col)?);
+                    cells.push(cell(context, flat, row, col)?);
                 }
             }
         }
@@ -82,7 +86,7 @@ impl Logical {
             _ => row.to_string(),
         };
         let col_label = |col: i64| if self.rank == 0 { String::new() } else { col.to_string() };
-        Ok(Cells {
+        Ok(WindowCells {
             caption: slab_caption(&unflatten(&self.lead, window.index)),
             row_labels: window.rows.clone().map(row_label).collect(),
             col_labels: window.cols.clone().map(col_label).collect(),

@@ -1,18 +1,17 @@
 //! Linear memory: lines x banks, or sticks, and the memory of the host.
 
-use super::{Cells, Sheet, Side, Spot, Window, crowded, limit};
-use crate::label;
-use crate::model::{Cell, CellKind};
-use crate::options::Options;
-use crate::physical::{MemoryGrid, Tenants, memory_lines};
-use crate::query;
-use crate::scene::Stage;
+use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells, crowded, limit};
+use crate::elements_at::elements_at;
+use crate::options::DrawOptions;
+use crate::physical::{MemoryGrid, Occupants, memory_lines};
+use crate::scene::SceneCell;
+use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, Bounds, Layout, Result, unflatten};
+use zellige_layout::{Axis, Bounds, Layout, Result};
 
 /// The memory that a layout on `m` alone fills.
-pub(super) struct Memory {
+pub(super) struct MemorySheet {
     grid: MemoryGrid,
     lines: Ticks,
     bounds: Bounds,
@@ -20,13 +19,13 @@ pub(super) struct Memory {
     cols: i64,
 }
 
-impl Memory {
-    pub(super) fn new(layout: &Layout, options: &Options) -> Result<Memory> {
+impl MemorySheet {
+    pub(super) fn new(layout: &Layout, options: &DrawOptions) -> Result<MemorySheet> {
         let grid = MemoryGrid::of(options);
         let bounds = layout.bounds(Axis::M)?;
         let lines = memory_lines(layout, &grid)?;
         let cols = columns_used(&grid, &lines, bounds.max);
-        Ok(Memory { grid, lines, bounds, sticks: options.sticks, cols })
+        Ok(MemorySheet { grid, lines, bounds, sticks: options.sticks, cols })
     }
 
     /// Boxes, rows, columns.
@@ -46,20 +45,7 @@ impl Memory {
             let count = values.len();
             notes.push(format!("{more}{count} used lines, the empty ones between left out."));
         }
-        Sheet {
-            side: Side::Physical,
-            title: title.into(),
-            row_title: self.grid.row_name.into(),
-            col_title: self.grid.col_name.into(),
-            rows: self.size().1,
-            cols: self.cols,
-            col_group: i64::try_from(self.grid.group).unwrap_or(1),
-            span: self.grid.span(),
-            sliders: Vec::new(),
-            boxes: 1,
-            mesh: None,
-            notes,
-        }
+        Sheet { notes, ..one_box(SheetSide::Physical, title, &self.grid, self.size()) }
     }
 
     /// The address whose first bits are in a column, or that covers it.
@@ -68,18 +54,18 @@ impl Memory {
         (self.bounds.min..=self.bounds.max).contains(&address).then_some(address)
     }
 
-    pub(super) fn spots(&self, address: i64) -> Vec<Spot> {
+    pub(super) fn spots(&self, address: i64) -> Vec<CellSpot> {
         self.grid
             .pieces(address)
             .into_iter()
             .filter_map(|(line, col, span)| {
-                Some(Spot { index: 0, row: self.lines.position(line)?, col, span })
+                Some(CellSpot { index: 0, row: self.lines.position(line)?, col, span })
             })
             .collect()
     }
 
     /// The addresses that a window touches, ascending.
-    pub(super) fn addresses(&self, window: &Window) -> Vec<i64> {
+    pub(super) fn addresses(&self, window: &CellWindow) -> Vec<i64> {
         let mut all = BTreeSet::new();
         for line in window.rows.clone().filter_map(|r| self.lines.get(r)) {
             let first = self.grid.address_at(line, window.cols.start);
@@ -89,42 +75,56 @@ impl Memory {
         all.into_iter().collect()
     }
 
-    /// Who lives at those addresses.
-    pub(super) fn tenants(&self, stage: &Stage<'_>, window: &Window, addresses: &[i64]) -> Tenants {
-        let wanted = if stage.axes().is_empty() { Vec::new() } else { vec![addresses.to_vec()] };
-        Tenants::new(query::inhabitants(stage.layout, &wanted, limit(window)))
+    /// The elements at those addresses.
+    pub(super) fn occupants(
+        &self,
+        context: &SceneContext<'_>,
+        window: &CellWindow,
+        addresses: &[i64],
+    ) -> Occupants {
+        let wanted = if context.axes().is_empty() { Vec::new() } else { vec![addresses.to_vec()] };
+        Occupants::new(elements_at(context.layout, &wanted, limit(window)))
     }
 
-    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Cells {
+    pub(super) fn cells(&self, context: &SceneContext<'_>, window: &CellWindow) -> WindowCells {
         let addresses = if window.cols.is_empty() { Vec::new() } else { self.addresses(window) };
-        let tenants = self.tenants(stage, window, &addresses);
+        let occupants = self.occupants(context, window, &addresses);
         let mut cells = Vec::new();
         for (i, address) in addresses.iter().enumerate() {
-            let (at, place) =
-                if stage.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
-            let cell = tenants.cell(stage, &at, place);
+            let (at, place) = if context.axes().is_empty() {
+                (vec![], vec![])
+            } else {
+                (vec![i], vec![*address])
+            };
+            let cell = occupants.cell(context, &at, place);
             put(&cell, self.spots(*address), window, &mut cells);
         }
         let (row_labels, col_labels) = labels(&self.grid, &self.lines, window);
-        Cells { caption: String::new(), row_labels, col_labels, cells, note: crowded(&tenants) }
+        WindowCells {
+            caption: String::new(),
+            row_labels,
+            col_labels,
+            cells,
+            note: crowded(&occupants),
+        }
     }
 }
 
 /// The row-major memory of the host.
-pub(super) struct Host {
+pub(super) struct HostSheet {
     grid: MemoryGrid,
     lines: Ticks,
     size: i64,
     cols: i64,
 }
 
-impl Host {
+impl HostSheet {
     /// Of a tensor with elements.
-    pub(super) fn new(size: i64, options: &Options) -> Host {
+    pub(super) fn new(size: i64, options: &DrawOptions) -> HostSheet {
         let grid = MemoryGrid::of(options);
         let lines = Ticks::Range { min: 0, max: grid.last_line_of(size - 1) };
         let cols = columns_used(&grid, &lines, size - 1);
-        Host { grid, lines, size, cols }
+        HostSheet { grid, lines, size, cols }
     }
 
     /// Boxes, rows, columns.
@@ -133,20 +133,9 @@ impl Host {
     }
 
     pub(super) fn sheet(&self) -> Sheet {
-        Sheet {
-            side: Side::Host,
-            title: "Host memory: row-major, lines of 128 bytes".into(),
-            row_title: "line".into(),
-            col_title: self.grid.col_name.into(),
-            rows: self.size().1,
-            cols: self.cols,
-            col_group: i64::try_from(self.grid.group).unwrap_or(1),
-            span: self.grid.span(),
-            sliders: Vec::new(),
-            boxes: 1,
-            mesh: None,
-            notes: Vec::new(),
-        }
+        let title = "Host memory: row-major, lines of 128 bytes";
+        let sheet = one_box(SheetSide::Host, title, &self.grid, self.size());
+        Sheet { row_title: "line".into(), ..sheet }
     }
 
     pub(super) fn at(&self, row: i64, col: i64) -> Option<i64> {
@@ -154,51 +143,67 @@ impl Host {
         (0..self.size).contains(&flat).then_some(flat)
     }
 
-    pub(super) fn spots(&self, flat: i64) -> Vec<Spot> {
+    pub(super) fn spots(&self, flat: i64) -> Vec<CellSpot> {
         let pieces = self.grid.pieces(flat).into_iter();
-        pieces.map(|(row, col, span)| Spot { index: 0, row, col, span }).collect()
+        pieces.map(|(row, col, span)| CellSpot { index: 0, row, col, span }).collect()
     }
 
-    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Result<Cells> {
+    pub(super) fn cells(
+        &self,
+        context: &SceneContext<'_>,
+        window: &CellWindow,
+    ) -> Result<WindowCells> {
         let mut cells = Vec::new();
         for row in window.rows.clone().filter(|_| !window.cols.is_empty()) {
             let first = self.grid.address_at(row, window.cols.start);
             let last = self.grid.address_at(row, window.cols.end - 1).min(self.size - 1);
             for flat in first..=last {
-                let places = stage.places(flat)?;
-                let element = unflatten(stage.shape, flat);
-                let cell = Cell {
-                    row: 0,
-                    col: 0,
-                    span: 1,
-                    kind: CellKind::Element,
-                    label: label::coordinate(&element),
-                    colors: Vec::new(),
-                    elements: vec![element],
-                    places,
-                };
+                let cell = context.host_cell(flat)?;
                 let spots = self.spots(flat).into_iter().filter(|s| s.row == row).collect();
                 put(&cell, spots, window, &mut cells);
             }
         }
         let (row_labels, col_labels) = labels(&self.grid, &self.lines, window);
-        Ok(Cells { caption: String::new(), row_labels, col_labels, cells, note: None })
+        Ok(WindowCells { caption: String::new(), row_labels, col_labels, cells, note: None })
+    }
+}
+
+/// The sheet of a memory: a single box, whose size is boxes, rows and columns.
+fn one_box(
+    side: SheetSide,
+    title: &str,
+    grid: &MemoryGrid,
+    (boxes, rows, cols): (i64, i64, i64),
+) -> Sheet {
+    Sheet {
+        side,
+        title: title.into(),
+        row_title: grid.row_name.into(),
+        col_title: grid.col_name.into(),
+        rows,
+        cols,
+        col_group: i64::try_from(grid.group).unwrap_or(1),
+        span: grid.span(),
+        sliders: Vec::new(),
+        boxes,
+        mesh: None,
+        notes: Vec::new(),
     }
 }
 
 /// One cell per piece that a window shows.
-fn put(cell: &Cell, spots: Vec<Spot>, window: &Window, cells: &mut Vec<Cell>) {
+fn put(cell: &SceneCell, spots: Vec<CellSpot>, window: &CellWindow, cells: &mut Vec<SceneCell>) {
     for spot in spots {
         let seen = spot.col < window.cols.end && spot.col + spot.span > window.cols.start;
         if window.rows.contains(&spot.row) && seen {
             let int = |v: i64| usize::try_from(v).unwrap_or(0);
             let (row, col, span) = (int(spot.row), int(spot.col), int(spot.span));
-            cells.push(Cell { row, col, span, ..cell.clone() });
+            cells.push(SceneCell { row, col, span, ..cell.clone() });
         }
     }
 }
 
-fn labels(grid: &MemoryGrid, lines: &Ticks, window: &Window) -> (Vec<String>, Vec<String>) {
+fn labels(grid: &MemoryGrid, lines: &Ticks, window: &CellWindow) -> (Vec<String>, Vec<String>) {
     let rows = window.rows.clone().map(|r| lines.get(r).map_or(String::new(), |l| l.to_string()));
     let group = i64::try_from(grid.group).unwrap_or(1).max(1);
     let cols = window.cols.clone().filter(|c| c % group == 0).map(|c| (c / group).to_string());

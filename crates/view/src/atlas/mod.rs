@@ -13,17 +13,17 @@ mod table;
 pub use paint::{NOTHING, PADDING, UNUSED};
 pub use palette::Tone;
 
+use crate::cell_label;
 use crate::color::ColorBy;
-use crate::label;
-use crate::model::{Cell, CellKind};
-use crate::options::Options;
-use crate::physical::Tenants;
-use crate::scene::Stage;
-use memory::{Host, Memory};
-use palette::Palette;
+use crate::options::DrawOptions;
+use crate::physical::Occupants;
+use crate::scene::{CellKind, SceneCell};
+use crate::scene_builder::SceneContext;
+use memory::{HostSheet, MemorySheet};
+use palette::AtlasPalette;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use table::Table;
+use table::PlaceTable;
 use zellige_layout::{Axis, Error, Layout, Result};
 
 /// Most cells of one window.
@@ -32,7 +32,7 @@ pub const MAX_WINDOW: i64 = 1 << 16;
 /// Which drawing of an atlas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum SheetSide {
     /// The tensor: grids of its last two dimensions, one box per slab.
     Logical,
     /// The places: memory lines, sticks, or a table of owners, one box per owner.
@@ -41,13 +41,13 @@ pub enum Side {
     Host,
 }
 
-impl Side {
+impl SheetSide {
     /// The side of that name.
-    pub fn from_name(name: &str) -> Option<Side> {
+    pub fn from_name(name: &str) -> Option<SheetSide> {
         match name {
-            "logical" => Some(Side::Logical),
-            "physical" => Some(Side::Physical),
-            "host" => Some(Side::Host),
+            "logical" => Some(SheetSide::Logical),
+            "physical" => Some(SheetSide::Physical),
+            "host" => Some(SheetSide::Host),
             _ => None,
         }
     }
@@ -57,7 +57,7 @@ impl Side {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sheet {
     /// Which one it is.
-    pub side: Side,
+    pub side: SheetSide,
     /// Its heading.
     pub title: String,
     /// What the rows count; may be empty.
@@ -84,7 +84,7 @@ pub struct Sheet {
 
 /// A rectangle of cells in one box.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct CellWindow {
     /// Which box.
     pub index: i64,
     /// Its rows.
@@ -95,7 +95,7 @@ pub struct Window {
 
 /// The cells of a window, with their labels at the edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cells {
+pub struct WindowCells {
     /// What the box shows; may be empty.
     pub caption: String,
     /// One label per row of the window.
@@ -103,14 +103,14 @@ pub struct Cells {
     /// One label per group of columns that begins in the window.
     pub col_labels: Vec<String>,
     /// The cells; rows and columns count in the box.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SceneCell>,
     /// Set when more elements share the places than are listed.
     pub note: Option<String>,
 }
 
 /// Where something is drawn: a piece of a row of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Spot {
+pub struct CellSpot {
     /// Which box.
     #[serde(rename = "box")]
     pub index: i64,
@@ -124,7 +124,7 @@ pub struct Spot {
 
 /// What a spot of a sheet stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum SpotContent {
     /// The flat index of an element.
     Element(i64),
     /// A place, in the order of the axes of the layout.
@@ -140,32 +140,32 @@ pub enum Found {
 pub struct Atlas {
     layout: Layout,
     shape: Vec<i64>,
-    options: Options,
+    options: DrawOptions,
     color: ColorBy,
-    palette: Palette,
-    logical: logical::Logical,
-    places: Option<Places>,
-    host: Option<Host>,
+    palette: AtlasPalette,
+    logical: logical::LogicalSheet,
+    places: Option<PlaceSheet>,
+    host: Option<HostSheet>,
 }
 
-enum Places {
-    Memory(Memory),
-    Table(Table),
+enum PlaceSheet {
+    Memory(MemorySheet),
+    Table(PlaceTable),
 }
 
 impl Atlas {
     /// The drawings of a layout.
     ///
     /// Errors: those of [`Scene::new`](crate::Scene::new).
-    pub fn new(layout: &Layout, shape: &[i64], options: &Options) -> Result<Atlas> {
+    pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Atlas> {
         options.check()?;
         layout.admit(shape)?;
         crate::physical::check_sticks(layout, options)?;
         let color = ColorBy::choose(layout, options)?;
-        let palette = Palette::new(&color, layout)?;
+        let palette = AtlasPalette::new(&color, layout)?;
         let memory_only = layout.tile().axes().iter().all(|a| *a == Axis::M);
         let mut atlas = Atlas {
-            logical: logical::Logical::new(shape),
+            logical: logical::LogicalSheet::new(shape),
             layout: layout.clone(),
             shape: shape.to_vec(),
             options: options.clone(),
@@ -176,11 +176,11 @@ impl Atlas {
         };
         if layout.size() > 0 {
             atlas.places = Some(if memory_only {
-                Places::Memory(Memory::new(layout, options)?)
+                PlaceSheet::Memory(MemorySheet::new(layout, options)?)
             } else {
-                Places::Table(Table::new(layout, shape)?)
+                PlaceSheet::Table(PlaceTable::new(layout, shape)?)
             });
-            atlas.host = options.sticks.then(|| Host::new(layout.size(), options));
+            atlas.host = options.sticks.then(|| HostSheet::new(layout.size(), options));
         }
         Ok(atlas)
     }
@@ -207,30 +207,34 @@ impl Atlas {
 
     /// What the letters of labels stand for.
     pub fn label_key(&self) -> String {
-        label::key(self.layout.tile().axes())
+        cell_label::key(self.layout.tile().axes())
     }
 
     /// Its drawings: the tensor, the places, and the memory of the host beside sticks.
     pub fn sheets(&self) -> Vec<Sheet> {
         let mut sheets = vec![self.logical.sheet(&self.shape)];
         match &self.places {
-            Some(Places::Memory(memory)) => sheets.push(memory.sheet()),
-            Some(Places::Table(table)) => sheets.push(table.sheet(&self.layout)),
+            Some(PlaceSheet::Memory(memory)) => sheets.push(memory.sheet()),
+            Some(PlaceSheet::Table(table)) => sheets.push(table.sheet(&self.layout)),
             None => {}
         }
-        sheets.extend(self.host.as_ref().map(Host::sheet));
+        sheets.extend(self.host.as_ref().map(HostSheet::sheet));
         sheets
     }
 
     /// The cells of a window; rows and columns past the end of the sheet are left out.
-    pub fn cells(&self, side: Side, window: &Window) -> Result<Cells> {
+    pub fn cells(&self, side: SheetSide, window: &CellWindow) -> Result<WindowCells> {
         let window = self.inside(side, window)?;
-        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+        let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut found = match (side, &self.places, &self.host) {
-            (Side::Logical, _, _) => self.logical.cells(&stage, &window)?,
-            (Side::Physical, Some(Places::Memory(memory)), _) => memory.cells(&stage, &window),
-            (Side::Physical, Some(Places::Table(table)), _) => table.cells(&stage, &window),
-            (Side::Host, _, Some(host)) => host.cells(&stage, &window)?,
+            (SheetSide::Logical, _, _) => self.logical.cells(&context, &window)?,
+            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
+                memory.cells(&context, &window)
+            }
+            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
+                table.cells(&context, &window)
+            }
+            (SheetSide::Host, _, Some(host)) => host.cells(&context, &window)?,
             _ => return Err(no_sheet()),
         };
         for cell in &mut found.cells {
@@ -245,21 +249,21 @@ impl Atlas {
     }
 
     /// Where the element of a flat index is drawn.
-    pub fn spots(&self, side: Side, flat: i64) -> Result<Vec<Spot>> {
-        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+    pub fn spots(&self, side: SheetSide, flat: i64) -> Result<Vec<CellSpot>> {
+        let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut spots = match (side, &self.host) {
-            (Side::Logical, _) => {
+            (SheetSide::Logical, _) => {
                 self.layout.places(flat)?;
                 vec![self.logical.spot(flat)]
             }
-            (Side::Physical, _) => {
-                stage.places(flat)?.iter().flat_map(|p| self.spots_of_place(p)).collect()
+            (SheetSide::Physical, _) => {
+                context.places(flat)?.iter().flat_map(|p| self.spots_of_place(p)).collect()
             }
-            (Side::Host, Some(host)) => {
+            (SheetSide::Host, Some(host)) => {
                 self.layout.places(flat)?;
                 host.spots(flat)
             }
-            (Side::Host, None) => return Err(no_sheet()),
+            (SheetSide::Host, None) => return Err(no_sheet()),
         };
         spots.sort_unstable();
         spots.dedup();
@@ -267,38 +271,43 @@ impl Atlas {
     }
 
     /// Where a place (in the order of the axes of the layout) is drawn; nowhere if no sheet shows it.
-    pub fn spots_of_place(&self, place: &[i64]) -> Vec<Spot> {
+    pub fn spots_of_place(&self, place: &[i64]) -> Vec<CellSpot> {
         match &self.places {
-            Some(Places::Memory(memory)) => {
+            Some(PlaceSheet::Memory(memory)) => {
                 memory.spots(place.first().copied().unwrap_or_default())
             }
-            Some(Places::Table(table)) => table.spot(place).into_iter().collect(),
+            Some(PlaceSheet::Table(table)) => table.spot(place).into_iter().collect(),
             None => Vec::new(),
         }
     }
 
     /// What is drawn at a spot.
-    pub fn at(&self, side: Side, index: i64, row: i64, col: i64) -> Result<Found> {
-        let window =
-            Window { index, rows: row..row.saturating_add(1), cols: col..col.saturating_add(1) };
+    pub fn at(&self, side: SheetSide, index: i64, row: i64, col: i64) -> Result<SpotContent> {
+        let window = CellWindow {
+            index,
+            rows: row..row.saturating_add(1),
+            cols: col..col.saturating_add(1),
+        };
         let window = self.inside(side, &window)?;
         if window.rows.is_empty() || window.cols.is_empty() {
-            return Ok(Found::Nothing);
+            return Ok(SpotContent::Nothing);
         }
         Ok(match (side, &self.places, &self.host) {
-            (Side::Logical, _, _) => {
-                self.logical.at(index, row, col).map_or(Found::Nothing, Found::Element)
+            (SheetSide::Logical, _, _) => {
+                self.logical.at(index, row, col).map_or(SpotContent::Nothing, SpotContent::Element)
             }
-            (Side::Physical, Some(Places::Memory(memory)), _) => {
+            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
                 let place = |a: i64| {
                     if self.layout.tile().axes().is_empty() { Vec::new() } else { vec![a] }
                 };
-                memory.at(row, col).map_or(Found::Nothing, |a| Found::Place(place(a)))
+                memory.at(row, col).map_or(SpotContent::Nothing, |a| SpotContent::Place(place(a)))
             }
-            (Side::Physical, Some(Places::Table(table)), _) => {
-                table.at(index, row, col).map_or(Found::Nothing, Found::Place)
+            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
+                table.at(index, row, col).map_or(SpotContent::Nothing, SpotContent::Place)
             }
-            (Side::Host, _, Some(host)) => host.at(row, col).map_or(Found::Nothing, Found::Element),
+            (SheetSide::Host, _, Some(host)) => {
+                host.at(row, col).map_or(SpotContent::Nothing, SpotContent::Element)
+            }
             _ => return Err(no_sheet()),
         })
     }
@@ -308,12 +317,12 @@ impl Atlas {
     }
 
     /// A window cut to its sheet; refuses boxes that there are none of, and too many cells.
-    fn inside(&self, side: Side, window: &Window) -> Result<Window> {
+    fn inside(&self, side: SheetSide, window: &CellWindow) -> Result<CellWindow> {
         let size = match (side, &self.places, &self.host) {
-            (Side::Logical, _, _) => Some(self.logical.size()),
-            (Side::Physical, Some(Places::Memory(memory)), _) => Some(memory.size()),
-            (Side::Physical, Some(Places::Table(table)), _) => Some(table.size()),
-            (Side::Host, _, Some(host)) => Some(host.size()),
+            (SheetSide::Logical, _, _) => Some(self.logical.size()),
+            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => Some(memory.size()),
+            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => Some(table.size()),
+            (SheetSide::Host, _, Some(host)) => Some(host.size()),
             _ => None,
         };
         let (boxes, rows, cols) = size.ok_or_else(no_sheet)?;
@@ -325,7 +334,7 @@ impl Atlas {
             });
         }
         let cut = |r: &Range<i64>, end: i64| r.start.clamp(0, end)..r.end.clamp(0, end);
-        let cut = Window {
+        let cut = CellWindow {
             index: window.index,
             rows: cut(&window.rows, rows),
             cols: cut(&window.cols, cols),
@@ -333,14 +342,14 @@ impl Atlas {
         let cells = area(&cut)?;
         if cells == 0 {
             // A window without columns has no rows to go through either.
-            return Ok(Window { index: cut.index, rows: 0..0, cols: 0..0 });
+            return Ok(CellWindow { index: cut.index, rows: 0..0, cols: 0..0 });
         }
         Ok(cut)
     }
 }
 
 /// The cells of a window, refused past [`MAX_WINDOW`].
-fn area(window: &Window) -> Result<i64> {
+fn area(window: &CellWindow) -> Result<i64> {
     let length = |r: &Range<i64>| (i128::from(r.end) - i128::from(r.start)).max(0);
     let cells = length(&window.rows) * length(&window.cols);
     let limit = MAX_WINDOW.cast_unsigned();
@@ -359,12 +368,12 @@ fn no_sheet() -> Error {
 }
 
 /// The sentence for a window whose places are more crowded than is listed.
-fn crowded(tenants: &Tenants) -> Option<String> {
-    tenants.note()
+fn crowded(occupants: &Occupants) -> Option<String> {
+    occupants.note()
 }
 
-/// Room for a few tenants in every cell of a window.
-fn limit(window: &Window) -> usize {
+/// Room for a few occupants in every cell of a window.
+fn limit(window: &CellWindow) -> usize {
     let rows = usize::try_from(window.rows.end - window.rows.start).unwrap_or(0);
     let cols = usize::try_from(window.cols.end - window.cols.start).unwrap_or(0);
     rows.saturating_mul(cols).saturating_mul(4).max(64)

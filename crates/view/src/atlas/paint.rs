@@ -1,8 +1,8 @@
 //! Cells as single bytes, for drawings too small for text.
 
-use super::{Atlas, Places, Side, Window, area};
-use crate::physical::Tenants;
-use crate::scene::Stage;
+use super::{Atlas, CellWindow, PlaceSheet, SheetSide, area};
+use crate::physical::Occupants;
+use crate::scene_builder::SceneContext;
 use zellige_layout::Result;
 
 /// The byte of a cell that nothing is drawn in.
@@ -18,9 +18,9 @@ impl Atlas {
     /// [`NOTHING`].
     ///
     /// **Law**: the byte of a cell is what [`Atlas::cells`] says of it.
-    pub fn paint(&self, side: Side, window: &Window) -> Result<Vec<u8>> {
+    pub fn paint(&self, side: SheetSide, window: &CellWindow) -> Result<Vec<u8>> {
         let inside = self.inside(side, window)?;
-        let stage = Stage::new(&self.layout, &self.shape, &self.options)?;
+        let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut bytes = vec![NOTHING; usize::try_from(area(window)?).unwrap_or(0)];
         let mut put = |row: i64, col: i64, byte: u8| {
             let at = (row - window.rows.start) * (window.cols.end - window.cols.start)
@@ -30,14 +30,14 @@ impl Atlas {
             }
         };
         match (side, &self.places, &self.host) {
-            (Side::Physical, Some(Places::Memory(memory)), _) => {
+            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
                 let addresses =
                     if inside.cols.is_empty() { Vec::new() } else { memory.addresses(&inside) };
-                let tenants = memory.tenants(&stage, &inside, &addresses);
-                let scalar = stage.axes().is_empty();
+                let occupants = memory.occupants(&context, &inside, &addresses);
+                let scalar = context.axes().is_empty();
                 for (i, address) in addresses.iter().enumerate() {
                     let at = if scalar { vec![] } else { vec![i] };
-                    let byte = self.byte(&stage, &tenants, &at, &[*address]);
+                    let byte = self.byte(&context, &occupants, &at, &[*address]);
                     for spot in memory.spots(*address) {
                         let cols = spot.col.max(inside.cols.start)
                             ..(spot.col + spot.span).min(inside.cols.end);
@@ -47,14 +47,14 @@ impl Atlas {
                     }
                 }
             }
-            (Side::Physical, Some(Places::Table(table)), _) => {
-                let (wanted, tenants) = table.tenants(&stage, &inside);
+            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
+                let (wanted, occupants) = table.occupants(&context, &inside);
                 for row in inside.rows.clone() {
                     for col in inside.cols.clone() {
                         let place = table.at(inside.index, row, col);
                         let at = place.as_ref().and_then(|p| super::table::position(&wanted, p));
                         if let (Some(place), Some(at)) = (place, at) {
-                            put(row, col, self.byte(&stage, &tenants, &at, &place));
+                            put(row, col, self.byte(&context, &occupants, &at, &place));
                         }
                     }
                 }
@@ -63,11 +63,11 @@ impl Atlas {
                 for row in inside.rows.clone() {
                     for col in inside.cols.clone() {
                         let flat = match (side, &self.host) {
-                            (Side::Host, Some(host)) => host.at(row, col),
+                            (SheetSide::Host, Some(host)) => host.at(row, col),
                             _ => self.logical.at(inside.index, row, col),
                         };
                         if let Some(flat) = flat {
-                            put(row, col, self.first_tone(&stage, flat)?);
+                            put(row, col, self.first_tone(&context, flat)?);
                         }
                     }
                 }
@@ -76,8 +76,14 @@ impl Atlas {
         Ok(bytes)
     }
 
-    fn byte(&self, stage: &Stage<'_>, tenants: &Tenants, at: &[usize], place: &[i64]) -> u8 {
-        match tenants.kind(stage, at) {
+    fn byte(
+        &self,
+        context: &SceneContext<'_>,
+        occupants: &Occupants,
+        at: &[usize],
+        place: &[i64],
+    ) -> u8 {
+        match occupants.kind(context, at) {
             crate::CellKind::Element => tone_byte(self.tone(place)),
             crate::CellKind::Padding => PADDING,
             crate::CellKind::Gap => UNUSED,
@@ -85,8 +91,8 @@ impl Atlas {
     }
 
     /// The smallest colour among the copies of an element.
-    fn first_tone(&self, stage: &Stage<'_>, flat: i64) -> Result<u8> {
-        let places = stage.listed().places(flat)?;
+    fn first_tone(&self, context: &SceneContext<'_>, flat: i64) -> Result<u8> {
+        let places = context.listed().places(flat)?;
         let tones = places.rows().map(|row| self.tone(row));
         Ok(tone_byte(tones.min().unwrap_or(0)))
     }

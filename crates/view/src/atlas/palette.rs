@@ -24,16 +24,16 @@ pub struct Tone {
 }
 
 /// The colours of all owners of a layout.
-pub(super) struct Palette {
+pub(super) struct AtlasPalette {
     owners: Option<Ticks>,
     tones: Vec<Tone>,
     repeats: bool,
 }
 
-impl Palette {
-    pub(super) fn new(color: &ColorBy, layout: &Layout) -> Result<Palette> {
+impl AtlasPalette {
+    pub(super) fn new(color: &ColorBy, layout: &Layout) -> Result<AtlasPalette> {
         if layout.size() == 0 {
-            return Ok(Palette { owners: None, tones: Vec::new(), repeats: false });
+            return Ok(AtlasPalette { owners: None, tones: Vec::new(), repeats: false });
         }
         let owners = color.owners(layout)?;
         let total = owners.total();
@@ -48,7 +48,7 @@ impl Palette {
                 Tone { label: color.name_of(key), fill, ink, dark_fill, dark_ink }
             })
             .collect();
-        Ok(Palette { owners: Some(owners), tones, repeats: total > count as i128 })
+        Ok(AtlasPalette { owners: Some(owners), tones, repeats: total > count as i128 })
     }
 
     pub(super) fn tones(&self) -> &[Tone] {

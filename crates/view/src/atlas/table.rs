@@ -1,10 +1,10 @@
 //! Tables of places, one box per owner.
 
-use super::{Cells, Sheet, Side, Spot, Window, crowded, limit};
-use crate::label;
-use crate::physical::{Roles, Tenants, mesh_columns};
-use crate::query;
-use crate::scene::Stage;
+use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells, crowded, limit};
+use crate::cell_label;
+use crate::elements_at::elements_at;
+use crate::physical::{AxisRoles, Occupants, mesh_columns};
+use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
 use zellige_layout::{Axis, Layout, Result, unflatten};
 
@@ -12,8 +12,8 @@ use zellige_layout::{Axis, Layout, Result, unflatten};
 const BOXES: i64 = 4096;
 
 /// A layout with an axis besides `m`, as a table.
-pub(super) struct Table {
-    roles: Roles,
+pub(super) struct PlaceTable {
+    roles: AxisRoles,
     axes: Vec<Axis>,
     ticks: Vec<Ticks>,
     /// Extents of the axes that tell boxes apart, and how many boxes are drawn of them all.
@@ -24,9 +24,9 @@ pub(super) struct Table {
     cols: i64,
 }
 
-impl Table {
-    pub(super) fn new(layout: &Layout, shape: &[i64]) -> Result<Table> {
-        let roles = Roles::choose(layout, shape);
+impl PlaceTable {
+    pub(super) fn new(layout: &Layout, shape: &[i64]) -> Result<PlaceTable> {
+        let roles = AxisRoles::choose(layout, shape);
         let axes = layout.tile().axes().to_vec();
         let ticks: Vec<Ticks> =
             axes.iter().map(|a| Ticks::of(layout, *a)).collect::<Result<_>>()?;
@@ -42,7 +42,7 @@ impl Table {
                 (cols / fold + i64::from(cols % fold != 0), fold)
             }
         };
-        Ok(Table { roles, axes, ticks, extents, boxes, all_boxes, rows, cols })
+        Ok(PlaceTable { roles, axes, ticks, extents, boxes, all_boxes, rows, cols })
     }
 
     /// Boxes, rows, columns.
@@ -67,7 +67,7 @@ impl Table {
         }
         let folded = self.roles.row.is_none();
         Sheet {
-            side: Side::Physical,
+            side: SheetSide::Physical,
             title: self.roles.title.clone(),
             row_title: self.roles.row.map_or(String::new(), name),
             col_title: name(self.roles.col),
@@ -124,7 +124,7 @@ impl Table {
     }
 
     /// Where a place is drawn.
-    pub(super) fn spot(&self, place: &[i64]) -> Option<Spot> {
+    pub(super) fn spot(&self, place: &[i64]) -> Option<CellSpot> {
         let mut index = 0i64;
         for (slot, extent) in self.roles.panels.iter().zip(&self.extents) {
             let digit = self.ticks[*slot].position(place[*slot])?;
@@ -135,24 +135,24 @@ impl Table {
             Some(slot) => (self.ticks[slot].position(place[slot])?, col),
             None => (col / self.cols, col % self.cols),
         };
-        (index < self.boxes).then_some(Spot { index, row, col, span: 1 })
+        (index < self.boxes).then_some(CellSpot { index, row, col, span: 1 })
     }
 
-    pub(super) fn cells(&self, stage: &Stage<'_>, window: &Window) -> Cells {
-        let (wanted, tenants) = self.tenants(stage, window);
+    pub(super) fn cells(&self, context: &SceneContext<'_>, window: &CellWindow) -> WindowCells {
+        let (wanted, occupants) = self.occupants(context, window);
         let mut cells = Vec::new();
         for row in window.rows.clone() {
             for col in window.cols.clone() {
                 let Some(place) = self.at(window.index, row, col) else { continue };
                 let Some(at) = position(&wanted, &place) else { continue };
-                let mut cell = tenants.cell(stage, &at, place);
+                let mut cell = occupants.cell(context, &at, place);
                 (cell.row, cell.col) =
                     (usize::try_from(row).unwrap_or(0), usize::try_from(col).unwrap_or(0));
                 cells.push(cell);
             }
         }
         let name = |slot: usize, tick: Option<i64>| {
-            let code = label::code(self.axes[slot], &self.axes);
+            let code = cell_label::code(self.axes[slot], &self.axes);
             tick.map_or(String::new(), |v| format!("{code}{v}"))
         };
         let range = matches!(self.ticks[self.roles.col], Ticks::Range { .. });
@@ -186,12 +186,16 @@ impl Table {
             .zip(digits)
             .map(|(s, d)| format!("{} {}", self.axes[*s], self.ticks[*s].get(d).unwrap_or(0)))
             .collect();
-        let note = crowded(&tenants);
-        Cells { caption: caption.join(", "), row_labels, col_labels, cells, note }
+        let note = crowded(&occupants);
+        WindowCells { caption: caption.join(", "), row_labels, col_labels, cells, note }
     }
 
-    /// Who lives in a window, and the coordinates that were asked for.
-    pub(super) fn tenants(&self, stage: &Stage<'_>, window: &Window) -> (Vec<Vec<i64>>, Tenants) {
+    /// The elements of a window, and the coordinates that were asked for.
+    pub(super) fn occupants(
+        &self,
+        context: &SceneContext<'_>,
+        window: &CellWindow,
+    ) -> (Vec<Vec<i64>>, Occupants) {
         let mut wanted: Vec<Vec<i64>> = vec![Vec::new(); self.axes.len()];
         for (slot, digit) in self.roles.panels.iter().zip(self.box_digits(window.index)) {
             wanted[*slot].extend(self.ticks[*slot].get(digit));
@@ -206,8 +210,8 @@ impl Table {
                 wanted[self.roles.col].extend(list);
             }
         }
-        let found = query::inhabitants(stage.layout, &wanted, limit(window));
-        (wanted, Tenants::new(found))
+        let found = elements_at(context.layout, &wanted, limit(window));
+        (wanted, Occupants::new(found))
     }
 }
 

@@ -1,56 +1,51 @@
 //! A compiled program as one web page: no network, no fonts, nothing beside the file itself.
 //!
-//! The page is drawn from a [`Model`], which reads the published JSON of a report
-//! (`docs/schemas/report.schema.json`); what draws it knows nothing of graphs or compilers.
+//! The page is drawn from a [`Report`], which is plain data; what draws it knows nothing of graphs or compilers.
 //!
 //! | file | draws |
 //! |---|---|
-//! | `fold` | nothing: finds blocks of steps that repeat, so that forty equal layers are one |
-//! | `dag` | nothing: places boxes and lines of a graph in layers |
-//! | `cards` | the summary, and where the time goes |
-//! | `flow` | the graph: steps, layouts on the edges, moves with cost and reason |
-//! | `time` | cores over time, and bytes of memory over time |
+//! | `repeated_steps` | nothing: finds blocks of steps that repeat, so that forty equal layers are drawn once |
+//! | `layered_drawing` | nothing: gives the boxes and lines of a graph their coordinates |
+//! | `summary` | the summary, and where the time goes |
+//! | `step_graph` | the graph: steps, layouts on the edges, moves with cost and reason |
+//! | `timeline` | cores over time, and bytes of memory over time |
 //! | `roofline` | what steps reach beside what the hardware allows |
-//! | `division` | which part of an operation each core takes |
+//! | `work_division` | which part of an operation each core takes |
 //! | `tables` | moves, steps, tensors, notes |
+//! | `units` | nothing: times, bytes and counts as people write them |
 //!
 //! # Rules
 //! * Whatever a name contains, it stays text: all of it is escaped.
 //! * The page stays small: repeated layers are drawn once, long lists end with what is left out.
 
-mod cards;
-mod dag;
-mod division;
-mod flow;
-mod fold;
-mod model;
+mod layered_drawing;
+mod repeated_steps;
 mod roofline;
+mod step_graph;
+mod summary;
 mod tables;
-mod time;
-mod words;
-
-pub use model::{
-    Certificate, Comparison, Cores, Dim, Machine, Model, Move, Note, Occupancy, Operand, Options,
-    Remark, Shape, Side, Step, Summary, Tensor, Unit,
-};
+mod timeline;
+mod units;
+mod work_division;
 
 use crate::svg::escape;
-use fold::Folded;
+use repeated_steps::FoldedSteps;
+use zellige_report::Report;
 
 /// The page of a report.
-pub fn html(model: &Model) -> String {
-    let folded = Folded::of(model);
-    let title = escape(&model.graph);
+pub fn html(report: &Report) -> String {
+    let folded = FoldedSteps::of(report);
+    let title = escape(&report.graph);
     let mut body = String::new();
     let sections: [(&str, &str, String); 8] = [
-        ("summary", "Summary", cards::render(model)),
-        ("graph", "Graph", flow::render(model, &folded)),
-        ("moves", "Moves", tables::moves(model, &folded)),
-        ("time", "Time and memory", time::render(model, &folded)),
-        ("roofline", "Roofline", roofline::render(model, &folded)),
-        ("division", "Work division", division::render(model, &folded)),
-        ("lists", "Steps and tensors", tables::lists(model, &folded)),
-        ("notes", "Notes", tables::notes(model)),
+        ("summary", "Summary", summary::render(report)),
+        ("graph", "Graph", step_graph::render(report, &folded)),
+        ("moves", "Moves", tables::moves(report, &folded)),
+        ("time", "Time and memory", timeline::render(report, &folded)),
+        ("roofline", "Roofline", roofline::render(report, &folded)),
+        ("division", "Work division", work_division::render(report, &folded)),
+        ("lists", "Steps and tensors", tables::lists(report, &folded)),
+        ("notes", "Notes", tables::notes(report)),
     ];
     let mut nav = String::new();
     for (id, name, content) in &sections {
@@ -63,7 +58,7 @@ pub fn html(model: &Model) -> String {
     let (style, script) = (include_str!("style.css"), include_str!("script.js"));
     let subtitle = escape(&format!(
         "compiled for {} ({} cores), policy {}, coverage {}",
-        model.machine.name, model.options.cores, model.options.policy, model.options.coverage
+        report.machine.name, report.options.cores, report.options.policy, report.options.coverage
     ));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -1,10 +1,10 @@
 //! What steps reach beside what the hardware allows: operations per second over operations per byte.
 
-use super::fold::Folded;
-use super::model::Model;
-use super::words::{digits, percent, time};
+use super::repeated_steps::FoldedSteps;
+use super::units::{digits, percent, time};
 use crate::svg::escape;
 use std::fmt::Write;
+use zellige_report::{Report, StepKind};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 380.0;
@@ -12,12 +12,12 @@ const LEFT: f64 = 70.0;
 const TOP: f64 = 18.0;
 
 /// Both axes by powers of ten: from, to.
-struct Frame {
+struct RooflineFrame {
     x: (f64, f64),
     y: (f64, f64),
 }
 
-impl Frame {
+impl RooflineFrame {
     fn px(&self, x: f64) -> f64 {
         LEFT + (x.log10() - self.x.0) / (self.x.1 - self.x.0) * WIDTH
     }
@@ -27,14 +27,14 @@ impl Frame {
     }
 }
 
-pub(super) fn render(model: &Model, folded: &Folded) -> String {
-    let m = &model.machine;
+pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
+    let m = &report.machine;
     let points: Vec<(usize, f64, f64)> = folded
-        .shown(model)
+        .shown(report)
         .into_iter()
         .filter_map(|(i, us)| {
-            let s = &model.steps[i];
-            let x = s.intensity.filter(|x| *x > 0.0 && s.tflops > 0.0 && s.kind == "op")?;
+            let s = &report.steps[i];
+            let x = s.intensity.filter(|x| *x > 0.0 && s.tflops > 0.0 && s.kind == StepKind::Op)?;
             Some((i, x, us))
         })
         .collect();
@@ -45,10 +45,10 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
     let xs = points.iter().map(|p| p.1).chain([ridge]);
     let x0 = xs.clone().fold(f64::MAX, f64::min).log10().floor();
     let x1 = (xs.fold(0.0, f64::max) * 2.0).log10().ceil();
-    let ys = points.iter().map(|p| model.steps[p.0].tflops);
+    let ys = points.iter().map(|p| report.steps[p.0].tflops);
     let y0 = ys.fold(f64::MAX, f64::min).log10().floor();
     let y1 = (m.peak_tflops * 1.3).log10().ceil();
-    let frame = Frame { x: (x0, x1.max(x0 + 1.0)), y: (y0.min(y1 - 1.0), y1) };
+    let frame = RooflineFrame { x: (x0, x1.max(x0 + 1.0)), y: (y0.min(y1 - 1.0), y1) };
     let mut out = format!(
         "<p class=\"soft\">A step below the slanted roof waits for memory, below the flat one for \
          arithmetic; areas of circles are times. The ridge is at {} FLOP per byte.</p>\
@@ -78,18 +78,18 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
             &format!("{} TFLOP/s sustained by products", digits(m.matmul_tflops)),
         );
     }
-    let total: f64 = model.summary.latency_us.max(1e-9);
+    let total: f64 = report.summary.latency_us.max(1e-9);
     let mut sorted = points;
     sorted.sort_by(|a, b| b.2.total_cmp(&a.2));
     for (i, x, us) in &sorted {
-        let s = &model.steps[*i];
+        let s = &report.steps[*i];
         let r = 3.0 + 34.0 * (us / total).clamp(0.0, 1.0).sqrt();
         let times = folded.times(*i);
         let each = if times > 1 { format!(" in {times} blocks") } else { String::new() };
         let _ = write!(
             out,
             "<circle class=\"dot {}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{r:.1}\"><title>{}</title></circle>",
-            escape(&s.family),
+            s.family,
             frame.px(*x),
             frame.py(s.tflops),
             escape(&format!(
@@ -104,16 +104,16 @@ pub(super) fn render(model: &Model, folded: &Folded) -> String {
             ))
         );
     }
-    labels(&mut out, model, &frame, &sorted);
+    labels(&mut out, report, &frame, &sorted);
     out.push_str("</svg></div>");
     out
 }
 
 /// Names of the longest steps, where they do not cover one another.
-fn labels(out: &mut String, model: &Model, frame: &Frame, sorted: &[(usize, f64, f64)]) {
+fn labels(out: &mut String, report: &Report, frame: &RooflineFrame, sorted: &[(usize, f64, f64)]) {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (i, x, _) in sorted.iter().take(14) {
-        let s = &model.steps[*i];
+        let s = &report.steps[*i];
         let (px, py) = (frame.px(*x) + 8.0, frame.py(s.tflops) - 8.0);
         let width = s.op.chars().count() as f64 * 6.4;
         let free =
@@ -129,7 +129,7 @@ fn labels(out: &mut String, model: &Model, frame: &Frame, sorted: &[(usize, f64,
     }
 }
 
-fn grid(out: &mut String, f: &Frame) {
+fn grid(out: &mut String, f: &RooflineFrame) {
     let bottom = TOP + HEIGHT;
     let mut e = f.x.0;
     while e <= f.x.1 + 0.01 {
@@ -173,7 +173,15 @@ fn power(e: f64) -> String {
     if x >= 1.0 { format!("{x:.0}") } else { format!("{x}").chars().take(8).collect() }
 }
 
-fn roof(out: &mut String, f: &Frame, tflops: f64, gb_s: f64, class: &str, slope: &str, flat: &str) {
+fn roof(
+    out: &mut String,
+    f: &RooflineFrame,
+    tflops: f64,
+    gb_s: f64,
+    class: &str,
+    slope: &str,
+    flat: &str,
+) {
     let reach = |x: f64| (x * gb_s / 1e3).min(tflops);
     let ridge = tflops * 1e3 / gb_s;
     let (x0, x1) = (10f64.powf(f.x.0), 10f64.powf(f.x.1));

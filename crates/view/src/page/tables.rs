@@ -1,39 +1,39 @@
 //! Lists: moves, steps, tensors, notes.
 
-use super::fold::Folded;
-use super::model::{Model, Shape};
-use super::words::{self, bytes, digits, percent, time};
+use super::repeated_steps::FoldedSteps;
+use super::units::{self, bytes, digits, percent, time};
 use crate::svg::escape;
 use std::fmt::Write;
+use zellige_report::{BufferPlace, LayoutSummary, Report, ReportedBuffer};
 
 /// Rows of one table; what is left out is said.
 const MOST: usize = 600;
 
 /// A table that can be sorted and searched in the browser.
-struct Table {
+struct HtmlTable {
     head: &'static [(&'static str, bool)],
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<HtmlCell>>,
     total: usize,
 }
 
 /// What a cell shows, and by what it is sorted.
-struct Cell(String, String);
+struct HtmlCell(String, String);
 
-fn text(t: &str) -> Cell {
-    Cell(escape(t), escape(t))
+fn text(t: &str) -> HtmlCell {
+    HtmlCell(escape(t), escape(t))
 }
 
-fn number(shown: &str, value: f64) -> Cell {
-    Cell(escape(shown), value.to_string())
+fn number(shown: &str, value: f64) -> HtmlCell {
+    HtmlCell(escape(shown), value.to_string())
 }
 
-impl Table {
+impl HtmlTable {
     /// Columns with a name, and whether they hold numbers.
-    fn new(head: &'static [(&'static str, bool)]) -> Table {
-        Table { head, rows: Vec::new(), total: 0 }
+    fn new(head: &'static [(&'static str, bool)]) -> HtmlTable {
+        HtmlTable { head, rows: Vec::new(), total: 0 }
     }
 
-    fn row(&mut self, cells: Vec<Cell>) {
+    fn row(&mut self, cells: Vec<HtmlCell>) {
         self.total += 1;
         if self.rows.len() < MOST {
             self.rows.push(cells);
@@ -49,7 +49,7 @@ impl Table {
         out.push_str("</tr></thead><tbody>");
         for row in &self.rows {
             out.push_str("<tr>");
-            for (Cell(shown, key), (_, number)) in row.iter().zip(self.head) {
+            for (HtmlCell(shown, key), (_, number)) in row.iter().zip(self.head) {
                 if *number {
                     let _ = write!(out, "<td class=\"num\" data-key=\"{key}\">{shown}</td>");
                 } else {
@@ -70,18 +70,18 @@ impl Table {
     }
 }
 
-fn layout(shape: &Shape) -> Cell {
+fn layout(shape: &LayoutSummary) -> HtmlCell {
     let tip = format!("device_size={:?} stride_map={:?}", shape.device_size, shape.stride_map);
     let shown = format!("<code title=\"{}\">{}</code>", escape(&tip), escape(&shape.order));
-    Cell(shown, escape(&shape.order))
+    HtmlCell(shown, escape(&shape.order))
 }
 
-pub(super) fn moves(model: &Model, folded: &Folded) -> String {
-    if model.moves.is_empty() {
-        return "<p class=\"soft\">None: every operation reads its operands as they lie.</p>"
+pub(super) fn moves(report: &Report, folded: &FoldedSteps) -> String {
+    if report.moves.is_empty() {
+        return "<p class=\"soft\">None: every operation reads its operands in the layouts that they have.</p>"
             .into();
     }
-    let mut table = Table::new(&[
+    let mut table = HtmlTable::new(&[
         ("tensor", false),
         ("size", false),
         ("from", false),
@@ -94,7 +94,7 @@ pub(super) fn moves(model: &Model, folded: &Folded) -> String {
         ("cost", true),
         ("when", false),
     ]);
-    let mut list: Vec<_> = model.moves.iter().collect();
+    let mut list: Vec<_> = report.moves.iter().collect();
     list.sort_by(|a, b| {
         (a.load, b.us).partial_cmp(&(b.load, a.us)).unwrap_or(std::cmp::Ordering::Equal)
     });
@@ -105,7 +105,7 @@ pub(super) fn moves(model: &Model, folded: &Folded) -> String {
         let times = if m.load { 1 } else { folded.times(m.step) };
         table.row(vec![
             text(&m.tensor),
-            text(&words::size(&m.to.layout.size)),
+            text(&units::size(&m.to.layout.size)),
             layout(&m.from.layout),
             layout(&m.to.layout),
             text(&m.reason),
@@ -120,12 +120,12 @@ pub(super) fn moves(model: &Model, folded: &Folded) -> String {
     table.html()
 }
 
-pub(super) fn lists(model: &Model, folded: &Folded) -> String {
-    let shown = folded.shown(model);
+pub(super) fn lists(report: &Report, folded: &FoldedSteps) -> String {
+    let shown = folded.shown(report);
     let mut out = String::from(
         "<p><input class=\"search\" type=\"search\" placeholder=\"search steps and tensors\"></p><h3>Steps</h3>",
     );
-    let mut table = Table::new(&[
+    let mut table = HtmlTable::new(&[
         ("step", false),
         ("operation", false),
         ("times", true),
@@ -142,14 +142,14 @@ pub(super) fn lists(model: &Model, folded: &Folded) -> String {
         ("TFLOP/s", true),
     ]);
     for (i, us) in &shown {
-        let s = &model.steps[*i];
+        let s = &report.steps[*i];
         let splits: Vec<String> = s.dims.iter().map(|d| d.split.to_string()).collect();
-        let share = us / model.summary.latency_us.max(1e-9);
+        let share = us / report.summary.latency_us.max(1e-9);
         let times = folded.times(*i);
-        let op = format!("<i class=\"key {}\"></i>{}", escape(&s.family), escape(&s.op));
+        let op = format!("<i class=\"key {}\"></i>{}", s.family, escape(&s.op));
         table.row(vec![
             text(&s.name),
-            Cell(op, escape(&s.op)),
+            HtmlCell(op, escape(&s.op)),
             number(&times.to_string(), times as f64),
             number(&time(s.start_us), s.start_us),
             number(&time(*us), *us),
@@ -160,48 +160,48 @@ pub(super) fn lists(model: &Model, folded: &Folded) -> String {
             number(&bytes(s.bytes_in), s.bytes_in as f64),
             number(&bytes(s.bytes_out), s.bytes_out as f64),
             number(&bytes(s.lx_saved_bytes), s.lx_saved_bytes as f64),
-            number(&words::flops(s.flops), s.flops as f64),
+            number(&units::flops(s.flops), s.flops as f64),
             number(&digits(s.tflops), s.tflops),
         ]);
     }
     out.push_str(&table.html());
     out.push_str("<h3>Tensors</h3>");
-    let mut table = Table::new(&[
+    let mut table = HtmlTable::new(&[
         ("tensor", false),
         ("is", false),
         ("dtype", false),
         ("size", false),
-        ("lies as", false),
+        ("layout", false),
         ("lives", false),
         ("bytes", true),
         ("padding", true),
         ("readers", true),
     ]);
-    let used = |i: usize, t: &super::model::Tensor| {
+    let used = |i: usize, t: &ReportedBuffer| {
         let writer = t.written_by.map(|w| folded.stand_in(w));
         match writer {
             Some(Some(stands)) => Some(stands) == t.written_by,
             // What is given is listed where a step that is shown reads it.
-            _ => shown.iter().any(|(s, _)| model.steps[*s].reads.iter().any(|r| r.buffer == i)),
+            _ => shown.iter().any(|(s, _)| report.steps[*s].reads.iter().any(|r| r.buffer == i)),
         }
     };
-    for (i, t) in model.tensors.iter().enumerate() {
+    for (i, t) in report.tensors.iter().enumerate() {
         if !used(i, t) {
             continue;
         }
-        let place = match (t.place.as_str(), t.address, &t.over) {
-            ("over", _, Some(other)) => format!("in the place of {other}"),
-            ("own", ..) => "a block of its own".into(),
-            ("lx", Some(at), _) => format!("LX at {at}"),
+        let place = match (t.place, t.address, &t.over) {
+            (BufferPlace::Over, _, Some(other)) => format!("in the place of {other}"),
+            (BufferPlace::Own, ..) => "a block of its own".into(),
+            (BufferPlace::Lx, Some(at), _) => format!("LX at {at}"),
             (place, Some(at), _) => format!("{place} at {at}"),
             (place, ..) => place.to_string(),
         };
-        let is = if t.output { format!("{}, output", t.origin) } else { t.origin.clone() };
+        let is = if t.output { format!("{}, output", t.origin) } else { t.origin.to_string() };
         table.row(vec![
             text(&t.name),
             text(&is),
             text(&t.dtype),
-            text(&words::size(&t.layout.size)),
+            text(&units::size(&t.layout.size)),
             layout(&t.layout),
             text(&place),
             number(&bytes(t.bytes), t.bytes as f64),
@@ -213,12 +213,12 @@ pub(super) fn lists(model: &Model, folded: &Folded) -> String {
     out
 }
 
-pub(super) fn notes(model: &Model) -> String {
+pub(super) fn notes(report: &Report) -> String {
     let mut out = String::new();
-    if !model.fallbacks.is_empty() {
-        let total: f64 = model.fallbacks.iter().map(|f| f.us).sum();
+    if !report.fallbacks.is_empty() {
+        let total: f64 = report.fallbacks.iter().map(|f| f.us).sum();
         let _ = write!(out, "<h3>Done by the host: {}</h3>", time(total));
-        let mut table = Table::new(&[
+        let mut table = HtmlTable::new(&[
             ("result", false),
             ("operation", false),
             ("at", false),
@@ -226,7 +226,7 @@ pub(super) fn notes(model: &Model) -> String {
             ("round trip", true),
             ("remedy", false),
         ]);
-        for f in &model.fallbacks {
+        for f in &report.fallbacks {
             table.row(vec![
                 text(&f.name),
                 text(&f.op),
@@ -238,18 +238,18 @@ pub(super) fn notes(model: &Model) -> String {
         }
         out.push_str(&table.html());
     }
-    if !model.casts.is_empty() {
+    if !report.casts.is_empty() {
         out.push_str("<h3>Narrower on the card</h3>");
         let mut table =
-            Table::new(&[("tensor", false), ("what is lost", false), ("remedy", false)]);
-        for c in &model.casts {
+            HtmlTable::new(&[("tensor", false), ("what is lost", false), ("remedy", false)]);
+        for c in &report.casts {
             table.row(vec![text(&c.tensor), text(&c.loss), text(&c.remedy)]);
         }
         out.push_str(&table.html());
     }
-    if !model.notes.is_empty() {
+    if !report.notes.is_empty() {
         out.push_str("<h3>Worth knowing</h3><ul>");
-        for n in &model.notes {
+        for n in &report.notes {
             let who = match (&n.name, &n.op) {
                 (Some(name), Some(op)) => {
                     format!("<code>{} = {}</code> ", escape(name), escape(op))

@@ -1,34 +1,33 @@
 //! Linear memory: 128-byte lines x banks, or sticks beside the memory of the host.
 
-use super::{Tenants, View, limit};
+use super::{Occupants, PhysicalView, limit};
 use crate::clip;
-use crate::label;
-use crate::model::{Cell, CellKind, Panel};
-use crate::options::{BANK_BITS, LINE_BITS, Options};
-use crate::query;
-use crate::scene::Stage;
+use crate::elements_at::elements_at;
+use crate::options::{BANK_BITS, DrawOptions, LINE_BITS};
+use crate::scene::{Panel, SceneCell};
+use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, Layout, Result, unflatten};
+use zellige_layout::{Axis, Layout, Result};
 
 /// The memory view of a layout on `m` alone.
-pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
-    let grid = Grid::of(stage.options);
-    let mut view = View::default();
-    if stage.options.sticks {
+pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
+    let grid = MemoryGrid::of(context.options);
+    let mut view = PhysicalView::default();
+    if context.options.sticks {
         view.title = "Host memory and device sticks".into();
-        view.panels.push(host(stage, &grid)?);
+        view.panels.push(host(context, &grid)?);
     } else {
         view.title = "Memory: 128-byte lines × 32 banks of 4 bytes".into();
     }
-    let (panel, note) = device(stage, &grid)?;
+    let (panel, note) = device(context, &grid)?;
     view.panels.push(panel);
     view.notes.extend(note);
     Ok(view)
 }
 
 /// How bits of memory fall into rows and columns.
-pub(crate) struct Grid {
+pub(crate) struct MemoryGrid {
     bits: i64,
     /// Bits in one column.
     unit: i64,
@@ -37,23 +36,23 @@ pub(crate) struct Grid {
     pub(crate) col_name: &'static str,
 }
 
-impl Grid {
+impl MemoryGrid {
     /// Sticks, or banks.
-    pub(crate) fn of(options: &Options) -> Grid {
+    pub(crate) fn of(options: &DrawOptions) -> MemoryGrid {
         let bits = options.dtype_bits;
-        if options.sticks { Grid::sticks(bits) } else { Grid::banks(bits) }
+        if options.sticks { MemoryGrid::sticks(bits) } else { MemoryGrid::banks(bits) }
     }
 
     /// Columns are parts of a bank word, as fine as an element needs.
-    fn banks(bits: i64) -> Grid {
+    fn banks(bits: i64) -> MemoryGrid {
         let unit = gcd(bits, BANK_BITS);
         let group = usize::try_from(BANK_BITS / unit).unwrap_or(1);
-        Grid { bits, unit, group, row_name: "line", col_name: "bank" }
+        MemoryGrid { bits, unit, group, row_name: "line", col_name: "bank" }
     }
 
     /// Columns are the elements of a stick.
-    fn sticks(bits: i64) -> Grid {
-        Grid { bits, unit: bits, group: 1, row_name: "stick", col_name: "element" }
+    fn sticks(bits: i64) -> MemoryGrid {
+        MemoryGrid { bits, unit: bits, group: 1, row_name: "stick", col_name: "element" }
     }
 
     fn line_of(&self, address: i64) -> i64 {
@@ -116,23 +115,23 @@ impl Grid {
     }
 
     /// Puts a cell at an address: one piece per drawn line that it touches.
-    fn place(&self, cell: &Cell, address: i64, lines: &[i64], panel: &mut Panel) {
+    fn place(&self, cell: &SceneCell, address: i64, lines: &[i64], panel: &mut Panel) {
         for (line, col, span) in self.pieces(address) {
             let Ok(row) = lines.binary_search(&line) else { continue };
             let int = |v: i64| usize::try_from(v).unwrap_or(0);
-            panel.cells.push(Cell { row, col: int(col), span: int(span), ..cell.clone() });
+            panel.cells.push(SceneCell { row, col: int(col), span: int(span), ..cell.clone() });
         }
     }
 
     /// Lines that the budget of cells allows.
-    fn budget(&self, stage: &Stage<'_>) -> usize {
+    fn budget(&self, context: &SceneContext<'_>) -> usize {
         let per_line = usize::try_from(LINE_BITS / self.bits).unwrap_or(1).max(1);
-        (stage.options.max_cells / per_line).clamp(1, 128)
+        (context.options.max_cells / per_line).clamp(1, 128)
     }
 }
 
 /// The lines that are drawn of a layout on `m` alone.
-pub(crate) fn lines(layout: &Layout, grid: &Grid) -> Result<Ticks> {
+pub(crate) fn lines(layout: &Layout, grid: &MemoryGrid) -> Result<Ticks> {
     Ok(match Ticks::mapped(layout, Axis::M, |a| grid.line_of(a))? {
         // A range ends with the line of the last bit, not of the last address.
         Ticks::Range { min, .. } => {
@@ -143,39 +142,39 @@ pub(crate) fn lines(layout: &Layout, grid: &Grid) -> Result<Ticks> {
 }
 
 /// The memory that the layout fills.
-fn device(stage: &Stage<'_>, grid: &Grid) -> Result<(Panel, Option<String>)> {
-    let bounds = stage.layout.bounds(Axis::M)?;
-    let ticks = lines(stage.layout, grid)?;
-    let lines = ticks.take(grid.budget(stage));
+fn device(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<(Panel, Option<String>)> {
+    let bounds = context.layout.bounds(Axis::M)?;
+    let ticks = lines(context.layout, grid)?;
+    let lines = ticks.take(grid.budget(context));
     let addresses: BTreeSet<i64> = lines
         .iter()
         .flat_map(|line| grid.addresses(*line))
         .filter(|a| (bounds.min..=bounds.max).contains(a))
         .collect();
     let addresses: Vec<i64> = addresses.into_iter().collect();
-    let wanted = if stage.axes().is_empty() { Vec::new() } else { vec![addresses.clone()] };
-    let tenants = Tenants::new(query::inhabitants(stage.layout, &wanted, limit(stage)));
+    let wanted = if context.axes().is_empty() { Vec::new() } else { vec![addresses.clone()] };
+    let occupants = Occupants::new(elements_at(context.layout, &wanted, limit(context)));
     let mut panel = grid.panel(&lines);
-    if stage.options.sticks {
+    if context.options.sticks {
         panel.caption = "device sticks".into();
     }
     panel.clip = clip::sentence([ticks.clip(&format!("{}s", grid.row_name), lines.len())]);
     for (i, address) in addresses.iter().enumerate() {
         let (at, place) =
-            if stage.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
-        let cell = tenants.cell(stage, &at, place);
+            if context.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
+        let cell = occupants.cell(context, &at, place);
         grid.place(&cell, *address, &lines, &mut panel);
     }
     panel.cells.sort_by_key(|c| (c.row, c.col));
     trim(&mut panel);
-    Ok((panel, tenants.note()))
+    Ok((panel, occupants.note()))
 }
 
 /// The row-major memory of the host, coloured by where each element goes.
-fn host(stage: &Stage<'_>, grid: &Grid) -> Result<Panel> {
-    let size = stage.layout.size();
+fn host(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<Panel> {
+    let size = context.layout.size();
     let total = grid.last_line_of(size - 1) + 1;
-    let shown = total.min(i64::try_from(grid.budget(stage)).unwrap_or(total));
+    let shown = total.min(i64::try_from(grid.budget(context)).unwrap_or(total));
     let lines: Vec<i64> = (0..shown).collect();
     let mut panel = Panel {
         caption: "host memory, row-major".into(),
@@ -184,18 +183,8 @@ fn host(stage: &Stage<'_>, grid: &Grid) -> Result<Panel> {
         ..grid.panel(&lines)
     };
     for flat in 0..=(*grid.addresses(shown - 1).end()).min(size - 1) {
-        let places = stage.places(flat)?;
-        let element = unflatten(stage.shape, flat);
-        let cell = Cell {
-            row: 0,
-            col: 0,
-            span: 1,
-            kind: CellKind::Element,
-            label: label::coordinate(&element),
-            colors: stage.colors(&places),
-            elements: vec![element],
-            places,
-        };
+        let mut cell = context.host_cell(flat)?;
+        cell.colors = context.colors(&cell.places);
         grid.place(&cell, flat, &lines, &mut panel);
     }
     trim(&mut panel);

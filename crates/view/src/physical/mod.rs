@@ -1,41 +1,41 @@
-//! The places that elements live in, and how each kind of memory is drawn.
+//! The places of the elements, and how each kind of memory is drawn.
 
 mod memory;
 mod roles;
 mod table;
 
-pub(crate) use memory::{Grid as MemoryGrid, lines as memory_lines};
-pub(crate) use roles::Roles;
+pub(crate) use memory::{MemoryGrid, lines as memory_lines};
+pub(crate) use roles::AxisRoles;
 pub(crate) use table::mesh_columns;
 
-use crate::label;
-use crate::model::{Cell, CellKind, Panel};
-use crate::options::Options;
-use crate::query::Found;
-use crate::scene::Stage;
+use crate::cell_label;
+use crate::elements_at::ElementsAt;
+use crate::options::DrawOptions;
+use crate::scene::{CellKind, Panel, SceneCell};
+use crate::scene_builder::SceneContext;
 use std::collections::BTreeMap;
 use zellige_layout::{Axis, Error, Extent, Layout, Result, flatten, unflatten};
 
 /// A drawing of places.
 #[derive(Debug, Default)]
-pub(crate) struct View {
+pub(crate) struct PhysicalView {
     pub(crate) title: String,
     pub(crate) panels: Vec<Panel>,
     pub(crate) notes: Vec<String>,
 }
 
 /// The view that suits the axes of the layout.
-pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
-    let memory_only = stage.axes().iter().all(|a| *a == Axis::M);
-    check_sticks(stage.layout, stage.options)?;
-    if stage.layout.size() == 0 {
-        return Ok(View::default());
+pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
+    let memory_only = context.axes().iter().all(|a| *a == Axis::M);
+    check_sticks(context.layout, context.options)?;
+    if context.layout.size() == 0 {
+        return Ok(PhysicalView::default());
     }
-    if memory_only { memory::view(stage) } else { table::view(stage) }
+    if memory_only { memory::view(context) } else { table::view(context) }
 }
 
 /// Refuses sticks of a layout that is not on `m` alone.
-pub(crate) fn check_sticks(layout: &Layout, options: &Options) -> Result<()> {
+pub(crate) fn check_sticks(layout: &Layout, options: &DrawOptions) -> Result<()> {
     let others: Vec<_> =
         layout.tile().axes().iter().filter(|a| **a != Axis::M).map(|a| format!("`{a}`")).collect();
     if others.is_empty() || !options.sticks {
@@ -45,14 +45,14 @@ pub(crate) fn check_sticks(layout: &Layout, options: &Options) -> Result<()> {
     Err(Error::NotOneAxis { op, axis, found: others.join(", ") })
 }
 
-/// Who lives at each place of a box, by the position of the place in the wanted lists.
-pub(crate) struct Tenants {
+/// The elements at each place of a box, by the position of the place in the wanted lists.
+pub(crate) struct Occupants {
     by_place: BTreeMap<Vec<usize>, Vec<i64>>,
     complete: bool,
 }
 
-impl Tenants {
-    pub(crate) fn new(found: Found) -> Tenants {
+impl Occupants {
+    pub(crate) fn new(found: ElementsAt) -> Occupants {
         let mut by_place: BTreeMap<Vec<usize>, Vec<i64>> = BTreeMap::new();
         for hit in found.hits {
             by_place.entry(hit.at).or_default().push(hit.index);
@@ -62,30 +62,37 @@ impl Tenants {
             list.sort_unstable();
             list.dedup();
         }
-        Tenants { by_place, complete: found.complete }
+        Occupants { by_place, complete: found.complete }
     }
 
     /// The cell of a place.
-    pub(crate) fn cell(&self, stage: &Stage<'_>, at: &[usize], place: Vec<i64>) -> Cell {
-        let tenants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
+    pub(crate) fn cell(
+        &self,
+        context: &SceneContext<'_>,
+        at: &[usize],
+        place: Vec<i64>,
+    ) -> SceneCell {
+        let occupants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
         let elements: Vec<_> =
-            tenants.iter().filter_map(|index| coordinate(stage, *index)).collect();
-        let kind = match (elements.is_empty(), tenants.is_empty()) {
+            occupants.iter().filter_map(|index| coordinate(context, *index)).collect();
+        let kind = match (elements.is_empty(), occupants.is_empty()) {
             (false, _) => CellKind::Element,
             (true, false) => CellKind::Padding,
             (true, true) => CellKind::Gap,
         };
         let places = vec![place];
-        let colors = if elements.is_empty() { Vec::new() } else { stage.colors(&places) };
-        let label = label::elements(&elements);
-        Cell { row: 0, col: 0, span: 1, kind, label, colors, elements, places }
+        let colors = if elements.is_empty() { Vec::new() } else { context.colors(&places) };
+        let label = cell_label::elements(&elements);
+        SceneCell { row: 0, col: 0, span: 1, kind, label, colors, elements, places }
     }
 
     /// What a place holds.
-    pub(crate) fn kind(&self, stage: &Stage<'_>, at: &[usize]) -> CellKind {
+    pub(crate) fn kind(&self, context: &SceneContext<'_>, at: &[usize]) -> CellKind {
         match self.by_place.get(at).map(Vec::as_slice) {
             None | Some([]) => CellKind::Gap,
-            Some(list) if list.iter().any(|i| coordinate(stage, *i).is_some()) => CellKind::Element,
+            Some(list) if list.iter().any(|i| coordinate(context, *i).is_some()) => {
+                CellKind::Element
+            }
             Some(_) => CellKind::Padding,
         }
     }
@@ -100,8 +107,8 @@ impl Tenants {
 }
 
 /// The logical coordinate of an index of the padded domain, or `None` for padding.
-fn coordinate(stage: &Stage<'_>, padded: i64) -> Option<Vec<i64>> {
-    let flat = match stage.layout.window() {
+fn coordinate(context: &SceneContext<'_>, padded: i64) -> Option<Vec<i64>> {
+    let flat = match context.layout.window() {
         None => padded,
         Some(window) => {
             let inside = unflatten(&window.padded_shape(), padded);
@@ -110,10 +117,10 @@ fn coordinate(stage: &Stage<'_>, padded: i64) -> Option<Vec<i64>> {
             flatten(&window.shape(), &valid).ok()?
         }
     };
-    Some(unflatten(stage.shape, flat))
+    Some(unflatten(context.shape, flat))
 }
 
-/// Hits looked for: room for a few tenants in every cell.
-fn limit(stage: &Stage<'_>) -> usize {
-    stage.options.max_cells.saturating_mul(4)
+/// Hits looked for: room for a few occupants in every cell.
+fn limit(context: &SceneContext<'_>) -> usize {
+    context.options.max_cells.saturating_mul(4)
 }

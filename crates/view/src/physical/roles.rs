@@ -1,6 +1,6 @@
 //! Which axis of a layout becomes rows, columns or panels.
 
-use crate::label;
+use crate::cell_label;
 use zellige_layout::{Axis, Layout};
 
 /// Threads, devices or addresses in one row of a folded table.
@@ -8,7 +8,7 @@ const FOLD: usize = 8;
 
 /// The part that each axis plays in a table; slots count in the axes of the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Roles {
+pub(crate) struct AxisRoles {
     /// One panel per coordinate of these, slowest first.
     pub(crate) panels: Vec<usize>,
     /// The rows; where there is none, the columns fold into rows.
@@ -21,17 +21,17 @@ pub(crate) struct Roles {
     pub(crate) title: String,
 }
 
-impl Roles {
+impl AxisRoles {
     /// The parts for a layout that has an axis besides `m`.
-    pub(crate) fn choose(layout: &Layout, shape: &[i64]) -> Roles {
+    pub(crate) fn choose(layout: &Layout, shape: &[i64]) -> AxisRoles {
         let axes = layout.tile().axes();
         let mut order: Vec<usize> = (0..axes.len()).collect();
-        order.sort_by_key(|i| label::rank(axes[*i]));
+        order.sort_by_key(|i| cell_label::rank(axes[*i]));
         let named = |name: &str| axes.iter().position(|a| a.name() == name);
         for (row, col, title) in [("TLane", "TCol", "Tensor memory"), ("P", "F", "Scratchpad")] {
             if let (Some(row), Some(col)) = (named(row), named(col)) {
                 order.retain(|i| *i != row && *i != col);
-                return Roles {
+                return AxisRoles {
                     panels: order,
                     row: Some(row),
                     col,
@@ -49,7 +49,7 @@ impl Roles {
         let owner = order.last().map(|i| axes[*i]);
         let device = axes.iter().any(|a| a.kind().name() == "device");
         match (owner, last) {
-            (None, _) => Roles { panels: order, row: None, col, fold: FOLD, title },
+            (None, _) => AxisRoles { panels: order, row: None, col, fold: FOLD, title },
             (Some(owner), Some(last)) if last.is_memory() && owner.kind().name() != "device" => {
                 let row = order.pop();
                 let title = if owner.is_thread() && *last == Axis::M {
@@ -57,15 +57,17 @@ impl Roles {
                 } else {
                     title
                 };
-                Roles { panels: order, row, col, fold: FOLD, title }
+                AxisRoles { panels: order, row, col, fold: FOLD, title }
             }
             // The owner of one memory, or of nothing but itself: a box of its own.
             (Some(_), Some(last)) if last.is_memory() || !device => {
                 let title = if device { "Device mesh" } else { "Threads" }.to_string();
                 let fold = if last.is_memory() { local_width(layout, shape) } else { FOLD };
-                Roles { panels: order, row: None, col, fold, title }
+                AxisRoles { panels: order, row: None, col, fold, title }
             }
-            _ => Roles { panels: order, row: None, col, fold: FOLD, title: "Device mesh".into() },
+            _ => {
+                AxisRoles { panels: order, row: None, col, fold: FOLD, title: "Device mesh".into() }
+            }
         }
     }
 }
@@ -107,7 +109,7 @@ mod tests {
             .map(|(e, s, a)| Iter::new(*e, *s, table.get(a).expect("built in")))
             .collect();
         let layout = Layout::from(TileLayout::of(shard).expect("well-formed"));
-        let r = Roles::choose(&layout, shape);
+        let r = AxisRoles::choose(&layout, shape);
         let name = |i: usize| layout.tile().axes()[i].name().to_string();
         (r.panels.iter().map(|i| name(*i)).collect(), r.row.map(name), name(r.col), r.fold)
     }

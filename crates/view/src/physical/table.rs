@@ -1,21 +1,21 @@
 //! Tables of places: threads x registers, lanes x columns, one box per device.
 
-use super::roles::Roles;
-use super::{Tenants, View, limit};
+use super::roles::AxisRoles;
+use super::{Occupants, PhysicalView, limit};
+use crate::cell_label;
 use crate::clip;
-use crate::label;
-use crate::model::Panel;
-use crate::query;
-use crate::scene::Stage;
+use crate::elements_at::elements_at;
+use crate::scene::Panel;
+use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
 use zellige_layout::{Axis, Layout, Result, unflatten};
 
 /// The table that suits the axes.
-pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
-    let roles = Roles::choose(stage.layout, stage.shape);
-    let axes = stage.axes();
+pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
+    let roles = AxisRoles::choose(context.layout, context.shape);
+    let axes = context.axes();
     let ticks: Vec<Ticks> =
-        axes.iter().map(|a| Ticks::of(stage.layout, *a)).collect::<Result<_>>()?;
+        axes.iter().map(|a| Ticks::of(context.layout, *a)).collect::<Result<_>>()?;
     let name = |slot: usize| axes[slot].name();
     let panels: i128 =
         roles.panels.iter().fold(1, |n: i128, s| n.saturating_mul(ticks[*s].total()));
@@ -23,12 +23,12 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
     let (rows, shown) = match roles.row {
         Some(row) => {
             let rows = ticks[row].total();
-            (rows, clip::fit(panels, rows, cols, stage.options.max_cells))
+            (rows, clip::fit(panels, rows, cols, context.options.max_cells))
         }
         None => {
             let fold = (roles.fold as i128).min(cols);
             let rows = cols.div_euclid(fold) + i128::from(cols % fold != 0);
-            (rows, clip::fit(panels, rows, fold, stage.options.max_cells))
+            (rows, clip::fit(panels, rows, fold, context.options.max_cells))
         }
     };
 
@@ -54,15 +54,15 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
         wanted[row] = ticks[row].take(shown.rows);
     }
 
-    let tenants = Tenants::new(query::inhabitants(stage.layout, &wanted, limit(stage)));
+    let occupants = Occupants::new(elements_at(context.layout, &wanted, limit(context)));
     let clip = clip::sentence(
         [roles.row.filter(|_| rows > 0).map(|r| (r, shown.rows)), Some((roles.col, col_count))]
             .into_iter()
             .flatten()
             .map(|(slot, shown)| ticks[slot].clip(name(slot), shown)),
     );
-    let mesh = mesh_columns(stage.layout, &roles, panel_count);
-    let mut view = View { title: roles.title.clone(), ..View::default() };
+    let mesh = mesh_columns(context.layout, &roles, panel_count);
+    let mut view = PhysicalView { title: roles.title.clone(), ..PhysicalView::default() };
     for index in 0..panel_count {
         let digits = unflatten(&extents, i64::try_from(index).unwrap_or(0));
         let mut at = vec![0; axes.len()];
@@ -80,8 +80,9 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
             clip: clip.clone(),
             ..Panel::default()
         };
-        let tick =
-            |slot: usize, i: usize| format!("{}{}", label::code(axes[slot], axes), wanted[slot][i]);
+        let tick = |slot: usize, i: usize| {
+            format!("{}{}", cell_label::code(axes[slot], axes), wanted[slot][i])
+        };
         if let Some(row) = roles.row {
             panel.row_labels = (0..wanted[row].len()).map(|i| tick(row, i)).collect();
             panel.col_labels = (0..col_count).map(|i| tick(roles.col, i)).collect();
@@ -101,7 +102,7 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
                 }
                 at[roles.col] = c;
                 let place = at.iter().zip(&wanted).map(|(i, list)| list[*i]).collect();
-                let mut cell = tenants.cell(stage, &at, place);
+                let mut cell = occupants.cell(context, &at, place);
                 (cell.row, cell.col) = if folded { (c / per_row, c % per_row) } else { (r, c) };
                 panel.cells.push(cell);
             }
@@ -118,7 +119,7 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
             view.notes.extend(clip::sentence([clip]).map(|s| format!("Physical view: {s}.")));
         }
     }
-    view.notes.extend(tenants.note());
+    view.notes.extend(occupants.note());
     Ok(view)
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn view(stage: &Stage<'_>) -> Result<View> {
 /// follow the first, columns the second, as the dimensions of the tensor do.
 pub(crate) fn mesh_columns(
     layout: &Layout,
-    roles: &Roles,
+    roles: &AxisRoles,
     panels: usize,
 ) -> Option<impl Fn(i64) -> (usize, usize) + use<>> {
     let [slot] = roles.panels[..] else { return None };

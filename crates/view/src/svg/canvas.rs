@@ -1,8 +1,8 @@
 //! The pen: rectangles, hatching and text as SVG elements.
 
 use crate::font;
-use crate::model::CellKind;
-use crate::text::wrap;
+use crate::scene::CellKind;
+use crate::text_width::wrap;
 use std::fmt::Write;
 
 /// How text gets onto the page.

@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, text_width};
 use super::{Document, GAP, INK, MARGIN, SOFT, Text, WARN};
-use crate::chart::{Bar, Chart, Track};
+use crate::chart::{Bar, Chart, ChartTrack};
 use crate::color::swatches;
 
 /// Room for the time axis.
@@ -22,7 +22,7 @@ pub(crate) fn document(chart: &Chart, text: Text) -> Document {
     let fills = swatches(names.len());
     let label = chart.tracks.iter().map(|t| text_width(&t.name, 11.0)).fold(40.0, f64::max) + 10.0;
     let (left, width) = (MARGIN + label, WIDTH);
-    let scale = Scale::new(chart.end());
+    let scale = TimeScale::new(chart.end());
     let mut canvas = Canvas::new(text);
     let mut y = MARGIN;
     if !chart.title.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn document(chart: &Chart, text: Text) -> Document {
     Document { text: canvas.finish(width, height, &chart.title), width, height }
 }
 
-fn height(track: &Track) -> f64 {
+fn height(track: &ChartTrack) -> f64 {
     if track.labelled { 24.0 } else { 13.0 }
 }
 
@@ -69,7 +69,7 @@ fn draw(
     canvas: &mut Canvas,
     bar: &Bar,
     labelled: bool,
-    scale: &Scale,
+    scale: &TimeScale,
     (left, y, width, h): (f64, f64, f64, f64),
     fill: &str,
 ) {
@@ -111,21 +111,21 @@ fn legend(canvas: &mut Canvas, names: &[&str], fills: &[String], y: f64, width: 
 }
 
 /// A time axis from 0 to a round end, in the unit that suits it.
-struct Scale {
+struct TimeScale {
     end: f64,
     step: f64,
     unit: (&'static str, f64),
 }
 
-impl Scale {
-    fn new(end: f64) -> Scale {
+impl TimeScale {
+    fn new(end: f64) -> TimeScale {
         const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
         let end = if end > 0.0 { end } else { 1.0 };
         let unit = UNITS.into_iter().find(|(_, size)| end >= *size).unwrap_or(("ns", 1.0));
         let raw = end / 8.0;
         let power = 10f64.powf(raw.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= raw);
-        Scale { end, step: step.unwrap_or(raw), unit }
+        TimeScale { end, step: step.unwrap_or(raw), unit }
     }
 
     fn at(&self, time: f64) -> f64 {

@@ -3,8 +3,8 @@
 use super::canvas::{Anchor, Canvas, text_width};
 use super::{INK, SOFT, WARN};
 use crate::font::ADVANCE;
-use crate::model::{Cell, CellKind, Panel, Scene};
-use crate::text::{shorten, wrap};
+use crate::scene::{CellKind, Panel, Scene, SceneCell};
+use crate::text_width::{shorten, wrap};
 
 /// A grid at most this wide keeps the words of a label on one line.
 const ONE_LINE: f64 = 1100.0;
@@ -15,7 +15,7 @@ const LONGEST: usize = 40;
 
 /// The sizes of a grid.
 #[derive(Debug, Clone)]
-pub(super) struct Geometry {
+pub(super) struct PanelGeometry {
     font: f64,
     cell: (f64, f64),
     /// Left of the cells: row title and labels. Above them: caption, column title and labels.
@@ -28,8 +28,8 @@ pub(super) struct Geometry {
     pub(super) height: f64,
 }
 
-impl Geometry {
-    pub(super) fn of(panel: &Panel) -> Geometry {
+impl PanelGeometry {
+    pub(super) fn of(panel: &Panel) -> PanelGeometry {
         let cols = panel.cols();
         let font = match cols {
             0..=32 => 10.5,
@@ -37,7 +37,7 @@ impl Geometry {
             _ => 7.5,
         };
         let char_width = font * ADVANCE;
-        let longest = |measure: &dyn Fn(&Cell) -> usize| {
+        let longest = |measure: &dyn Fn(&SceneCell) -> usize| {
             panel.cells.iter().map(|c| measure(c).div_ceil(c.span.max(1))).max().unwrap_or(0)
         };
         // A column that is only part of every element needs no room of its own.
@@ -46,7 +46,7 @@ impl Geometry {
         let fit = |chars: usize| (as_f64(chars.min(FULL_SIZE)) * char_width + 7.0).max(narrow);
         let whole = fit(longest(&|c| c.label.chars().count()));
         let joined = whole * as_f64(cols) <= ONE_LINE;
-        let word = |c: &Cell| c.label.split(' ').map(|w| w.chars().count()).max().unwrap_or(0);
+        let word = |c: &SceneCell| c.label.split(' ').map(|w| w.chars().count()).max().unwrap_or(0);
         let width = if joined { whole } else { fit(longest(&word)) };
         let words = panel.cells.iter().map(|c| c.label.split(' ').count()).max().unwrap_or(1);
         let lines = if joined { 1 } else { words.clamp(1, 4) };
@@ -70,7 +70,7 @@ impl Geometry {
         let clip = panel.clip.as_deref().map_or(Vec::new(), |c| wrap(c, columns as usize));
         let widest_clip = clip.iter().fold(0.0, |w: f64, l| w.max(text_width(l, 11.0)));
         let tail = if clip.is_empty() { 0.0 } else { 8.0 + 15.0 * as_f64(clip.len()) };
-        Geometry {
+        PanelGeometry {
             font,
             cell: (width, height),
             label_width,
@@ -129,7 +129,7 @@ impl Geometry {
         }
     }
 
-    fn draw_cell(&self, canvas: &mut Canvas, scene: &Scene, cell: &Cell, left: f64, top: f64) {
+    fn draw_cell(&self, canvas: &mut Canvas, scene: &Scene, cell: &SceneCell, left: f64, top: f64) {
         let (x, y) = (left + self.cell.0 * as_f64(cell.col), top + self.cell.1 * as_f64(cell.row));
         let (w, h) = (self.cell.0 * as_f64(cell.span), self.cell.1);
         canvas.open(&tooltip(scene, cell));
@@ -167,7 +167,7 @@ impl Geometry {
 }
 
 /// `(3, 5) → {laneid: 12, m: 1}`, every copy listed.
-fn tooltip(scene: &Scene, cell: &Cell) -> String {
+fn tooltip(scene: &Scene, cell: &SceneCell) -> String {
     let elements: Vec<_> = cell
         .elements
         .iter()

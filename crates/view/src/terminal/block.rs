@@ -1,18 +1,18 @@
 //! Blocks of lines, and setting them side by side.
 
-use crate::text;
+use crate::text_width;
 
 /// A line and the columns it takes; escape sequences take none.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Line {
+pub(super) struct TextLine {
     text: String,
     width: usize,
 }
 
-impl Line {
+impl TextLine {
     /// Appends visible text.
     pub(super) fn push(&mut self, text: &str) {
-        self.width += text::width(text);
+        self.width += text_width::width(text);
         self.text.push_str(text);
     }
 
@@ -32,16 +32,16 @@ impl Line {
 
 /// Lines that belong together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Block {
-    lines: Vec<Line>,
+pub(super) struct TextBlock {
+    lines: Vec<TextLine>,
 }
 
-impl Block {
-    pub(super) fn push(&mut self, line: Line) {
+impl TextBlock {
+    pub(super) fn push(&mut self, line: TextLine) {
         self.lines.push(line);
     }
 
-    pub(super) fn extend(&mut self, other: Block) {
+    pub(super) fn extend(&mut self, other: TextBlock) {
         self.lines.extend(other.lines);
     }
 
@@ -50,11 +50,11 @@ impl Block {
     }
 
     /// Puts another block to the right.
-    fn beside(&mut self, other: Block, gap: usize) {
+    fn beside(&mut self, other: TextBlock, gap: usize) {
         let left = self.width() + gap;
         for (i, line) in other.lines.into_iter().enumerate() {
             if self.lines.len() == i {
-                self.lines.push(Line::default());
+                self.lines.push(TextLine::default());
             }
             self.lines[i].pad(left);
             self.lines[i].width += line.width;
@@ -76,11 +76,11 @@ impl Block {
 /// Rows of blocks that fit a width, in order; a change of the row given with a block starts a
 /// new row.
 pub(super) fn flow(
-    blocks: impl IntoIterator<Item = (Option<usize>, Block)>,
+    blocks: impl IntoIterator<Item = (Option<usize>, TextBlock)>,
     width: usize,
     gap: usize,
-) -> Vec<Block> {
-    let mut rows: Vec<Block> = Vec::new();
+) -> Vec<TextBlock> {
+    let mut rows: Vec<TextBlock> = Vec::new();
     let mut last = None;
     for (row, block) in blocks {
         match rows.last_mut() {

@@ -1,9 +1,9 @@
 //! One grid of a scene in box-drawing characters.
 
 use super::Style;
-use super::block::{Block, Line};
-use crate::model::{Cell, CellKind, Panel, Scene};
-use crate::text::{plain, shorten, width, wrap};
+use super::block::{TextBlock, TextLine};
+use crate::scene::{CellKind, Panel, Scene, SceneCell};
+use crate::text_width::{plain, shorten, width, wrap};
 
 /// Longest row label before it is cut.
 const ROW_LABEL: usize = 16;
@@ -16,7 +16,7 @@ pub(super) fn blocks(
     most: usize,
     style: Style,
     cut: &mut bool,
-) -> Vec<Block> {
+) -> Vec<TextBlock> {
     let group = panel.col_group.max(1);
     let cols = panel.cols();
     let row_labels: Vec<String> = panel.row_labels.iter().map(|l| plain(l)).collect();
@@ -43,15 +43,24 @@ pub(super) fn blocks(
     let round = [16, 8, 4, 2].into_iter().find(|r| units >= *r && units * unit < cols);
     let per_block = unit * round.map_or(units, |r| units / r * r);
 
-    let mut rows: Vec<Vec<&Cell>> = vec![Vec::new(); row_labels.len()];
+    let mut rows: Vec<Vec<&SceneCell>> = vec![Vec::new(); row_labels.len()];
     for c in &panel.cells {
         if let Some(row) = rows.get_mut(c.row) {
             row.push(c);
         }
     }
-    let grid =
-        Grid { scene, panel, style, row_labels, rows, row_width, cell, group, cut: false.into() };
-    let mut blocks: Vec<Block> = (0..cols)
+    let grid = TextGrid {
+        scene,
+        panel,
+        style,
+        row_labels,
+        rows,
+        row_width,
+        cell,
+        group,
+        cut: false.into(),
+    };
+    let mut blocks: Vec<TextBlock> = (0..cols)
         .step_by(per_block)
         .map(|first| grid.block(first, (first + per_block).min(cols), per_block < cols, most))
         .collect();
@@ -64,12 +73,12 @@ pub(super) fn blocks(
     blocks
 }
 
-struct Grid<'a> {
+struct TextGrid<'a> {
     scene: &'a Scene,
     panel: &'a Panel,
     style: Style,
     row_labels: Vec<String>,
-    rows: Vec<Vec<&'a Cell>>,
+    rows: Vec<Vec<&'a SceneCell>>,
     row_width: usize,
     cell: usize,
     group: usize,
@@ -77,10 +86,10 @@ struct Grid<'a> {
     cut: std::cell::Cell<bool>,
 }
 
-impl Grid<'_> {
+impl TextGrid<'_> {
     /// Columns `first..last` of the grid.
-    fn block(&self, first: usize, last: usize, part: bool, most: usize) -> Block {
-        let mut out = Block::default();
+    fn block(&self, first: usize, last: usize, part: bool, most: usize) -> TextBlock {
+        let mut out = TextBlock::default();
         let title = |text: &str, arrow: &str| match text {
             "" => String::new(),
             text => format!("{} {arrow}", plain(text)),
@@ -119,8 +128,8 @@ impl Grid<'_> {
         shorten(&label, room)
     }
 
-    fn header(&self, first: usize, last: usize) -> Line {
-        let mut line = Line::default();
+    fn header(&self, first: usize, last: usize) -> TextLine {
+        let mut line = TextLine::default();
         line.push(&" ".repeat(self.row_width + 2));
         let mut at = first;
         while at < last {
@@ -135,7 +144,7 @@ impl Grid<'_> {
         line
     }
 
-    fn rule(&self, first: usize, last: usize, left: char, middle: char, right: char) -> Line {
+    fn rule(&self, first: usize, last: usize, left: char, middle: char, right: char) -> TextLine {
         let mut text = " ".repeat(self.row_width + 1);
         text.push(left);
         for col in first..last {
@@ -149,9 +158,9 @@ impl Grid<'_> {
         self.style.paint(&text, "2")
     }
 
-    fn row(&self, label: &str, cells: &[&Cell], first: usize, last: usize) -> Line {
+    fn row(&self, label: &str, cells: &[&SceneCell], first: usize, last: usize) -> TextLine {
         let label = shorten(label, self.row_width);
-        let mut line = Line::default();
+        let mut line = TextLine::default();
         line.push(&" ".repeat(self.row_width - width(&label)));
         self.style.write(&mut line, &label, "2");
         line.push(" ");
@@ -171,7 +180,7 @@ impl Grid<'_> {
         line
     }
 
-    fn write_cell(&self, line: &mut Line, cell: Option<&Cell>, room: usize) {
+    fn write_cell(&self, line: &mut TextLine, cell: Option<&SceneCell>, room: usize) {
         let Some(cell) = cell else {
             line.push(&" ".repeat(room));
             return;

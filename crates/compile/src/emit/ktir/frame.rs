@@ -4,25 +4,25 @@ use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use zellige_device::PlanOp;
-use zellige_device::{Division, Laid, Span, Sticks};
+use zellige_device::{Division, Span, Sticks, TensorLayout};
 use zellige_float::Format;
 use zellige_ktir::affine::{Constraint, Expr, Set};
 use zellige_ktir::{Builder, Elem, Function, Kind, Space, Type, Value};
 
 /// A tensor of a kernel.
-pub(super) struct Operand {
+pub(super) struct FrameOperand {
     pub(super) form: Sticks,
     pub(super) elem: Elem,
     /// The loop that every dimension follows.
     pub(super) follows: Vec<Option<usize>>,
     view: Value,
     /// What the dimensions of the view are.
-    axes: Vec<Axis>,
+    axes: Vec<FrameAxis>,
 }
 
 /// A dimension of a view of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Axis {
+enum FrameAxis {
     /// A dimension of the tensor that has no lanes.
     Plain(usize),
     /// The sticks of the dimension that has them.
@@ -35,7 +35,7 @@ enum Axis {
 
 /// The slice of a core along a loop, counted in the loop's units.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slice {
+pub(super) struct FrameSlice {
     pub(super) first: Value,
     pub(super) last: Value,
     /// Units of every core; none where cores have different numbers.
@@ -49,10 +49,10 @@ pub(super) type Body<'a> = dyn FnMut(&mut Frame, &[(usize, Value)]) -> Result<()
 pub(super) struct Frame {
     pub(super) b: Builder,
     /// Operands, the result last.
-    pub(super) tensors: Vec<Operand>,
+    pub(super) tensors: Vec<FrameOperand>,
     pub(super) spans: Vec<Span>,
     pub(super) splits: Vec<usize>,
-    pub(super) slices: Vec<Slice>,
+    pub(super) slices: Vec<FrameSlice>,
     pub(super) attributes: Map<String, Json>,
     pub(super) zero: Value,
     pub(super) one: Value,
@@ -68,9 +68,9 @@ impl Frame {
         let [result] = step.writes.as_slice() else {
             return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
         };
-        let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
+        let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
         let outs = vec![program.buffer(*result).laid.clone()];
-        let forms = |list: &[Laid]| -> Result<Vec<Sticks>, String> {
+        let forms = |list: &[TensorLayout]| -> Result<Vec<Sticks>, String> {
             list.iter().map(|t| t.sticks().map_err(|e| e.to_string())).collect()
         };
         let all = [forms(&ins)?, forms(&outs)?].concat();
@@ -133,7 +133,7 @@ impl Frame {
     }
 
     /// The result.
-    pub(super) fn out(&self) -> &Operand {
+    pub(super) fn out(&self) -> &FrameOperand {
         &self.tensors[self.tensors.len() - 1]
     }
 
@@ -157,13 +157,13 @@ impl Frame {
         }
     }
 
-    fn cut(&mut self, core: Value) -> Vec<Slice> {
+    fn cut(&mut self, core: Value) -> Vec<FrameSlice> {
         let mut slices = Vec::with_capacity(self.spans.len());
         for l in 0..self.spans.len() {
             let (units, split) = (int(self.spans[l].units()), int(self.splits[l]));
             if split == 1 {
                 let last = self.index(units);
-                slices.push(Slice { first: self.zero, last, units: Some(units) });
+                slices.push(FrameSlice { first: self.zero, last, units: Some(units) });
                 continue;
             }
             let inner: usize = self.splits[l + 1..].iter().product();
@@ -185,7 +185,7 @@ impl Frame {
                 let next = self.b.binary(Kind::AddI, digit, self.one);
                 self.begin(next, base, extra)
             };
-            slices.push(Slice { first, last, units: (extra == 0).then_some(base) });
+            slices.push(FrameSlice { first, last, units: (extra == 0).then_some(base) });
         }
         slices
     }
@@ -207,28 +207,28 @@ impl Frame {
         form: Sticks,
         follows: Vec<Option<usize>>,
         pointer: Value,
-    ) -> Result<Operand, String> {
+    ) -> Result<FrameOperand, String> {
         let elem =
             elem(form.format).ok_or_else(|| format!("tiles hold no {}", form.format.name()))?;
         let (mut sizes, mut strides, mut axes) = (Vec::new(), Vec::new(), Vec::new());
         for d in 0..form.rank() {
             if form.stick == Some(d) {
-                axes.push(Axis::Sticks);
+                axes.push(FrameAxis::Sticks);
                 sizes.push(int(form.count()));
                 strides.push(int(form.stride[d].max(form.eps)));
             } else if form.stride[d] > 0 && form.size[d] > 1 {
-                axes.push(Axis::Plain(d));
+                axes.push(FrameAxis::Plain(d));
                 sizes.push(int(form.size[d]));
                 strides.push(int(form.stride[d]));
             }
         }
         if form.stick.is_some() {
-            axes.push(Axis::Lanes);
+            axes.push(FrameAxis::Lanes);
             sizes.push(int(form.eps));
             strides.push(1);
         }
         if axes.is_empty() {
-            (axes, sizes, strides) = (vec![Axis::One], vec![1], vec![1]);
+            (axes, sizes, strides) = (vec![FrameAxis::One], vec![1], vec![1]);
         }
         let mut at = pointer;
         if form.offset > 0 {
@@ -236,7 +236,7 @@ impl Frame {
             at = self.b.binary(Kind::AddI, pointer, offset);
         }
         let view = self.b.memory_view(at, &sizes, &strides, elem, Space::Global);
-        Ok(Operand { form, elem, follows, view, axes })
+        Ok(FrameOperand { form, elem, follows, view, axes })
     }
 
     /// The access tile of a tensor: `at` gives where a dimension begins and how far it goes; the sticks
@@ -252,10 +252,10 @@ impl Frame {
         let (mut places, mut extents) = (Vec::new(), Vec::new());
         for axis in &t.axes {
             let (place, extent) = match axis {
-                Axis::Plain(d) => at(*d),
-                Axis::Sticks => sticks,
-                Axis::Lanes => (self.zero, lanes.unwrap_or(int(t.form.eps))),
-                Axis::One => (self.zero, 1),
+                FrameAxis::Plain(d) => at(*d),
+                FrameAxis::Sticks => sticks,
+                FrameAxis::Lanes => (self.zero, lanes.unwrap_or(int(t.form.eps))),
+                FrameAxis::One => (self.zero, 1),
             };
             places.push(place);
             extents.push(extent);
@@ -299,7 +299,7 @@ impl Frame {
             at.pop();
             return done;
         }
-        let Slice { first, last, .. } = self.slices[*l];
+        let FrameSlice { first, last, .. } = self.slices[*l];
         self.each((first, last, self.one), |f, i| {
             at.push((*l, i));
             let done = f.nest(rest, at, body);

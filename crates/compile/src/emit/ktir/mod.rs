@@ -23,7 +23,7 @@ mod product;
 mod reduce;
 mod rows;
 
-use super::{File, Refused, plain};
+use super::{EmitRefusal, EmittedFile, plain};
 use crate::program::{Program, Step, StepId};
 use frame::Frame;
 use zellige_ktir::{Function, Module, text};
@@ -31,7 +31,7 @@ use zellige_op::TileProgram;
 
 /// A kernel in KTIR.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kernel {
+pub struct KtirKernel {
     /// The step it does.
     pub step: StepId,
     /// Its file.
@@ -42,41 +42,41 @@ pub struct Kernel {
 
 /// The kernels of a program, and the steps that have none.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Kernels {
+pub struct KtirKernels {
     /// In the order of the steps.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<KtirKernel>,
     /// The others, with the reason.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<EmitRefusal>,
 }
 
-impl Kernels {
+impl KtirKernels {
     /// Their files.
-    pub fn files(&self, program: &Program) -> Vec<File> {
-        let file = |k: &Kernel| {
+    pub fn files(&self, program: &Program) -> Vec<EmittedFile> {
+        let file = |k: &KtirKernel| {
             let step = &program.steps[k.step.0];
             let reads = step.reads.iter().map(|r| program.buffer(r.buffer).name.as_str());
             let writes = step.writes.iter().map(|b| program.buffer(*b).name.as_str());
             let operands: Vec<&str> = reads.chain(writes).collect();
             let note = format!("// Step {}: {}\n", k.step.0, operands.join(", "));
-            File { path: k.file.clone(), text: note + &text::print(&k.module) }
+            EmittedFile { path: k.file.clone(), text: note + &text::print(&k.module) }
         };
         self.kernels.iter().map(file).collect()
     }
 }
 
 /// Every step that is a kernel.
-pub fn kernels(program: &Program) -> Kernels {
-    let mut all = Kernels::default();
+pub fn kernels(program: &Program) -> KtirKernels {
+    let mut all = KtirKernels::default();
     for (i, step) in program.steps.iter().enumerate() {
         match function(program, step) {
-            Ok(f) => all.kernels.push(Kernel {
+            Ok(f) => all.kernels.push(KtirKernel {
                 step: StepId(i),
                 file: format!("ktir/step_{i}_{}.mlir", plain(&step.name)),
                 module: Module::new(vec![f]),
             }),
             Err(reason) => {
                 let (step, name) = (StepId(i), step.name.clone());
-                all.refused.push(Refused { target: "ktir", step, name, reason });
+                all.refused.push(EmitRefusal { target: "ktir", step, name, reason });
             }
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn body(f: &mut Frame) -> Result<(), String> {
             f.each((slice.first, slice.last, f.one), |f, stick| {
                 let mut at = at.to_vec();
                 at.extend(row.map(|l| (l, first)));
-                let parts = Parts { at: &at, row, column, depth, high, stick, eps };
+                let parts = ProductTile { at: &at, row, column, depth, high, stick, eps };
                 let zero = f.b.float_tile(0.0, &[high, eps], Elem::F32);
                 let mut acc = parts.sum(f, zero, (full, rest));
                 if group > 1 {
@@ -77,7 +77,7 @@ pub(super) fn body(f: &mut Frame) -> Result<(), String> {
 }
 
 /// Where a block is.
-struct Parts<'a> {
+struct ProductTile<'a> {
     at: &'a [(usize, Value)],
     row: Option<usize>,
     column: usize,
@@ -87,7 +87,7 @@ struct Parts<'a> {
     eps: i64,
 }
 
-impl Parts<'_> {
+impl ProductTile<'_> {
     /// A block of rows of one stick of columns, and how many elements it has.
     fn tile(&self, f: &mut Frame, t: usize) -> (Value, i64) {
         let (follows, zero) = (f.tensors[t].follows.clone(), f.zero);

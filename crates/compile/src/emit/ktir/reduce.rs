@@ -44,7 +44,14 @@ pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
         let one = |f: &mut Frame, stick: Value| -> Result<(), String> {
             let init = f.b.float_tile(start, &shape, Elem::F32);
             let mut place_of = at.to_vec();
-            let how = How { kind, start, stick, wide, reduced: reduced.is_some(), shape: &shape };
+            let how = ReductionLoop {
+                kind,
+                start,
+                stick,
+                wide,
+                reduced: reduced.is_some(),
+                shape: &shape,
+            };
             let mut acc = fold(f, &inner, &mut place_of, init, &how);
             if group > 1 {
                 acc = f.join(kind, acc, init, group);
@@ -71,7 +78,7 @@ pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
 }
 
 /// How numbers of one result are combined.
-struct How<'a> {
+struct ReductionLoop<'a> {
     kind: Kind,
     start: f64,
     stick: Value,
@@ -85,7 +92,7 @@ fn fold(
     loops: &[usize],
     at: &mut Vec<(usize, Value)>,
     acc: Value,
-    how: &How<'_>,
+    how: &ReductionLoop<'_>,
 ) -> Value {
     if let Some((l, rest)) = loops.split_first() {
         let slice = f.slices[*l];

@@ -1,29 +1,33 @@
 //! `bundle.mlir`: the kernels in order, with the addresses that they take.
 
-use super::symbols::{Symbol, Symbols};
+use super::symbols::{SdscSymbol, SdscSymbols};
 use std::collections::HashSet;
 use std::fmt::Write;
 
 /// The lines of the function.
 #[derive(Debug, Default)]
-pub(super) struct Body(Vec<Line>);
+pub(super) struct BundleBody(Vec<BundleLine>);
 
 #[derive(Debug)]
-enum Line {
-    Execute { file: String, ids: Vec<(i64, Symbol)> },
+enum BundleLine {
+    Execute { file: String, ids: Vec<(i64, SdscSymbol)> },
     LeftOut { step: usize, name: String, reason: String },
 }
 
-impl Body {
-    pub(super) fn execute(&mut self, file: &str, ids: &[(i64, Symbol)]) {
-        self.0.push(Line::Execute { file: file.into(), ids: ids.to_vec() });
+impl BundleBody {
+    pub(super) fn execute(&mut self, file: &str, ids: &[(i64, SdscSymbol)]) {
+        self.0.push(BundleLine::Execute { file: file.into(), ids: ids.to_vec() });
     }
 
     pub(super) fn leave_out(&mut self, step: usize, name: &str, reason: &str) {
-        self.0.push(Line::LeftOut { step, name: name.into(), reason: reason.replace('\n', " ") });
+        self.0.push(BundleLine::LeftOut {
+            step,
+            name: name.into(),
+            reason: reason.replace('\n', " "),
+        });
     }
 
-    pub(super) fn print(&self, symbols: &Symbols) -> String {
+    pub(super) fn print(&self, symbols: &SdscSymbols) -> String {
         let mut text = String::from("module {\n");
         let used = symbols.all();
         let pool = used.iter().any(|s| s.argument.is_none());
@@ -44,11 +48,11 @@ impl Body {
         let mut made = HashSet::new();
         for symbol in used {
             let (base, stem) = match symbol {
-                Symbol { argument: Some(_), offset: 0 } => continue,
-                Symbol { argument: Some(k), .. } => {
+                SdscSymbol { argument: Some(_), offset: 0 } => continue,
+                SdscSymbol { argument: Some(k), .. } => {
                     (format!("%arg_{k}"), format!("%arg_{k}_core_offset"))
                 }
-                Symbol { argument: None, .. } => ("%pool".into(), "%pool_offset".into()),
+                SdscSymbol { argument: None, .. } => ("%pool".into(), "%pool_offset".into()),
             };
             let value = symbol.value();
             if made.insert(value.clone()) {
@@ -71,16 +75,16 @@ impl Body {
     }
 }
 
-impl Line {
+impl BundleLine {
     fn print(&self, symbolic: bool) -> String {
         match self {
-            Line::LeftOut { step, name, reason } => {
+            BundleLine::LeftOut { step, name, reason } => {
                 format!("// step {step}, {name}, is not in this bundle: {reason}")
             }
-            Line::Execute { file, .. } if !symbolic => {
+            BundleLine::Execute { file, .. } if !symbolic => {
                 format!("sdscbundle.sdsc_execute () {{sdsc_filename=\"{file}\"}}")
             }
-            Line::Execute { file, ids } => {
+            BundleLine::Execute { file, ids } => {
                 let values: Vec<String> = ids.iter().map(|(_, s)| s.value()).collect();
                 let numbers: Vec<String> = ids.iter().map(|(n, _)| n.to_string()).collect();
                 format!(

@@ -1,12 +1,12 @@
 //! The fields of a kernel's file, in the order in which they are documented.
 
-use super::kernel::{Along, Arg, Dim, Kernel, Scale};
+use super::kernel::{Along, SdscArg, SdscDim, SdscKernel, SdscScale};
 use super::op_func::Family;
-use super::symbols::{Symbol, Symbols};
+use super::symbols::{SdscSymbol, SdscSymbols};
 use crate::emit::{Address, MemoryMap};
 use serde_json::{Map, Value, json};
 use zellige_float::{Dl16, F8E4M3Fn, F8E5M2, F16};
-use zellige_layout::DataFormat;
+use zellige_stick::DataFormat;
 
 /// Labels of layouts, in the order in which they are given out.
 const LABELS: [&str; 4] = ["OUTPUT", "KERNEL", "INPUT", "KERNEL_IDX"];
@@ -15,13 +15,13 @@ const PRODUCT_LABELS: [&str; 4] = ["INPUT", "KERNEL", "OUTPUT", "KERNEL_IDX"];
 /// The file of a kernel, and the symbols that it names with their numbers; why where an address
 /// cannot be given.
 pub(super) fn sdsc(
-    kernel: &Kernel,
+    kernel: &SdscKernel,
     index: usize,
     map: &MemoryMap,
-    symbols: &mut Symbols,
-) -> Result<(Value, Vec<(i64, Symbol)>), String> {
+    symbols: &mut SdscSymbols,
+) -> Result<(Value, Vec<(i64, SdscSymbol)>), String> {
     symbols.begin();
-    let top = Writer { kernel, map, layouts: Vec::new() }.top(symbols);
+    let top = SdscWriter { kernel, map, layouts: Vec::new() }.top(symbols);
     match top {
         Ok(top) => {
             let ids = symbols.current();
@@ -35,21 +35,21 @@ pub(super) fn sdsc(
 }
 
 /// A layout that tensors of a kernel share.
-struct Layout {
+struct SdscLayout {
     label: &'static str,
     order: Vec<usize>,
     stick: usize,
     eps: usize,
 }
 
-struct Writer<'a> {
-    kernel: &'a Kernel,
+struct SdscWriter<'a> {
+    kernel: &'a SdscKernel,
     map: &'a MemoryMap,
-    layouts: Vec<Layout>,
+    layouts: Vec<SdscLayout>,
 }
 
-impl Writer<'_> {
-    fn dims(&self) -> &[Dim] {
+impl SdscWriter<'_> {
+    fn dims(&self) -> &[SdscDim] {
         &self.kernel.dims
     }
 
@@ -63,7 +63,7 @@ impl Writer<'_> {
         object(self.ids().map(|id| (id.to_string(), f(id - first))))
     }
 
-    fn top(mut self, symbols: &mut Symbols) -> Result<Value, String> {
+    fn top(mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
         let cores = self.kernel.cores();
         let dsc = self.dsc(symbols)?;
         let slices = |core: usize| {
@@ -88,11 +88,11 @@ impl Writer<'_> {
         }))
     }
 
-    fn dsc(&mut self, symbols: &mut Symbols) -> Result<Value, String> {
+    fn dsc(&mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
         let labels: Vec<usize> =
             self.kernel.args.iter().map(|a| self.layout(a)).collect::<Result<_, _>>()?;
         let kernel = self.kernel;
-        let sizes = |name: &str, f: &dyn Fn(&Dim) -> usize| {
+        let sizes = |name: &str, f: &dyn Fn(&SdscDim) -> usize| {
             let named = [("name_".to_string(), json!(name))];
             object(
                 named
@@ -104,7 +104,7 @@ impl Writer<'_> {
             let dim = &kernel.dims[*d];
             (dim.label.into(), json!([[dim.size, dim.padded - dim.size]]))
         });
-        let slice = sizes("core", &Dim::slice);
+        let slice = sizes("core", &SdscDim::slice);
         let tensors = kernel.args.iter().zip(&labels).enumerate();
         let mut allocations = Vec::new();
         for (i, (arg, label)) in tensors.clone() {
@@ -136,11 +136,11 @@ impl Writer<'_> {
     }
 
     /// The number of a tensor's layout; the first tensor that has it gives the order.
-    fn layout(&mut self, arg: &Arg) -> Result<usize, String> {
+    fn layout(&mut self, arg: &SdscArg) -> Result<usize, String> {
         let order: Vec<usize> = arg.order.iter().map(|a| a.dim).collect();
         let mut set = order.clone();
         set.sort_unstable();
-        let same = |l: &Layout| {
+        let same = |l: &SdscLayout| {
             let mut other = l.order.clone();
             other.sort_unstable();
             other == set && l.stick == arg.stick && l.eps == arg.eps
@@ -152,16 +152,16 @@ impl Writer<'_> {
         let labels = if product { PRODUCT_LABELS } else { LABELS };
         let at = self.layouts.len();
         let label = labels.get(at).ok_or("its tensors have more than 4 layouts")?;
-        self.layouts.push(Layout { label, order, stick: arg.stick, eps: arg.eps });
+        self.layouts.push(SdscLayout { label, order, stick: arg.stick, eps: arg.eps });
         Ok(at)
     }
 
     fn allocation(
         &self,
         i: usize,
-        arg: &Arg,
+        arg: &SdscArg,
         layout: usize,
-        symbols: &mut Symbols,
+        symbols: &mut SdscSymbols,
     ) -> Result<Value, String> {
         let base = self.map.of(arg.buffer);
         let lx = matches!(base, Address::Lx(_));
@@ -212,11 +212,11 @@ impl Writer<'_> {
     }
 
     /// How a tensor goes along the loops, in the order of its layout.
-    fn in_order<'b>(&'b self, arg: &'b Arg, layout: usize) -> impl Iterator<Item = &'b Along> {
+    fn in_order<'b>(&'b self, arg: &'b SdscArg, layout: usize) -> impl Iterator<Item = &'b Along> {
         self.layouts[layout].order.iter().filter_map(|d| arg.along(*d))
     }
 
-    fn labelled(&self, i: usize, arg: &Arg, layout: usize) -> Value {
+    fn labelled(&self, i: usize, arg: &SdscArg, layout: usize) -> Value {
         let lx = matches!(self.map.of(arg.buffer), Address::Lx(_));
         let present = json!({"isPresent": 1});
         let memory =
@@ -283,15 +283,15 @@ impl Writer<'_> {
 }
 
 /// How the elements of a loop are spread over cores and sticks.
-fn coordinate(arg: &Arg, along: &Along, dim: &Dim) -> Value {
+fn coordinate(arg: &SdscArg, along: &Along, dim: &SdscDim) -> Value {
     let (size, split) = match along.scale {
-        Scale::Follows => (dim.slice(), dim.split),
+        SdscScale::Follows => (dim.slice(), dim.split),
         _ => (1, 1),
     };
     let eps = arg.eps;
     let (alphas, factors) = if along.dim != arg.stick {
         (vec![size, 0, 0, 1], vec![split, 1, 1, size])
-    } else if along.scale == Scale::StillStick {
+    } else if along.scale == SdscScale::StillStick {
         (vec![eps, 0, 0, eps, 0], vec![split, 1, 1, 1, eps])
     } else {
         (vec![size, 0, 0, eps, 1], vec![split, 1, 1, size / eps, eps])

@@ -3,8 +3,8 @@
 use super::op_func::{Family, OpFunc, op_func};
 use crate::program::{BufferId, Program, Step};
 use zellige_device::PlanOp;
-use zellige_device::{Division, Laid, Span, Sticks};
-use zellige_layout::DataFormat;
+use zellige_device::{Division, Span, Sticks, TensorLayout};
+use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.
 const LABELS: [&str; 7] = ["mb", "x", "y", "i", "j", "ki", "kj"];
@@ -13,7 +13,7 @@ const PRODUCT: [&str; 7] = ["ki", "kj", "y", "x", "mb", "out", "in"];
 
 /// A loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Dim {
+pub(super) struct SdscDim {
     pub(super) label: &'static str,
     /// Valid iterations.
     pub(super) size: usize,
@@ -23,7 +23,7 @@ pub(super) struct Dim {
     pub(super) split: usize,
 }
 
-impl Dim {
+impl SdscDim {
     /// Iterations of a core.
     pub(super) fn slice(&self) -> usize {
         self.padded / self.split
@@ -32,7 +32,7 @@ impl Dim {
 
 /// How a tensor goes along a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(super) enum SdscScale {
     /// An element for every iteration.
     Follows,
     /// One element for all.
@@ -41,12 +41,12 @@ pub(super) enum Scale {
     StillStick,
 }
 
-impl Scale {
+impl SdscScale {
     pub(super) fn number(self) -> i64 {
         match self {
-            Scale::Follows => 1,
-            Scale::Still => -1,
-            Scale::StillStick => -2,
+            SdscScale::Follows => 1,
+            SdscScale::Still => -1,
+            SdscScale::StillStick => -2,
         }
     }
 }
@@ -56,7 +56,7 @@ impl Scale {
 pub(super) struct Along {
     /// The number of the loop.
     pub(super) dim: usize,
-    pub(super) scale: Scale,
+    pub(super) scale: SdscScale,
     /// Elements of the block from one iteration to the next, for the stick from one stick to the next.
     stride: usize,
     /// How much longer the device's dimension is than the loop.
@@ -65,7 +65,7 @@ pub(super) struct Along {
 
 /// A tensor of a kernel.
 #[derive(Debug, Clone)]
-pub(super) struct Arg {
+pub(super) struct SdscArg {
     pub(super) buffer: BufferId,
     pub(super) format: DataFormat,
     pub(super) eps: usize,
@@ -76,11 +76,11 @@ pub(super) struct Arg {
     offset: usize,
 }
 
-impl Arg {
+impl SdscArg {
     /// The byte of its block where a core's slice begins.
-    pub(super) fn start(&self, dims: &[Dim], slice: &[usize]) -> u64 {
+    pub(super) fn start(&self, dims: &[SdscDim], slice: &[usize]) -> u64 {
         let mut at = self.offset;
-        for along in self.order.iter().filter(|a| a.scale == Scale::Follows) {
+        for along in self.order.iter().filter(|a| a.scale == SdscScale::Follows) {
             let first = slice[along.dim] * dims[along.dim].slice();
             let steps = if along.dim == self.stick { first / self.eps } else { first };
             at += steps * along.stride;
@@ -101,27 +101,27 @@ impl Arg {
 
 /// A kernel.
 #[derive(Debug, Clone)]
-pub(super) struct Kernel {
+pub(super) struct SdscKernel {
     pub(super) func: OpFunc,
     /// The name of its function, with what the layouts add to it.
     pub(super) name: String,
-    pub(super) dims: Vec<Dim>,
+    pub(super) dims: Vec<SdscDim>,
     /// Operands in order, the result last.
-    pub(super) args: Vec<Arg>,
+    pub(super) args: Vec<SdscArg>,
     pub(super) first_core: usize,
     /// The loops whose padding is masked.
     pub(super) masked: Vec<usize>,
 }
 
-impl Kernel {
+impl SdscKernel {
     /// The kernel of a step; why where there is none.
-    pub(super) fn new(program: &Program, step: &Step) -> Result<Kernel, String> {
+    pub(super) fn new(program: &Program, step: &Step) -> Result<SdscKernel, String> {
         let func = op_func(program, step)?;
         let [result] = step.writes.as_slice() else {
             return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
         };
         let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
-        let tensors: Vec<(BufferId, &Laid)> =
+        let tensors: Vec<(BufferId, &TensorLayout)> =
             reads.chain([(*result, &program.buffer(*result).laid)]).collect();
         let forms: Vec<Sticks> = tensors
             .iter()
@@ -131,7 +131,7 @@ impl Kernel {
         if forms.iter().any(|f| f.numel() == 0) {
             return Err("it has no elements".into());
         }
-        let loops = Loops::of(program, step, &func, &forms)?;
+        let loops = SdscLoops::of(program, step, &func, &forms)?;
         let kept = loops.kept(func.family);
         let mut dims = loops.dims(&kept, func.family, program.options.cores)?;
         let mut args = Vec::with_capacity(tensors.len());
@@ -146,7 +146,7 @@ impl Kernel {
         if extra.is_some() {
             let eps = forms[lead].eps;
             let label = LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
-            dims.push(Dim { label, size: eps, padded: eps, split: 1 });
+            dims.push(SdscDim { label, size: eps, padded: eps, split: 1 });
         }
         for (t, ((buffer, laid), form)) in tensors.iter().zip(&forms).enumerate() {
             let place = Placing { dims: &dims, family: func.family, operand: t, stick, extra };
@@ -158,20 +158,20 @@ impl Kernel {
             prepend_row(&mut dims, &mut args);
         }
         let out = &args[args.len() - 1];
-        let still_stick = out.order.iter().any(|a| a.scale == Scale::StillStick);
+        let still_stick = out.order.iter().any(|a| a.scale == SdscScale::StillStick);
         let reduces = matches!(func.family, Family::Reduction { .. });
         let name = match (reduces, still_stick) {
             (true, false) => format!("{}nonstick", func.name),
             _ => func.name.to_string(),
         };
         let padded =
-            |a: &&Along| a.scale == Scale::StillStick && dims[a.dim].padded > dims[a.dim].size;
+            |a: &&Along| a.scale == SdscScale::StillStick && dims[a.dim].padded > dims[a.dim].size;
         let masked = if reduces {
             out.order.iter().filter(padded).map(|a| a.dim).collect()
         } else {
             Vec::new()
         };
-        Ok(Kernel { func, name, dims, args, first_core: step.first_core, masked })
+        Ok(SdscKernel { func, name, dims, args, first_core: step.first_core, masked })
     }
 
     /// How many cores it runs on.
@@ -192,39 +192,40 @@ impl Kernel {
 }
 
 /// A tensor that only has a stick gets a row around it.
-fn prepend_row(dims: &mut Vec<Dim>, args: &mut [Arg]) {
-    dims.insert(0, Dim { label: LABELS[0], size: 1, padded: 1, split: 1 });
+fn prepend_row(dims: &mut Vec<SdscDim>, args: &mut [SdscArg]) {
+    dims.insert(0, SdscDim { label: LABELS[0], size: 1, padded: 1, split: 1 });
     for arg in args {
         arg.order.iter_mut().for_each(|a| a.dim += 1);
         arg.stick += 1;
-        arg.order.insert(0, Along { dim: 0, scale: Scale::Follows, stride: 0, gap: 0 });
+        arg.order.insert(0, Along { dim: 0, scale: SdscScale::Follows, stride: 0, gap: 0 });
     }
 }
 
 /// The loops of a step before they have labels.
-struct Loops {
+struct SdscLoops {
     spans: Vec<Span>,
     splits: Vec<usize>,
     follows: Vec<Vec<Option<usize>>>,
 }
 
-impl Loops {
+impl SdscLoops {
     fn of(
         program: &Program,
         step: &Step,
         func: &OpFunc,
         forms: &[Sticks],
-    ) -> Result<Loops, String> {
+    ) -> Result<SdscLoops, String> {
         let Some(op) = step.op() else {
-            return Ok(Loops::of_move(program, step, forms));
+            return Ok(SdscLoops::of_move(program, step, forms));
         };
-        let ins: Vec<Laid> = step.reads.iter().map(|r| r.laid.clone()).collect();
-        let outs: Vec<Laid> = step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+        let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+        let outs: Vec<TensorLayout> =
+            step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
         let found = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
         let found = found.ok_or("its slices are no boxes of its tensors")?;
         let last = found.tensors() - 1;
         let tensors = func.operands.iter().copied().chain([last]);
-        Ok(Loops {
+        Ok(SdscLoops {
             spans: found.spans().to_vec(),
             splits: step.division.splits().to_vec(),
             follows: tensors.map(|t| found.follows(t).to_vec()).collect(),
@@ -233,7 +234,7 @@ impl Loops {
 
     /// A move has a loop for every dimension of its tensors, in whole sticks of both. One that is padded
     /// is not divided. Cores that share bursts are given slices here.
-    fn of_move(program: &Program, step: &Step, forms: &[Sticks]) -> Loops {
+    fn of_move(program: &Program, step: &Step, forms: &[Sticks]) -> SdscLoops {
         let rank = forms[0].rank();
         let unit = |d: usize| {
             let lanes = forms.iter().filter(|f| f.stick == Some(d)).map(|f| f.eps);
@@ -253,7 +254,7 @@ impl Loops {
             Division::distribute(&units, program.options.cores, false).splits().to_vec()
         };
         let follows = forms.iter().map(|_| (0..rank).map(Some).collect()).collect();
-        Loops { spans, splits, follows }
+        SdscLoops { spans, splits, follows }
     }
 
     /// The loops that are more than one iteration; a product keeps its columns and its sum.
@@ -266,7 +267,7 @@ impl Loops {
         if kept.len() >= least { kept } else { (count.saturating_sub(least)..count).collect() }
     }
 
-    fn dims(&self, kept: &[usize], family: Family, cores: usize) -> Result<Vec<Dim>, String> {
+    fn dims(&self, kept: &[usize], family: Family, cores: usize) -> Result<Vec<SdscDim>, String> {
         let rank = kept.len();
         if rank > 7 {
             return Err(format!("it has {rank} dimensions, and a kernel has 7 at most"));
@@ -287,7 +288,7 @@ impl Loops {
                 ));
             }
             let padded = span.units() * span.unit.max(1);
-            dims.push(Dim { label: label(i), size: span.size, padded, split });
+            dims.push(SdscDim { label: label(i), size: span.size, padded, split });
         }
         Ok(dims)
     }
@@ -295,7 +296,7 @@ impl Loops {
 
 /// Where one tensor is put among the loops.
 struct Placing<'a> {
-    dims: &'a [Dim],
+    dims: &'a [SdscDim],
     family: Family,
     operand: usize,
     /// The loop along the lanes of the operation.
@@ -308,11 +309,11 @@ impl Placing<'_> {
     fn arg(
         &self,
         buffer: BufferId,
-        laid: &Laid,
+        laid: &TensorLayout,
         form: &Sticks,
         follows: &[Option<usize>],
         kept: &[usize],
-    ) -> Result<Arg, String> {
+    ) -> Result<SdscArg, String> {
         let refuse =
             |d: usize, why: &str| Err(format!("dimension {d} of operand {}: {why}", self.operand));
         let mut own: Option<usize> = None;
@@ -350,9 +351,9 @@ impl Placing<'_> {
         let missing = (0..self.dims.len()).filter(|d| order.iter().all(|a| a.dim != *d));
         for dim in missing.collect::<Vec<_>>() {
             let scale = match (own, dim) {
-                _ if Some(dim) == self.extra => Scale::Follows,
-                (None, d) if d == stick => Scale::StillStick,
-                _ => Scale::Still,
+                _ if Some(dim) == self.extra => SdscScale::Follows,
+                (None, d) if d == stick => SdscScale::StillStick,
+                _ => SdscScale::Still,
             };
             // The right matrix and the result of a product have their own loops alone; the left one is
             // repeated along batches.
@@ -363,13 +364,13 @@ impl Placing<'_> {
             }
         }
         let format = laid.layout().device_dtype();
-        Ok(Arg { buffer, format, eps: form.eps, order, stick, offset: form.offset })
+        Ok(SdscArg { buffer, format, eps: form.eps, order, stick, offset: form.offset })
     }
 
     /// The loops that a tensor steps along, innermost first, with the gaps between them.
     fn walk(
         &self,
-        laid: &Laid,
+        laid: &TensorLayout,
         form: &Sticks,
         own: Option<usize>,
         steps: &[(usize, usize)],
@@ -436,7 +437,7 @@ impl Placing<'_> {
                 ));
             }
             let stride = if moves == 1 { place } else { 0 };
-            order.push(Along { dim, scale: Scale::Follows, stride, gap });
+            order.push(Along { dim, scale: SdscScale::Follows, stride, gap });
         }
         Ok(order)
     }

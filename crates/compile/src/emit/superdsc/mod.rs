@@ -20,11 +20,11 @@ mod kernel;
 mod op_func;
 mod symbols;
 
-use super::{Addresses, File, MemoryMap, Phase, Refused};
+use super::{Addresses, BundlePhase, EmitRefusal, EmittedFile, MemoryMap};
 use crate::program::{Program, StepId};
-use kernel::Kernel;
+use kernel::SdscKernel;
 use serde_json::Value;
-use symbols::Symbols;
+use symbols::SdscSymbols;
 
 /// A kernel of a bundle.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +41,13 @@ pub struct Sdsc {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundle {
     /// When it runs.
-    pub phase: Phase,
+    pub phase: BundlePhase,
     /// The kernels, in order.
     pub kernels: Vec<Sdsc>,
     /// `bundle.mlir`.
     pub mlir: String,
     /// Steps that are no kernels.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<EmitRefusal>,
 }
 
 impl Bundle {
@@ -57,21 +57,23 @@ impl Bundle {
     }
 
     /// Its files; none of a phase without steps.
-    pub fn files(&self) -> Vec<File> {
+    pub fn files(&self) -> Vec<EmittedFile> {
         if self.kernels.is_empty() && self.refused.is_empty() {
             return Vec::new();
         }
-        let file =
-            |name: &str, text: String| File { path: format!("{}/{name}", self.folder()), text };
+        let file = |name: &str, text: String| EmittedFile {
+            path: format!("{}/{name}", self.folder()),
+            text,
+        };
         let kernels = self.kernels.iter().map(|k| file(&k.file, pretty(&k.json)));
         [file("bundle.mlir", self.mlir.clone())].into_iter().chain(kernels).collect()
     }
 }
 
-pub(super) fn folder(phase: Phase) -> &'static str {
+pub(super) fn folder(phase: BundlePhase) -> &'static str {
     match phase {
-        Phase::Load => "superdsc-load",
-        Phase::Run => "superdsc",
+        BundlePhase::Load => "superdsc-load",
+        BundlePhase::Run => "superdsc",
     }
 }
 
@@ -82,15 +84,20 @@ pub(super) fn pretty(value: &Value) -> String {
 }
 
 /// The bundle of the steps of a phase.
-pub fn bundle(program: &Program, map: &MemoryMap, phase: Phase, addresses: Addresses) -> Bundle {
+pub fn bundle(
+    program: &Program,
+    map: &MemoryMap,
+    phase: BundlePhase,
+    addresses: Addresses,
+) -> Bundle {
     let (mut kernels, mut refused) = (Vec::new(), Vec::new());
-    let mut symbols = Symbols::new(addresses);
-    let mut body = bundle::Body::default();
+    let mut symbols = SdscSymbols::new(addresses);
+    let mut body = bundle::BundleBody::default();
     for (i, step) in program.steps.iter().enumerate() {
         if !phase.has(step.load) {
             continue;
         }
-        let made = Kernel::new(program, step)
+        let made = SdscKernel::new(program, step)
             .and_then(|kernel| json::sdsc(&kernel, kernels.len(), map, &mut symbols));
         match made {
             Ok((json, ids)) => {
@@ -101,7 +108,7 @@ pub fn bundle(program: &Program, map: &MemoryMap, phase: Phase, addresses: Addre
             Err(reason) => {
                 body.leave_out(i, &step.name, &reason);
                 let (step, name) = (StepId(i), step.name.clone());
-                refused.push(Refused { target: folder(phase), step, name, reason });
+                refused.push(EmitRefusal { target: folder(phase), step, name, reason });
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value};
-use zellige_layout::DataFormat;
 use zellige_op::{Form, Layer, OpRow};
+use zellige_stick::DataFormat;
 
 /// The unit that runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

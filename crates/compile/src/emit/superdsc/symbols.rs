@@ -4,35 +4,35 @@ use crate::emit::{Address, Addresses};
 
 /// What a symbol stands for: an argument or the pool, and a byte behind its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Symbol {
+pub(super) struct SdscSymbol {
     /// None is the pool.
     pub(super) argument: Option<usize>,
     pub(super) offset: u64,
 }
 
-impl Symbol {
+impl SdscSymbol {
     /// The value of the bundle that holds it.
     pub(super) fn value(self) -> String {
         match self {
-            Symbol { argument: Some(k), offset: 0 } => format!("%arg_{k}"),
-            Symbol { argument: Some(k), offset } => format!("%arg_{k}_core_{offset}"),
-            Symbol { argument: None, offset } => format!("%pool_addr_{offset}"),
+            SdscSymbol { argument: Some(k), offset: 0 } => format!("%arg_{k}"),
+            SdscSymbol { argument: Some(k), offset } => format!("%arg_{k}_core_{offset}"),
+            SdscSymbol { argument: None, offset } => format!("%pool_addr_{offset}"),
         }
     }
 }
 
 /// All symbols of a bundle: number `-(i + 1)` is the one at `i`.
 #[derive(Debug)]
-pub(super) struct Symbols {
+pub(super) struct SdscSymbols {
     addresses: Addresses,
-    all: Vec<Symbol>,
+    all: Vec<SdscSymbol>,
     /// Where those of the current kernel begin.
     from: usize,
 }
 
-impl Symbols {
-    pub(super) fn new(addresses: Addresses) -> Symbols {
-        Symbols { addresses, all: Vec::new(), from: 0 }
+impl SdscSymbols {
+    pub(super) fn new(addresses: Addresses) -> SdscSymbols {
+        SdscSymbols { addresses, all: Vec::new(), from: 0 }
     }
 
     /// Whether device memory is named by symbols.
@@ -41,7 +41,7 @@ impl Symbols {
     }
 
     /// Every symbol.
-    pub(super) fn all(&self) -> &[Symbol] {
+    pub(super) fn all(&self) -> &[SdscSymbol] {
         &self.all
     }
 
@@ -51,7 +51,7 @@ impl Symbols {
     }
 
     /// The symbols of the current kernel, with their numbers.
-    pub(super) fn current(&self) -> Vec<(i64, Symbol)> {
+    pub(super) fn current(&self) -> Vec<(i64, SdscSymbol)> {
         let all = self.all.iter().enumerate().skip(self.from);
         all.map(|(i, s)| (number(i), *s)).collect()
     }
@@ -66,8 +66,8 @@ impl Symbols {
         let symbol = match base {
             // Every core has its own slice there, at one address.
             Address::Lx(at) => return Ok(at.to_string()),
-            Address::Argument(k, _) => Symbol { argument: Some(k), offset },
-            Address::Pool(at) => Symbol { argument: None, offset: at + offset },
+            Address::Argument(k, _) => SdscSymbol { argument: Some(k), offset },
+            Address::Pool(at) => SdscSymbol { argument: None, offset: at + offset },
         };
         if !self.symbolic() {
             let at =

@@ -1,10 +1,10 @@
 //! What a core does for attention.
 
-use super::super::TILES;
-use super::super::matmul::account::{LX, padded};
+use super::super::matmul::account::padded;
 use super::super::share::Share;
 use crate::tensor::sticks::Sticks;
 use zellige_machine::account::{CoreWork, product};
+use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED};
 
 /// Who has the same parts of the operands as a core.
 pub(super) struct Shares {
@@ -46,8 +46,8 @@ pub(super) fn work(
     work.padding_bytes += padding;
     let lines = q.size[row] as u64;
     let resident = depth * q.format.size() as u64 + keys * 4 + width * 4;
-    let block = ((LX - 2 * TILES) / resident.max(1)).clamp(1, lines.max(1));
-    work.lx_peak = (block * resident + 2 * TILES).min(LX);
+    let block = ((KERNEL_SCRATCHPAD - 2 * STREAMED) / resident.max(1)).clamp(1, lines.max(1));
+    work.lx_peak = (block * resident + 2 * STREAMED).min(KERNEL_SCRATCHPAD);
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
     let times = batches * lines.div_ceil(block);
     for (t, share) in [(k, shares.keys), (v, shares.values)] {

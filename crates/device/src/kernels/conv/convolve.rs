@@ -1,30 +1,31 @@
 //! Convolutions: sizes, layouts, accounts.
 
-use super::super::matmul::account::{LX, padded};
+use super::super::matmul::account::padded;
 use super::super::matmul::form::with_one;
 use super::super::share::Share;
-use super::super::{Follows, Kernel, Lay, TILES, Task, Want, streamed_with};
+use super::super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task, streamed_with};
 use super::implicit;
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{result_format, with_order};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
 use zellige_layout::Strided;
 use zellige_machine::account::{CoreWork, product};
+use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED};
 use zellige_op::{Convolution, TensorType, Window};
 
 impl Kernel for Convolution {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let channel = inputs[0].size().len() - self.rank - 1;
-        let mut wants = vec![Want::Along(channel), Want::Along(0)];
+        let mut wants = vec![LayoutNeed::Along(channel), LayoutNeed::Along(0)];
         if inputs.len() > 2 {
-            wants.push(Want::Along(0));
+            wants.push(LayoutNeed::Along(0));
         }
         let layout = by_channel(&outputs[0], channel, &inputs[..1])?;
-        Ok(Lay { inputs: wants, outputs: vec![layout] })
+        Ok(KernelLayouts { inputs: wants, outputs: vec![layout] })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -108,8 +109,8 @@ impl Kernel for Convolution {
 pub(super) fn by_channel(
     out: &TensorType,
     channel: usize,
-    operands: &[Laid],
-) -> Result<zellige_layout::StickLayout> {
+    operands: &[TensorLayout],
+) -> Result<zellige_stick::StickLayout> {
     let format = result_format(operands, out.dtype)?;
     let host = Strided::contiguous(&out.size)?;
     // Batch, then sticks of channels, then the image: rows of it are runs of sticks.
@@ -137,11 +138,11 @@ fn charge(
     let (reads, writes) = (std::slice::from_ref(&images), std::slice::from_ref(&part));
     let mut work = streamed_with(reads, &[image_share], writes);
     let (bursts, padding) = weights.traffic();
-    let room = LX - 2 * TILES;
+    let room = KERNEL_SCRATCHPAD - 2 * STREAMED;
     let times = images.traffic().0.bytes().div_ceil(room).max(1);
     weight_share.read(&mut work, &bursts, times);
     work.padding_bytes += padding * times;
-    work.lx_peak = (images.traffic().0.bytes().min(room) + 2 * TILES).min(LX);
+    work.lx_peak = (images.traffic().0.bytes().min(room) + 2 * STREAMED).min(KERNEL_SCRATCHPAD);
     let pixels = (part.size[0] * part.size[2] * part.size[3]) as u64;
     let positions = (w.size[2] * w.size[3]) as u64;
     let unit = x.eps.max(1);

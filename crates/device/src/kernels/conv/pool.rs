@@ -3,23 +3,23 @@
 use super::super::io::{Load, Store};
 use super::super::matmul::axis::{Axis, Lines};
 use super::super::matmul::form::with_one;
-use super::super::{Follows, Kernel, Lay, Pointers, Task, Want, streamed};
+use super::super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, streamed};
 use super::convolve::by_channel;
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 use zellige_op::{Pool, Pooled, TensorType};
 
 impl Kernel for Pool {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let channel = inputs[0].size().len() - 3;
         let layout = by_channel(&outputs[0], channel, inputs)?;
-        Ok(Lay { inputs: vec![Want::Along(channel)], outputs: vec![layout] })
+        Ok(KernelLayouts { inputs: vec![LayoutNeed::Along(channel)], outputs: vec![layout] })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::error::refuse;
 use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_op::{IndexPattern, IndexShape, IndexSource, TensorType};
 
 /// The iterations of a task.

@@ -4,19 +4,19 @@ use super::{Indices, iterations, step};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::kernels::pointwise::spans;
-use crate::kernels::{Follows, Kernel, Lay, Pointers, Task, Want, streamed};
+use crate::kernels::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, streamed};
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{result_format, with_order};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_layout::Strided;
 use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 use zellige_op::{IndexRead, IndexSource, TensorType};
 
 impl Kernel for IndexRead {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
-        let metas: Vec<TensorType> = inputs.iter().map(Laid::tensor_type).collect();
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
+        let metas: Vec<TensorType> = inputs.iter().map(TensorLayout::tensor_type).collect();
         let shape = self.pattern.resolve(self.name, &metas[0], &metas[1..])?;
         let host = Strided::contiguous(&outputs[0].size)?;
         // The lanes of the indexed tensor stay lanes where its stick dimension is not looked up.
@@ -29,7 +29,7 @@ impl Kernel for IndexRead {
         let order: Vec<usize> = (0..host.rank()).collect();
         let format = result_format(&inputs[..1], outputs[0].dtype)?;
         let out = with_order(&host, &order, stick, format)?;
-        Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
+        Ok(KernelLayouts { inputs: vec![LayoutNeed::AsIs; inputs.len()], outputs: vec![out] })
     }
 
     fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

@@ -4,11 +4,11 @@ use super::{Indices, iterations, step};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::kernels::io::{Load, Number, Store};
-use crate::kernels::{Follows, Kernel, Lay, Pointers, Task, Want, streamed};
+use crate::kernels::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, streamed};
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::like;
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use zellige_float::Format;
@@ -17,9 +17,9 @@ use zellige_math::Whole;
 use zellige_op::{Combine, IndexSource, IndexWrite, TensorType};
 
 impl Kernel for IndexWrite {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let out = like(&inputs[..1], &outputs[0])?;
-        Ok(Lay { inputs: vec![Want::AsIs; inputs.len()], outputs: vec![out] })
+        Ok(KernelLayouts { inputs: vec![LayoutNeed::AsIs; inputs.len()], outputs: vec![out] })
     }
 
     /// Dimensions that are looked up stay whole: any core could be pointed at.

@@ -1,15 +1,15 @@
 //! Products as kernels: sizes, layouts, iteration space.
 
-use super::super::{Follows, Kernel, Lay, Task, Want, dims};
+use super::super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task, dims};
 use super::finish::Step;
 use super::form::as_matrix;
 use super::matrices::Matrices;
 use super::task;
 use crate::error::Result;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{arranged, result_format, with_order};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_float::Format;
 use zellige_layout::Strided;
@@ -33,14 +33,14 @@ pub(super) fn steps(product: &Product, given: usize) -> (Vec<usize>, Vec<Step>) 
 }
 
 impl Kernel for Product {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
-        let sizes: Vec<&[i64]> = inputs.iter().map(Laid::size).collect();
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
+        let sizes: Vec<&[i64]> = inputs.iter().map(TensorLayout::size).collect();
         let meeting = self.meeting(&sizes)?;
         let (a, b) = (&inputs[self.roles.a], &inputs[self.roles.b]);
         let (rank_a, rank_b) = (a.size().len(), b.size().len());
         let columns = meeting.b.size(b.size())[meeting.b.size(b.size()).len() - 1];
         let wants = inputs.iter().enumerate().map(|(i, t)| {
-            let along = |dim: Option<usize>| dim.map_or(Want::Sparse, Want::Along);
+            let along = |dim: Option<usize>| dim.map_or(LayoutNeed::Sparse, LayoutNeed::Along);
             if i == self.roles.a {
                 along(meeting.a.origin(rank_a, 1))
             } else if i == self.roles.b {
@@ -48,9 +48,9 @@ impl Kernel for Product {
                 along(meeting.b.origin(rank_b, usize::from(columns != 1)))
             } else {
                 match t.size().last() {
-                    _ if t.numel() == 1 => Want::AsIs,
-                    Some(n) if *n != 1 && meeting.keeps[1] => Want::Along(t.size().len() - 1),
-                    _ => Want::Sparse,
+                    _ if t.numel() == 1 => LayoutNeed::AsIs,
+                    Some(n) if *n != 1 && meeting.keeps[1] => LayoutNeed::Along(t.size().len() - 1),
+                    _ => LayoutNeed::Sparse,
                 }
             }
         });
@@ -64,7 +64,7 @@ impl Kernel for Product {
                 with_order(&Strided::contiguous(&out.size)?, &order, stick, format)?
             }
         };
-        Ok(Lay { inputs: wants.collect(), outputs: vec![layout] })
+        Ok(KernelLayouts { inputs: wants.collect(), outputs: vec![layout] })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {

@@ -12,6 +12,7 @@ use super::sides::{Sink, SticksLeft, SticksRight};
 use crate::run::division::Division;
 use crate::tensor::sticks::Sticks;
 use std::ops::Range;
+use zellige_machine::SumGroup;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_op::Product;
 
@@ -83,7 +84,9 @@ impl<T: Cell> Work<T> {
         let depth = space.len() - 1;
         let splits = division.splits()[depth];
         let ranges = (0..splits).map(|i| division.slice(i, &space)[depth].clone()).collect();
+        let charges = matrices.charges([product.roles.a, product.roles.b], 0);
         let work = (0..division.cores()).map(|core| {
+            let place = division.digits(core)[depth] as u64;
             let part = matrices.part(core, division);
             let further: Vec<Sticks> = part.extras.iter().map(|e| e.1.clone()).collect();
             let slices = Slices {
@@ -92,8 +95,9 @@ impl<T: Cell> Work<T> {
                 c: &part.c,
                 extras: &further,
                 shares: &matrices.shares(core, division),
-                group: (splits, division.digits(core)[depth]),
-                steps: steps.len() as u64,
+                group: SumGroup { size: splits as u64, place },
+                charges: &charges,
+                ranges: &division.slice(core, &space),
             };
             slices.work()
         });

@@ -3,8 +3,10 @@
 use crate::run::eager::launch;
 use crate::{Card, Division, Tensor};
 use serde_json::Value;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// A tensor of float32, wide.
 fn wide(card: &Card, size: &[i64], values: &[f32]) -> Tensor {

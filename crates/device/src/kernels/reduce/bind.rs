@@ -1,10 +1,10 @@
-//! Reduction each reduction computes.
+//! What each reduction computes.
 
 use super::fold::{By, Fold};
 use super::moments::{LogSumExp, Var};
 use super::order::Arg;
 use super::order::Ordered;
-use super::plan::{Charge, Plan};
+use super::plan::{PassCost, Plan};
 use super::task::Bound;
 use crate::error::Result;
 use crate::kernels::Task;
@@ -16,7 +16,7 @@ use zellige_math::{Whole, canonical};
 use zellige_op::Reduction;
 
 /// The task for operands and results in these formats.
-pub(super) fn bind<P: FnOnce(Charge) -> Result<Plan>>(
+pub(super) fn bind<P: FnOnce(PassCost) -> Result<Plan>>(
     reduction: Reduction,
     plan: P,
     from: &[Format],
@@ -37,7 +37,7 @@ pub(super) fn bind<P: FnOnce(Charge) -> Result<Plan>>(
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "counts wrap")]
-fn float<P: FnOnce(Charge) -> Result<Plan>>(
+fn float<P: FnOnce(PassCost) -> Result<Plan>>(
     reduction: Reduction,
     b: Binding<'_, P>,
 ) -> Result<Box<dyn Task>> {
@@ -111,7 +111,7 @@ fn float<P: FnOnce(Charge) -> Result<Plan>>(
     }
 }
 
-fn int<T: Whole + Ordered, P: FnOnce(Charge) -> Result<Plan>>(
+fn int<T: Whole + Ordered, P: FnOnce(PassCost) -> Result<Plan>>(
     reduction: Reduction,
     b: Binding<'_, P>,
 ) -> Result<Box<dyn Task>> {
@@ -150,7 +150,7 @@ fn int<T: Whole + Ordered, P: FnOnce(Charge) -> Result<Plan>>(
     }
 }
 
-fn norm<P: FnOnce(Charge) -> Result<Plan>>(p: f32, b: Binding<'_, P>) -> Result<Box<dyn Task>> {
+fn norm<P: FnOnce(PassCost) -> Result<Plan>>(p: f32, b: Binding<'_, P>) -> Result<Box<dyn Task>> {
     let join = |a: f32, b: f32| a + b;
     if p == f32::INFINITY {
         let (take, join) = (|a, x: f32| maximum(x.abs(), a), |a, b| maximum(b, a));
@@ -175,7 +175,7 @@ fn norm<P: FnOnce(Charge) -> Result<Plan>>(p: f32, b: Binding<'_, P>) -> Result<
     }
 }
 
-/// Reduction a task is made of.
+/// What a task is made of.
 struct Binding<'a, P> {
     plan: P,
     from: &'a [Format],
@@ -184,9 +184,9 @@ struct Binding<'a, P> {
     slow: bool,
 }
 
-impl<P: FnOnce(Charge) -> Result<Plan>> Binding<'_, P> {
+impl<P: FnOnce(PassCost) -> Result<Plan>> Binding<'_, P> {
     fn fold<F: Fold>(self, fold: F) -> Result<Box<dyn Task>> {
-        let plan = (self.plan)(Charge {
+        let plan = (self.plan)(PassCost {
             passes: F::PASSES,
             partial: size_of::<F::Acc>(),
             transcendental: self.slow,

@@ -10,7 +10,7 @@ pub(super) const LANES: usize = 32;
 pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// The numbers it takes.
     type In: Number;
-    /// Reduction it knows of those taken so far.
+    /// What it knows of those taken so far.
     type Acc: Copy + Send + Sync + 'static;
     /// The result.
     type Out: Number;

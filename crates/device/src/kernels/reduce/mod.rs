@@ -12,7 +12,7 @@
 //! - **Split over cores**: each core does so on its slice, coordinates counted from where the slice
 //!   begins; parts are joined from the first core of a group to the last.
 //!
-//! Reduction the numbers and the joins are is said per operation in [`What`]. The result rounds once.
+//! What the numbers and the joins are is said per operation in [`Reduction`](zellige_op::Reduction). The result rounds once.
 //!
 //! | file | holds |
 //! |---|---|
@@ -31,20 +31,21 @@ mod task;
 mod tests;
 
 use super::dims::{plain, without};
-use super::{Follows, Kernel, Lay, Task, Want};
+use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{arranged, form, result_format, with_order};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
-use zellige_layout::{DataFormat, StickLayout, Strided};
-use zellige_machine::{Charge, Charges, PartialSums};
+use zellige_layout::Strided;
+use zellige_machine::Charges;
 use zellige_op::{Dims, Reduce, TensorType};
+use zellige_stick::{DataFormat, StickLayout};
 
 impl Kernel for Reduce {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let (lead, want) = settled(&inputs[0], Lies::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
@@ -56,7 +57,7 @@ impl Kernel for Reduce {
             .iter()
             .map(|meta| arranged(&left, result_format(inputs, meta.dtype)?))
             .collect::<Result<_>>()?;
-        Ok(Lay { inputs: wants, outputs: layouts })
+        Ok(KernelLayouts { inputs: wants, outputs: layouts })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -82,34 +83,16 @@ impl Kernel for Reduce {
         let (x, rank) = (plain(&inputs[0]), inputs[0].rank());
         let gone = self.gone(rank).ok()?;
         let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
-        // The task would be made for this charge.
+        // The task would be made for this cost.
         let mut asked = None;
-        let ask = |charge| {
-            asked = Some(charge);
-            Err(refuse(self.name, None, "only its charge is asked for"))
+        let ask = |cost| {
+            asked = Some(cost);
+            Err(refuse(self.name, None, "only its cost is asked for"))
         };
         drop(bind::bind(self.what, ask, &formats(inputs), &formats(outputs)));
         // A second pass reads again where a group needs it, which is no plain function of the slices.
-        let charge = asked.filter(|c| c.passes == 1)?;
-        let outer = outputs[0].rank();
-        let all = outer + gone.len();
-        let slow = u64::from(charge.transcendental);
-        Some(Charges {
-            kind: plan::kind(&x, &gone),
-            each: vec![Charge {
-                loops: (0..all).map(|l| (l, 1)).collect(),
-                macs: 0,
-                sfu: 1 - slow,
-                transcendental: slow,
-                finishing: false,
-            }],
-            partial: PartialSums {
-                loops: (0..outer).map(|l| (l, 1)).collect(),
-                bytes: charge.partial as u64,
-            },
-            product: None,
-            unread: Vec::new(),
-        })
+        let cost = asked.filter(|c| c.passes == 1)?;
+        Some(cost.charges(plan::kind(&x, &gone), outputs[0].rank(), gone.len()))
     }
 
     fn task(
@@ -122,8 +105,8 @@ impl Kernel for Reduce {
         let gone = self.gone(ins[0].rank())?;
         let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
         let (from, to) = (formats(inputs), formats(outputs));
-        let make = |charge| {
-            plan::Plan::new(&ins, &outs, &gone, division, charge).map_err(|_| {
+        let make = |cost| {
+            plan::Plan::new(&ins, &outs, &gone, division, cost).map_err(|_| {
                 refuse(
                     self.name,
                     None,
@@ -152,7 +135,7 @@ pub(crate) enum Lies {
 
 /// How an operand will lie: as it does if that will do, else in a layout of its own, with its
 /// dimensions in order and the one of the lanes last.
-pub(crate) fn settled(t: &Laid, wanted: Lies) -> Result<(Sticks, Want)> {
+pub(crate) fn settled(t: &TensorLayout, wanted: Lies) -> Result<(Sticks, LayoutNeed)> {
     if let Ok(lies) = t.sticks() {
         let lies = plain(&lies);
         let fits = match wanted {
@@ -161,7 +144,7 @@ pub(crate) fn settled(t: &Laid, wanted: Lies) -> Result<(Sticks, Want)> {
             Lies::Sparse => lies.stick.is_none(),
         };
         if fits || lies.numel() == 0 {
-            return Ok((lies, Want::AsIs));
+            return Ok((lies, LayoutNeed::AsIs));
         }
     }
     let format: DataFormat = t.layout().device_dtype();
@@ -176,5 +159,5 @@ pub(crate) fn settled(t: &Laid, wanted: Lies) -> Result<(Sticks, Want)> {
         }
         Lies::Sparse => with_order(&host, &plain_order, None, format)?,
     };
-    Ok((plain(&form(&layout)?), Want::Layout(layout)))
+    Ok((plain(&form(&layout)?), LayoutNeed::Layout(layout)))
 }

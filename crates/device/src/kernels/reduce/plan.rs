@@ -6,7 +6,9 @@ use crate::kernels::walk::{Mismatch, Walk};
 use crate::run::division::{Division, Span};
 use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
-use zellige_machine::account::{CoreWork, RingMove, WorkKind};
+use std::ops::Range;
+use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_machine::{Charge, Charges, PartialSums, SumGroup};
 use zellige_op::Dims;
 
 /// A reduction cut over cores.
@@ -54,13 +56,34 @@ pub(super) struct Line {
     pub(super) count: i32,
 }
 
-/// Reduction a reduction costs beside its streams.
+/// What a reduction costs beside its streams.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Charge {
+pub(super) struct PassCost {
     pub(super) passes: usize,
     /// Bytes of a partial result.
     pub(super) partial: usize,
     pub(super) transcendental: bool,
+}
+
+impl PassCost {
+    /// The cost of one pass, as charges of the loops: those of the result, then those that are reduced.
+    pub(super) fn charges(self, kind: WorkKind, outer: usize, reduced: usize) -> Charges {
+        let slow = u64::from(self.transcendental);
+        let partial = (0..outer).map(|l| (l, 1)).collect();
+        Charges {
+            kind,
+            each: vec![Charge {
+                loops: (0..outer + reduced).map(|l| (l, 1)).collect(),
+                macs: 0,
+                sfu: 1 - slow,
+                transcendental: slow,
+                finishing: false,
+            }],
+            partial: PartialSums { loops: partial, bytes: self.partial as u64 },
+            product: None,
+            unread: Vec::new(),
+        }
+    }
 }
 
 /// Half of a scratchpad: what one result takes stays there for a second pass if it fits.
@@ -84,7 +107,7 @@ pub(super) fn space(inputs: &[Sticks], outputs: &[Sticks], gone: &[usize]) -> Ve
     space
 }
 
-/// Reduction the accounts call it: whether the lanes are reduced.
+/// What the accounts call it: whether the lanes are reduced.
 pub(super) fn kind(x: &Sticks, gone: &[usize]) -> WorkKind {
     let along = x.stick.is_some_and(|s| gone.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
@@ -105,7 +128,7 @@ impl Plan {
         outputs: &[Sticks],
         gone: &[usize],
         division: &Division,
-        charge: Charge,
+        cost: PassCost,
     ) -> Result<Plan, Mismatch> {
         let space = space(inputs, outputs, gone);
         let rank = inputs[0].rank();
@@ -116,6 +139,8 @@ impl Plan {
         }
         let group: usize = division.splits()[outer..].iter().product();
         let n = gone.iter().map(|d| inputs[0].size[*d]).product();
+        let kind = kind(&inputs[0], gone);
+        let charges = cost.charges(kind, outer, gone.len());
         let mut slices = Vec::with_capacity(division.cores());
         for core in 0..division.cores() {
             let ranges = division.slice(core, &space);
@@ -152,10 +177,9 @@ impl Plan {
             }
             levels.reverse();
             let place = Place { core, group, last: core % group == group - 1 };
-            let work = account(&ins, &outs, charge, &place);
+            let work = account(&ins, &outs, cost, (&charges, &ranges), &place);
             slices.push(Slice { walk, levels, line, first: number(first), work });
         }
-        let kind = kind(&inputs[0], gone);
         Ok(Plan { slices, group, n, kind })
     }
 }
@@ -167,38 +191,39 @@ struct Place {
     last: bool,
 }
 
-/// Reduction a core does: it streams its operands, once per pass unless those of one result stay in the
+/// What a core does: it streams its operands, once per pass unless those of one result stay in the
 /// scratchpad, and the last of a group writes. Partial results go along the group, each core joins
 /// its own; for a second pass, what they joined to goes back the same way. The last core is charged the
 /// hops, as it waits for all of them.
-fn account(ins: &[Sticks], outs: &[Sticks], charge: Charge, place: &Place) -> CoreWork {
+fn account(
+    ins: &[Sticks],
+    outs: &[Sticks],
+    cost: PassCost,
+    (charges, ranges): (&Charges, &[Range<usize>]),
+    place: &Place,
+) -> CoreWork {
     let mut work = streamed(ins, if place.last { outs } else { &[] });
     let read = work.reads.clone();
     let results = outs[0].numel() as u64;
     let per_result: u64 = ins.iter().map(|t| t.traffic().0.bytes()).sum::<u64>()
         / (results / outs[0].stick.map_or(1, |s| outs[0].size[s] as u64)).max(1);
-    if charge.passes > 1 && (place.group > 1 || per_result > RESIDENT) {
-        for _ in 1..charge.passes {
+    if cost.passes > 1 && (place.group > 1 || per_result > RESIDENT) {
+        for _ in 1..cost.passes {
             work.reads.merge(&read);
             work.lx_bytes += read.bytes();
         }
-    } else if charge.passes > 1 {
+    } else if cost.passes > 1 {
         work.lx_bytes += read.bytes();
         work.lx_peak = work.lx_peak.max(per_result);
     }
-    let taken = ins[0].numel() as u64;
-    work.sfu = taken * charge.passes as u64;
-    if charge.transcendental {
-        work.sfu -= taken;
-        work.sfu_transcendental = taken;
-    }
-    if !place.core.is_multiple_of(place.group) {
-        work.sfu += results;
-    }
-    // Every pass goes along the group, and all but the last one back.
-    let hops = (2 * charge.passes as u64 - 1) * (place.group as u64 - 1);
-    if place.last && hops > 0 {
-        work.ring.push(RingMove { bytes: results * charge.partial as u64, hops });
-    }
+    let group = SumGroup { size: place.group as u64, place: (place.core % place.group) as u64 };
+    let mut units = charges.units(|l| ranges[l].len() as u64, group);
+    // Further passes are of plain operations; each goes along the group, and all but the last one back.
+    let further = cost.passes as u64 - 1;
+    units.sfu += ins[0].numel() as u64 * further;
+    units.ring.iter_mut().for_each(|step| step.hops *= 2 * further + 1);
+    work.sfu = units.sfu;
+    work.sfu_transcendental = units.sfu_transcendental;
+    work.ring = units.ring;
     work
 }

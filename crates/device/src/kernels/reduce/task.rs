@@ -28,7 +28,7 @@ pub(super) struct Bound<F: Fold> {
     also: Option<Store<F::Also>>,
     /// Partial results of every core, where a reduction is split.
     partial: Vec<Mutex<Vec<F::Acc>>>,
-    /// Reduction the parts of a group joined to.
+    /// What the parts of a group joined to.
     joined: Vec<Mutex<Vec<F::Acc>>>,
 }
 

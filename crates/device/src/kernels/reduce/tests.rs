@@ -4,8 +4,10 @@ use crate::RunOp;
 use crate::run::eager::launch;
 use crate::{Card, Division, Tensor};
 use serde_json::json;
-use zellige_layout::{DataFormat, Dtype, StickLayout, Strided};
+use zellige_float::Dtype;
+use zellige_layout::Strided;
 use zellige_op::Op;
+use zellige_stick::{DataFormat, StickLayout};
 
 const SIZE: [i64; 3] = [6, 10, 300];
 

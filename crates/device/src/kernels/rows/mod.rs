@@ -12,17 +12,17 @@ mod task;
 use super::dims::{self, plain};
 use super::io::Number;
 use super::reduce::{Lies, settled};
-use super::{Follows, Kernel, Lay, Task};
+use super::{Follows, Kernel, KernelLayouts, Task};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
-use crate::tensor::laid::Laid;
 use crate::tensor::result_layout::{arranged, result_format};
 use crate::tensor::sticks::Sticks;
+use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::Arc;
 use zellige_float::Format;
-use zellige_machine::Charges;
 use zellige_machine::account::WorkKind;
+use zellige_machine::{Charge, Charges};
 use zellige_op::{Dims, LineOperation, LineResults, Lines, TensorType};
 
 /// One line of results from one line of operands.
@@ -39,7 +39,7 @@ pub(crate) trait Line<T>: Send + Sync {
 
 /// What an operation does to a line of `n` elements: plain and transcendental element operations.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Charge {
+pub(crate) struct LineCost {
     pub(crate) plain: u64,
     pub(crate) transcendental: u64,
 }
@@ -85,7 +85,7 @@ pub(crate) trait LineOp: LineOperation {
     }
 
     /// What a line of `n` elements costs.
-    fn charge(&self, n: usize) -> Charge;
+    fn cost(&self, n: usize) -> LineCost;
 
     /// The function on float32.
     fn float(&self) -> Option<Arc<dyn Line<f32>>>;
@@ -129,7 +129,7 @@ fn spans(wide: &Wide) -> Vec<Span> {
 }
 
 impl<K: LineOp> Kernel for Lines<K> {
-    fn lay(&self, inputs: &[Laid], outputs: &[TensorType]) -> Result<Lay> {
+    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let whole = |n: &i64| usize::try_from(*n).unwrap_or(0);
         let size: Vec<usize> = inputs[0].size().iter().map(whole).collect();
         let (lead, want) = settled(&inputs[0], self.0.lanes(&size)?)?;
@@ -147,7 +147,7 @@ impl<K: LineOp> Kernel for Lines<K> {
             lies.size = meta.size.iter().map(whole).collect();
             layouts.push(arranged(&plain(&lies), result_format(inputs, meta.dtype)?)?);
         }
-        Ok(Lay { inputs: wants, outputs: layouts })
+        Ok(KernelLayouts { inputs: wants, outputs: layouts })
     }
 
     fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
@@ -178,16 +178,7 @@ impl<K: LineOp> Kernel for Lines<K> {
 
     fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
         let wide = wide(&self.0, inputs, outputs).ok()?;
-        let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
-        let Charge { plain, transcendental } = self.0.charge(n);
-        let charge = zellige_machine::Charge {
-            loops: (0..outer(&wide).len()).map(|l| (l, 1)).collect(),
-            macs: 0,
-            sfu: plain,
-            transcendental,
-            finishing: false,
-        };
-        Some(Charges::one(kind(&wide), charge))
+        Some(charges(&self.0, &wide))
     }
 
     fn task(
@@ -220,13 +211,25 @@ fn wide(op: &impl LineOp, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide>
     op.wide(&plains(inputs), &plains(outputs))
 }
 
+/// The cost of every line, for all of them.
+fn charges(op: &impl LineOp, wide: &Wide) -> Charges {
+    let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
+    let LineCost { plain, transcendental } = op.cost(n);
+    let charge = Charge {
+        loops: (0..outer(wide).len()).map(|l| (l, 1)).collect(),
+        macs: 0,
+        sfu: plain,
+        transcendental,
+        finishing: false,
+    };
+    Charges::one(kind(wide), charge)
+}
+
 fn bind<T: Number>(
     op: &impl LineOp,
     line: Arc<dyn Line<T>>,
     wide: &Wide,
     division: &Division,
 ) -> Box<dyn Task> {
-    let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
-    let (gives, charge) = (op.gives(), op.charge(n));
-    Box::new(task::LineTask::new(line, gives, charge, wide, division))
+    Box::new(task::LineTask::new(line, op.gives(), &charges(op, wide), wide, division))
 }

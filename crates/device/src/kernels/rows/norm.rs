@@ -1,6 +1,6 @@
 //! Norms: a line less its mean, over its deviation, times a weight, plus a bias.
 
-use super::{Charge, Line, LineOp, Wide};
+use super::{Line, LineCost, LineOp, Wide};
 use crate::error::Result;
 use crate::error::refuse;
 use crate::kernels::reduce::Lies;
@@ -85,8 +85,8 @@ impl LineOp for Norm {
         }
     }
 
-    fn charge(&self, n: usize) -> Charge {
-        Charge { plain: 6 * n as u64, transcendental: 1 }
+    fn cost(&self, n: usize) -> LineCost {
+        LineCost { plain: 6 * n as u64, transcendental: 1 }
     }
 
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {

@@ -1,6 +1,6 @@
 //! Softmax and its logarithm.
 
-use super::{Charge, Line, LineOp};
+use super::{Line, LineCost, LineOp};
 use crate::error::Result;
 use crate::kernels::reduce::Lies;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ impl LineOp for Softmax {
         Ok(self.along(size)?.first().map_or(Lies::Any, |dim| Lies::Along(*dim)))
     }
 
-    fn charge(&self, n: usize) -> Charge {
+    fn cost(&self, n: usize) -> LineCost {
         let log = u64::from(self.log);
-        Charge { plain: 4 * n as u64, transcendental: n as u64 + log }
+        LineCost { plain: 4 * n as u64, transcendental: n as u64 + log }
     }
 
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {

@@ -1,7 +1,8 @@
 //! An operation on lines bound to its tensors.
 
 use super::lines::Lines;
-use super::{Charge, Line, Wide, kind, outer, spans};
+use super::{Line, Wide, kind, outer, spans};
+use crate::kernels::charge;
 use crate::kernels::io::{Load, Number, Store};
 use crate::kernels::share::{Share, moves_along};
 use crate::kernels::{Pointers, Task, streamed_with};
@@ -10,6 +11,7 @@ use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_machine::account::{CoreWork, WorkKind};
+use zellige_machine::{Charges, SumGroup};
 use zellige_op::{Dims, LineResults};
 
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
@@ -49,7 +51,7 @@ impl<T: Number> LineTask<T> {
     pub(super) fn new(
         line: Arc<dyn Line<T>>,
         gives: LineResults,
-        charge: Charge,
+        charges: &Charges,
         wide: &Wide,
         division: &Division,
     ) -> LineTask<T> {
@@ -76,9 +78,7 @@ impl<T: Number> LineTask<T> {
                 .collect();
             let mut work = streamed_with(&ins, &shares, &outs);
             let n: usize = wide.along.iter().map(|d| x.size[*d]).product();
-            let count: usize = dims.iter().map(|d| ins[0].size[*d]).product();
-            work.sfu = charge.plain * count as u64;
-            work.sfu_transcendental = charge.transcendental * count as u64;
+            charge(&mut work, charges, &ranges, SumGroup::ALONE);
             let lines = block.map_or(1, |b| ins[0].size[b]);
             let across = block.is_some() && x.stick == block;
             let most = if across { WIDE_BLOCK } else { BLOCK } / n.max(1);

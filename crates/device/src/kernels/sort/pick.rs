@@ -1,15 +1,15 @@
 //! The elements of a line in order: all, the first few, or one.
 
 use super::{Keyed, places};
-use crate::kernels::rows::{Charge, Line, LineOp};
+use crate::kernels::rows::{Line, LineCost, LineOp};
 use std::sync::Arc;
 use zellige_op::{Pick, Picked};
 
 impl LineOp for Pick {
-    fn charge(&self, n: usize) -> Charge {
+    fn cost(&self, n: usize) -> LineCost {
         // A sorting network along the lanes: n log2 n comparisons.
         let levels = u64::from(usize::BITS - n.leading_zeros());
-        Charge { plain: n as u64 * levels, transcendental: 0 }
+        LineCost { plain: n as u64 * levels, transcendental: 0 }
     }
 
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {

@@ -1,15 +1,15 @@
 //! Quantiles.
 
 use super::places;
-use crate::kernels::rows::{Charge, Line, LineOp};
+use crate::kernels::rows::{Line, LineCost, LineOp};
 use std::sync::Arc;
 use zellige_math::canonical;
 use zellige_op::{Interpolation, Quantile};
 
 impl LineOp for Quantile {
-    fn charge(&self, n: usize) -> Charge {
+    fn cost(&self, n: usize) -> LineCost {
         let levels = u64::from(usize::BITS - n.leading_zeros());
-        Charge { plain: n as u64 * levels, transcendental: 0 }
+        LineCost { plain: n as u64 * levels, transcendental: 0 }
     }
 
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {

@@ -6,7 +6,7 @@ use crate::coverage::Layer;
 use crate::forms::{Cast, Form, Pointwise, Yields};
 use crate::row::{OpRow, row};
 use crate::rows::Built;
-use zellige_layout::Dtype;
+use zellige_float::Dtype;
 use zellige_math::{Binary, FloatFunction};
 
 fn cast(a: &mut Attributes) -> Built {

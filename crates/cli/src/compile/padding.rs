@@ -1,0 +1,33 @@
+//! What is padded in a program, as text.
+
+use std::fmt::Write;
+use zellige_compile::Program;
+use zellige_compile::padding::{StepTensor, padding};
+
+/// The dimensions of every step that are longer in memory than in the tensor.
+pub(super) fn text(program: &Program) -> String {
+    let mut out = String::new();
+    for p in padding(program) {
+        let step = &program.steps[p.step.0];
+        let _ = writeln!(out, "{}: {} bytes of padding moved", step.name, p.bytes);
+        for e in &p.extents {
+            let side = match e.side {
+                StepTensor::Operand(k) => format!("operand {k}"),
+                StepTensor::Result(k) => format!("result {k}"),
+            };
+            let fill = match e.fill {
+                Some(value) => format!("filled with {value}"),
+                None => "holding anything".into(),
+            };
+            let _ = writeln!(
+                out,
+                "    {side}, dimension {}: {} of {}, {fill}",
+                e.dim, e.valid, e.padded
+            );
+        }
+    }
+    if out.is_empty() {
+        out.push_str("nothing is padded\n");
+    }
+    out
+}

@@ -1,0 +1,165 @@
+//! The check of memory: buffers in the scratchpads and in the pool, every pair of them.
+
+use super::broken;
+use crate::error::Result;
+use crate::program::{Action, BufferId, Origin, Place, Program};
+use std::ops::Range;
+use zellige_device::PlanOp;
+use zellige_device::TensorLayout;
+use zellige_machine::Key;
+
+/// From the wave that writes a buffer to the last that reads it; the caller reads at the end.
+fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
+    let mut lives: Vec<Option<Range<usize>>> = vec![None; program.buffers.len()];
+    let mut use_at = |id: BufferId, wave: usize| {
+        let mut id = id;
+        loop {
+            let life = lives[id.0].get_or_insert(wave..wave + 1);
+            *life = life.start.min(wave)..life.end.max(wave + 1);
+            match program.buffer(id).place {
+                Place::Over(of) => id = of,
+                _ => break,
+            }
+        }
+    };
+    for step in program.steps.iter().filter(|s| !s.load) {
+        step.writes.iter().for_each(|w| use_at(*w, step.wave));
+        step.reads.iter().for_each(|r| use_at(r.buffer, step.wave));
+    }
+    let end = program.steps.iter().map(|s| s.wave + 1).max().unwrap_or(0);
+    program.outputs.iter().for_each(|o| use_at(o.buffer, end));
+    lives
+}
+
+/// Rule 7.
+pub(super) fn scratchpads(program: &Program) -> Result<()> {
+    let lives = lives(program);
+    let limit = program.options.lx_limit();
+    let mut used: Vec<(usize, Range<u64>, Range<usize>)> = Vec::new();
+    for (i, buffer) in program.buffers.iter().enumerate() {
+        let Place::Lx(address) = buffer.place else { continue };
+        if matches!(buffer.origin, Origin::Input(_)) {
+            return broken(&buffer.name, "an input is in memory");
+        }
+        if program.outputs.iter().any(|o| o.buffer.0 == i) {
+            return broken(&buffer.name, "an output is in memory");
+        }
+        let mut parts: Option<Vec<Vec<Range<usize>>>> = None;
+        for step in &program.steps {
+            let reads = step.reads.iter().enumerate().filter(|(_, r)| r.buffer.0 == i);
+            let writes = step.writes.iter().enumerate().filter(|(_, w)| w.0 == i);
+            let tensors: Vec<usize> =
+                reads.map(|(k, _)| k).chain(writes.map(|(k, _)| step.reads.len() + k)).collect();
+            if tensors.is_empty() {
+                continue;
+            }
+            let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+            let outs: Vec<TensorLayout> =
+                step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+            let loops = match &step.action {
+                Action::Op(_, op) => op.loops(&ins, &outs)?,
+                _ => None,
+            };
+            let Some(loops) = loops else {
+                return broken(
+                    &buffer.name,
+                    format!("`{}` does not say what its cores have", step.name),
+                );
+            };
+            if step.first_core != 0 {
+                return broken(&buffer.name, format!("`{}` does not begin at core 0", step.name));
+            }
+            for tensor in tensors {
+                let cores = 0..step.division.cores();
+                let mine: Vec<_> = cores.map(|c| loops.region(tensor, c, &step.division)).collect();
+                match &parts {
+                    Some(other) if *other != mine => {
+                        return broken(
+                            &buffer.name,
+                            format!("`{}` divides it otherwise", step.name),
+                        );
+                    }
+                    _ => parts = Some(mine),
+                }
+            }
+        }
+        let (parts, life) = match (parts, &lives[i]) {
+            (Some(parts), Some(life)) => (parts, life.clone()),
+            _ => return broken(&buffer.name, "nobody uses it"),
+        };
+        let form = buffer.laid.sticks()?;
+        let bytes = |region: &Vec<Range<usize>>| -> u64 {
+            let sticks = region.iter().enumerate().map(|(d, r)| {
+                if form.stick == Some(d) { r.len().div_ceil(form.eps) } else { r.len() }
+            });
+            sticks.product::<usize>() as u64 * 128
+        };
+        let size = parts.iter().map(bytes).max().unwrap_or(0);
+        used.push((i, address..address + size, life));
+    }
+    for (k, (i, bytes, life)) in used.iter().enumerate() {
+        if bytes.end > limit {
+            return broken(&program.buffers[*i].name, "it is past the end of the scratchpad");
+        }
+        let clash = used[..k].iter().find(|(_, b, l)| {
+            b.start < bytes.end && bytes.start < b.end && l.start < life.end && life.start < l.end
+        });
+        if let Some((j, ..)) = clash {
+            let other = &program.buffers[*j].name;
+            return broken(
+                &program.buffers[*i].name,
+                format!("`{other}` has its bytes of the scratchpad"),
+            );
+        }
+    }
+    for step in program.steps.iter().filter(|s| !s.load) {
+        let peak = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
+        let alive: u64 = used
+            .iter()
+            .filter(|(_, _, life)| life.contains(&step.wave))
+            .map(|(_, bytes, _)| bytes.end - bytes.start)
+            .sum();
+        if alive > 0 && step.first_core == 0 && alive + peak > limit {
+            return broken(
+                &step.name,
+                format!("{alive} resident and {peak} streamed bytes do not fit"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Rule 8.
+pub(super) fn pool(program: &Program) -> Result<()> {
+    let lives = lives(program);
+    let limit = program.options.hardware.count(Key::Segment);
+    let mut used: Vec<(usize, Range<u64>, &Range<usize>)> = Vec::new();
+    for (i, buffer) in program.buffers.iter().enumerate() {
+        let (Place::Pool(address), Some(life)) = (buffer.place, &lives[i]) else { continue };
+        let bytes = address..address + buffer.bytes();
+        if bytes.end > limit || address % 128 != 0 {
+            return broken(
+                &buffer.name,
+                "it is past the end of the pool, or begins inside a stick",
+            );
+        }
+        // What has no bytes is in nobody's way.
+        if !bytes.is_empty() {
+            used.push((i, bytes, life));
+        }
+    }
+    used.sort_by_key(|(_, bytes, _)| bytes.start);
+    for (k, (i, bytes, life)) in used.iter().enumerate() {
+        let after = used[k + 1..].iter().take_while(|(_, b, _)| b.start < bytes.end);
+        for (j, _, l) in after {
+            if l.start < life.end && life.start < l.end {
+                let other = &program.buffers[*j].name;
+                return broken(
+                    &program.buffers[*i].name,
+                    format!("`{other}` has its bytes of the pool"),
+                );
+            }
+        }
+    }
+    Ok(())
+}

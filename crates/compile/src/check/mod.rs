@@ -1,0 +1,280 @@
+//! The independent check of a program.
+//!
+//! It shares no code with the searches that made the program, only the meaning of pins and of what is
+//! asked of outputs: it follows the graph, asks the device what every step would do, and looks at every
+//! pair of buffers.
+//!
+//! A program is accepted when
+//! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
+//!    elements came from them, through the operand's view;
+//! 2. every operand lies as the kernel wants, every result as the kernel gives it;
+//! 3. nothing is read before it is written, nor in the wave that writes it; what is written in place is
+//!    read by nobody later;
+//! 4. what is pinned lies as pinned, and the caller gets what the graph returns, in the layout asked for;
+//! 5. divisions fit their spaces and the cores, and works and latencies are those of the device;
+//! 6. steps of a wave have different cores, and waves follow each other;
+//! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
+//!    what steps stream fit beside each other, and what lives at the same time shares no byte;
+//! 8. buffers of the pool that live at the same time share no byte, and lie within it.
+
+mod memory;
+
+use crate::choose::demanded;
+use crate::error::{CompileError, Result, Witness};
+use crate::program::{Action, BufferId, Origin, Place, Program, Step};
+use std::ops::Range;
+use zellige_device::PlanOp;
+use zellige_device::{Division, TensorLayout};
+use zellige_graph::{Def, TensorId};
+use zellige_layout::Strided;
+use zellige_machine::{Time, WorkKind};
+
+fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
+    Err(CompileError::Broken { witness: Witness::Tensor(tensor.into()), reason: reason.into() })
+}
+
+/// Checks a program against its graph, its options and the device.
+///
+/// # Errors
+/// The first rule that does not hold, with the step or buffer that breaks it.
+pub fn check(program: &Program) -> Result<()> {
+    operations(program)?;
+    order(program)?;
+    caller(program)?;
+    for step in &program.steps {
+        device(program, step)?;
+    }
+    waves(program)?;
+    memory::scratchpads(program)?;
+    memory::pool(program)
+}
+
+/// The elements of a buffer in terms of the graph: a tensor, seen through row-major strides.
+fn holds(program: &Program, id: BufferId) -> Result<(TensorId, Strided)> {
+    let buffer = program.buffer(id);
+    let size = &program.graph.get(buffer.tensor).size;
+    match buffer.origin {
+        Origin::Input(_) | Origin::Constant(_) | Origin::Result => {
+            Ok((buffer.tensor, Strided::contiguous(size)?))
+        }
+        Origin::Copy(_) => {
+            let made = program.steps.iter().find(|s| s.writes.contains(&id));
+            let Some(Step { action: Action::Move { .. }, reads, .. }) = made else {
+                return broken(&buffer.name, "a copy is made by a move");
+            };
+            let (tensor, whole) = holds(program, reads[0].buffer)?;
+            // Row-major views of the base are in the base's own strides.
+            let view = reads[0].laid.view();
+            if whole != Strided::contiguous(size)? && !reads[0].laid.is_base() {
+                return broken(&buffer.name, "a view of a copied view is not followed");
+            }
+            let seen = if reads[0].laid.is_base() { whole } else { view.clone() };
+            Ok((tensor, seen))
+        }
+    }
+}
+
+fn operations(program: &Program) -> Result<()> {
+    let graph = &program.graph;
+    for (id, node) in graph.nodes() {
+        let mut steps = program.steps.iter().filter(|s| s.node() == Some(id));
+        let name = &graph.get(node.outputs[0]).name;
+        let (Some(step), None) = (steps.next(), steps.next()) else {
+            return broken(name, "its operation is not one step");
+        };
+        if step.reads.len() != node.inputs.len() || step.writes.len() != node.outputs.len() {
+            return broken(name, "its step has other operands or results");
+        }
+        for (k, (read, operand)) in step.reads.iter().zip(&node.inputs).enumerate() {
+            let (tensor, held) = holds(program, read.buffer)?;
+            let (base, view) = graph.base(*operand);
+            let wanted = match view {
+                Some(view) => view.clone(),
+                None => Strided::contiguous(&graph.get(base).size)?,
+            };
+            // The operand through its own view, or a copy that is the view already.
+            let found = if read.laid.is_base() { held } else { read.laid.view().clone() };
+            if tensor != base || found != wanted {
+                return broken(name, format!("operand {k} is not {}", graph.get(*operand).name));
+            }
+        }
+        for (write, result) in step.writes.iter().zip(&node.outputs) {
+            if program.buffer(*write).tensor != *result {
+                return broken(name, "a result goes into the buffer of another tensor");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn order(program: &Program) -> Result<()> {
+    let mut written: Vec<Option<usize>> = program
+        .buffers
+        .iter()
+        .map(|b| matches!(b.origin, Origin::Input(_) | Origin::Constant(_)).then_some(0))
+        .collect();
+    let mut gone: Vec<bool> = vec![false; program.buffers.len()];
+    for step in &program.steps {
+        // Waves are counted from 1 here, so that what is given comes before all of them.
+        let wave = step.wave + 1;
+        for read in &step.reads {
+            let name = &program.buffer(read.buffer).name;
+            match written[read.buffer.0] {
+                Some(before) if before < wave => {}
+                _ => return broken(name, format!("`{}` reads it before it is there", step.name)),
+            }
+            if gone[read.buffer.0] {
+                return broken(name, format!("`{}` reads it after it was written over", step.name));
+            }
+            if read.laid.layout() != program.buffer(read.buffer).laid.layout() {
+                return broken(name, format!("`{}` reads it in another layout", step.name));
+            }
+        }
+        for write in &step.writes {
+            if written[write.0].replace(wave).is_some() {
+                return broken(&program.buffer(*write).name, "it is written twice");
+            }
+            if let Place::Over(of) = program.buffer(*write).place {
+                if !step.reads.iter().any(|r| r.buffer == of) {
+                    return broken(
+                        &program.buffer(*write).name,
+                        "it replaces no operand of its step",
+                    );
+                }
+                gone[of.0] = true;
+            }
+        }
+    }
+    for output in &program.outputs {
+        if written[output.buffer.0].is_none() || gone[output.buffer.0] {
+            return broken(
+                &program.buffer(output.buffer).name,
+                "the caller gets it before it is there",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn caller(program: &Program) -> Result<()> {
+    for (read, output) in program.outputs.iter().zip(program.graph.outputs()) {
+        let name = &program.graph.get(*output).name;
+        let key = demanded(&program.graph, &program.options, *output)?;
+        let (base, _) = program.graph.base(*output);
+        let (tensor, _) = holds(program, read.buffer)?;
+        if tensor != base || read.laid.size() != program.graph.get(*output).size {
+            return broken(name, "the caller gets another tensor");
+        }
+        let places = |l: &zellige_stick::StickLayout| l.lower();
+        let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
+            let found = read.laid.layout();
+            Ok(asked != found && places(asked)?.difference(&places(found)?)?.is_some())
+        };
+        if let Some(key) = key
+            && elsewhere(&key.layout)?
+        {
+            return broken(name, "the caller gets it in another layout");
+        }
+    }
+    for buffer in &program.buffers {
+        let t = program.graph.get(buffer.tensor);
+        let own = buffer.name == t.name && !matches!(t.def, Def::View { .. });
+        if let (true, Some(pin)) = (own, &t.pin) {
+            let asked = crate::propagate::pinned(pin, &t.size, buffer.laid.layout())?;
+            if asked != *buffer.laid.layout() {
+                return broken(&buffer.name, "it does not lie as pinned");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn device(program: &Program, step: &Step) -> Result<()> {
+    let options = &program.options;
+    let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+    let outs: Vec<TensorLayout> =
+        step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+    let full = match &step.action {
+        Action::Move { .. } => {
+            ins[0].moved_to(&outs[0])?.work(step.name.as_str(), WorkKind::Restickify, options.cores)
+        }
+        Action::Host(_, op) => op.round_trip(&ins, &outs)?,
+        Action::Op(_, op) => {
+            let (_, lay) = op.lay(&ins)?;
+            if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].fits(&ins[*k])) {
+                return broken(&step.name, format!("operand {k}: {}", lay.inputs[k].why(&ins[k])));
+            }
+            if !ins.is_empty() && lay.outputs.iter().zip(&outs).any(|(l, o)| l != o.layout()) {
+                return broken(&step.name, "a result lies otherwise than the kernel gives it");
+            }
+            if let Some(space) = &step.space {
+                Division::new(step.division.splits(), space, options.cores)?;
+            }
+            let division = step.space.is_some().then_some(&step.division);
+            op.work(&ins, &outs, division, options.cores)?.1
+        }
+    };
+    let same = full.kind == step.full.kind && full.cores == step.full.cores;
+    if !same {
+        return broken(&step.name, "its work is not what the device would do");
+    }
+    if step.work.cores.len() != full.cores.len() {
+        return broken(&step.name, "its work is on other cores");
+    }
+    for (core, (kept, all)) in step.work.cores.iter().zip(&full.cores).enumerate() {
+        if kept.reads.bytes() > all.reads.bytes() || kept.macs != all.macs || kept.sfu != all.sfu {
+            return broken(&step.name, format!("core {core} has more to do than the device says"));
+        }
+    }
+    // What is missing from the traffic is what the scratchpads keep, byte by byte.
+    let read: u64 = full
+        .cores
+        .iter()
+        .zip(&step.work.cores)
+        .map(|(a, k)| a.reads.bytes() - k.reads.bytes())
+        .sum();
+    let resident = |id: BufferId| matches!(program.buffer(id).place, Place::Lx(_));
+    let kept: u64 = step
+        .reads
+        .iter()
+        .filter(|r| resident(r.buffer))
+        .map(|r| r.laid.layout().bytes().map_or(0, i64::unsigned_abs))
+        .sum();
+    if read > kept {
+        return broken(&step.name, format!("{read} bytes are not read, and {kept} are resident"));
+    }
+    Ok(())
+}
+
+fn waves(program: &Program) -> Result<()> {
+    let hardware = &program.options.hardware;
+    let mut clocks = [Time::ZERO; 2];
+    let mut at = 0;
+    while at < program.steps.len() {
+        let members: Vec<&Step> =
+            program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
+        at += members.len();
+        let clock = &mut clocks[usize::from(members[0].load)];
+        let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
+        let mut cores: Vec<Range<usize>> = Vec::new();
+        let mut end = *clock;
+        for step in &members {
+            let mine = step.first_core..step.first_core + step.work.cores.len();
+            let overlap = cores.iter().any(|c| c.start < mine.end && mine.start < c.end);
+            if overlap || mine.end > hardware.cores() {
+                return broken(&step.name, "another step of its wave has its cores");
+            }
+            if step.start != *clock {
+                return broken(&step.name, "it does not start with its wave");
+            }
+            let latency = hardware.latency_beside(&step.work, all - step.work.cores.len());
+            if latency.time != step.duration {
+                return broken(&step.name, "its latency is not that of the hardware");
+            }
+            end = end.max(step.start + step.duration);
+            cores.push(mine);
+        }
+        *clock = end;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What moves cost: the latency of the plan that the device would move by.
+
+use crate::error::Result;
+use crate::options::Options;
+use crate::propagate::{OperandLayout, laid};
+use crate::solve::elimination::FORBIDDEN;
+use std::collections::HashMap;
+use zellige_device::TensorLayout;
+use zellige_float::Dtype;
+use zellige_machine::WorkKind;
+use zellige_stick::StickLayout;
+
+/// Costs of moves, computed once each.
+pub(crate) struct MoveCosts<'a> {
+    options: &'a Options,
+    known: HashMap<(Dtype, StickLayout, Vec<i64>, OperandLayout), u64>,
+}
+
+impl<'a> MoveCosts<'a> {
+    pub(crate) fn new(options: &'a Options) -> MoveCosts<'a> {
+        MoveCosts { options, known: HashMap::new() }
+    }
+
+    /// Cycles of the move from one layout of a tensor to a copy in another.
+    pub(crate) fn cycles(
+        &mut self,
+        dtype: Dtype,
+        size: &[i64],
+        from: &StickLayout,
+        to: &OperandLayout,
+    ) -> u64 {
+        let key = (dtype, from.clone(), size.to_vec(), to.clone());
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let cycles = self.planned(dtype, from, to).unwrap_or(FORBIDDEN);
+        self.known.insert(key, cycles);
+        cycles
+    }
+
+    fn planned(&self, dtype: Dtype, from: &StickLayout, to: &OperandLayout) -> Result<u64> {
+        let (source, copy) = move_ends(self.options, dtype, from, to)?;
+        let moved = source.moved_to(&copy)?;
+        let work = moved.work("move", WorkKind::Restickify, self.options.cores);
+        Ok(self.options.hardware.latency(&work).cycles)
+    }
+}
+
+/// The source and the copy of a move.
+pub(crate) fn move_ends(
+    options: &Options,
+    dtype: Dtype,
+    from: &StickLayout,
+    to: &OperandLayout,
+) -> Result<(TensorLayout, TensorLayout)> {
+    let own = OperandLayout { view: None, layout: from.clone() };
+    let source = laid(options, dtype, &own, to.view.as_ref())?;
+    let copy = laid(
+        options,
+        dtype,
+        &OperandLayout { view: to.view.clone(), layout: to.layout.clone() },
+        None,
+    )?;
+    Ok((source, copy))
+}

@@ -1,0 +1,228 @@
+//! How an operation is taken apart: its recipe, the operation that it is given, and the parts that it makes.
+
+use crate::error::CompileError;
+use serde_json::{Map, Value};
+use std::fmt;
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Def, Graph, GraphError, Node, Operand, TensorId, VIEWS};
+use zellige_op::Op;
+use zellige_op::is_float;
+
+/// How an operation is taken apart: its results, made of parts.
+pub(crate) type Recipe = fn(&mut Parts<'_>, &Given<'_>) -> Made;
+
+/// Results, or why there are none.
+pub(crate) type Made = Result<Vec<TensorId>, Stop>;
+
+/// Why an operation stays whole.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// By the rules of this pass.
+    Whole(&'static str),
+    /// By those of the graph.
+    Refused(GraphError),
+}
+
+impl Stop {
+    pub(crate) fn into_error(self) -> CompileError {
+        match self {
+            Stop::Whole(reason) => CompileError::bad_problem(reason.into()),
+            Stop::Refused(e) => e.into(),
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::Whole(reason) => f.write_str(reason),
+            Stop::Refused(e) => e.fmt(f),
+        }
+    }
+}
+
+impl From<GraphError> for Stop {
+    fn from(e: GraphError) -> Stop {
+        Stop::Refused(e)
+    }
+}
+
+/// The operation that is taken apart.
+pub(crate) struct Given<'a> {
+    graph: &'a Graph,
+    node: &'a Node,
+    operands: Vec<Operand>,
+}
+
+impl<'a> Given<'a> {
+    /// An operation of a graph, on these operands.
+    pub(crate) fn new(graph: &'a Graph, node: &'a Node, operands: Vec<Operand>) -> Given<'a> {
+        Given { graph, node, operands }
+    }
+
+    /// Operand `k`.
+    pub(crate) fn operand(&self, k: usize) -> Operand {
+        self.operands[k].clone()
+    }
+
+    /// How many operands there are.
+    pub(crate) fn count(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// The extents of an operand.
+    pub(crate) fn size(&self, k: usize) -> &'a [i64] {
+        &self.graph.get(self.node.inputs[k]).size
+    }
+
+    /// The dtype of an operand.
+    pub(crate) fn dtype(&self, k: usize) -> Dtype {
+        self.graph.get(self.node.inputs[k]).dtype
+    }
+
+    /// Whether an operand has floats.
+    pub(crate) fn is_float(&self, k: usize) -> bool {
+        is_float(self.dtype(k))
+    }
+
+    /// The number that an operand is.
+    pub(crate) fn constant(&self, k: usize) -> Option<f64> {
+        match self.graph.get(self.node.inputs[k]).def {
+            Def::Constant(value) => Some(value.float()),
+            _ => None,
+        }
+    }
+
+    /// The extents of the first result.
+    pub(crate) fn result(&self) -> &'a [i64] {
+        &self.graph.get(self.node.outputs[0]).size
+    }
+
+    /// An attribute.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&'a Value> {
+        self.node.attributes.get(name).filter(|v| !v.is_null())
+    }
+
+    /// A finite number among the attributes.
+    pub(crate) fn number(&self, name: &str, default: f64) -> Result<f64, Stop> {
+        match self.attribute(name) {
+            None => Ok(default),
+            Some(v) => v.as_f64().ok_or(Stop::Whole("no constant is infinite")),
+        }
+    }
+
+    /// A finite number among the attributes as an operand; a whole one is exact.
+    pub(crate) fn constant_of(&self, name: &str) -> Result<Operand, Stop> {
+        match self.attribute(name).and_then(Value::as_i64) {
+            Some(n) => Ok(Operand::Whole(n)),
+            None => Ok(Operand::Number(self.number(name, 0.0)?)),
+        }
+    }
+
+    /// A truth value among the attributes.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.attribute(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// A dimension among the attributes, counted from the front.
+    pub(crate) fn dim(&self, name: &str, default: i64, rank: usize) -> Result<usize, Stop> {
+        let d = self.attribute(name).map_or(Some(default), Value::as_i64);
+        let rank = i64::try_from(rank).unwrap_or(i64::MAX);
+        let front = d.map(|d| if d < 0 { d + rank } else { d }).filter(|d| (0..rank).contains(d));
+        front.and_then(|d| usize::try_from(d).ok()).ok_or(Stop::Whole("it has no such dimension"))
+    }
+
+    /// Stays whole where integers are met.
+    pub(crate) fn floats_only(&self) -> Result<(), Stop> {
+        let floats = (0..self.count()).all(|k| self.is_float(k));
+        if floats { Ok(()) } else { Err(Stop::Whole("integers are not taken apart")) }
+    }
+}
+
+/// Parts that are added to a graph.
+pub(crate) struct Parts<'b> {
+    builder: &'b mut Builder,
+    graph: &'b Graph,
+    node: &'b Node,
+    made: Vec<&'static str>,
+}
+
+impl<'b> Parts<'b> {
+    /// No parts yet.
+    pub(crate) fn new(builder: &'b mut Builder, graph: &'b Graph, node: &'b Node) -> Parts<'b> {
+        Parts { builder, graph, node, made: Vec::new() }
+    }
+
+    /// The names of all operations and views that were added.
+    pub(crate) fn done(self) -> Vec<&'static str> {
+        self.made
+    }
+
+    /// A part on the way, named `<result>.<part>`.
+    pub(crate) fn part(
+        &mut self,
+        part: &str,
+        op: &str,
+        operands: &[Operand],
+        attributes: Value,
+    ) -> Result<Operand, Stop> {
+        let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
+        let free = |n: &String| self.graph.id(n).is_none() && self.builder.id(n).is_none();
+        let name = std::iter::once(base.clone())
+            .chain((2..).map(|k| format!("{base}{k}")))
+            .find(free)
+            .expect("some name is free");
+        Ok(Operand::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
+    }
+
+    /// The part that gives result `k`, under its name. A pin does not hold for a view: then a copy has it.
+    pub(crate) fn last(
+        &mut self,
+        k: usize,
+        op: &str,
+        operands: &[Operand],
+        attributes: Value,
+    ) -> Result<TensorId, Stop> {
+        let t = self.graph.get(self.node.outputs[k]);
+        let is_view = VIEWS.iter().any(|(name, _)| *name == op);
+        if is_view && t.pin.is_some() {
+            let seen = self.part("seen", op, operands, attributes)?;
+            return Ok(self.add("clone", &[seen], Value::Null, &[&t.name])?[0]);
+        }
+        Ok(self.add(op, operands, attributes, &[&t.name])?[0])
+    }
+
+    /// A part with several results, all on the way.
+    pub(crate) fn several(
+        &mut self,
+        names: &[&str],
+        op: &str,
+        operands: &[Operand],
+        attributes: Value,
+    ) -> Result<Vec<Operand>, Stop> {
+        let result = &self.graph.get(self.node.outputs[0]).name;
+        let names: Vec<String> = names.iter().map(|n| format!("{result}.{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(self.add(op, operands, attributes, &names)?.into_iter().map(Operand::Tensor).collect())
+    }
+
+    fn add(
+        &mut self,
+        op: &str,
+        operands: &[Operand],
+        attributes: Value,
+        names: &[&str],
+    ) -> Result<Vec<TensorId>, Stop> {
+        let attributes = match attributes {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        let made = self.builder.op(op, operands, &attributes, names)?;
+        if let Some(at) = &self.node.at {
+            self.builder.at(made[0], at.clone());
+        }
+        let known = Op::all().map(|e| e.name).chain(VIEWS.iter().map(|(n, _)| *n));
+        self.made.extend(known.into_iter().find(|n| *n == op));
+        Ok(made)
+    }
+}

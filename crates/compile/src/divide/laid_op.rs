@@ -1,0 +1,131 @@
+//! An operation on tensors whose layouts are known: what each core has of them under a division.
+
+use super::StepDivision;
+use crate::error::Result;
+use crate::lower::{Lowered, LoweredStep};
+use crate::options::Options;
+use crate::program::Action;
+use crate::solve::division::{IterationSpace, SplitHint};
+use std::ops::Range;
+use zellige_device::PlanOp;
+use zellige_device::{Division, Loops, Span, Sticks, TensorLayout};
+use zellige_machine::Work;
+use zellige_op::Op;
+
+/// An operation with the layouts of its tensors: everything that its divisions depend on.
+#[derive(Debug)]
+pub(crate) struct LaidOp {
+    op: Op,
+    inputs: Vec<TensorLayout>,
+    outputs: Vec<TensorLayout>,
+    pub(crate) loops: Option<Loops>,
+    pub(super) spans: Vec<Span>,
+    pub(super) space: Option<IterationSpace>,
+    pub(super) hints: Vec<SplitHint>,
+}
+
+impl LaidOp {
+    /// The operation of a step that has loops; none of a move, and of what the host does.
+    pub(crate) fn of(lowered: &Lowered, step: &LoweredStep) -> Result<Option<LaidOp>> {
+        let Action::Op(node, op) = &step.action else { return Ok(None) };
+        let Some(spans) = step.space.clone() else { return Ok(None) };
+        let inputs: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+        let outputs: Vec<TensorLayout> =
+            step.writes.iter().map(|b| lowered.buffer(*b).laid.clone()).collect();
+        let loops = op.loops(&inputs, &outputs)?;
+        // Without elements there is nothing to divide.
+        let empty = inputs.iter().chain(&outputs).any(|t| t.numel() == 0);
+        let space = match &loops {
+            Some(_) if !empty => IterationSpace::of_op(op, &inputs, &outputs)?,
+            _ => None,
+        };
+        let hint = |(dim, n): &(String, usize)| SplitHint {
+            dim: dim.clone(),
+            split: i64::try_from(*n).unwrap_or(i64::MAX),
+        };
+        let hints = match empty {
+            true => Vec::new(),
+            false => lowered.graph.node(*node).hint.iter().map(hint).collect(),
+        };
+        Ok(Some(LaidOp { op: op.clone(), inputs, outputs, loops, spans, space, hints }))
+    }
+
+    /// What the operation does under these splits; none where they cannot be, or the kernel refuses them.
+    pub(super) fn divided(
+        &self,
+        options: &Options,
+        splits: &[usize],
+        decided: (impl Into<String>, String),
+    ) -> Option<StepDivision> {
+        let division = Division::new(splits, &self.spans, options.cores).ok()?;
+        let (division, work) =
+            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()?;
+        Some(StepDivision { division, work, decided: (decided.0.into(), decided.1) })
+    }
+
+    /// How a tensor lies in sticks, as kernels see it: operands, then results.
+    fn sticks(&self, tensor: usize) -> Option<Sticks> {
+        self.inputs.iter().chain(&self.outputs).nth(tensor).and_then(|l| l.sticks().ok())
+    }
+
+    /// The part of a tensor that every core has.
+    pub(crate) fn regions(
+        &self,
+        tensor: usize,
+        division: &Division,
+    ) -> Option<Vec<Vec<Range<usize>>>> {
+        let loops = self.loops.as_ref()?;
+        Some((0..division.cores()).map(|c| loops.region(tensor, c, division)).collect())
+    }
+
+    /// The work with some tensors kept in the scratchpads; none where what the account charges for
+    /// them is not what their parts move.
+    pub(crate) fn work_with_residents(
+        &self,
+        divided: &StepDivision,
+        tensors: &[usize],
+    ) -> Option<Work> {
+        let loops = self.loops.as_ref()?;
+        let mut work = divided.work.clone();
+        for tensor in tensors {
+            let whole = self.sticks(*tensor)?;
+            for (core, done) in work.cores.iter_mut().enumerate() {
+                let mut part = whole.clone();
+                for (d, range) in
+                    loops.region(*tensor, core, &divided.division).into_iter().enumerate()
+                {
+                    if whole.stick == Some(d) && range.start % whole.eps != 0 {
+                        return None;
+                    }
+                    part = part.slice(d, range);
+                }
+                let (traffic, padding) = part.traffic();
+                let side =
+                    if *tensor < self.inputs.len() { &mut done.reads } else { &mut done.writes };
+                *side = side.minus(&traffic)?;
+                done.padding_bytes = done.padding_bytes.checked_sub(padding)?;
+                let sticks = traffic.bytes() / 128;
+                done.unique_sticks = done.unique_sticks.map(|n| n.saturating_sub(sticks));
+            }
+        }
+        Some(work)
+    }
+
+    /// Bytes of the largest part of a tensor on one core.
+    pub(crate) fn part_bytes(&self, tensor: usize, division: &Division) -> u64 {
+        let (Some(whole), Some(loops)) = (self.sticks(tensor), &self.loops) else { return 0 };
+        let bytes = |core| {
+            let region: Vec<Range<usize>> = loops.region(tensor, core, division);
+            let cells: u64 = region
+                .iter()
+                .enumerate()
+                .map(|(d, r)| {
+                    let n = r.len() as u64;
+                    if whole.stick == Some(d) { n.div_ceil(whole.eps as u64) } else { n }
+                })
+                .product();
+            cells * 128
+        };
+        (0..division.cores()).map(bytes).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,266 @@
+//! The divisions of every step that are considered, each by itself.
+//!
+//! A core addresses a window of each tensor, and the window is limited (the span). The existing compiler
+//! first commits the fewest splits that bring every span under the limit, then distributes the cores that are
+//! left: that one division is always a candidate, and under the policy `baseline`, or with hints, the only
+//! one. Under `best` the divisions with the smallest largest slice are candidates too, where their spans are
+//! under the limit, the fastest few of them.
+//!
+//! **Invariant**: every candidate is legal, so that whatever is chosen for one step is legal beside whatever
+//! is chosen for another. **Cost**: the latency of at most [`LOOKED_AT`] divisions is computed for each
+//! *different* step; the steps of repeated layers ask the same and are answered once.
+
+use super::{LaidOp, StepDivision};
+use crate::decisions::{DecidedStep, Decisions};
+use crate::error::{CompileError, Result};
+use crate::lower::{Lowered, MemoryClass};
+use crate::options::{Options, Policy};
+use crate::program::{Action, BufferId};
+use crate::solve::division::{IterationSpace, divide, span};
+use std::collections::HashMap;
+use std::rc::Rc;
+use zellige_device::{Division, Span, TensorLayout};
+use zellige_machine::Key;
+
+/// Divisions of one step that are considered.
+pub(super) const MOST: usize = 8;
+/// Divisions whose latency is computed; the rest is left out by the work of their largest slice.
+const LOOKED_AT: usize = 16;
+
+/// A lowered program with the divisions that every step may have.
+pub(crate) struct DivisionCandidates {
+    pub(crate) lowered: Lowered,
+    /// Of every step, its operation; none of moves and of what the host does.
+    pub(crate) ops: Vec<Option<Rc<LaidOp>>>,
+    /// Of every step, at least one division.
+    pub(crate) divisions: Vec<Rc<Vec<StepDivision>>>,
+    /// Steps that ask the same have the same number.
+    pub(super) class: Vec<usize>,
+    /// Whether every step has the one division that was decided for it before.
+    pub(super) decided_before: bool,
+}
+
+/// Everything that the candidates of a step depend on: the operation, the layouts of its tensors, and the
+/// splits that were decided for it before.
+type Question = (String, Vec<TensorLayout>, Option<Vec<usize>>);
+
+/// The divisions of all steps that are considered; with `like`, those that were decided before.
+///
+/// # Errors
+/// Hints that cannot hold, tensors that stay over the span limit whatever is split.
+pub(crate) fn span_reduction(
+    lowered: Lowered,
+    like: Option<&Decisions>,
+) -> Result<DivisionCandidates> {
+    let mut ops: Vec<Option<Rc<LaidOp>>> = Vec::new();
+    let mut divisions: Vec<Rc<Vec<StepDivision>>> = Vec::new();
+    let mut class: Vec<usize> = Vec::new();
+    let mut known: HashMap<Question, usize> = HashMap::new();
+    let before = like.map(Decisions::by_name).unwrap_or_default();
+    let mut decided_before = like.is_some();
+    for (i, step) in lowered.steps.iter().enumerate() {
+        let decided = before.get(step.name.as_str()).copied();
+        let question = question(&lowered, i, decided);
+        let same = question.as_ref().and_then(|q| known.get(q)).copied();
+        let same = same.filter(|s: &usize| !matches!(lowered.steps[*s].action, Action::Host(..)));
+        if let Some(same) = same {
+            ops.push(ops[same].clone());
+            divisions.push(divisions[same].clone());
+            class.push(class[same]);
+            continue;
+        }
+        let op = LaidOp::of(&lowered, step)?;
+        let options = &lowered.options;
+        let again = match (&op, decided) {
+            (Some(op), Some(decided)) => as_decided(op, options, decided),
+            _ => None,
+        };
+        let list = match (&op, again) {
+            (_, Some((list, same))) => {
+                decided_before &= same;
+                list
+            }
+            (Some(op), None) => {
+                let list = alone(op, options)?;
+                decided_before &= list.len() <= 1;
+                list
+            }
+            (None, None) => Vec::new(),
+        };
+        let list = if list.is_empty() { vec![step.default.clone()] } else { list };
+        ops.push(op.map(Rc::new));
+        divisions.push(Rc::new(list));
+        class.push(i);
+        if let Some(q) = question {
+            known.insert(q, i);
+        }
+    }
+    Ok(DivisionCandidates { lowered, ops, divisions, class, decided_before })
+}
+
+/// What a step asks; none of a move.
+fn question(lowered: &Lowered, step: usize, decided: Option<&DecidedStep>) -> Option<Question> {
+    let step = &lowered.steps[step];
+    let node = lowered.graph.node(step.node()?);
+    let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
+    let outs = step.writes.iter().map(|b| &lowered.buffer(*b).laid);
+    let all = step.reads.iter().map(|r| &r.laid).chain(outs).cloned().collect();
+    // Into the place of an operand, an operation does less.
+    let in_place = |b: &BufferId| matches!(lowered.buffer(*b).memory, MemoryClass::InPlaceOf(_));
+    let in_place = step.writes.iter().any(in_place);
+    let asked = format!("{} {attributes} {:?} {in_place}", node.op.name(), node.hint);
+    Some((asked, all, decided.map(|d| d.splits.clone())))
+}
+
+/// Splits of all dimensions that are worth a look, those with the smallest largest slice first: of each
+/// dimension as few slices as give its largest slice its size, and at most one reduction is split.
+fn useful_splits(spans: &[Span], cores: usize) -> Vec<Vec<usize>> {
+    let useful = |span: &Span| -> Vec<usize> {
+        let units = span.units().max(1);
+        let mut list: Vec<usize> = Vec::new();
+        for n in 1..=units.min(cores) {
+            if list.last().is_none_or(|last| units.div_ceil(*last) != units.div_ceil(n)) {
+                list.push(n);
+            }
+        }
+        list
+    };
+    let choices: Vec<Vec<usize>> = spans.iter().map(useful).collect();
+    let mut list: Vec<Vec<usize>> = vec![Vec::new()];
+    for (d, options) in choices.iter().enumerate() {
+        let mut longer = Vec::new();
+        for head in &list {
+            let used: usize = head.iter().product();
+            let reduced = head.iter().zip(spans).any(|(n, s)| s.reduced && *n > 1);
+            for n in options {
+                if used * n > cores || (*n > 1 && spans[d].reduced && reduced) {
+                    continue;
+                }
+                longer.push([head.as_slice(), &[*n]].concat());
+            }
+        }
+        list = longer;
+    }
+    let largest = |splits: &Vec<usize>| -> u128 {
+        let slices = splits.iter().zip(spans);
+        slices.map(|(n, s)| (s.units().max(1).div_ceil(*n) * s.unit.max(1)) as u128).product()
+    };
+    list.sort_by_cached_key(|s| (largest(s), s.iter().product::<usize>()));
+    list.truncate(LOOKED_AT);
+    list
+}
+
+/// What the existing compiler does.
+///
+/// # Errors
+/// Hints that cannot hold, tensors that stay over the span limit whatever is split.
+fn upstream(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
+    let Some(space) = &op.space else {
+        if let Some(hint) = op.hints.first() {
+            let known = "none, as its slices are no boxes of its tensors".into();
+            return Err(CompileError::HintUnknown { dim: hint.dim.clone(), known });
+        }
+        let default = Division::distribute(&op.spans, options.cores, false);
+        let reason = "largest output dimensions first".to_string();
+        let divided = op.divided(options, default.splits(), ("work_distribution", reason));
+        return Ok(divided.into_iter().collect());
+    };
+    let cores = i64::try_from(options.cores).unwrap_or(i64::MAX);
+    let plan = divide(space, &options.hardware, cores, Policy::Baseline, &op.hints)?;
+    let splits: Vec<usize> =
+        plan.splits.iter().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).collect();
+    Ok(op.divided(options, &splits, (plan.decided_by, plan.reason)).into_iter().collect())
+}
+
+/// The first loop that allows it cut over one group of the ring, and nothing else. Operands that all
+/// slices share are then read from memory once, as with more cores; and neighbours with the same division
+/// have the same rows, which stay in the scratchpads.
+fn rows_over_one_group(
+    op: &LaidOp,
+    space: &IterationSpace,
+    options: &Options,
+) -> Option<StepDivision> {
+    let group = usize::try_from(options.hardware.count(Key::Multicast)).ok()?;
+    let first = op.spans.iter().position(|s| !s.reduced && s.units() >= group)?;
+    let splits: Vec<usize> =
+        (0..op.spans.len()).map(|d| if d == first { group } else { 1 }).collect();
+    let reason = "rows over one group of the ring, as its neighbours".to_string();
+    within_span_limit(space, options, &splits)
+        .then(|| op.divided(options, &splits, ("search", reason)))?
+}
+
+/// Whether every tensor stays within the span limit.
+fn within_span_limit(space: &IterationSpace, options: &Options, splits: &[usize]) -> bool {
+    let limit = options.hardware.count(Key::Span);
+    let asked: Vec<u64> = splits.iter().map(|n| *n as u64).collect();
+    space.tensors().iter().all(|t| span(space, t, &asked) <= limit)
+}
+
+/// What the policy decides for an operation by itself, the best first.
+///
+/// # Errors
+/// Hints that cannot hold, tensors that stay over the span limit whatever is split.
+fn alone(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
+    let (mut list, mut refused) = (Vec::new(), None);
+    match upstream(op, options) {
+        Ok(found) => list = found,
+        // Even slices may not bring a tensor under the span limit; uneven ones may.
+        Err(e @ CompileError::Span { .. }) if !options.strict => refused = Some(e),
+        Err(e) => return Err(e),
+    }
+    let Some(space) = &op.space else { return Ok(list) };
+    let decided = (options.policy == Policy::Baseline || !op.hints.is_empty()) && refused.is_none();
+    if decided {
+        return Ok(list);
+    }
+    for s in useful_splits(&op.spans, options.cores) {
+        zellige_guard::step();
+        let fits = within_span_limit(space, options, &s);
+        if fits && !list.iter().any(|d: &StepDivision| d.division.splits() == s.as_slice()) {
+            list.extend(op.divided(
+                options,
+                &s,
+                ("search", "the least latency of the program".into()),
+            ));
+        }
+    }
+    if let (true, Some(e)) = (list.is_empty(), refused) {
+        return Err(e);
+    }
+    list.sort_by_cached_key(|d| options.hardware.latency(&d.work).cycles);
+    list.truncate(MOST / 2);
+    if let Some(divided) = rows_over_one_group(op, space, options)
+        && !list.iter().any(|d| d.division == divided.division)
+    {
+        list.push(divided);
+    }
+    Ok(list)
+}
+
+/// Divisions of an operation that was decided before: that one, where its loops have the same sizes;
+/// otherwise that one as far as it fits, and what the existing compiler does.
+fn as_decided(
+    op: &LaidOp,
+    options: &Options,
+    decided: &DecidedStep,
+) -> Option<(Vec<StepDivision>, bool)> {
+    if !op.hints.is_empty() || decided.splits.len() != op.spans.len() {
+        return None;
+    }
+    let fitted = decided.splits.iter().zip(&op.spans).map(|(n, s)| (*n).min(s.units().max(1)));
+    let splits: Vec<usize> = fitted.collect();
+    let mut list: Vec<StepDivision> = Vec::new();
+    if op.space.as_ref().is_none_or(|space| within_span_limit(space, options, &splits)) {
+        let (by, why) = &decided.by;
+        list.extend(op.divided(options, &splits, (by, why.clone())));
+    }
+    if decided.loops.iter().eq(op.spans.iter().map(|s| &s.size)) {
+        return (!list.is_empty()).then_some((list, true));
+    }
+    for divided in upstream(op, options).unwrap_or_default() {
+        if !list.iter().any(|d| d.division == divided.division) {
+            list.push(divided);
+        }
+    }
+    (!list.is_empty()).then_some((list, false))
+}

@@ -1,0 +1,327 @@
+//! One division for every step of a program, and which results never leave the scratchpads.
+//!
+//! **Idea.** A result may stay in the scratchpads when its producer and all its readers give every core the
+//! same part of it. Whether they do follows from their divisions, so the two are decided together: a
+//! variable for every step with its candidate divisions as values, a variable for every result that is kept
+//! or not, and the latency of the program as a sum of costs that each depend on one step and its
+//! results. The least total is found by eliminating variables, as it is for layouts, with the same proof.
+//! Neighbours add candidates to each other first, as a division that is not the best for a step alone may be
+//! the one with which its operands stay where they are.
+//!
+//! **Invariant.** A result that is kept costs [`FORBIDDEN`] unless all its users agree, so every finite total
+//! is a program that can run. Room in the scratchpads is no part of it: what does not fit is put back into
+//! memory when addresses are given (`scratchpads`), and the program then takes longer than the total says.
+//!
+//! **Cost.** A table for every step, with one entry for each candidate and each subset of its results, and a
+//! small one for every reader. Steps of repeated layers share the entries.
+
+use super::span_reduction::MOST;
+use super::{DivisionCandidates, LaidOp, StepDivision};
+use crate::choose::LOADS;
+use crate::decisions::Decisions;
+use crate::error::Result;
+use crate::lower::{Lowered, MemoryClass};
+use crate::options::{Options, Policy};
+use crate::program::{BufferId, Origin};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve};
+use std::collections::HashMap;
+use std::rc::Rc;
+use zellige_machine::Work;
+
+/// Tables of at most this many entries.
+const LIMIT: usize = 1 << 18;
+
+/// A result that could stay in the scratchpads: who makes it, who reads it, and as which tensor.
+#[derive(Debug)]
+pub(crate) struct ResidencyCandidate {
+    pub(crate) buffer: BufferId,
+    /// The step, and the number of the tensor among its operands and results.
+    pub(crate) producer: (usize, usize),
+    pub(crate) readers: Vec<(usize, usize)>,
+}
+
+/// A lowered program whose steps are divided, with the results that stay in the scratchpads if they fit.
+pub(crate) struct Divided {
+    pub(crate) lowered: Lowered,
+    /// Of every step, its operation; none of moves and of what the host does.
+    pub(crate) ops: Vec<Option<Rc<LaidOp>>>,
+    /// Of every step, its division.
+    pub(crate) steps: Vec<StepDivision>,
+    pub(crate) residents: Vec<ResidencyCandidate>,
+    /// Whether nothing that was considered takes less.
+    pub(crate) optimal: bool,
+    /// The same for the next compilation of a graph like it.
+    pub(crate) decisions: Decisions,
+}
+
+impl Divided {
+    /// The tensors of a step that stay in the scratchpads, of the buffers that are `kept`.
+    pub(crate) fn residents_of(&self, step: usize, kept: &[bool]) -> Vec<usize> {
+        self.residents
+            .iter()
+            .filter(|keep| kept[keep.buffer.0])
+            .flat_map(|keep| keep.readers.iter().chain([&keep.producer]))
+            .filter(|(s, _)| *s == step)
+            .map(|(_, tensor)| *tensor)
+            .collect()
+    }
+
+    /// Of every step, what each core does, with the buffers that are `kept` left out of the traffic.
+    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Work> {
+        let work = |(i, divided): (usize, &StepDivision)| {
+            let tensors = self.residents_of(i, kept);
+            let op = self.ops[i].as_ref();
+            let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
+            let name = self.lowered.steps[i].name.clone();
+            Work { name, ..work.unwrap_or_else(|| divided.work.clone()) }
+        };
+        self.steps.iter().enumerate().map(work).collect()
+    }
+}
+
+/// Divides all steps of a program together, or as they were decided in a program like it.
+///
+/// # Errors
+/// Tensors that kernels cannot read as they lie.
+pub(crate) fn work_distribution(
+    mut candidates: DivisionCandidates,
+    like: Option<&Decisions>,
+) -> Result<Divided> {
+    let options = candidates.lowered.options.clone();
+    let mut results = match options.scratchpads {
+        Some(_) => residency_candidates(&candidates),
+        None => Vec::new(),
+    };
+    if let Some(like) = like {
+        let kept = like.kept();
+        let lowered = &candidates.lowered;
+        results.retain(|k| kept.contains(lowered.buffer(k.buffer).name.as_str()));
+        if candidates.decided_before && all_stay(&candidates, &results) {
+            let chosen = vec![0; candidates.divisions.len()];
+            return Ok(divided(candidates, &chosen, results, like.optimal()));
+        }
+    } else if options.policy == Policy::Best {
+        for keep in &results {
+            for reader in &keep.readers {
+                candidates.suggest(&options, keep.producer, *reader);
+            }
+        }
+        for keep in results.iter().rev() {
+            for reader in &keep.readers {
+                candidates.suggest(&options, *reader, keep.producer);
+            }
+        }
+    }
+    let JointChoice { divisions, stays, optimal } = least_total(&candidates, &results)?;
+    let kept = results.into_iter().zip(stays).filter(|(_, stays)| *stays).map(|(k, _)| k);
+    Ok(divided(candidates, &divisions, kept.collect(), optimal && like.is_none()))
+}
+
+fn divided(
+    candidates: DivisionCandidates,
+    chosen: &[usize],
+    residents: Vec<ResidencyCandidate>,
+    optimal: bool,
+) -> Divided {
+    let DivisionCandidates { lowered, ops, divisions, .. } = candidates;
+    let steps: Vec<StepDivision> =
+        divisions.iter().zip(chosen).map(|(list, at)| list[*at].clone()).collect();
+    let kept: Vec<BufferId> = residents.iter().map(|k| k.buffer).collect();
+    let decisions = Decisions::of(&lowered, &steps, &kept, optimal);
+    Divided { lowered, ops, steps, residents, optimal, decisions }
+}
+
+/// Results that are read whole, by operations whose loops are known, and by nobody else.
+fn residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandidate> {
+    let DivisionCandidates { lowered, ops, .. } = candidates;
+    let mut list: Vec<Option<ResidencyCandidate>> = lowered.buffers.iter().map(|_| None).collect();
+    let known = |step: usize| {
+        !lowered.steps[step].load && ops[step].as_ref().is_some_and(|op| op.loops.is_some())
+    };
+    for (i, step) in lowered.steps.iter().enumerate() {
+        for (k, b) in step.writes.iter().enumerate() {
+            if known(i) && lowered.buffer(*b).origin == Origin::Result {
+                let producer = (i, step.reads.len() + k);
+                list[b.0] = Some(ResidencyCandidate { buffer: *b, producer, readers: Vec::new() });
+            }
+        }
+        for (k, read) in step.reads.iter().enumerate() {
+            let whole = read.laid == lowered.buffer(read.buffer).laid;
+            match &mut list[read.buffer.0] {
+                Some(keep) if whole && known(i) => keep.readers.push((i, k)),
+                other => *other = None,
+            }
+        }
+    }
+    for output in &lowered.outputs {
+        list[output.buffer.0] = None;
+    }
+    for (i, buffer) in lowered.buffers.iter().enumerate() {
+        if let MemoryClass::InPlaceOf(of) = buffer.memory {
+            list[i] = None;
+            list[of.0] = None;
+        }
+    }
+    list.into_iter().flatten().filter(|k| !k.readers.is_empty()).collect()
+}
+
+impl DivisionCandidates {
+    /// Whether two steps give every core the same part of a tensor.
+    fn agree(
+        &self,
+        (a, division_a, tensor_a): (usize, usize, usize),
+        (b, division_b, tensor_b): (usize, usize, usize),
+    ) -> bool {
+        let regions = |step: usize, at: usize, tensor: usize| {
+            self.ops[step].as_ref()?.regions(tensor, &self.divisions[step][at].division)
+        };
+        let left = regions(a, division_a, tensor_a);
+        left.is_some() && left == regions(b, division_b, tensor_b)
+    }
+
+    /// Adds divisions of `to` that cut a tensor as the divisions of `from` do.
+    fn suggest(
+        &mut self,
+        options: &Options,
+        (from, tensor_from): (usize, usize),
+        (to, tensor_to): (usize, usize),
+    ) {
+        let (Some(f), Some(t)) = (self.ops[from].clone(), self.ops[to].clone()) else { return };
+        let (Some(fl), Some(tl)) = (&f.loops, &t.loops) else { return };
+        let mut list: Option<Vec<StepDivision>> = None;
+        for neighbour in self.divisions[from].iter().take(MOST / 2) {
+            let mut splits = vec![1; t.spans.len()];
+            let pairs = fl.follows(tensor_from).iter().zip(tl.follows(tensor_to));
+            for (a, b) in pairs {
+                if let (Some(a), Some(b)) = (a, b) {
+                    splits[*b] = neighbour.division.splits()[*a];
+                }
+            }
+            let have = list.as_deref().unwrap_or(&self.divisions[to]);
+            let known = have.iter().any(|d| d.division.splits() == splits.as_slice());
+            let known = known || !t.hints.is_empty();
+            if known
+                || have.len() >= MOST
+                || splits.iter().product::<usize>() != neighbour.division.cores()
+            {
+                continue;
+            }
+            let reason = "as its neighbour, so that data stays in the scratchpads".to_string();
+            if let Some(divided) = t.divided(options, &splits, ("together", reason)) {
+                list.get_or_insert_with(|| self.divisions[to].to_vec()).push(divided);
+            }
+        }
+        if let Some(list) = list {
+            self.divisions[to] = Rc::new(list);
+            self.class[to] = self.class.len() + to;
+        }
+    }
+
+    /// Cycles of a step in one of its divisions with some tensors in the scratchpads.
+    fn cycles(&self, step: usize, division: usize, tensors: &[usize]) -> u64 {
+        let divided = &self.divisions[step][division];
+        let hardware = &self.lowered.options.hardware;
+        match (tensors, &self.ops[step]) {
+            ([], _) => hardware.latency(&divided.work).cycles,
+            (list, Some(op)) => {
+                let work = op.work_with_residents(divided, list);
+                work.map_or(FORBIDDEN, |w| hardware.latency(&w).cycles)
+            }
+            (_, None) => FORBIDDEN,
+        }
+    }
+}
+
+/// Whether all of these can stay in the scratchpads, every step divided by its first candidate.
+fn all_stay(candidates: &DivisionCandidates, kept: &[ResidencyCandidate]) -> bool {
+    let agree = |k: &ResidencyCandidate| {
+        let (from, tensor) = k.producer;
+        k.readers.iter().all(|(to, read)| candidates.agree((from, 0, tensor), (*to, 0, *read)))
+    };
+    let mut tensors: Vec<Vec<usize>> = vec![Vec::new(); candidates.ops.len()];
+    for (step, tensor) in kept.iter().flat_map(|k| k.readers.iter().chain([&k.producer])) {
+        tensors[*step].push(*tensor);
+    }
+    let accounted = |(i, list): (usize, &Vec<usize>)| {
+        let (op, first) = (candidates.ops[i].as_ref(), &candidates.divisions[i][0]);
+        list.is_empty() || op.is_some_and(|op| op.work_with_residents(first, list).is_some())
+    };
+    kept.iter().all(agree) && tensors.iter().enumerate().all(accounted)
+}
+
+/// A candidate for every step, and whether each result stays.
+struct JointChoice {
+    divisions: Vec<usize>,
+    stays: Vec<bool>,
+    optimal: bool,
+}
+
+/// The least total over the candidates of all steps and what may stay.
+fn least_total(
+    candidates: &DivisionCandidates,
+    results: &[ResidencyCandidate],
+) -> Result<JointChoice> {
+    let class = &candidates.class;
+    let mut problem = ChoiceProblem::new();
+    for list in &candidates.divisions {
+        problem.variable(list.len());
+    }
+    // Value 0 keeps a result: of equal totals, the one with less traffic.
+    let vars: Vec<usize> = results.iter().map(|_| problem.variable(2)).collect();
+    let mut costs: HashMap<(usize, usize, Vec<usize>), u64> = HashMap::new();
+    for (i, step) in candidates.lowered.steps.iter().enumerate() {
+        let mine: Vec<(usize, usize)> = results
+            .iter()
+            .enumerate()
+            .flat_map(|(c, keep)| {
+                let all = keep.readers.iter().chain([&keep.producer]);
+                all.filter(|(s, _)| *s == i).map(move |(_, tensor)| (c, *tensor))
+            })
+            .collect();
+        let mut scope = vec![i];
+        for (c, _) in &mine {
+            if !scope.contains(&vars[*c]) {
+                scope.push(vars[*c]);
+            }
+        }
+        problem.cost(&scope, |values| {
+            let stays = |c: usize| {
+                scope.iter().position(|v| *v == vars[c]).is_some_and(|at| values[at] == 0)
+            };
+            let tensors: Vec<usize> =
+                mine.iter().filter(|(c, _)| stays(*c)).map(|(_, t)| *t).collect();
+            let key = (class[i], values[0], tensors);
+            let cycles = match costs.get(&key) {
+                Some(known) => *known,
+                None => {
+                    let cycles = candidates.cycles(i, values[0], &key.2);
+                    costs.insert(key, cycles);
+                    cycles
+                }
+            };
+            if step.load { cycles / LOADS } else { cycles }
+        })?;
+    }
+    let mut agreed: HashMap<(usize, usize, usize, usize, usize, usize), bool> = HashMap::new();
+    for (keep, var) in results.iter().zip(&vars) {
+        for (reader, tensor) in &keep.readers {
+            let (from, to) = (keep.producer, (*reader, *tensor));
+            problem.cost(&[from.0, to.0, *var], |v| {
+                if v[2] == 1 {
+                    return 0;
+                }
+                let key = (class[from.0], v[0], from.1, class[to.0], v[1], to.1);
+                let same = *agreed.entry(key).or_insert_with(|| {
+                    candidates.agree((from.0, v[0], from.1), (to.0, v[1], to.1))
+                });
+                if same { 0 } else { FORBIDDEN }
+            })?;
+        }
+    }
+    let solution = solve(&problem, LIMIT)?;
+    Ok(JointChoice {
+        optimal: solution.is_optimal(),
+        stays: vars.iter().map(|var| solution.values[*var] == 0).collect(),
+        divisions: solution.values[..candidates.divisions.len()].to_vec(),
+    })
+}

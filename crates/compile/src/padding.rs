@@ -1,0 +1,138 @@
+//! Padding: what a program needs in it, and what moving it costs. It follows from layouts and changes no
+//! program, so it is no pass but an analysis of one, which reports and emitters read.
+//!
+//! A stick that its dimension does not fill has lanes without elements. What lies there matters to the
+//! hardware in two places, and nowhere else:
+//!
+//! - **Products.** A is read stick by stick along k, so that lanes past k meet rows of B past k: B is
+//!   padded along k to whole sticks, with zeros. A is not, and the loop still counts k itself.
+//! - **Reductions along the stick.** The last stick is masked with the number that changes nothing: 0 of
+//!   a sum, -inf of a maximum, +inf of a minimum.
+//!
+//! Lanes of everything else are computed and ignored. The simulated kernels end with the elements and
+//! never read a lane of padding; this analysis says, as data, what a card has to be given, and how many of
+//! the bytes that a step moves are padding.
+
+use crate::program::{BufferRead, Program, Step, StepId};
+use zellige_device::TensorLayout;
+use zellige_op::{Form, ProductKind};
+
+/// The padding of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepPadding {
+    /// The step.
+    pub step: StepId,
+    /// Dimensions whose extent does not fill sticks.
+    pub extents: Vec<PaddedDim>,
+    /// Bytes that it moves from and to device memory and that hold no element.
+    pub bytes: u64,
+}
+
+/// Which tensor of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepTensor {
+    /// Operand by number.
+    Operand(usize),
+    /// Result by number.
+    Result(usize),
+}
+
+/// A padded dimension of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PaddedDim {
+    /// The tensor.
+    pub side: StepTensor,
+    /// The dimension.
+    pub dim: usize,
+    /// Elements along it.
+    pub valid: i64,
+    /// Places along it.
+    pub padded: i64,
+    /// The number that has to be there; none where anything may be.
+    pub fill: Option<f64>,
+}
+
+/// The padding of every step that has some, in order.
+pub fn padding(program: &Program) -> Vec<StepPadding> {
+    let of = |(i, step): (usize, &Step)| {
+        let padding = StepPadding {
+            step: StepId(i),
+            extents: extents(program, step),
+            bytes: step.work.totals().padding_bytes,
+        };
+        (padding.bytes > 0 || !padding.extents.is_empty()).then_some(padding)
+    };
+    program.steps.iter().enumerate().filter_map(of).collect()
+}
+
+fn extents(program: &Program, step: &Step) -> Vec<PaddedDim> {
+    let mut list = Vec::new();
+    let results = step.writes.iter().map(|b| &program.buffer(*b).laid);
+    let operands = step.reads.iter().map(|r| &r.laid).enumerate();
+    let sides = operands
+        .map(|(k, t)| (StepTensor::Operand(k), t))
+        .chain(results.enumerate().map(|(k, t)| (StepTensor::Result(k), t)));
+    for (side, laid) in sides {
+        let Ok(form) = laid.sticks() else { continue };
+        let Some(dim) = form.stick else { continue };
+        let fill = masked(program, step, side, dim);
+        list.extend(PaddedDim::of(side, laid, dim, fill));
+    }
+    list.extend(rows_of_b(program, step));
+    list
+}
+
+impl PaddedDim {
+    /// A dimension in sticks of the tensor's format; none where it fills them.
+    fn of(
+        side: StepTensor,
+        laid: &TensorLayout,
+        dim: usize,
+        fill: Option<f64>,
+    ) -> Option<PaddedDim> {
+        PaddedDim::in_sticks(side, laid, dim, laid.layout().elems_per_stick(), fill)
+    }
+
+    fn in_sticks(
+        side: StepTensor,
+        laid: &TensorLayout,
+        dim: usize,
+        eps: i64,
+        fill: Option<f64>,
+    ) -> Option<PaddedDim> {
+        let valid = laid.size()[dim];
+        let padded = valid + (eps - valid % eps) % eps;
+        (valid > 0 && padded != valid).then_some(PaddedDim { side, dim, valid, padded, fill })
+    }
+}
+
+/// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
+fn rows_of_b(program: &Program, step: &Step) -> Option<PaddedDim> {
+    let Form::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
+    let (a, b) = (product.roles.a, product.roles.b);
+    let (left, right): (&BufferRead, &BufferRead) = (step.reads.get(a)?, step.reads.get(b)?);
+    let rank = right.laid.size().len();
+    let k = match product.form {
+        ProductKind::Linear => rank - 1,
+        ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => return None,
+        _ => rank.checked_sub(2)?,
+    };
+    let eps = left.laid.layout().elems_per_stick();
+    PaddedDim::in_sticks(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))
+}
+
+/// What the lanes of an operand must hold for an operation that works along them; none where it does not.
+fn masked(program: &Program, step: &Step, side: StepTensor, dim: usize) -> Option<f64> {
+    let op = &program.graph.node(step.node()?).op;
+    let StepTensor::Operand(operand) = side else { return None };
+    let size = step.reads[operand].laid.size();
+    if let Form::Product(product) = op.form() {
+        // Vectors of a dot product lie along k, and so does a vector on the right, which is B.
+        let vector = operand == product.roles.b && size.len() == 1;
+        let dots = matches!(product.form, ProductKind::Dot | ProductKind::Vecdot);
+        return (dots || vector).then_some(0.0);
+    }
+    let neutral = op.row().neutral.filter(|_| operand == 0)?;
+    let size: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    op.along(&size)?.contains(&dim).then_some(neutral)
+}

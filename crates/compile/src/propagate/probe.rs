@@ -1,0 +1,353 @@
+//! The alternatives of one operation: its kernel is asked about combinations of layouts until none of them
+//! asks for a layout that was not tried.
+//!
+//! **Cost.** An operand has at most [`OPTIONS`] layouts. All combinations are tried where they are at most
+//! [`TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
+
+use super::{Alternative, OPTIONS, OperandLayout, Propagation};
+use crate::error::{CompileError, Result};
+use crate::options::Policy;
+use std::collections::HashSet;
+use zellige_device::PlanOp;
+use zellige_device::{LayoutNeed, TensorLayout};
+use zellige_graph::{Node, NodeId};
+use zellige_layout::Strided;
+use zellige_machine::{Work, WorkKind};
+use zellige_op::Form;
+use zellige_op::Op;
+use zellige_stick::StickLayout;
+
+/// The most combinations of layouts of all operands that are tried.
+const TUPLES: usize = 96;
+
+/// An operation whose alternatives are looked for.
+pub(super) struct Probe<'a, 'b> {
+    pub(super) pass: &'a Propagation<'b>,
+    pub(super) node: &'a Node,
+    pub(super) name: String,
+}
+
+/// A layout of one operand that is tried.
+struct TriedLayout {
+    key: OperandLayout,
+    laid: TensorLayout,
+}
+
+impl Probe<'_, '_> {
+    /// An operation that the host does takes operands as they lie and gives default layouts.
+    fn on_host(&self) -> Result<Alternative> {
+        let mut operands = Vec::new();
+        for o in &self.node.inputs {
+            let (base, view) = self.pass.graph.base(*o);
+            let layout = self.pass.tensors[base.0][0].clone();
+            operands.push(self.pass.laid(*o, &OperandLayout { view: None, layout }, view)?);
+        }
+        let keep = self.pass.options.storage.keep;
+        let results: Vec<TensorLayout> = self
+            .node
+            .outputs
+            .iter()
+            .map(|o| {
+                let t = self.pass.graph.get(*o);
+                let layout = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
+                TensorLayout::new(self.pass.options.storage, t.dtype, &layout)
+            })
+            .collect::<zellige_device::Result<_>>()?;
+        let work = self.node.op.round_trip(&operands, &results)?;
+        Ok(Alternative {
+            operands: vec![None; operands.len()],
+            results: results.iter().map(|r| r.layout().clone()).collect(),
+            cycles: self.pass.options.hardware.latency(&work).cycles,
+        })
+    }
+
+    /// An operation without operands fills any layout.
+    fn factory(&self) -> Result<Vec<Alternative>> {
+        let (metas, lay) = self.node.op.lay(&[])?;
+        let options = self.pass.options;
+        let mut found: Vec<Alternative> = Vec::new();
+        let dims = 0..metas.first().map_or(0, |m| m.size.len());
+        let wants = std::iter::once(None).chain(dims.map(|d| Some(LayoutNeed::Along(d))));
+        for want in wants {
+            let mut outs = Vec::new();
+            for (m, l) in metas.iter().zip(&lay.outputs) {
+                let plain = TensorLayout::new(options.storage, m.dtype, l)?;
+                let layout = want.as_ref().map_or(Ok(l.clone()), |w| w.layout(&plain))?;
+                outs.push(TensorLayout::new(options.storage, m.dtype, &layout)?);
+            }
+            let Ok((_, work)) = self.node.op.work(&[], &outs, None, options.cores) else {
+                continue;
+            };
+            let results: Vec<StickLayout> = outs.iter().map(|o| o.layout().clone()).collect();
+            if !found.iter().any(|a| a.results == results) {
+                let cycles = options.hardware.latency(&work).cycles;
+                found.push(Alternative { operands: Vec::new(), results, cycles });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every combination of layouts that the operation runs with.
+    ///
+    /// # Errors
+    /// An operation that runs with none, with the reason of its kernel.
+    pub(super) fn alternatives(&self, id: NodeId) -> Result<Vec<Alternative>> {
+        if self.pass.options.coverage.on_host(self.node.op.layer()) {
+            return Ok(vec![self.on_host()?]);
+        }
+        if self.node.inputs.is_empty() {
+            let list = self.factory()?;
+            if !list.is_empty() {
+                return Ok(list);
+            }
+        }
+        let mut options: Vec<Vec<TriedLayout>> = Vec::new();
+        for o in &self.node.inputs {
+            let (base, view) = self.pass.graph.base(*o);
+            let mut list = Vec::new();
+            for layout in &self.pass.tensors[base.0] {
+                let key = OperandLayout { view: None, layout: layout.clone() };
+                let laid = self.pass.laid(*o, &key, view)?;
+                list.push(TriedLayout { key, laid });
+            }
+            options.push(list);
+        }
+        let mut found: Vec<Alternative> = Vec::new();
+        let mut done: HashSet<Vec<usize>> = HashSet::new();
+        let mut refusal: Option<String> = None;
+        loop {
+            let mut wanted: Vec<(usize, StickLayout)> = Vec::new();
+            for tuple in tuples(&options) {
+                if !done.insert(tuple.clone()) {
+                    continue;
+                }
+                let operands: Vec<TensorLayout> =
+                    tuple.iter().zip(&options).map(|(i, list)| list[*i].laid.clone()).collect();
+                match self.try_one(&operands, &mut wanted) {
+                    Ok(Some((results, work))) => {
+                        let cycles = self.pass.options.hardware.latency(&work).cycles;
+                        let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
+                        found.push(Alternative {
+                            operands: keys.map(Some).collect(),
+                            results,
+                            cycles,
+                        });
+                    }
+                    Ok(None) => {}
+                    Err(e) => refusal = Some(e.to_string()),
+                }
+            }
+            let mut grown = false;
+            for (k, layout) in wanted {
+                grown |= self.add(&mut options[k], k, layout)?;
+            }
+            if !grown {
+                break;
+            }
+        }
+        if self.pass.options.strict {
+            self.refused_upstream(&options)?;
+        }
+        if found.is_empty() {
+            match self.as_the_kernel_wants(&mut options) {
+                Ok(alternative) => found.extend(alternative),
+                Err(e) => refusal = Some(e.to_string()),
+            }
+        }
+        if found.is_empty() {
+            let reason = refusal.unwrap_or_else(|| "no layouts of its operands suit it".into());
+            let op = self.node.op.name().to_string();
+            return Err(CompileError::Infeasible {
+                node: id.0,
+                result: self.name.clone(),
+                op,
+                reason,
+            });
+        }
+        Ok(found)
+    }
+
+    /// The combination to which the operation itself leads: every operand that does not fit is moved as it is wanted,
+    /// as when operations run one by one. The combinations of many layouts are not all tried, and this one may not be
+    /// among them.
+    fn as_the_kernel_wants(&self, options: &mut [Vec<TriedLayout>]) -> Result<Option<Alternative>> {
+        let mut at = vec![0; options.len()];
+        for _ in 0..=options.len() {
+            let operands: Vec<TensorLayout> =
+                at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
+            if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
+                let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
+                let cycles = self.pass.options.hardware.latency(&work).cycles;
+                return Ok(Some(Alternative { operands: keys.collect(), results, cycles }));
+            }
+            let (_, lay) = self.node.op.lay(&operands)?;
+            for (k, (want, t)) in lay.inputs.iter().zip(&operands).enumerate() {
+                if !want.fits(t) {
+                    let operand = self.node.inputs[k];
+                    let (_, view) = self.pass.graph.base(operand);
+                    let key = OperandLayout { view: view.cloned(), layout: want.layout(t)? };
+                    let laid = self.pass.laid(operand, &key, view)?;
+                    at[k] = options[k].len();
+                    options[k].push(TriedLayout { key, laid });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The results and the work of one combination; none where an operand has to be moved, and then the
+    /// layouts that would do.
+    fn try_one(
+        &self,
+        operands: &[TensorLayout],
+        wanted: &mut Vec<(usize, StickLayout)>,
+    ) -> Result<Option<(Vec<StickLayout>, Work)>> {
+        let op: &Op = &self.node.op;
+        let (metas, lay) = op.lay(operands)?;
+        let mut fits = true;
+        for (k, (want, t)) in lay.inputs.iter().zip(operands).enumerate() {
+            if want.fits(t) {
+                continue;
+            }
+            fits = false;
+            wanted.push((k, want.layout(t)?));
+            // The other way round: everybody else as this operand lies.
+            if let (LayoutNeed::Along(_) | LayoutNeed::Sparse, Ok(form)) = (want, t.sticks()) {
+                self.suit_others(k, form.stick, operands, wanted)?;
+            }
+        }
+        if !fits {
+            return Ok(None);
+        }
+        let storage = self.pass.options.storage;
+        let outs: Vec<TensorLayout> = metas
+            .iter()
+            .zip(&lay.outputs)
+            .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
+            .collect::<zellige_device::Result<_>>()?;
+        let (_, work) = op.work(operands, &outs, None, self.pass.options.cores)?;
+        let searches = self.pass.options.policy == Policy::Best;
+        if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
+            for (k, t) in operands.iter().enumerate() {
+                if let Some(layout) = batches_outermost(t)? {
+                    wanted.push((k, layout));
+                }
+            }
+        }
+        Ok(Some((lay.outputs, work)))
+    }
+
+    /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where
+    /// sizes broadcast.
+    fn suit_others(
+        &self,
+        k: usize,
+        stick: Option<usize>,
+        operands: &[TensorLayout],
+        wanted: &mut Vec<(usize, StickLayout)>,
+    ) -> Result<()> {
+        let rank = operands[k].size().len();
+        for (i, t) in operands.iter().enumerate().filter(|(i, _)| *i != k) {
+            let want = match stick.and_then(|s| (t.size().len() + s).checked_sub(rank)) {
+                Some(d) if t.size()[d] > 1 => LayoutNeed::Along(d),
+                _ => continue,
+            };
+            if !want.fits(t) {
+                wanted.push((i, want.layout(t)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a layout of an operand unless it is known or there are too many.
+    fn add(&self, list: &mut Vec<TriedLayout>, k: usize, layout: StickLayout) -> Result<bool> {
+        let operand = self.node.inputs[k];
+        let (_, view) = self.pass.graph.base(operand);
+        let key = OperandLayout { view: view.cloned(), layout };
+        if list.len() >= OPTIONS || list.iter().any(|t| t.key == key) {
+            return Ok(false);
+        }
+        let laid = self.pass.laid(operand, &key, view)?;
+        list.push(TriedLayout { key, laid });
+        Ok(true)
+    }
+
+    /// Refuses what upstream refuses at compile time.
+    fn refused_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
+        let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
+        let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
+        let form = self.node.op.form();
+        let whole_only = matches!(form, Form::Norm(norm) if norm.0.trailing().is_some());
+        for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
+            let rule = match (t.sticks(), want) {
+                _ if whole_only && k == 0 && !t.is_base() => "views are not supported".into(),
+                _ if want.fits(t) => continue,
+                (Err(e), _) => {
+                    format!("stick expression with an offset or over several dimensions: {e}")
+                }
+                (Ok(form), LayoutNeed::Along(_)) if form.stick.is_none() && t.numel() > 1 => {
+                    "No mechanism to gather elements from multiple sticks into single stick".into()
+                }
+                _ => continue,
+            };
+            return Err(CompileError::Strict {
+                op: self.node.op.name().into(),
+                result: self.name.clone(),
+                operand: k,
+                layout: t.layout().to_string(),
+                rule,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The same stick with the dimensions in their logical order, slowest first; none where that is its layout.
+fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>> {
+    let Ok(form) = t.sticks() else { return Ok(None) };
+    let rank = t.size().len();
+    let Some(stick) = form.stick.filter(|_| rank > 2) else { return Ok(None) };
+    let format = t.layout().device_dtype();
+    let Some(eps) = format.elems_per_stick() else { return Ok(None) };
+    let host = Strided::contiguous(t.size())?;
+    let (mut device, mut map) = (Vec::new(), Vec::new());
+    for d in 0..rank {
+        let (n, stride) = (host.size()[d], host.stride()[d]);
+        let lanes = if d == stick { eps } else { 1 };
+        device.push(n / lanes + i64::from(n % lanes != 0));
+        map.push(if n == 1 { -1 } else { stride * lanes });
+    }
+    device.push(eps);
+    map.push(if host.size()[stick] == 1 { -1 } else { host.stride()[stick] });
+    let layout = StickLayout::explicit(&device, &map, format)?.with_host(host.size(), None)?;
+    Ok((layout != *t.layout()).then_some(layout))
+}
+
+/// Combinations of layouts: all of them, or where those are too many, the first layouts of all
+/// operands with one varied, and all operands at the same place of their lists.
+fn tuples(options: &[Vec<TriedLayout>]) -> Vec<Vec<usize>> {
+    let sizes: Vec<usize> = options.iter().map(Vec::len).collect();
+    let all = sizes.iter().fold(1usize, |n, s| n.saturating_mul(*s));
+    if all <= TUPLES {
+        let mut list = vec![Vec::new()];
+        for n in sizes {
+            list = list
+                .into_iter()
+                .flat_map(|head: Vec<usize>| (0..n).map(move |i| [head.as_slice(), &[i]].concat()))
+                .collect();
+        }
+        return list;
+    }
+    let mut list = vec![vec![0; sizes.len()]];
+    for (k, n) in sizes.iter().enumerate() {
+        list.extend((1..*n).map(|i| {
+            let mut tuple = vec![0; sizes.len()];
+            tuple[k] = i;
+            tuple
+        }));
+    }
+    let most = sizes.iter().copied().max().unwrap_or(0);
+    list.extend((1..most).map(|i| sizes.iter().map(|n| i.min(n - 1)).collect()));
+    list.truncate(TUPLES);
+    list
+}

@@ -1,0 +1,98 @@
+//! A layout as the numbers and the words of a report.
+
+use zellige_device::TensorLayout;
+use zellige_report::LayoutSummary;
+use zellige_stick::StickLayout;
+
+/// The layout of a tensor, as numbers and in short.
+pub(super) fn layout_summary(laid: &TensorLayout) -> LayoutSummary {
+    let layout = laid.layout();
+    LayoutSummary {
+        size: laid.size().to_vec(),
+        stick: laid.sticks().ok().and_then(|s| s.stick),
+        order: if laid.is_base() { order(layout) } else { order_of_view(laid) },
+        device_size: layout.device_size().to_vec(),
+        stride_map: layout.stride_map().to_vec(),
+        format: layout.device_dtype().name().into(),
+    }
+}
+
+/// A layout in a sentence that needs no knowledge of stride maps.
+pub fn describe(laid: &TensorLayout) -> String {
+    let stick = match laid.sticks() {
+        Ok(form) => match form.stick {
+            Some(d) => format!("sticks of {} along dimension {d}", form.eps),
+            None if laid.numel() <= 1 => "a single element".into(),
+            None => "one element in each stick".into(),
+        },
+        Err(_) => "no plain sticks".into(),
+    };
+    format!("{stick}; {}", order(laid.layout()))
+}
+
+/// The device dimensions from the slowest to the fastest: `d1/64 d0 d1%64` are the sticks of dimension
+/// 1, in each of them all of dimension 0, and then the lanes. Where host dimensions are fused, the
+/// extents and their strides.
+fn order(layout: &StickLayout) -> String {
+    let eps = layout.elems_per_stick();
+    let last = layout.device_rank() - 1;
+    let sizes = layout.device_size();
+    let Ok(map) = layout.dim_map() else {
+        let pairs = sizes.iter().zip(layout.stride_map());
+        return pairs.map(|(n, s)| format!("{n}:{s}")).collect::<Vec<_>>().join(" ");
+    };
+    let lanes = (!layout.is_sparse()).then(|| map[last]).filter(|d| *d >= 0);
+    let mut words = Vec::new();
+    for (j, dim) in map.iter().enumerate() {
+        words.push(match (*dim, lanes) {
+            (d, Some(lane)) if j == last && lane == d => format!("d{d}%{eps}"),
+            _ if j == last => format!("1 of {eps}"),
+            (d, _) if d < 0 || sizes[j] == 1 => continue,
+            (d, Some(lane)) if lane == d => format!("d{d}/{eps}"),
+            (d, _) => format!("d{d}"),
+        });
+    }
+    words.join(" ")
+}
+
+/// The same of a view, in its own dimensions.
+fn order_of_view(laid: &TensorLayout) -> String {
+    let Ok(form) = laid.sticks() else { return format!("{} through a view", order(laid.layout())) };
+    let mut dims: Vec<usize> = (0..form.size.len()).filter(|d| form.size[*d] > 1).collect();
+    dims.sort_by_key(|d| std::cmp::Reverse(form.stride[*d]));
+    let mut words: Vec<String> = Vec::new();
+    for d in dims {
+        match form.stick {
+            Some(s) if s == d && form.size[d] <= form.eps => {}
+            Some(s) if s == d => words.push(format!("d{d}/{}", form.eps)),
+            _ => words.push(format!("d{d}")),
+        }
+    }
+    words.push(form.stick.map_or(format!("1 of {}", form.eps), |s| format!("d{s}%{}", form.eps)));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zellige_device::Storage;
+    use zellige_float::Dtype;
+
+    #[test]
+    fn the_order_is_read_from_the_layout() {
+        let laid = |size: &[i64], order: Option<&[i64]>| {
+            let layout = match order {
+                None => StickLayout::default(size, Dtype::Float16),
+                Some(o) => StickLayout::with_dim_order(size, None, Dtype::Float16, o),
+            };
+            TensorLayout::new(Storage::default(), Dtype::Float16, &layout.expect("fits"))
+                .expect("fits")
+        };
+        assert_eq!(layout_summary(&laid(&[300, 200], None)).order, "d1/64 d0 d1%64");
+        assert_eq!(layout_summary(&laid(&[300, 200], Some(&[1, 0]))).order, "d0/64 d1 d0%64");
+        let turned = laid(&[300, 200], None).seen(|v| v.transpose(0, 1)).expect("a view");
+        assert_eq!(layout_summary(&turned).order, "d0/64 d1 d0%64");
+        let words = describe(&laid(&[300, 200], Some(&[1, 0])));
+        assert_eq!(words, "sticks of 64 along dimension 0; d0/64 d1 d0%64");
+    }
+}

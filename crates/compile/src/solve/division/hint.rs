@@ -1,0 +1,74 @@
+//! Hints: splits that the user asks for.
+
+use super::iteration_space::IterationSpace;
+use crate::error::{CompileError, Result};
+
+/// A split for a dimension, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitHint {
+    /// The dimension.
+    pub dim: String,
+    /// The split; 1 or more.
+    pub split: i64,
+}
+
+/// What hints fix, and what there was no room for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FixedSplits {
+    /// Per dimension the split that was asked for.
+    pub(super) splits: Vec<Option<u64>>,
+    /// Dimensions whose hint would have taken more cores than there are.
+    pub(super) skipped: Vec<String>,
+}
+
+impl FixedSplits {
+    /// The splits as they are, 1 where nothing was asked for.
+    pub(super) fn alone(&self) -> Vec<u64> {
+        self.splits.iter().map(|s| s.unwrap_or(1)).collect()
+    }
+}
+
+/// Takes hints in the order they are given. One that would need more cores than there are is left
+/// out, and named in the reason of the plan; one that cannot hold at all is an error.
+pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Result<FixedSplits> {
+    let mut fixed = FixedSplits { splits: vec![None; space.dims().len()], skipped: Vec::new() };
+    let mut used = 1;
+    for SplitHint { dim, split } in hints {
+        let found = space.dims().iter().position(|d| d.name == *dim);
+        let d = found.ok_or_else(|| CompileError::HintUnknown {
+            dim: dim.clone(),
+            known: space.dims().iter().map(|d| d.name.as_str()).collect::<Vec<_>>().join(", "),
+        })?;
+        let positive = u64::try_from(*split).ok().filter(|s| *s > 0);
+        let s = positive
+            .ok_or_else(|| CompileError::HintNotPositive { dim: dim.clone(), split: *split })?;
+        if s > cores / used {
+            fixed.skipped.push(dim.clone());
+            continue;
+        }
+        let accepted = space.divisors(d, cores);
+        if !accepted.contains(&s) {
+            let accepted = accepted.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            return Err(CompileError::HintNotDivisible {
+                dim: dim.clone(),
+                units: space.basis(d),
+                what: if space.unit(d) > 1 { "sticks" } else { "iterations" },
+                split: *split,
+                accepted,
+            });
+        }
+        let mut others = (0..space.dims().len()).filter(|e| space.dims()[*e].reduced && *e != d);
+        let other = others.find(|e| fixed.splits[*e].is_some_and(|s| s > 1));
+        if let Some(e) = other.filter(|_| s > 1 && space.dims()[d].reduced) {
+            let first = space.dims()[e].name.clone();
+            return Err(CompileError::HintReductions { first, second: dim.clone() });
+        }
+        if fixed.splits[d].is_some() {
+            let reason = "it has two hints; one is accepted".into();
+            return Err(CompileError::BadDim { dim: dim.clone(), reason });
+        }
+        used *= s;
+        fixed.splits[d] = Some(s);
+    }
+    Ok(fixed)
+}

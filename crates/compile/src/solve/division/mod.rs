@@ -1,0 +1,180 @@
+//! Work division of one operation: which part of its loops each core takes.
+//!
+//! An operation is an [`IterationSpace`]: loops in output-then-reduction order and the tensors they touch. A
+//! division cuts every loop into slices of whole sticks; each core takes one combination.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `iteration_space` | loops, and what a point costs |
+//! | `tensor_access` | the tensors they touch |
+//! | `op_sizes` | the spaces of common operations in default layouts |
+//! | `span` | what a core reaches of a tensor, and the fewest splits that bring it under the limit |
+//! | `distribute` | the default distribution |
+//! | `cost_model` | the existing compiler's model of matrix products |
+//! | `hint` | splits that the user asks for |
+//! | `work` | what each core does, for the hardware's latency |
+//! | `search` | the search for the lowest latency |
+//! | `core_map` | core numbers and slices |
+//! | `check` | the independent check |
+//!
+//! # Policies
+//! - **baseline**: what the existing compiler decides. Spans first, then its cost model for matrix
+//!   products, else the default distribution; hints replace all of it.
+//! - **best**: the lowest latency on the given hardware over all divisions, slices that differ
+//!   by one unit among them; hints fix their dimensions, and the others are searched. Never slower
+//!   than the baseline where that has a legal division.
+
+mod check;
+mod core_map;
+mod cost_model;
+mod distribute;
+mod hint;
+mod iteration_space;
+mod op_sizes;
+mod search;
+mod span;
+mod tensor_access;
+mod work;
+
+pub use check::check;
+pub use core_map::{core_map, owners};
+pub use cost_model::{SplitAxis, matmul_cost};
+pub use distribute::distribute;
+pub use hint::SplitHint;
+pub use iteration_space::{IterationSpace, LoopDim, PointCost};
+pub use op_sizes::{OpSizes, space};
+pub use span::{reduce_spans, span};
+pub use tensor_access::{AccessRole, TensorAccess};
+pub use work::{latency, work};
+
+use crate::error::{CompileError, Result};
+use crate::options::Policy;
+use hint::FixedSplits;
+use zellige_machine::{Hardware, Key};
+
+/// A division and why it was chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DivisionPlan {
+    /// Slices of every dimension.
+    pub splits: Vec<u64>,
+    /// Cores with a slice.
+    pub cores_used: u64,
+    /// Of every tensor, what the core with the largest window reaches over.
+    pub span_bytes: Vec<u64>,
+    /// The cost by which it was chosen; none where no cost was looked at.
+    pub cost_us: Option<f64>,
+    /// The latency on the given hardware.
+    pub latency_us: f64,
+    /// Which rule: `hint`, `cost_model`, `work_distribution`, `search`, or `nothing_to_do`.
+    pub decided_by: &'static str,
+    /// The same in a sentence.
+    pub reason: String,
+}
+
+/// Splits and the reason for them.
+#[derive(Debug, Clone, PartialEq)]
+struct SplitChoice {
+    splits: Vec<u64>,
+    cost_us: Option<f64>,
+    decided_by: &'static str,
+    reason: String,
+}
+
+/// Divides an operation over at most `cores` cores.
+///
+/// # Errors
+/// More cores than the hardware has or none, hints that cannot hold, a tensor that stays over the span
+/// limit whatever is split.
+pub fn divide(
+    space: &IterationSpace,
+    hardware: &Hardware,
+    cores: i64,
+    policy: Policy,
+    hints: &[SplitHint],
+) -> Result<DivisionPlan> {
+    let most = hardware.cores();
+    let accepted = u64::try_from(cores).ok().filter(|c| *c > 0 && *c <= most as u64);
+    let count = accepted.ok_or(CompileError::Cores { cores, most })?;
+    let limit = hardware.count(Key::Span);
+    let fixed = hint::fix(space, hints, count)?;
+    if let Some(empty) = space.dims().iter().find(|d| d.size == 0) {
+        let reason = format!("nothing to do: dimension {} has size 0", empty.name);
+        let span_bytes = vec![0; space.tensors().len()];
+        let splits = vec![1; space.dims().len()];
+        return Ok(DivisionPlan {
+            splits,
+            cores_used: 1,
+            span_bytes,
+            cost_us: None,
+            latency_us: 0.0,
+            decided_by: "nothing_to_do",
+            reason,
+        });
+    }
+    let hinted = !hints.is_empty();
+    let choice = match policy {
+        Policy::Baseline => baseline(space, count, limit, &fixed, hinted)?,
+        Policy::Best => {
+            let first = baseline(space, count, limit, &fixed, hinted).ok();
+            let first = first.as_ref().map(|c| &c.splits[..]);
+            search::search(space, hardware, count, limit, &fixed, first)?
+        }
+    };
+    Ok(DivisionPlan {
+        cores_used: choice.splits.iter().product(),
+        span_bytes: space.tensors().iter().map(|t| span(space, t, &choice.splits)).collect(),
+        cost_us: choice.cost_us,
+        latency_us: latency(space, hardware, &choice.splits).1,
+        decided_by: choice.decided_by,
+        reason: choice.reason,
+        splits: choice.splits,
+    })
+}
+
+fn baseline(
+    space: &IterationSpace,
+    cores: u64,
+    limit: u64,
+    fixed: &FixedSplits,
+    hinted: bool,
+) -> Result<SplitChoice> {
+    if hinted {
+        let splits = fixed.alone();
+        span::refused(space, &splits, limit)?;
+        let skipped = match &fixed.skipped[..] {
+            [] => String::new(),
+            some => format!("; {} left out, as {cores} cores do not suffice", some.join(", ")),
+        };
+        let reason = format!("hint: {}{skipped}", space.show(&splits));
+        return Ok(SplitChoice { splits, cost_us: None, decided_by: "hint", reason });
+    }
+    let committed = reduce_spans(space, cores, limit)?;
+    let default = distribute(space, cores, &committed);
+    let choice = match cost_model::choose(space, cores, &committed, &default) {
+        Ok(chosen) => SplitChoice {
+            reason: format!(
+                "cost_model: the cheapest of {} even divisions, {:.3} us",
+                chosen.tried, chosen.cost_us
+            ),
+            splits: chosen.splits,
+            cost_us: Some(chosen.cost_us),
+            decided_by: "cost_model",
+        },
+        Err(declined) => {
+            let spans = match committed.iter().any(|s| *s > 1) {
+                true => format!("spans need {}; ", space.show(&committed)),
+                false => String::new(),
+            };
+            SplitChoice {
+                splits: default,
+                cost_us: None,
+                decided_by: "work_distribution",
+                reason: format!(
+                    "work_distribution: {spans}largest output dims first; no cost model: {declined}"
+                ),
+            }
+        }
+    };
+    span::refused(space, &choice.splits, limit)?;
+    Ok(choice)
+}

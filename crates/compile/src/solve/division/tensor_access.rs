@@ -1,0 +1,157 @@
+//! The tensors of an operation: where they lie for every point of the iteration space.
+
+use super::iteration_space::LoopDim;
+use super::span::{Reach, reach};
+use crate::error::{CompileError, Result};
+use zellige_device::TensorLayout;
+use zellige_stick::{Expr, StickLayout, ViewLoop};
+
+/// Which way a tensor goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessRole {
+    /// The operation reads it.
+    Read,
+    /// The operation writes it.
+    Write,
+}
+
+/// A tensor of an operation: where it lies for every point of the iteration space.
+///
+/// Device strides are row-major over `device_size`; the last dimension is the stick of 128 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorAccess {
+    pub(super) name: String,
+    pub(super) role: AccessRole,
+    pub(super) device_size: Vec<u64>,
+    pub(super) coordinates: Vec<Expr>,
+    /// Per device dimension, what every core visits of it whatever is split.
+    pub(super) whole: Vec<Reach>,
+}
+
+impl TensorAccess {
+    /// A tensor that lies as `layout` says; `steps` is how far one step of every loop moves in the
+    /// tensor's own strides, 0 for loops it does not depend on.
+    pub fn new(
+        name: impl Into<String>,
+        role: AccessRole,
+        layout: &StickLayout,
+        dims: &[LoopDim],
+        steps: &[i64],
+    ) -> Result<TensorAccess> {
+        let name = name.into();
+        let loops = dims.iter().zip(steps).map(|(d, step)| {
+            let range = i64::try_from(d.size).map_err(|_| CompileError::Overflow {
+                what: format!("the size of dimension `{}`", d.name),
+            });
+            Ok(ViewLoop { range: range?, step: *step })
+        });
+        let loops: Vec<ViewLoop> = loops.collect::<Result<_>>()?;
+        let access = layout.device_access(&loops, 0)?;
+        TensorAccess::at(name, role, layout.device_size(), access.coordinates().to_vec())
+    }
+
+    /// A tensor by its device sizes and the coordinate in each of them.
+    pub fn at(
+        name: impl Into<String>,
+        role: AccessRole,
+        device_size: &[i64],
+        coordinates: Vec<Expr>,
+    ) -> Result<TensorAccess> {
+        let name = name.into();
+        let bad = |reason: String| CompileError::BadTensor { tensor: name.clone(), reason };
+        if device_size.len() != coordinates.len() || device_size.is_empty() {
+            let (n, m) = (device_size.len(), coordinates.len());
+            return Err(bad(format!("{n} device sizes and {m} coordinates; one each, at least 1")));
+        }
+        let terms = coordinates.iter().flat_map(|e| &e.terms);
+        for t in terms {
+            if t.divisor < 1 || t.multiplier < 0 || t.modulus.is_some_and(|m| m < 1) {
+                return Err(bad(format!("term {t}: divisors and moduli are 1 or more")));
+            }
+        }
+        let sizes = device_size.iter().map(|n| u64::try_from(*n));
+        let device_size: Vec<u64> = sizes
+            .collect::<Result<_, _>>()
+            .map_err(|_| bad(format!("device sizes {device_size:?} are 0 or more")))?;
+        let mut sticks = device_size[..device_size.len() - 1].iter();
+        let bytes = sticks.try_fold(128_u64, |n, s| n.checked_mul(*s));
+        bytes.ok_or_else(|| CompileError::Overflow { what: format!("the bytes of `{name}`") })?;
+        let whole = vec![Reach { extent: 0, distinct: 1 }; device_size.len()];
+        Ok(TensorAccess { name, role, device_size, coordinates, whole })
+    }
+
+    /// A tensor of an operation of the device: `follows` says which loop each of its dimensions runs along;
+    /// one that follows none is visited whole by every core.
+    pub(super) fn laid(
+        name: String,
+        role: AccessRole,
+        laid: &TensorLayout,
+        dims: &[LoopDim],
+        follows: &[Option<usize>],
+    ) -> Result<TensorAccess> {
+        let view = laid.view();
+        let extents = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let mut loops: Vec<ViewLoop> =
+            dims.iter().map(|d| ViewLoop { range: extents(d.size), step: 0 }).collect();
+        for ((follows, size), stride) in follows.iter().zip(view.size()).zip(view.stride()) {
+            match follows {
+                Some(l) => loops[*l].step += stride,
+                None => loops.push(ViewLoop { range: *size, step: *stride }),
+            }
+        }
+        let access = laid.layout().device_access(&loops, view.offset())?;
+        let mut coordinates = access.coordinates().to_vec();
+        let mut whole = Vec::with_capacity(coordinates.len());
+        for coordinate in &mut coordinates {
+            let still = coordinate.terms.iter().filter(|t| t.var >= dims.len());
+            whole.push(still.fold(Reach { extent: 0, distinct: 1 }, |sum, term| {
+                let range = u64::try_from(loops[term.var].range).unwrap_or(0);
+                let one = reach(term, &(0..range));
+                Reach {
+                    extent: sum.extent.saturating_add(one.extent),
+                    distinct: sum.distinct.saturating_mul(one.distinct),
+                }
+            }));
+            coordinate.terms.retain(|t| t.var < dims.len());
+        }
+        let tensor = TensorAccess::at(name, role, laid.layout().device_size(), coordinates)?;
+        Ok(TensorAccess { whole, ..tensor })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which way it goes.
+    pub fn role(&self) -> AccessRole {
+        self.role
+    }
+
+    /// Whether its place depends on a loop.
+    pub fn uses(&self, dim: usize) -> bool {
+        self.coordinates.iter().any(|e| e.terms.iter().any(|t| t.var == dim))
+    }
+
+    /// The loop that runs along its lanes.
+    pub fn stick(&self) -> Option<usize> {
+        match self.coordinates.last()?.terms.as_slice() {
+            [t] => Some(t.var),
+            _ => None,
+        }
+    }
+
+    /// The stick, in row-major order of the device, that holds the element for a point of the space.
+    pub fn stick_at(&self, point: &[i64]) -> u64 {
+        let last = self.device_size.len() - 1;
+        let parts = self.coordinates[..last].iter().zip(&self.device_size);
+        parts.fold(0_u64, |at, (e, size)| {
+            at.wrapping_mul(*size).wrapping_add(u64::try_from(e.eval(point)).unwrap_or(0))
+        })
+    }
+
+    /// Elements in a stick.
+    pub fn eps(&self) -> u64 {
+        self.device_size.last().copied().unwrap_or(1).max(1)
+    }
+}

@@ -1,0 +1,278 @@
+//! What the cores do under a division: the plan that the hardware's latency is computed from.
+//!
+//! A core streams its slice of every tensor through its scratchpad, once. Of the two operands of
+//! a product one stays resident, as much of it as fits at a time, and the other passes by once per such
+//! part; the core keeps the one that makes it read less. Cores that differ in loops which a tensor does
+//! not follow have the same slice of it, and what they read is marked as shared. Partial sums of a split reduction travel along
+//! the ring in the order of the cores, four bytes each; the last core of a group adds up, is charged
+//! the hops it waits for, reads operands that are not summed over, and writes the result.
+
+use super::iteration_space::IterationSpace;
+use super::span::{Reach, reach, slice};
+use super::tensor_access::{AccessRole, TensorAccess};
+use crate::solve::memory::{LX_RESERVED, lx_limit};
+use smallvec::SmallVec;
+use zellige_machine::account::{Shared, Traffic};
+use zellige_machine::units as units_of;
+use zellige_machine::{
+    CoreWork, Factor, Hardware, STREAMED, SumGroup, Work, WorkKind, product_reads,
+};
+
+/// The slices of one dimension.
+struct LoopSlices {
+    /// Iterations of every slice.
+    lengths: Vec<u64>,
+    /// Per slice, the first one that is like it in every respect.
+    class: Vec<usize>,
+    /// Per term of every tensor that runs over this dimension, what it does in each slice.
+    reaches: Vec<Vec<Reach>>,
+}
+
+/// What each core does under these splits; core numbers are those of
+/// [`Division`](zellige_device::Division).
+pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Work {
+    let cuts: Vec<LoopSlices> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
+    let cores: u64 = splits.iter().product();
+    let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED).max(1);
+    let sharings: SmallVec<[Sharing; 4]> =
+        space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
+    let mut done: Vec<(SmallVec<[usize; 8]>, CoreSlice)> = Vec::new();
+    let mut list = Vec::with_capacity(usize::try_from(cores).unwrap_or(0));
+    for core in 0..cores {
+        let digits = digits(splits, core);
+        let group = ReductionGroup::of(space, splits, &digits);
+        let mut key: SmallVec<[usize; 8]> =
+            digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
+        key.push(group.role());
+        let seen = done.iter().position(|(k, _)| *k == key);
+        let at = seen.unwrap_or_else(|| {
+            done.push((key, one(space, &cuts, &digits, group, room)));
+            done.len() - 1
+        });
+        let CoreSlice { work, reads } = &done[at].1;
+        let mut work = work.clone();
+        for (tensor, bursts) in reads {
+            let sharing = &sharings[*tensor];
+            if sharing.cores > 1 {
+                let place = sharing.place(splits, &digits);
+                work.shared.push(Shared { bursts: bursts.clone(), cores: sharing.cores, place });
+            }
+        }
+        list.push(work);
+    }
+    Work::new("divided", space.effort().kind, list)
+}
+
+/// The cores that have the same slice of a tensor: those that differ in these loops alone.
+struct Sharing {
+    loops: SmallVec<[usize; 4]>,
+    cores: u64,
+}
+
+impl Sharing {
+    fn of(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> Sharing {
+        // Of the cores that split a sum, one reads what is not summed over.
+        let once = space.finishes(tensor);
+        let apart =
+            |d: &usize| splits[*d] > 1 && !tensor.uses(*d) && !(once && space.dims()[*d].reduced);
+        let loops: SmallVec<[usize; 4]> = (0..splits.len()).filter(apart).collect();
+        Sharing { cores: loops.iter().map(|d| splits[*d]).product(), loops }
+    }
+
+    /// Which of them a core is.
+    fn place(&self, splits: &[u64], digits: &[usize]) -> u64 {
+        self.loops.iter().fold(0, |place, d| place * splits[*d] + digits[*d] as u64)
+    }
+}
+
+/// What a core does, and what it reads of which tensor.
+struct CoreSlice {
+    work: CoreWork,
+    reads: SmallVec<[(usize, Traffic); 4]>,
+}
+
+/// The latency of a division in cycles and in microseconds.
+pub fn latency(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
+    let latency = hardware.latency(&work(space, hardware, splits));
+    (latency.cycles, latency.time.microseconds())
+}
+
+/// Cycles that the units alone take on the core with the largest slices: no division is faster.
+pub(super) fn units(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> u64 {
+    let largest = |d: usize| {
+        let slice = slice(space, d, splits[d], 0);
+        slice.end - slice.start
+    };
+    let mut core = CoreWork::default();
+    for charge in space.charges().iter().filter(|c| !c.finishing) {
+        let rounded =
+            |(d, unit): &(usize, usize)| largest(*d).next_multiple_of((*unit).max(1) as u64);
+        let points: u64 = charge.loops.iter().map(rounded).product();
+        core.macs += points * charge.macs;
+        core.sfu += points * charge.sfu;
+        core.sfu_transcendental += points * charge.transcendental;
+    }
+    let alone = Work::new(String::new(), space.effort().kind, vec![core]);
+    hardware.latency(&alone).cycles
+}
+
+/// Cycles that memory takes for everything once, in bursts as long as can be: no division is faster, as
+/// cores share the bandwidth evenly and the one with most bytes has no less than the average.
+pub(super) fn memory(space: &IterationSpace, hardware: &Hardware) -> u64 {
+    let alone = work(space, hardware, &vec![1; space.dims().len()]);
+    let Some(core) = alone.cores.first() else { return 0 };
+    let out = core.writes.bytes();
+    let all = core.reads.bytes().saturating_add(out);
+    let once = core.unique_sticks.map_or(all, |n| n.saturating_mul(128));
+    let reads = Traffic::of(once.saturating_sub(out), 1);
+    let core = CoreWork { reads, writes: Traffic::of(out, 1), ..CoreWork::default() };
+    // Few cores do not reach the rate of a reduction within rows, and all of them that of any stream.
+    let kind = match alone.kind {
+        WorkKind::RowReduction => WorkKind::Pointwise,
+        kind => kind,
+    };
+    hardware.latency(&Work::new(String::new(), kind, vec![core])).cycles
+}
+
+/// The place of a core in every dimension, the last one fastest.
+fn digits(splits: &[u64], core: u64) -> SmallVec<[usize; 8]> {
+    let mut rest = core;
+    let mut digits: SmallVec<[usize; 8]> = SmallVec::from_elem(0, splits.len());
+    for (digit, split) in digits.iter_mut().zip(splits).rev() {
+        *digit = usize::try_from(rest % split).unwrap_or(0);
+        rest /= split;
+    }
+    digits
+}
+
+/// The cores that sum into the same slice of the result.
+#[derive(Clone, Copy)]
+struct ReductionGroup {
+    size: u64,
+    place: u64,
+}
+
+impl ReductionGroup {
+    fn of(space: &IterationSpace, splits: &[u64], digits: &[usize]) -> ReductionGroup {
+        let reduced = (0..splits.len()).filter(|d| space.dims()[*d].reduced);
+        reduced.fold(ReductionGroup { size: 1, place: 0 }, |g, d| ReductionGroup {
+            size: g.size * splits[d],
+            place: g.place * splits[d] + digits[d] as u64,
+        })
+    }
+
+    /// First, in between, last.
+    fn role(self) -> usize {
+        if self.place + 1 == self.size { 2 } else { usize::from(self.place > 0) }
+    }
+}
+
+fn cut(space: &IterationSpace, dim: usize, n: u64) -> LoopSlices {
+    let slices: Vec<_> = (0..n).map(|i| slice(space, dim, n, i)).collect();
+    let lengths: Vec<u64> = slices.iter().map(|s| s.end - s.start).collect();
+    let expressions = space.tensors().iter().flat_map(|t| &t.coordinates);
+    let terms = expressions.flat_map(|e| &e.terms).filter(|t| t.var == dim);
+    let reaches: Vec<Vec<Reach>> =
+        terms.map(|t| slices.iter().map(|s| reach(t, s)).collect()).collect();
+    let like =
+        |i: usize, j: usize| lengths[i] == lengths[j] && reaches.iter().all(|r| r[i] == r[j]);
+    let class = (0..slices.len()).map(|i| (0..i).find(|j| like(i, *j)).unwrap_or(i)).collect();
+    LoopSlices { lengths, class, reaches }
+}
+
+/// Bursts of one tensor's slice: their length in bytes, and how many.
+struct SliceTraffic {
+    burst: u64,
+    count: u64,
+}
+
+impl SliceTraffic {
+    fn bytes(&self) -> u64 {
+        self.burst.saturating_mul(self.count)
+    }
+}
+
+fn one(
+    space: &IterationSpace,
+    cuts: &[LoopSlices],
+    digits: &[usize],
+    group: ReductionGroup,
+    room: u64,
+) -> CoreSlice {
+    let mut next = vec![0; cuts.len()];
+    let parts: SmallVec<[SliceTraffic; 4]> =
+        space.tensors().iter().map(|t| part(t, cuts, digits, &mut next)).collect();
+    let length = |d: usize| cuts[d].lengths[digits[d]];
+    let padded = |d: usize| length(d).div_ceil(space.unit(d)) * space.unit(d);
+    let dims = 0..space.dims().len();
+    let last = group.place + 1 == group.size;
+    let sums = SumGroup { size: group.size, place: group.place };
+    let mut work = units_of(space.charges(), space.partial(), length, sums);
+
+    let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
+    if let Some([a, b]) = space.product() {
+        let tensors = [&space.tensors()[a], &space.tensors()[b]];
+        let only = |own: &TensorAccess, other: &TensorAccess, padding: bool| -> u64 {
+            let dims = dims.clone().filter(|d| own.uses(*d) && !other.uses(*d));
+            dims.map(|d| if padding { padded(d) } else { length(d) }).product()
+        };
+        let depth: u64 = dims.clone().filter(|d| space.dims()[*d].reduced).map(padded).product();
+        let (rows, columns) =
+            (only(tensors[0], tensors[1], false), only(tensors[1], tensors[0], true));
+        let bytes = [parts[a].bytes(), parts[b].bytes()];
+        let factor = |i: usize| Factor { width: 128 / tensors[i].eps().max(1), bytes: bytes[i] };
+        let factors = [factor(0), factor(1)];
+        let reads = product_reads([rows, columns, depth], factors, tensors[1].eps(), room);
+        (times[a], times[b]) = (reads.times[0], reads.times[1]);
+    }
+    let mut unique = 0_u64;
+    let mut read = SmallVec::new();
+    for (i, (part, tensor)) in parts.iter().zip(space.tensors()).enumerate() {
+        match tensor.role {
+            AccessRole::Read if !last && space.finishes(tensor) => continue,
+            AccessRole::Read => {
+                let bursts = Traffic::of(part.burst, part.count.saturating_mul(times[i]));
+                work.reads.merge(&bursts);
+                read.push((i, bursts));
+            }
+            AccessRole::Write if last => work.writes.add(part.burst, part.count),
+            AccessRole::Write => continue,
+        }
+        unique = unique.saturating_add(part.bytes() / 128);
+    }
+    work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
+    work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
+    CoreSlice { work, reads: read }
+}
+
+/// The bursts of one tensor; `next` counts the terms of every dimension that were used up.
+fn part(
+    tensor: &TensorAccess,
+    cuts: &[LoopSlices],
+    digits: &[usize],
+    next: &mut [usize],
+) -> SliceTraffic {
+    let last = tensor.device_size.len() - 1;
+    let mut visited: SmallVec<[(u64, u64); 6]> = SmallVec::new();
+    for (e, whole) in tensor.coordinates.iter().zip(&tensor.whole) {
+        let mut here = (whole.extent, whole.distinct);
+        for t in &e.terms {
+            let reach = cuts[t.var].reaches[next[t.var]][digits[t.var]];
+            next[t.var] += 1;
+            here = (here.0.saturating_add(reach.extent), here.1.saturating_mul(reach.distinct));
+        }
+        visited.push((here.0.saturating_add(1), here.1));
+    }
+    let (mut run, mut count, mut joined) = (1_u64, 1_u64, true);
+    for j in (0..last).rev() {
+        let (extent, distinct) = visited[j];
+        joined &= extent == distinct;
+        if joined {
+            run = run.saturating_mul(distinct);
+        } else {
+            count = count.saturating_mul(distinct);
+        }
+        joined &= distinct == tensor.device_size[j];
+    }
+    SliceTraffic { burst: run.saturating_mul(128), count }
+}

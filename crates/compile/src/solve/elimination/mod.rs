@@ -1,0 +1,16 @@
+//! The least total of costs that each depend on a few variables.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `problem` | variables with few values, and the costs between them |
+//! | `variable_elimination` | the least total, exact where tables stay small, with a bound where they do not |
+//!
+//! It is the problem that the literature calls a weighted constraint problem or a cost function network.
+//! Layouts of a graph are one, and so are the divisions of its steps with what stays in scratchpads.
+
+mod problem;
+mod variable_elimination;
+
+pub(crate) use problem::plus;
+pub use problem::{ChoiceProblem, FORBIDDEN, Factor};
+pub use variable_elimination::{Solution, solve};

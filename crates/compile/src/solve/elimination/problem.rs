@@ -1,0 +1,102 @@
+//! A choice as numbers: variables with few values, and costs that depend on a few variables each.
+
+use crate::error::{CompileError, Result};
+
+/// The cost of what must not be.
+pub const FORBIDDEN: u64 = u64::MAX;
+
+/// A cost for every combination of values of some variables, the last variable fastest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Factor {
+    vars: Vec<usize>,
+    table: Vec<u64>,
+}
+
+/// Variables and the costs between them; the total is the sum of all factors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChoiceProblem {
+    domains: Vec<usize>,
+    factors: Vec<Factor>,
+}
+
+/// The sum of two costs; what must not be stays so.
+pub(crate) fn plus(a: u64, b: u64) -> u64 {
+    a.saturating_add(b)
+}
+
+impl Factor {
+    /// The variables, in increasing order.
+    pub fn vars(&self) -> &[usize] {
+        &self.vars
+    }
+
+    /// The cost for values of all variables of the problem.
+    pub(super) fn at(&self, values: &[usize], domains: &[usize]) -> u64 {
+        let index = self.vars.iter().fold(0, |i, v| i * domains[*v] + values[*v]);
+        self.table[index]
+    }
+
+    pub(super) fn of(vars: Vec<usize>, table: Vec<u64>) -> Factor {
+        Factor { vars, table }
+    }
+}
+
+impl ChoiceProblem {
+    /// No variables: the empty choice, at no cost.
+    pub fn new() -> ChoiceProblem {
+        ChoiceProblem::default()
+    }
+
+    /// A variable with this many values; its number.
+    pub fn variable(&mut self, values: usize) -> usize {
+        self.domains.push(values);
+        self.domains.len() - 1
+    }
+
+    /// Adds a cost that depends on `vars`: `cost` is asked for every combination of their values.
+    ///
+    /// # Errors
+    /// Variables that do not exist or are named twice.
+    pub fn cost(&mut self, vars: &[usize], mut cost: impl FnMut(&[usize]) -> u64) -> Result<()> {
+        let mut sorted = vars.to_vec();
+        sorted.sort_unstable();
+        let twice = sorted.windows(2).any(|w| w[0] == w[1]);
+        if let Some(bad) = sorted.iter().find(|v| **v >= self.domains.len() || twice) {
+            let message = format!("variable {bad} does not exist or is named twice");
+            return Err(CompileError::bad_problem(message));
+        }
+        let place: Vec<usize> =
+            vars.iter().map(|v| sorted.iter().position(|s| s == v).unwrap_or(0)).collect();
+        let size: usize = sorted.iter().map(|v| self.domains[*v]).product();
+        let mut table = Vec::with_capacity(size);
+        let mut values = vec![0; sorted.len()];
+        for _ in 0..size {
+            let asked: Vec<usize> = place.iter().map(|p| values[*p]).collect();
+            table.push(cost(&asked));
+            for (value, var) in values.iter_mut().zip(&sorted).rev() {
+                *value += 1;
+                if *value < self.domains[*var] {
+                    break;
+                }
+                *value = 0;
+            }
+        }
+        self.factors.push(Factor { vars: sorted, table });
+        Ok(())
+    }
+
+    /// How many values each variable has.
+    pub fn domains(&self) -> &[usize] {
+        &self.domains
+    }
+
+    /// The costs.
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+
+    /// The total cost of values for all variables. It shares nothing with the search.
+    pub fn total(&self, values: &[usize]) -> u64 {
+        self.factors.iter().fold(0, |sum, f| plus(sum, f.at(values, &self.domains)))
+    }
+}

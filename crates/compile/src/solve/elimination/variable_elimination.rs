@@ -1,0 +1,233 @@
+//! The least total, by eliminating one variable after the other.
+//!
+//! **Idea.** A variable is eliminated by joining all costs that mention it and keeping, for every combination
+//! of its neighbours, the least over its own values. That table is a new cost, and the problem has a variable
+//! less. What is left when none remains is the least total, and walking back gives the values: each variable
+//! takes the best one for the neighbours that were eliminated after it.
+//!
+//! **Invariant.** The least total of the costs that are left, plus the sum of those without variables, is the
+//! least total of the problem; where a join was cut into parts, it is a lower bound.
+//!
+//! **Cost.** A join has an entry for every combination of the variable and its neighbours, so the order decides:
+//! the variable with the smallest table goes first. Models are chains of blocks, so few variables meet in a
+//! table and the cost grows with the length of the chain. Where a join would pass the limit it is done in parts,
+//! each minimised alone: the result is then a lower bound, the values are the best found, and the gap between
+//! the two is stated.
+
+use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
+use crate::error::{CompileError, Result};
+use std::collections::BTreeSet;
+
+/// Values for all variables, with proof of how good they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Solution {
+    /// One value for each variable.
+    pub values: Vec<usize>,
+    /// Their total cost.
+    pub cost: u64,
+    /// No values cost less than this.
+    pub bound: u64,
+    /// The most variables in one table.
+    pub width: usize,
+}
+
+impl Solution {
+    /// Whether nothing is better: a certificate, as the bound is proved.
+    pub fn is_optimal(&self) -> bool {
+        self.cost == self.bound
+    }
+}
+
+/// A variable that was eliminated, with the costs that mentioned it.
+struct Eliminated {
+    var: usize,
+    joined: Vec<Factor>,
+}
+
+/// The least total of a problem, with tables of at most `limit` entries.
+///
+/// **Law**: `bound <= total(v)` for all values `v`, `cost == total(values)`, and the two are equal
+/// where no table passed the limit. Of equal totals the same one is found every time.
+///
+/// # Errors
+/// A variable without values, and a problem in which everything is forbidden.
+pub fn solve(problem: &ChoiceProblem, limit: usize) -> Result<Solution> {
+    if let Some(var) = problem.domains().iter().position(|n| *n == 0) {
+        return Err(CompileError::bad_problem(format!("variable {var} has no values")));
+    }
+    let domains = problem.domains();
+    let mut open = OpenFactors::new(problem);
+    let mut steps = Vec::with_capacity(domains.len());
+    let (mut bound, mut width) = (open.constant, 0usize);
+    while let Some(var) = open.next() {
+        let joined = open.take(var);
+        for part in parts(&joined, var, domains, limit) {
+            let made = minimised(&part, var, domains);
+            width = width.max(made.vars().len() + 1);
+            if made.vars().is_empty() {
+                bound = plus(bound, made.at(&[], domains));
+            } else {
+                open.add(made);
+            }
+        }
+        steps.push(Eliminated { var, joined });
+    }
+    let mut values = vec![0; domains.len()];
+    for Eliminated { var, joined } in steps.iter().rev() {
+        let cost = |value: usize, values: &mut Vec<usize>| {
+            values[*var] = value;
+            joined.iter().fold(0, |sum, f| plus(sum, f.at(values, domains)))
+        };
+        let best = (0..domains[*var]).min_by_key(|v| cost(*v, &mut values));
+        values[*var] = best.unwrap_or(0);
+    }
+    let cost = problem.total(&values);
+    if bound == FORBIDDEN || cost == FORBIDDEN {
+        return Err(CompileError::bad_problem("every choice is forbidden".into()));
+    }
+    Ok(Solution { values, cost, bound, width })
+}
+
+/// The costs that are left, with the variables ordered by the table that eliminating one would make.
+struct OpenFactors<'a> {
+    domains: &'a [usize],
+    factors: Vec<Option<Factor>>,
+    /// Per variable, the costs that mention it.
+    uses: Vec<Vec<usize>>,
+    /// Per variable that is left, the size of its table.
+    sizes: Vec<u128>,
+    queue: BTreeSet<(u128, usize)>,
+    /// The sum of costs without variables.
+    constant: u64,
+}
+
+impl<'a> OpenFactors<'a> {
+    fn new(problem: &'a ChoiceProblem) -> OpenFactors<'a> {
+        let domains = problem.domains();
+        let mut open = OpenFactors {
+            domains,
+            factors: Vec::new(),
+            uses: vec![Vec::new(); domains.len()],
+            sizes: vec![0; domains.len()],
+            queue: BTreeSet::new(),
+            constant: 0,
+        };
+        for f in problem.factors() {
+            if f.vars().is_empty() {
+                open.constant = plus(open.constant, f.at(&[], domains));
+                continue;
+            }
+            f.vars().iter().for_each(|v| open.uses[*v].push(open.factors.len()));
+            open.factors.push(Some(f.clone()));
+        }
+        for var in 0..domains.len() {
+            open.sizes[var] = open.size(var);
+            open.queue.insert((open.sizes[var], var));
+        }
+        open
+    }
+
+    /// The variable with the smallest table; the first of equals.
+    fn next(&mut self) -> Option<usize> {
+        self.queue.pop_first().map(|(_, var)| var)
+    }
+
+    /// The costs that mention a variable, which are then gone.
+    fn take(&mut self, var: usize) -> Vec<Factor> {
+        let mentioned = std::mem::take(&mut self.uses[var]);
+        let taken: Vec<Factor> = mentioned.iter().filter_map(|i| self.factors[*i].take()).collect();
+        for near in self.near(&taken, var) {
+            self.uses[near].retain(|i| self.factors[*i].is_some());
+            self.update(near);
+        }
+        taken
+    }
+
+    fn add(&mut self, factor: Factor) {
+        let index = self.factors.len();
+        let vars = factor.vars().to_vec();
+        vars.iter().for_each(|v| self.uses[*v].push(index));
+        self.factors.push(Some(factor));
+        vars.into_iter().for_each(|v| self.update(v));
+    }
+
+    fn near(&self, factors: &[Factor], but: usize) -> Vec<usize> {
+        let mut near: Vec<usize> = factors.iter().flat_map(|f| f.vars()).copied().collect();
+        near.sort_unstable();
+        near.dedup();
+        near.retain(|v| *v != but);
+        near
+    }
+
+    fn update(&mut self, var: usize) {
+        let size = self.size(var);
+        if self.queue.remove(&(self.sizes[var], var)) {
+            self.queue.insert((size, var));
+        }
+        self.sizes[var] = size;
+    }
+
+    fn size(&self, var: usize) -> u128 {
+        let mine = self.uses[var].iter().filter_map(|i| self.factors[*i].as_ref());
+        let mut near: Vec<usize> = mine.flat_map(|f| f.vars()).copied().collect();
+        near.sort_unstable();
+        near.dedup();
+        near.iter().fold(1u128, |n, v| n.saturating_mul(self.domains[*v] as u128))
+    }
+}
+
+/// Costs that are joined together: all of them, or groups whose tables stay within the limit.
+fn parts(joined: &[Factor], var: usize, domains: &[usize], limit: usize) -> Vec<Vec<Factor>> {
+    let mut parts: Vec<(Vec<usize>, Vec<Factor>)> = Vec::new();
+    for f in joined {
+        let with = |vars: &[usize]| {
+            let mut all = [vars, f.vars()].concat();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let fits = |vars: &[usize]| {
+            let size = with(vars).iter().fold(1usize, |n, v| n.saturating_mul(domains[*v]));
+            size <= limit
+        };
+        match parts.iter().position(|(vars, _)| fits(vars)) {
+            Some(k) => {
+                parts[k].0 = with(&parts[k].0);
+                parts[k].1.push(f.clone());
+            }
+            None => parts.push((with(&[]), vec![f.clone()])),
+        }
+    }
+    if parts.is_empty() {
+        parts.push((vec![var], Vec::new()));
+    }
+    parts.into_iter().map(|(_, list)| list).collect()
+}
+
+/// The sum of some costs, least over one variable, for every combination of the others.
+fn minimised(list: &[Factor], var: usize, domains: &[usize]) -> Factor {
+    let mut vars: Vec<usize> = list.iter().flat_map(|f| f.vars()).copied().collect();
+    vars.sort_unstable();
+    vars.dedup();
+    vars.retain(|v| *v != var);
+    let size: usize = vars.iter().map(|v| domains[*v]).product();
+    let mut values = vec![0; domains.len()];
+    zellige_guard::reserve(size_of::<u64>() * size);
+    let mut table = Vec::with_capacity(size);
+    for _ in 0..size {
+        zellige_guard::step();
+        let least = (0..domains[var]).map(|value| {
+            values[var] = value;
+            list.iter().fold(0, |sum, f| plus(sum, f.at(&values, domains)))
+        });
+        table.push(least.min().unwrap_or(0));
+        for v in vars.iter().rev() {
+            values[*v] += 1;
+            if values[*v] < domains[*v] {
+                break;
+            }
+            values[*v] = 0;
+        }
+    }
+    Factor::of(vars, table)
+}

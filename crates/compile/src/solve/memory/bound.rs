@@ -1,0 +1,86 @@
+//! What every plan spills at least.
+//!
+//! While an operation runs, the buffers that live lie side by side, every one but the highest rounded
+//! up to the alignment; a child may lie over a parent. What that is past the limit is spilled. A
+//! spilled byte frees at most as many as the worst rounding of a buffer makes of it.
+
+use super::request::MemoryRequest;
+
+/// How far the buffers that live during an operation are past the limit, in rounded bytes.
+pub(super) fn excess(request: &MemoryRequest, time: u64, kept: &[usize]) -> u64 {
+    let (mut load, mut slack) = (0_u64, 0_u64);
+    for b in kept.iter().copied().filter(|b| request.life(*b).contains(&time)) {
+        let rounded = request.align(request.size(b));
+        slack = slack.max(rounded - request.size(b));
+        let begins = request.life(b).start == time;
+        let over = begins && request.parents(b).iter().any(|p| kept.contains(p));
+        if !over {
+            load = load.saturating_add(rounded);
+        }
+    }
+    load.saturating_sub(slack).saturating_sub(request.limit())
+}
+
+/// What is spilled at least of the buffers that live during an operation, in bytes, and the earliest
+/// operation at which one of them begins.
+fn during(request: &MemoryRequest, time: u64, kept: &[usize]) -> (u64, u64) {
+    let excess = excess(request, time, kept);
+    let live = || kept.iter().copied().filter(|b| request.life(*b).contains(&time));
+    let since = live().map(|b| request.life(b).start).min().unwrap_or(time);
+    if excess == 0 {
+        return (0, since);
+    }
+    let some = || live().filter(|b| request.size(*b) > 0);
+    let worst = some().map(|b| {
+        let (size, rounded) = (request.size(b), request.align(request.size(b)));
+        (u128::from(excess) * u128::from(size)).div_ceil(u128::from(rounded))
+    });
+    let bytes = u64::try_from(worst.min().unwrap_or(0)).unwrap_or(u64::MAX);
+    // Whole buffers go.
+    (bytes.max(some().map(|b| request.size(b)).min().unwrap_or(0)), since)
+}
+
+/// What every plan spills at least of these buffers: the sum over operations that share no live buffer,
+/// chosen so that it is largest.
+pub(super) fn more(request: &MemoryRequest, kept: &[usize]) -> u64 {
+    let mut times: Vec<u64> = kept.iter().map(|b| request.life(*b).start).collect();
+    times.sort_unstable();
+    times.dedup();
+    // best[i]: with the first i of them alone.
+    let mut best = vec![0_u64; times.len() + 1];
+    for (i, time) in times.iter().enumerate() {
+        let (bytes, since) = during(request, *time, kept);
+        let before = times.partition_point(|t| *t < since);
+        best[i + 1] = best[i].max(bytes.saturating_add(best[before]));
+    }
+    best[times.len()]
+}
+
+/// What every plan spills at least: what fits nowhere, and what is too much at once, for each
+/// stretch of time that no buffer crosses.
+pub(super) fn bound(request: &MemoryRequest) -> u64 {
+    stretches(request).iter().map(|members| least(request, members)).sum()
+}
+
+pub(super) fn least(request: &MemoryRequest, members: &[usize]) -> u64 {
+    let fits = |b: &usize| request.size(*b) <= request.limit();
+    let (small, large): (Vec<usize>, Vec<usize>) = members.iter().copied().partition(fits);
+    let large: u64 = large.into_iter().map(|b| request.size(b)).sum();
+    large + more(request, &small)
+}
+
+/// The buffers by stretches of time that no buffer crosses the ends of.
+pub(super) fn stretches(request: &MemoryRequest) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..request.buffers().len()).collect();
+    order.sort_by_key(|b| request.life(*b).start);
+    let mut stretches: Vec<Vec<usize>> = Vec::new();
+    let mut end = 0;
+    for b in order {
+        match stretches.last_mut() {
+            Some(last) if request.life(b).start < end => last.push(b),
+            _ => stretches.push(vec![b]),
+        }
+        end = end.max(request.life(b).end);
+    }
+    stretches
+}

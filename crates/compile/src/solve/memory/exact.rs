@@ -1,0 +1,116 @@
+//! The fewest spilled bytes, by branch and bound.
+//!
+//! **Idea.** Which buffers are spilled is decided one by one, the largest of the most crowded operation first; a set
+//! that is crowded nowhere is packed (`pack`). **Invariant.** `bound` never exceeds what the buffers that are kept
+//! force out, so a set is left out only when it cannot beat the best plan. **Cost.** Exponential at worst and
+//! therefore counted: where the counts run out, the plan is the best found, and its bound says how far it may be
+//! from the least.
+
+use super::bound::{excess, least, more, stretches};
+use super::fit::{self, Gap};
+use super::pack::{PackAnswer, pack};
+use super::request::MemoryRequest;
+use super::{MemoryPlan, greedy};
+
+/// Sets of buffers looked at, and steps of packing them, for each stretch of time at most; fewer where
+/// there are so many buffers that each takes long.
+const SETS: u64 = 20_000;
+const STEPS: u64 = 200_000;
+const PAIRS: u64 = 100_000_000;
+
+/// Stretches of time that no buffer crosses are planned one by one. Each begins with the best of the
+/// simple policies and decides buffer by buffer what is spilled; a set that cannot spill fewer
+/// bytes than the best plan is not looked at.
+///
+/// **Law**: the answer spills no more than the simple policies; where the search was not cut short, its
+/// bound is what it spills, and no plan spills less.
+pub(super) fn exact(request: &MemoryRequest) -> MemoryPlan {
+    let worth = fit::by_worth(request);
+    let simple = [
+        fit::fit(request, &worth, Gap::First),
+        fit::fit(request, &worth, Gap::Tightest),
+        greedy::greedy(request),
+    ];
+    let mut plan = MemoryPlan { addresses: vec![None; request.buffers().len()], bound: 0 };
+    for members in stretches(request) {
+        let spilled = |addresses: &Vec<Option<u64>>| -> u64 {
+            members.iter().filter(|b| addresses[**b].is_none()).map(|b| request.size(*b)).sum()
+        };
+        let first = simple.iter().min_by_key(|a| spilled(a)).expect("there are three").clone();
+        let kept: Vec<usize> =
+            members.iter().copied().filter(|b| request.size(*b) <= request.limit()).collect();
+        let beyond: u64 = members.iter().map(|b| request.size(*b)).sum::<u64>()
+            - kept.iter().map(|b| request.size(*b)).sum::<u64>();
+        let squared = (members.len() as u64).pow(2).max(1);
+        let mut search = SpillSearch {
+            request,
+            best: spilled(&first) - beyond,
+            addresses: first,
+            sets: (PAIRS / squared).clamp(1, SETS),
+            steps: (PAIRS / squared).clamp(1, STEPS),
+            complete: true,
+        };
+        let least = least(request, &members);
+        if search.best + beyond > least {
+            search.decide(&mut kept.clone(), &mut vec![false; request.buffers().len()], 0);
+        }
+        plan.bound += if search.complete { search.best + beyond } else { least };
+        for b in &members {
+            plan.addresses[*b] = search.addresses[*b];
+        }
+    }
+    plan
+}
+
+struct SpillSearch<'r> {
+    request: &'r MemoryRequest,
+    /// Bytes that the best plan spills of the members.
+    best: u64,
+    addresses: Vec<Option<u64>>,
+    sets: u64,
+    steps: u64,
+    complete: bool,
+}
+
+impl SpillSearch<'_> {
+    /// Looks for a better plan with the buffers of `kept`; those marked `sure` stay in it.
+    fn decide(&mut self, kept: &mut Vec<usize>, sure: &mut Vec<bool>, spilled: u64) {
+        zellige_guard::step();
+        if self.sets == 0 {
+            self.complete = false;
+            return;
+        }
+        if spilled + more(self.request, kept) >= self.best {
+            return;
+        }
+        self.sets -= 1;
+        let times = kept.iter().map(|b| self.request.life(*b).start);
+        let past = times.map(|t| (excess(self.request, t, kept), t)).max_by_key(|p| p.0);
+        let crowded = past.filter(|p| p.0 > 0).map(|p| p.1);
+        if crowded.is_none() {
+            match pack(self.request, kept, &mut self.steps) {
+                PackAnswer::Fits(addresses) => {
+                    self.best = spilled;
+                    self.addresses = addresses;
+                    return;
+                }
+                PackAnswer::Never => {}
+                PackAnswer::Unknown => self.complete = false,
+            }
+        }
+        // Something is too much: one of the undecided buffers there goes, or all of them stay.
+        let there = |b: &usize| crowded.is_none_or(|t| self.request.life(*b).contains(&t));
+        let undecided = kept.iter().copied().filter(|b| !sure[*b]).filter(there);
+        let Some(b) = undecided.max_by_key(|b| (self.request.size(*b), std::cmp::Reverse(*b)))
+        else {
+            return;
+        };
+        let at = kept.iter().position(|k| *k == b).expect("it was taken from there");
+        kept.remove(at);
+        self.decide(kept, sure, spilled + self.request.size(b));
+        kept.insert(at, b);
+        sure[b] = true;
+        self.decide(kept, sure, spilled);
+        sure[b] = false;
+    }
+}

@@ -1,0 +1,133 @@
+//! In some order, each into a gap between what lives at the same time.
+
+use super::request::MemoryRequest;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// Which gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// The lowest.
+    First,
+    /// The one with least left over, the lowest of equals.
+    Tightest,
+}
+
+/// Parents before children, then the most worthwhile: short lives with many uses. A first use
+/// that writes counts half a use more, as a write to memory is saved, and a part in in-place reuse
+/// shortens a life by a quarter.
+pub(super) fn by_worth(request: &MemoryRequest) -> Vec<usize> {
+    let count = request.buffers().len();
+    let is_parent: BTreeSet<usize> =
+        (0..count).flat_map(|b| request.parents(b).iter().copied()).collect();
+    // (life - discount) / uses as a fraction: quarters over halves.
+    let score = |b: usize| {
+        let buffer = &request.buffers()[b];
+        let life = request.life(b);
+        let discount =
+            u128::from(!buffer.in_place_parents.is_empty()) + u128::from(is_parent.contains(&b));
+        let uses = 2 * buffer.uses.len() as u128 + u128::from(!buffer.first_use_is_read);
+        (4 * u128::from(life.end - life.start) - discount, uses)
+    };
+    let scores: Vec<(u128, u128)> = (0..count).map(score).collect();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| {
+        let ((x, p), (y, q)) = (scores[*a], scores[*b]);
+        let length = |b: usize| request.life(b).end - request.life(b).start;
+        (x * q).cmp(&(y * p)).then_with(|| length(*a).cmp(&length(*b)))
+    });
+    parents_first(request, &order)
+}
+
+/// The same by another comparison, for the buffers that are given.
+pub(super) fn by(
+    request: &MemoryRequest,
+    members: &[usize],
+    compare: impl Fn(usize, usize) -> Ordering,
+) -> Vec<usize> {
+    let mut order = members.to_vec();
+    order.sort_by(|a, b| compare(*a, *b).then_with(|| a.cmp(b)));
+    parents_first(request, &order)
+}
+
+/// Parents before children, else as given. A parent dies where its child begins and was there before,
+/// and what was there before has no parents, so there are no circles.
+fn parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
+    let mut rank = vec![usize::MAX; request.buffers().len()];
+    order.iter().enumerate().for_each(|(i, b)| rank[*b] = i);
+    let mut waits = vec![0; order.len()];
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); order.len()];
+    for (i, b) in order.iter().enumerate() {
+        for p in request.parents(*b).iter().filter(|p| rank[**p] != usize::MAX) {
+            children[rank[*p]].push(i);
+            waits[i] += 1;
+        }
+    }
+    let mut ready: BTreeSet<usize> = (0..order.len()).filter(|i| waits[*i] == 0).collect();
+    let mut sorted = Vec::with_capacity(order.len());
+    while let Some(i) = ready.pop_first() {
+        sorted.push(order[i]);
+        for c in &children[i] {
+            waits[*c] -= 1;
+            if waits[*c] == 0 {
+                ready.insert(*c);
+            }
+        }
+    }
+    sorted
+}
+
+/// Places buffers one after the other, over a parent where its bytes are free for the whole life, else
+/// in a gap. What does not fit is spilled, as is what is not in `order`.
+pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Option<u64>> {
+    let mut addresses: Vec<Option<u64>> = vec![None; request.buffers().len()];
+    let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+    for b in order.iter().copied() {
+        let parents = request.parents(b);
+        // What lies where while this buffer lives, without the parents.
+        let mut others: Vec<(u64, u64)> = Vec::new();
+        let mut reusable: Vec<(u64, u64)> = Vec::new();
+        for p in placed.iter().copied().filter(|p| request.meet(*p, b)) {
+            let Some(address) = addresses[p] else { continue };
+            let taken = (address, address + request.size(p));
+            if parents.contains(&p) {
+                reusable.push(taken);
+            } else {
+                others.push(taken);
+            }
+        }
+        let size = request.size(b);
+        let free = |a: u64, but: usize| {
+            let rest = reusable.iter().enumerate().filter(|(i, _)| *i != but).map(|(_, t)| t);
+            others.iter().chain(rest).all(|(start, end)| a + size <= *start || *end <= a)
+        };
+        let over = reusable.iter().enumerate().filter(|(i, (a, _))| free(*a, *i));
+        let over = over.map(|(_, (a, _))| *a).min();
+        addresses[b] = over.or_else(|| {
+            others.extend(&reusable);
+            into_gap(request, &mut others, size, gap)
+        });
+        placed.push(b);
+    }
+    addresses
+}
+
+fn into_gap(request: &MemoryRequest, taken: &mut [(u64, u64)], size: u64, gap: Gap) -> Option<u64> {
+    taken.sort_unstable();
+    let mut best: Option<(u64, u64)> = None;
+    let mut low = 0;
+    for (start, end) in taken.iter().copied().chain([(request.limit(), u64::MAX)]) {
+        let address = request.align(low);
+        if address.checked_add(size).is_some_and(|e| e <= start) {
+            let left = start - address - size;
+            if gap == Gap::First {
+                return Some(address);
+            }
+            if best.is_none_or(|(least, _)| left < least) {
+                best = Some((left, address));
+            }
+        }
+        low = low.max(end);
+    }
+    best.map(|(_, address)| address)
+}

@@ -1,0 +1,62 @@
+//! In the order of time, above what is there.
+
+use super::request::MemoryRequest;
+
+/// At each operation, first what died goes, then what begins is placed in the order of the request:
+/// over a parent; at 0 where nothing lies that low; above everything; in the lowest gap between.
+pub(super) fn greedy(request: &MemoryRequest) -> Vec<Option<u64>> {
+    let count = request.buffers().len();
+    let mut addresses: Vec<Option<u64>> = vec![None; count];
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|b| request.turn(*b));
+    let mut live: Vec<usize> = Vec::new();
+    let mut reused = vec![false; count];
+    for b in order {
+        live.retain(|other| request.life(*other).end > request.life(b).start);
+        let parent = request.parents(b).iter().copied().find(|p| live.contains(p) && !reused[*p]);
+        addresses[b] = match parent {
+            Some(p) => {
+                reused[p] = true;
+                addresses[p]
+            }
+            None => room(request, &live, &addresses, request.size(b)),
+        };
+        if addresses[b].is_some() {
+            live.push(b);
+        }
+    }
+    addresses
+}
+
+fn room(
+    request: &MemoryRequest,
+    live: &[usize],
+    addresses: &[Option<u64>],
+    size: u64,
+) -> Option<u64> {
+    let mut taken: Vec<(u64, u64)> = live
+        .iter()
+        .filter(|b| request.size(**b) > 0)
+        .filter_map(|b| addresses[*b].map(|a| (a, a + request.size(*b))))
+        .collect();
+    taken.sort_unstable();
+    let fits = |address: u64| address.checked_add(size).is_some_and(|end| end <= request.limit());
+    if taken.first().is_none_or(|(lowest, _)| *lowest >= size) {
+        return fits(0).then_some(0);
+    }
+    let top = taken.iter().map(|(_, end)| *end).max().unwrap_or(0);
+    let above = request.align(top);
+    if fits(above) {
+        return Some(above);
+    }
+    // A child lies inside its parent's bytes while both live, so ends do not ascend by themselves.
+    let mut end = 0;
+    for (start, stop) in taken {
+        let address = request.align(end);
+        if end > 0 && address.checked_add(size).is_some_and(|e| e <= start) {
+            return Some(address);
+        }
+        end = end.max(stop);
+    }
+    None
+}

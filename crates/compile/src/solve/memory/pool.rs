@@ -1,0 +1,41 @@
+//! Device memory: one segment, where every buffer has to have a place.
+
+use super::bound::excess;
+use super::fit::{self, Gap};
+use super::request::{LiveBuffer, MemoryRequest};
+use super::{MemoryPlan, PlacementPolicy, plan};
+use crate::error::{CompileError, Result};
+use zellige_machine::{Hardware, Key};
+use zellige_stick::STICK_BYTES;
+
+/// Places buffers in one segment of device memory: first fit, at multiples of a stick. Where that
+/// leaves some out, once more with the largest first, and then by the exact search.
+///
+/// # Errors
+/// As [`MemoryRequest::new`], and a buffer that has no place.
+pub fn pool(buffers: Vec<LiveBuffer>, hardware: &Hardware) -> Result<(MemoryRequest, MemoryPlan)> {
+    let alignment = STICK_BYTES.unsigned_abs();
+    let request = MemoryRequest::new(hardware.count(Key::Segment), alignment, buffers)?;
+    let members: Vec<usize> = (0..request.buffers().len()).collect();
+    let first = plan(&request, PlacementPolicy::FirstFit);
+    if first.spilled(&request).next().is_none() {
+        return Ok((request, first));
+    }
+    let largest = fit::by(&request, &members, |a, b| request.size(b).cmp(&request.size(a)));
+    let addresses = fit::fit(&request, &largest, Gap::First);
+    let mut found = MemoryPlan { addresses, bound: first.bound };
+    if found.spilled(&request).next().is_some() {
+        found = plan(&request, PlacementPolicy::Exact);
+    }
+    if let Some(buffer) = found.spilled(&request).next() {
+        let times = members.iter().map(|b| request.life(*b).start);
+        let past = times.map(|t| excess(&request, t, &members)).max().unwrap_or(0);
+        return Err(CompileError::PoolFull {
+            buffer: buffer.name.clone(),
+            bytes: buffer.size,
+            limit: request.limit(),
+            peak: request.limit().saturating_add(past),
+        });
+    }
+    Ok((request, found))
+}

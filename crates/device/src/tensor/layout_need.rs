@@ -1,0 +1,81 @@
+//! What kernels want of an operand's layout: whether it holds, what would make it hold, and why not.
+
+use crate::error::{DeviceError, Result};
+use crate::kernels::LayoutNeed;
+use crate::tensor::result_layout::{self, with_order};
+use crate::tensor::tensor_layout::TensorLayout;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
+
+impl LayoutNeed {
+    /// Whether a kernel takes a tensor as it lies; one without elements lies as anybody wants.
+    pub fn fits(&self, tensor: &TensorLayout) -> bool {
+        if tensor.numel() == 0 {
+            return true;
+        }
+        match (tensor.sticks(), self) {
+            (_, LayoutNeed::Any) | (Ok(_), LayoutNeed::AsIs) => true,
+            (Ok(f), LayoutNeed::Along(d)) => {
+                f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none())
+            }
+            (Ok(f), LayoutNeed::Sparse) => f.stick.is_none(),
+            (Ok(_), LayoutNeed::Layout(l)) => tensor.is_base() && tensor.layout() == l,
+            (Err(_), _) => false,
+        }
+    }
+
+    /// The layout of a copy that fits.
+    ///
+    /// # Errors
+    /// Sizes that no layout holds.
+    pub fn layout(&self, tensor: &TensorLayout) -> Result<StickLayout> {
+        let host = Strided::contiguous(tensor.size())?;
+        let format = tensor.layout().device_dtype();
+        let plain: Vec<usize> = (0..host.rank()).collect();
+        Ok(match self {
+            LayoutNeed::AsIs | LayoutNeed::Any => {
+                StickLayout::default_in(tensor.size(), None, format)?
+            }
+            LayoutNeed::Along(d) => {
+                let order = plain.iter().filter(|k| *k != d).chain([d]);
+                let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
+                StickLayout::with_dim_order_in(tensor.size(), None, format, &order)?
+            }
+            LayoutNeed::Sparse => with_order(&host, &plain, None, format)?,
+            LayoutNeed::Layout(l) => l.clone(),
+        })
+    }
+
+    /// Why a tensor that does not fit is moved before a kernel reads it.
+    pub fn why(&self, tensor: &TensorLayout) -> String {
+        match (tensor.sticks(), self) {
+            (Err(DeviceError::Irregular { reason, .. }), _) => reason,
+            (Err(e), _) => e.to_string(),
+            (Ok(_), LayoutNeed::Sparse) => "the operation reads one element from each stick".into(),
+            (Ok(form), want) => {
+                let to = match want {
+                    LayoutNeed::Along(d) => Some(*d),
+                    LayoutNeed::Layout(l) => result_layout::form(l).ok().and_then(|f| f.stick),
+                    _ => None,
+                };
+                match (form.stick, to, want) {
+                    (Some(from), Some(to), _) if from != to => {
+                        format!(
+                            "its sticks run along dimension {from}, and the operation reads them along \
+                             dimension {to}"
+                        )
+                    }
+                    (None, Some(to), _) => {
+                        format!(
+                            "it has one element in each stick, and the operation reads sticks along dimension {to}"
+                        )
+                    }
+                    (_, _, LayoutNeed::Layout(l)) => {
+                        format!("the operation reads it with device size {:?}", l.device_size())
+                    }
+                    _ => "the operation reads whole sticks".into(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! How a tensor lies, before it has memory.
+//!
+//! Everything that decides how an operation runs (which operands have to be moved, how results lie,
+//! what it costs) is decided on this; memory comes last, so that a plan needs none.
+
+use crate::card::mode::Mode;
+use crate::error::refuse;
+use crate::error::{DeviceError, Result};
+use crate::tensor::format::host_format;
+use crate::tensor::sticks::Sticks;
+use zellige_float::Dtype;
+use zellige_float::Format;
+use zellige_layout::{Layout, Strided};
+use zellige_op::TensorType;
+use zellige_stick::{DataFormat, StickLayout};
+
+/// What decides how tensors are stored by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Storage {
+    /// How 16-bit floats are encoded.
+    pub mode: Mode,
+    /// Which dtypes are stored as they are.
+    pub keep: Kept,
+}
+
+/// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Kept {
+    /// Whether float32 has its 32 bits, and not 16.
+    pub float32: bool,
+    /// Whether int64 has its 64 bits, and not 32.
+    pub int64: bool,
+}
+
+impl Kept {
+    /// Nothing is stored in fewer bits than it has.
+    pub const ALL: Kept = Kept { float32: true, int64: true };
+
+    /// Whether a dtype is one of those that are stored as they are although the card would not.
+    pub fn keeps(self, dtype: Dtype) -> bool {
+        match dtype {
+            Dtype::Float32 => self.float32,
+            Dtype::Int64 => self.int64,
+            _ => false,
+        }
+    }
+
+    /// The format in which a dtype is stored by default.
+    ///
+    /// # Errors
+    /// Dtypes that the device does not store.
+    pub fn format(self, dtype: Dtype) -> Result<DataFormat> {
+        match dtype {
+            Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
+            Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
+            other => Ok(DataFormat::on_device(other)?),
+        }
+    }
+}
+
+/// The layout of a base, a view of it in the base's own strides, and what the elements are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TensorLayout {
+    layout: StickLayout,
+    view: Strided,
+    dtype: Dtype,
+    format: Format,
+    storage: Storage,
+}
+
+impl TensorLayout {
+    /// A whole tensor in a layout that is bound to its host.
+    ///
+    /// # Errors
+    /// An unbound layout, one that does not hold its tensor, a format that does not hold the dtype.
+    pub fn new(storage: Storage, dtype: Dtype, layout: &StickLayout) -> Result<TensorLayout> {
+        let Some(view) = layout.host().cloned() else {
+            return Err(refuse(
+                "a tensor",
+                None,
+                "its layout is bound to no size; bind it with `with_host`",
+            ));
+        };
+        host_format(dtype)?;
+        let format = storage.mode.stored(layout.device_dtype(), dtype)?;
+        if view.numel() > 0 {
+            layout.lower()?;
+        }
+        Ok(TensorLayout { layout: layout.clone(), view, dtype, format, storage })
+    }
+
+    /// What it is stored by.
+    pub fn storage(&self) -> Storage {
+        self.storage
+    }
+
+    /// The layout of the tensor that it is a view of.
+    pub fn layout(&self) -> &StickLayout {
+        &self.layout
+    }
+
+    /// Size, strides and offset, in the own strides of [`TensorLayout::layout`].
+    pub fn view(&self) -> &Strided {
+        &self.view
+    }
+
+    /// The extents.
+    pub fn size(&self) -> &[i64] {
+        self.view.size()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> i64 {
+        self.view.numel()
+    }
+
+    /// Its extents and its dtype.
+    pub fn tensor_type(&self) -> TensorType {
+        TensorType { size: self.size().to_vec(), dtype: self.dtype }
+    }
+
+    /// The dtype that PyTorch sees.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The format of stored elements.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether it is the whole of its base.
+    pub fn is_base(&self) -> bool {
+        self.layout.host() == Some(&self.view)
+    }
+
+    /// The tensor that it is a view of.
+    #[must_use]
+    pub fn whole(&self) -> TensorLayout {
+        let view = self.layout.host().cloned().unwrap_or_else(|| self.view.clone());
+        TensorLayout { view, ..self.clone() }
+    }
+
+    /// Another view of the same base: `f` makes it from this one.
+    ///
+    /// # Errors
+    /// What `f` refuses, and views that leave the base.
+    pub fn seen(
+        &self,
+        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+    ) -> Result<TensorLayout> {
+        let view = f(&self.view)?;
+        let base = self.layout.host().and_then(Strided::address_range);
+        if let Some(range) = view.address_range()
+            && base.is_none_or(|b| range.min < b.min || range.max > b.max)
+        {
+            return Err(refuse(
+                "a view",
+                None,
+                format!(
+                    "it reaches elements {} to {} of a tensor that has {}",
+                    range.min,
+                    range.max,
+                    base.map_or("none".into(), |b| format!("{} to {}", b.min, b.max)),
+                ),
+            ));
+        }
+        Ok(TensorLayout { view, ..self.clone() })
+    }
+
+    /// The same bits under another dtype that is stored in the same format.
+    ///
+    /// # Errors
+    /// Where the device stores the two in different formats.
+    pub fn read_as(&self, dtype: Dtype) -> Result<TensorLayout> {
+        let format = self.storage.mode.stored(self.layout.device_dtype(), dtype)?;
+        if format != self.format {
+            return Err(DeviceError::Unstored { format: self.layout.device_dtype(), dtype });
+        }
+        Ok(TensorLayout { dtype, ..self.clone() })
+    }
+
+    /// The layout of its elements in the block, in the algebra.
+    ///
+    /// # Errors
+    /// Views that form no layout.
+    pub fn places(&self) -> Result<Layout> {
+        if self.is_base() {
+            return Ok(self.layout.lower()?);
+        }
+        Ok(self.layout.view_layout(&self.view)?)
+    }
+
+    /// Its form for kernels.
+    ///
+    /// # Errors
+    /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
+    pub fn sticks(&self) -> Result<Sticks> {
+        let form = Sticks::of(&self.layout, &self.view, self.format)?;
+        Ok(Sticks { truth: self.dtype == Dtype::Bool, ..form })
+    }
+
+    /// Bytes of its elements in device memory, without padding.
+    pub fn valid_bytes(&self) -> u64 {
+        self.numel().unsigned_abs() * self.format.size() as u64
+    }
+}

@@ -1,0 +1,140 @@
+//! Memory that costs nothing until it is touched: an anonymous mapping, or the heap where it is small.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::io;
+use std::ptr::NonNull;
+
+/// Bytes of a huge page: from here on they are asked for.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 2 << 20;
+
+/// Owned bytes that read as zero at first, and whose pages exist once they are touched.
+#[derive(Debug)]
+pub struct LazyMemory {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl LazyMemory {
+    /// From this many bytes on there is a mapping of its own; below, the heap pools it, as a hundred
+    /// thousand mappings would exceed what systems allow a process.
+    pub const MAPPED: usize = 1 << 20;
+
+    /// The alignment of every one, in bytes: two cache lines.
+    pub const ALIGN: usize = 128;
+
+    /// `len` bytes.
+    ///
+    /// # Errors
+    /// Where the system has not got them.
+    pub fn zeroed(len: usize) -> io::Result<LazyMemory> {
+        if len == 0 {
+            return Ok(LazyMemory::default());
+        }
+        #[cfg(unix)]
+        if len >= LazyMemory::MAPPED {
+            return Ok(LazyMemory { start: map(len)?, len });
+        }
+        let layout = Layout::from_size_align(len, LazyMemory::ALIGN).map_err(io::Error::other)?;
+        // SAFETY: the layout has a nonzero size.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(raw)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "the heap is full"))?;
+        Ok(LazyMemory { start, len })
+    }
+
+    /// How many bytes.
+    #[allow(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Zeroes the first `len` bytes, or all where there are fewer.
+    pub fn clear(&mut self, len: usize) {
+        // SAFETY: the range lies inside what this memory owns, which nobody else can reach while
+        // it is borrowed mutably.
+        unsafe { self.start.as_ptr().write_bytes(0, len.min(self.len)) };
+    }
+
+    /// The address of the first byte.
+    pub fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Default for LazyMemory {
+    /// No bytes, at an address aligned like every other.
+    fn default() -> LazyMemory {
+        let start =
+            std::num::NonZeroUsize::new(LazyMemory::ALIGN).expect("an alignment is not zero");
+        LazyMemory { start: NonNull::without_provenance(start), len: 0 }
+    }
+}
+
+#[cfg(unix)]
+fn map(len: usize) -> io::Result<NonNull<u8>> {
+    #[cfg(target_os = "linux")]
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[cfg(not(target_os = "linux"))]
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANON;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh anonymous mapping at an address that the kernel chooses.
+    let raw = unsafe { libc::mmap(std::ptr::null_mut(), len, access, FLAGS, -1, 0) };
+    if raw == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    #[cfg(target_os = "linux")]
+    if len >= HUGE {
+        // SAFETY: the range was just mapped; the advice changes no contents and may be refused.
+        unsafe { libc::madvise(raw, len, libc::MADV_HUGEPAGE) };
+    }
+    NonNull::new(raw.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
+}
+
+impl Drop for LazyMemory {
+    fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
+        #[cfg(unix)]
+        if self.len >= LazyMemory::MAPPED {
+            // SAFETY: mapped by `zeroed` with this length, and not used after this.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+            return;
+        }
+        let layout =
+            Layout::from_size_align(self.len, LazyMemory::ALIGN).expect("checked when allocated");
+        // SAFETY: allocated by `zeroed` with the same layout, and not used after this.
+        unsafe { dealloc(self.start.as_ptr(), layout) };
+    }
+}
+
+// SAFETY: it owns its bytes; who may touch them when is decided by the owner of the address.
+unsafe impl Send for LazyMemory {}
+// SAFETY: as above: `start` gives an address only.
+unsafe impl Sync for LazyMemory {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zeroed_aligned_and_refused() {
+        for len in [0, 1, 4097, LazyMemory::MAPPED, LazyMemory::MAPPED + 1, 3 << 20] {
+            let mut memory = LazyMemory::zeroed(len).expect("a few megabytes");
+            assert_eq!(memory.len(), len);
+            assert!(memory.start().addr().is_multiple_of(LazyMemory::ALIGN));
+            if len > 0 {
+                // SAFETY: the last of `len` bytes that nobody else can reach.
+                unsafe {
+                    let last = memory.start().add(len - 1);
+                    assert_eq!(last.read(), 0);
+                    last.write(7);
+                    memory.clear(len);
+                    assert_eq!(last.read(), 0);
+                }
+            }
+        }
+        assert!(LazyMemory::zeroed(usize::MAX).is_err());
+    }
+}

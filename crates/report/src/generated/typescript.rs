@@ -1,0 +1,82 @@
+//! TypeScript types from the part of JSON Schema that the types of a report give.
+//!
+//! An object becomes an interface, a list of words a union of literals; a description becomes the comment.
+
+use serde_json::Value;
+
+/// The longest line of a comment.
+const WIDTH: usize = 110;
+
+/// The types of a schema, the root first.
+pub(super) fn of(root: &str, schema: &Value) -> String {
+    let mut out = String::from(
+        "/// The types of a report, generated from crates/report: \
+         ZELLIGE_BLESS=1 cargo test -p zellige-report writes this file again.\n",
+    );
+    let others = schema["$defs"].as_object().expect("the types of the fields");
+    let types = std::iter::once((root, schema)).chain(others.iter().map(|(n, s)| (n.as_str(), s)));
+    for (name, schema) in types {
+        out.push('\n');
+        comment(&mut out, "", schema);
+        if let Some(fields) = schema["properties"].as_object() {
+            out.push_str(&format!("export interface {name} {{\n"));
+            for (field, schema) in fields {
+                comment(&mut out, "  ", schema);
+                out.push_str(&format!("  {field}: {};\n", expression(schema)));
+            }
+            out.push_str("}\n");
+        } else {
+            out.push_str(&format!("export type {name} = {};\n", expression(schema)));
+        }
+    }
+    out
+}
+
+/// The description of a type or a field; that of a list of words also says what each word means.
+fn comment(out: &mut String, indent: &str, schema: &Value) {
+    let text = |s: &Value| s["description"].as_str().expect("a doc comment").to_owned();
+    let words = schema["oneOf"].as_array().into_iter().flatten();
+    let meanings = words.map(|word| format!("{}: {}", word["const"], text(word)));
+    for paragraph in std::iter::once(text(schema)).chain(meanings) {
+        let mut line = format!("{indent}///");
+        for word in paragraph.split(' ') {
+            if line.len() + 1 + word.len() > WIDTH {
+                out.push_str(&line);
+                line = format!("\n{indent}///");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        out.push_str(&format!("{line}\n"));
+    }
+}
+
+/// A schema as an expression for a type.
+fn expression(schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return reference.strip_prefix("#/$defs/").expect("a type of this schema").into();
+    }
+    if !schema["const"].is_null() {
+        return schema["const"].to_string();
+    }
+    let list = |key: &str| schema[key].as_array();
+    if let Some(any) = list("anyOf").or(list("oneOf")) {
+        return any.iter().map(expression).collect::<Vec<_>>().join(" | ");
+    }
+    if let Some(parts) = list("prefixItems") {
+        return format!("[{}]", parts.iter().map(expression).collect::<Vec<_>>().join(", "));
+    }
+    let one = |name: &Value| match name.as_str() {
+        Some("integer" | "number") => "number".to_owned(),
+        Some(plain @ ("string" | "boolean" | "null")) => plain.to_owned(),
+        Some("array") => match expression(&schema["items"]) {
+            union if union.contains(' ') && !union.starts_with('[') => format!("({union})[]"),
+            item => format!("{item}[]"),
+        },
+        _ => panic!("no TypeScript is known for {schema}"),
+    };
+    match &schema["type"] {
+        Value::Array(names) => names.iter().map(one).collect::<Vec<_>>().join(" | "),
+        name => one(name),
+    }
+}

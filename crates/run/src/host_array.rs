@@ -1,0 +1,80 @@
+//! Tensors in host memory.
+
+use crate::error::{Result, RunError};
+use zellige_device::host_format;
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+
+/// A tensor in host memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostArray {
+    bytes: Vec<u8>,
+    view: Strided,
+    dtype: Dtype,
+}
+
+impl HostArray {
+    /// Bytes seen through strides.
+    pub fn new(bytes: Vec<u8>, view: Strided, dtype: Dtype) -> HostArray {
+        HostArray { bytes, view, dtype }
+    }
+
+    /// Row-major bytes.
+    ///
+    /// # Errors
+    /// Sizes past 64 bits, another number of bytes than elements take.
+    pub fn contiguous(bytes: Vec<u8>, size: &[i64], dtype: Dtype) -> Result<HostArray> {
+        let view = Strided::contiguous(size).map_err(zellige_device::DeviceError::from)?;
+        let needed = view.numel().unsigned_abs() * host_format(dtype)?.size() as u64;
+        if bytes.len() as u64 != needed {
+            return Err(zellige_device::DeviceError::HostBytes {
+                what: "source",
+                needed: usize::try_from(needed).unwrap_or(usize::MAX),
+                found: bytes.len(),
+            }
+            .into());
+        }
+        Ok(HostArray { bytes, view, dtype })
+    }
+
+    /// Numbers in row-major order.
+    ///
+    /// # Panics
+    /// Sizes that do not have as many elements: for tests and examples.
+    pub fn float32(size: &[i64], values: &[f32]) -> HostArray {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        HostArray::contiguous(bytes, size, Dtype::Float32).expect("as many values as elements")
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Size, strides and offset.
+    pub fn view(&self) -> &Strided {
+        &self.view
+    }
+
+    /// Extents.
+    pub fn size(&self) -> &[i64] {
+        self.view.size()
+    }
+
+    /// Its dtype.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The elements of a contiguous float32 tensor.
+    ///
+    /// # Errors
+    /// Other dtypes.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        if self.dtype != Dtype::Float32 {
+            return Err(RunError::Dtype { dtype: self.dtype });
+        }
+        let four = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+        Ok(self.bytes.chunks_exact(4).map(four).collect())
+    }
+}

@@ -1,0 +1,299 @@
+//! Loops over a view of a tensor, as coordinates of its device layout.
+
+use crate::StickLayout;
+use crate::error::{Result, StickError};
+use std::fmt;
+use zellige_layout::Error;
+use zellige_layout::Strided;
+
+/// A loop variable: it runs over `0..range`, and each step moves `step` elements on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ViewLoop {
+    /// The number of values.
+    pub range: i64,
+    /// Own-stride distance of one step.
+    pub step: i64,
+}
+
+/// `multiplier * (p % modulus // divisor)` for the loop variable `p` numbered `var`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// Which loop.
+    pub var: usize,
+    /// Factor of the quotient.
+    pub multiplier: i64,
+    /// What the remainder is divided by.
+    pub divisor: i64,
+    /// What the variable is reduced by, where it is.
+    pub modulus: Option<i64>,
+}
+
+impl Term {
+    /// Its value for a value of its variable.
+    pub fn eval(&self, value: i64) -> i64 {
+        let reduced = self.modulus.map_or(value, |m| value % m);
+        // In range for every value that the loop takes: it is at most the offset it contributes.
+        self.multiplier.saturating_mul(reduced / self.divisor)
+    }
+
+    /// Its largest value while the variable runs over `0..range`.
+    fn max(&self, range: i64) -> i128 {
+        let top = self.modulus.map_or(range - 1, |m| (range - 1).min(m - 1)).max(0);
+        i128::from(self.multiplier) * i128::from(top / self.divisor)
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let simple = self.modulus.is_none() && self.divisor == 1;
+        if self.multiplier != 1 {
+            write!(f, "{}*{}", self.multiplier, if simple { "" } else { "(" })?;
+        }
+        write!(f, "p{}", self.var)?;
+        if let Some(m) = self.modulus {
+            write!(f, "%{m}")?;
+        }
+        if self.divisor != 1 {
+            write!(f, "//{}", self.divisor)?;
+        }
+        if self.multiplier != 1 && !simple {
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+/// The coordinate in one device dimension: a sum of terms and a constant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Expr {
+    /// The terms, by variable.
+    pub terms: Vec<Term>,
+    /// The constant.
+    pub constant: i64,
+}
+
+impl Expr {
+    /// Its value for values of all loop variables.
+    pub fn eval(&self, values: &[i64]) -> i64 {
+        self.terms.iter().fold(self.constant, |sum, t| {
+            sum.saturating_add(t.eval(values.get(t.var).copied().unwrap_or(0)))
+        })
+    }
+}
+
+impl fmt::Display for Expr {
+    /// `2*p1+p3//64+3`; `0` where there is nothing to add.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, term) in self.terms.iter().enumerate() {
+            write!(f, "{}{term}", if i > 0 { "+" } else { "" })?;
+        }
+        match (self.terms.is_empty(), self.constant) {
+            (true, c) => write!(f, "{c}"),
+            (false, 0) => Ok(()),
+            (false, c) => write!(f, "+{c}"),
+        }
+    }
+}
+
+/// A loop nest over a view, with the device coordinates that it visits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceAccess {
+    loops: Vec<ViewLoop>,
+    coordinates: Vec<Expr>,
+    device_size: Vec<i64>,
+}
+
+impl DeviceAccess {
+    /// One expression per device dimension.
+    pub fn coordinates(&self) -> &[Expr] {
+        &self.coordinates
+    }
+
+    /// The loops.
+    pub fn loops(&self) -> &[ViewLoop] {
+        &self.loops
+    }
+
+    /// The first device dimension whose coordinate leaves its extent for some values, with the
+    /// largest value it takes. An access that starts inside a stick overruns the stick dimension:
+    /// its lanes past the end are those of the next stick.
+    pub fn overrun(&self) -> Option<(usize, i64)> {
+        if self.loops.iter().any(|l| l.range == 0) {
+            return None;
+        }
+        self.coordinates.iter().zip(&self.device_size).enumerate().find_map(|(dim, (e, n))| {
+            let terms = e.terms.iter().map(|t| t.max(self.loops[t.var].range));
+            let top = terms.fold(i128::from(e.constant), |a, b| a + b);
+            (top >= i128::from(*n)).then(|| (dim, i64::try_from(top).unwrap_or(i64::MAX)))
+        })
+    }
+}
+
+impl StickLayout {
+    /// Translates the access `offset + sum(p_i * step_i)` onto device coordinates.
+    ///
+    /// Law: for all values of the loops, the dot product of the coordinates with `stride_map`
+    /// (entries of -1 left out) is the host offset of the access; the coordinates are inside
+    /// `device_size` when [`DeviceAccess::overrun`] is `None`.
+    ///
+    /// The stick coordinate comes out as one variable, one variable modulo the stick, or none,
+    /// plus a constant; an access that would need anything else is refused.
+    pub fn device_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
+        let access = self.decomposed(loops, offset)?;
+        self.check_stick(&access.coordinates)?;
+        Ok(access)
+    }
+
+    /// The same, whatever the stick coordinate comes out as.
+    pub(super) fn decomposed(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
+        self.standard()?;
+        let mut coordinates = vec![Expr::default(); self.device_rank()];
+        let mut order: Vec<usize> = (0..self.device_rank())
+            .filter(|j| self.stride_map[*j] > 0 && self.device_size[*j] > 1)
+            .collect();
+        order.sort_by_key(|j| std::cmp::Reverse(self.stride_map[*j]));
+
+        if offset < 0 {
+            let accepted = "offsets are 0 or more".into();
+            return Err(Error::BadParameter {
+                what: "the offset of a view",
+                value: offset,
+                accepted,
+            }
+            .into());
+        }
+        let mut rest = offset;
+        for j in &order {
+            coordinates[*j].constant = rest / self.stride_map[*j];
+            rest %= self.stride_map[*j];
+        }
+        if rest != 0 {
+            let reason = format!("{rest} is left over of the offset {offset} of the view");
+            return Err(StickError::HostNotCovered { index: offset, reason });
+        }
+        for (var, l) in loops.iter().enumerate() {
+            if l.range < 0 || l.step < 0 {
+                let (what, value) =
+                    if l.range < 0 { ("a loop range", l.range) } else { ("a loop step", l.step) };
+                let accepted = format!("range and step of p{var} are 0 or more");
+                return Err(Error::BadParameter { what, value, accepted }.into());
+            }
+            if l.range > 1 && l.step > 0 {
+                self.decompose(var, *l, &order, &mut coordinates)?;
+            }
+        }
+        let device_size = self.device_size.clone();
+        Ok(DeviceAccess { loops: loops.to_vec(), coordinates, device_size })
+    }
+
+    /// The access to every element of a view of the tensor: one loop per dimension of the view.
+    ///
+    /// The view is described in the tensor's own strides, as the functions of [`Strided`] make it
+    /// from a base with those strides.
+    pub fn view_access(&self, view: &Strided) -> Result<DeviceAccess> {
+        let loops: Vec<ViewLoop> =
+            view.dims().map(|(range, step)| ViewLoop { range, step }).collect();
+        self.device_access(&loops, view.offset())
+    }
+
+    /// The first dimension of the host that an access leaves though every device coordinate is inside
+    /// its extent, with the largest index it takes there: several loops along one dimension, whose sum
+    /// the padding of a stick hides. The host carries into the next dimension then, and coordinates
+    /// do not.
+    ///
+    /// Law: where this and [`DeviceAccess::overrun`] are `None`, no coordinate is in the padding.
+    pub fn outside(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
+        let host = self.host()?;
+        host.dims().enumerate().find_map(|(dim, (extent, own))| {
+            if extent <= 1 || own <= 0 {
+                return None;
+            }
+            let end = i128::from(own) * i128::from(extent);
+            let inside = |j: usize| {
+                let stride = self.stride_map[j];
+                stride >= own && i128::from(stride) < end
+            };
+            let along = || (0..self.device_rank()).filter(|j| inside(*j));
+            let constants = along()
+                .map(|j| {
+                    i128::from(access.coordinates[j].constant) * i128::from(self.stride_map[j])
+                })
+                .sum::<i128>();
+            let reach = access.loops.iter().enumerate().map(|(var, l)| {
+                let terms = along().flat_map(|j| &access.coordinates[j].terms);
+                let (mut within, mut by) = (0, i64::MAX);
+                for t in terms.filter(|t| t.var == var) {
+                    within =
+                        within.max(t.modulus.map_or(l.range - 1, |m| (l.range - 1).min(m - 1)));
+                    by = by.min(t.divisor);
+                }
+                i128::from(within / by * by) * i128::from(l.step)
+            });
+            let top = (constants + reach.sum::<i128>()) / i128::from(own);
+            (top >= i128::from(extent)).then(|| (dim, i64::try_from(top).unwrap_or(i64::MAX)))
+        })
+    }
+
+    /// Spreads one loop over the device dimensions, largest stride first.
+    fn decompose(&self, var: usize, l: ViewLoop, order: &[usize], out: &mut [Expr]) -> Result<()> {
+        let refuse = |dim: usize, why: &str| {
+            let (stride, step) = (self.stride_map[dim], l.step);
+            let reason = format!("p{var} steps by {step} on the host, and stride {stride} {why}");
+            Err(StickError::BadStick { dim, reason })
+        };
+        let reach = (l.range - 1)
+            .checked_mul(l.step)
+            .ok_or_else(|| Error::overflow(format!("the reach of p{var}")))?;
+        let mut modulus = None;
+        for j in order.iter().copied() {
+            let stride = self.stride_map[j];
+            if stride > reach {
+                continue;
+            }
+            if stride < l.step {
+                if l.step % stride != 0 {
+                    return refuse(j, "does not divide that");
+                }
+                let multiplier = l.step / stride;
+                out[j].terms.push(Term { var, multiplier, divisor: 1, modulus });
+                return Ok(());
+            }
+            if stride % l.step != 0 {
+                return refuse(j, "falls between two of its steps");
+            }
+            let divisor = stride / l.step;
+            if modulus.is_some_and(|m| m % divisor != 0) {
+                return refuse(j, "does not divide the next larger stride");
+            }
+            // A dimension with the stride of the one before it gets nothing that is left.
+            if modulus != Some(divisor) {
+                out[j].terms.push(Term { var, multiplier: 1, divisor, modulus });
+            }
+            modulus = Some(divisor);
+            if divisor == 1 {
+                return Ok(());
+            }
+        }
+        let reason = format!(
+            "p{var} steps by {} on the host, and no device dimension steps by that or by a divisor \
+             of it",
+            l.step
+        );
+        Err(StickError::HostNotCovered { index: l.step, reason })
+    }
+
+    fn check_stick(&self, coordinates: &[Expr]) -> Result<()> {
+        let Some((dim, stick)) = coordinates.iter().enumerate().next_back() else { return Ok(()) };
+        let eps = self.device_size[dim];
+        let plain =
+            |t: &Term| t.multiplier == 1 && t.divisor == 1 && t.modulus.is_none_or(|m| m == eps);
+        if stick.terms.len() > 1 || !stick.terms.iter().all(plain) {
+            let reason = format!(
+                "the stick coordinate comes out as `{stick}`; it has to be a loop variable, one \
+                 modulo {eps}, or 0, plus a constant"
+            );
+            return Err(StickError::BadStick { dim, reason });
+        }
+        Ok(())
+    }
+}

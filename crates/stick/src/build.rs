@@ -1,0 +1,233 @@
+//! The constructors of a stick layout.
+
+use crate::error::{Result, StickError};
+use crate::{Arrangement, DataFormat, StickLayout};
+use zellige_float::Dtype;
+use zellige_layout::Error;
+use zellige_layout::int::{div_ceil, product, row_major};
+use zellige_layout::{Strided, check_sizes};
+
+impl StickLayout {
+    /// The default layout of a contiguous host tensor: its last dimension is cut into sticks and
+    /// its first one sits right above them. Dimensions of size 1 do not contribute, so `[512, 1]`
+    /// has the layout of `[512]`.
+    pub fn default(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
+        StickLayout::default_in(size, None, DataFormat::on_device(dtype)?)
+    }
+
+    /// The default layout in a named device format, for a host with the given strides (row-major
+    /// ones where none are given); a host that is not dense counts with its own strides.
+    ///
+    /// A tensor that is stored in another format than its dtype's own, such as float32 that is
+    /// down-cast on its way to the device, is built here.
+    pub fn default_in(
+        size: &[i64],
+        stride: Option<&[i64]>,
+        format: DataFormat,
+    ) -> Result<StickLayout> {
+        let host = host_of(size, stride)?;
+        // A slice of a larger tensor has row-major strides of its own.
+        let own = Strided::new(size, &host.own_strides()?, 0)?;
+        let inner = own.canonical();
+        let order: Vec<i64> = (0..).take(inner.rank()).collect();
+        let layout = from_order(&inner, format, &order)?;
+        Ok(StickLayout { host: Some(own), ..layout })
+    }
+
+    /// The layout for an order of the host dimensions, of which the last is cut into sticks.
+    ///
+    /// Device dimensions are the order rotated left by one, then its last entry again. Dimensions
+    /// of size 1 stay, as device dimensions of extent 1 without a stride. A trailing -1 asks for a
+    /// sparse layout, with one element in each stick.
+    pub fn with_dim_order(
+        size: &[i64],
+        stride: Option<&[i64]>,
+        dtype: Dtype,
+        dim_order: &[i64],
+    ) -> Result<StickLayout> {
+        StickLayout::with_dim_order_in(size, stride, DataFormat::on_device(dtype)?, dim_order)
+    }
+
+    /// The same as [`StickLayout::with_dim_order`], in a named device format.
+    pub fn with_dim_order_in(
+        size: &[i64],
+        stride: Option<&[i64]>,
+        format: DataFormat,
+        dim_order: &[i64],
+    ) -> Result<StickLayout> {
+        let host = host_of(size, stride)?;
+        check_order(size.len(), dim_order)?;
+        let layout = from_order(&host, format, dim_order)?;
+        Ok(StickLayout { host: Some(host), ..layout })
+    }
+
+    /// A layout from its fields, bound to no host.
+    pub fn explicit(
+        device_size: &[i64],
+        stride_map: &[i64],
+        format: DataFormat,
+    ) -> Result<StickLayout> {
+        if let Some(dim) = device_size.iter().position(|n| *n < 0) {
+            return Err(StickError::NegativeDeviceSize { dim, size: device_size[dim] });
+        }
+        let (expected, found) = (device_size.len(), stride_map.len());
+        if expected != found {
+            return Err(Error::LengthMismatch { what: "stride_map", expected, found }.into());
+        }
+        let eps = format.stick()?;
+        match device_size.iter().enumerate().next_back() {
+            None => {
+                let reason = format!("it is missing; the last one is the stick, of size {eps}");
+                return Err(StickError::BadStick { dim: 0, reason });
+            }
+            Some((dim, n)) if *n != eps => {
+                let reason = format!("the stick has size {n}; a stick of {format} holds {eps}");
+                return Err(StickError::BadStick { dim, reason });
+            }
+            _ => {}
+        }
+        if let Some(dim) = stride_map.iter().position(|w| *w < -1) {
+            let reason = format!(
+                "stride {} is below -1; strides are 0 or more, and -1 marks a dimension without one",
+                stride_map[dim]
+            );
+            return Err(StickError::BadStick { dim, reason });
+        }
+        product(device_size.iter().copied(), "the number of device positions")?;
+        row_major(device_size)?;
+        let layout = StickLayout {
+            device_size: device_size.to_vec(),
+            stride_map: stride_map.to_vec(),
+            format,
+            arrangement: Arrangement::Standard,
+            host: None,
+        };
+        layout.bytes()?;
+        Ok(layout)
+    }
+
+    /// The layout bound to a host tensor of that size and strides (row-major ones where none are
+    /// given).
+    ///
+    /// `stride_map` is read in the host's own strides. A host that is broadcast (stride 0) keeps
+    /// its strides where the device dimensions of stride 0 have room for it; where they have not,
+    /// they are replicas, and the host has row-major strides of its own like any other that is not
+    /// dense.
+    pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
+        let host = match stride {
+            Some(stride) => Strided::new(size, stride, 0)?,
+            None => host_of(size, None)?,
+        };
+        let own = self.with_own_strides(size, &host.own_strides()?)?;
+        if !self.stride_map.contains(&0) || !host.stride().contains(&0) {
+            return Ok(own);
+        }
+        let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
+        let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
+        if !Strided::new(&n, &s, 0)?.is_dense_non_overlapping() {
+            return Ok(own);
+        }
+        let broadcast = self.with_own_strides(size, host.stride())?;
+        let only_own = broadcast.lower().is_err() && own.lower().is_ok();
+        Ok(if only_own { own } else { broadcast })
+    }
+
+    /// The layout bound to a host tensor whose own strides are named, whatever its memory is:
+    /// also ones with gaps between the rows.
+    pub fn with_own_strides(&self, size: &[i64], own: &[i64]) -> Result<StickLayout> {
+        Ok(StickLayout { host: Some(host_of(size, Some(own))?), ..self.clone() })
+    }
+}
+
+/// The host tensor at offset 0; strides not given are products of the sizes to the right.
+///
+/// A size of 0 makes those strides 0, where PyTorch writes 1. No element tells the two apart, and
+/// this is what the device's own constructor prints.
+pub(super) fn host_of(size: &[i64], stride: Option<&[i64]>) -> Result<Strided> {
+    check_sizes(size)?;
+    let Some(stride) = stride else {
+        let mut plain = vec![1i64; size.len()];
+        for d in (1..size.len()).rev() {
+            plain[d - 1] =
+                plain[d].checked_mul(size[d]).ok_or_else(|| Error::overflow("a host stride"))?;
+        }
+        return Ok(Strided::new(size, &plain, 0)?);
+    };
+    // Nothing steps along a dimension of size 1, nor along any of an empty tensor.
+    let empty = size.contains(&0);
+    let steps = size.iter().zip(stride).filter(|(n, _)| **n > 1 && !empty);
+    if let Some((_, s)) = steps.into_iter().find(|(_, s)| **s < 0) {
+        let accepted = "a device layout steps forward through its host".into();
+        return Err(Error::BadParameter { what: "a host stride", value: *s, accepted }.into());
+    }
+    let stride: Vec<i64> = stride.iter().map(|s| (*s).max(0)).collect();
+    Ok(Strided::new(size, &stride, 0)?)
+}
+
+/// Checks that it is a permutation of the dimensions, with or without a trailing -1.
+fn check_order(rank: usize, order: &[i64]) -> Result<()> {
+    let dims = match order.split_last() {
+        Some((-1, dims)) if order.len() == rank + 1 => dims,
+        _ => order,
+    };
+    let mut seen = vec![false; rank];
+    for d in dims {
+        let slot = usize::try_from(*d).ok().and_then(|d| seen.get_mut(d));
+        match slot {
+            Some(seen) if !*seen => *seen = true,
+            Some(_) => {
+                let accepted = "each dimension is named once".into();
+                return Err(
+                    Error::BadParameter { what: "a dim_order entry", value: *d, accepted }.into()
+                );
+            }
+            None => {
+                let accepted = format!(
+                    "entries are dimensions 0 to {} in some order; -1 may follow them all",
+                    rank.saturating_sub(1)
+                );
+                return Err(
+                    Error::BadParameter { what: "a dim_order entry", value: *d, accepted }.into()
+                );
+            }
+        }
+    }
+    if dims.len() != rank {
+        let found = order.len();
+        return Err(Error::LengthMismatch { what: "dim_order", expected: rank, found }.into());
+    }
+    Ok(())
+}
+
+/// The layout for a checked order; not bound.
+fn from_order(host: &Strided, format: DataFormat, order: &[i64]) -> Result<StickLayout> {
+    let eps = format.stick()?;
+    let Some((first, rest)) = order.split_first() else {
+        return StickLayout::explicit(&[1, eps], &[-1, -1], format);
+    };
+    let stick = *order.last().unwrap_or(first);
+    let mut slots: Vec<i64> = rest.to_vec();
+    slots.extend([*first, stick]);
+    let dims: Vec<Option<usize>> = slots.iter().map(|d| usize::try_from(*d).ok()).collect();
+
+    let last = dims.len() - 1;
+    // Right above the stick sits the first of the order, and above that the stick count; a single
+    // dimension leaves only the slot above the stick.
+    let count = last.saturating_sub(2);
+    let mut sizes: Vec<i64> = dims.iter().map(|d| d.map_or(1, |d| host.size()[d])).collect();
+    sizes[last] = eps;
+    sizes[count] = div_ceil(sizes[count], if dims[count].is_some() { eps } else { 1 });
+
+    let mut strides = vec![-1; dims.len()];
+    let mut visited: Vec<Option<usize>> = vec![None; host.rank()];
+    for (j, dim) in dims.iter().enumerate().rev() {
+        let Some(d) = dim.filter(|d| host.size()[*d] != 1) else { continue };
+        strides[j] = match visited[d].replace(j) {
+            None => host.stride()[d],
+            Some(right) => strides[right]
+                .checked_mul(sizes[right])
+                .ok_or_else(|| Error::overflow("a stride of stride_map"))?,
+        };
+    }
+    StickLayout::explicit(&sizes, &strides, format)
+}

@@ -1,0 +1,174 @@
+//! Transfers as the device's tools write them: one loop for every device dimension.
+//!
+//! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions that
+//! have strides are the digits of such a number, the largest stride first. Where a stride does not divide the
+//! block above it, the block ends inside a digit: the whole steps are one nest, and what is left is another.
+
+use crate::NamedNest;
+use crate::{Arrangement, StickLayout};
+use zellige_layout::Strided;
+
+/// Nests of one transfer; a layout whose every dimension ends inside a digit is better cut by the planner.
+const MOST_NESTS: usize = 256;
+
+/// The nests between a host tensor and a device layout that is bound to it, with as many loops as there are
+/// device dimensions, outermost first: whole sticks, then what is left of them.
+///
+/// A device dimension of stride 0 holds replicas: on the way to the device its loop writes them all, on the
+/// way back the first is read.
+///
+/// None where the digits are not the whole story: the tensor's own strides have gaps or broadcasts, the
+/// elements of a stick are rearranged, or the host's memory turns where no digit does.
+///
+/// **Law**: where there are nests, they are the mapping of the plan.
+pub(crate) fn nests(
+    host: &Strided,
+    device: &StickLayout,
+    to_device: bool,
+) -> Option<Vec<NamedNest>> {
+    let own = device.host()?;
+    if device.arrangement() != Arrangement::Standard || !own.is_dense_non_overlapping() {
+        return None;
+    }
+    let numel: i64 = own.size().iter().product();
+    if numel == 0 {
+        return Some(Vec::new());
+    }
+    let sizes = device.device_size();
+    let mut strides = vec![1; sizes.len()];
+    for j in (1..sizes.len()).rev() {
+        strides[j - 1] = sizes[j].checked_mul(strides[j])?;
+    }
+    let map = device.stride_map();
+    let mut order: Vec<usize> = (0..sizes.len()).filter(|j| sizes[*j] > 1 && map[*j] > 0).collect();
+    order.sort_by_key(|j| std::cmp::Reverse(map[*j]));
+    let digits = Digits { order, sizes, strides, map };
+    let mut parts = Vec::new();
+    let copies = |j: usize| if to_device && map[j] == 0 { sizes[j] } else { 1 };
+    let counts = (0..sizes.len()).map(copies).collect();
+    let whole = DigitBox { counts, own: 0, device: 0, left: Vec::new() };
+    digits.cut(0, numel, whole, &mut parts)?;
+    // What varies slowest is the stick: all whole ones come before what is left of them.
+    parts.sort_by(|a, b| a.left.iter().rev().cmp(b.left.iter().rev()));
+    let places = HostPlaces { host, own };
+    parts.iter().map(|part| places.nest(part, &digits)).collect()
+}
+
+/// The device dimensions that are digits, the largest stride first, and all of them.
+struct Digits<'d> {
+    order: Vec<usize>,
+    sizes: &'d [i64],
+    strides: Vec<i64>,
+    map: &'d [i64],
+}
+
+/// A box of device coordinates.
+#[derive(Clone)]
+struct DigitBox {
+    /// Per device dimension, how many steps.
+    counts: Vec<i64>,
+    /// The number of its first element.
+    own: i64,
+    /// The place of its first element.
+    device: i64,
+    /// Per digit, whether it is what is left after the whole steps.
+    left: Vec<bool>,
+}
+
+impl Digits<'_> {
+    /// Cuts a block of so many numbers by a digit and those below it; none where they do not reach it all.
+    fn cut(
+        &self,
+        digit: usize,
+        block: i64,
+        part: DigitBox,
+        found: &mut Vec<DigitBox>,
+    ) -> Option<()> {
+        let Some(j) = self.order.get(digit).copied() else {
+            found.push(part);
+            return (block == 1 && found.len() <= MOST_NESTS).then_some(());
+        };
+        let (steps, rest) = (block / self.map[j], block % self.map[j]);
+        if steps + i64::from(rest > 0) > self.sizes[j] {
+            return None;
+        }
+        if steps > 0 {
+            let mut whole = part.clone();
+            whole.counts[j] = steps;
+            whole.left.push(false);
+            self.cut(digit + 1, self.map[j], whole, found)?;
+        }
+        if rest > 0 {
+            let mut last = part;
+            last.own += steps * self.map[j];
+            last.device += steps * self.strides[j];
+            last.left.push(true);
+            self.cut(digit + 1, rest, last, found)?;
+        }
+        Some(())
+    }
+}
+
+/// Where numbers lie in host memory.
+struct HostPlaces<'h> {
+    host: &'h Strided,
+    own: &'h Strided,
+}
+
+impl HostPlaces<'_> {
+    /// The coordinate of a number.
+    fn coordinate(&self, mut number: i64) -> Vec<i64> {
+        let (size, own) = (self.own.size(), self.own.stride());
+        let mut order: Vec<usize> = (0..size.len()).filter(|d| size[*d] > 1).collect();
+        order.sort_by_key(|d| std::cmp::Reverse(own[*d]));
+        let mut coordinate = vec![0; size.len()];
+        for d in order {
+            coordinate[d] = number / own[d];
+            number %= own[d];
+        }
+        coordinate
+    }
+
+    /// Size, own stride and host stride of every dimension.
+    fn dims(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+        let (own, host) = (self.own.stride(), self.host.stride());
+        self.own.size().iter().zip(own).zip(host).map(|((n, own), host)| (*n, *own, *host))
+    }
+
+    /// How far a step of a coordinate goes in host memory.
+    fn step(&self, coordinate: &[i64]) -> Option<i64> {
+        let terms = coordinate.iter().zip(self.host.stride());
+        i64::try_from(terms.map(|(c, s)| i128::from(*c) * i128::from(*s)).sum::<i128>()).ok()
+    }
+
+    fn nest(&self, part: &DigitBox, digits: &Digits<'_>) -> Option<NamedNest> {
+        let first = self.coordinate(part.own);
+        let mut last = first.clone();
+        let mut host_strides = Vec::with_capacity(part.counts.len());
+        for (j, count) in part.counts.iter().enumerate() {
+            let stride = digits.map[j];
+            if *count > 1 {
+                let step = self.coordinate(stride);
+                last.iter_mut().zip(&step).for_each(|(l, s)| *l += s * (count - 1));
+                host_strides.push(self.step(&step)?);
+            } else {
+                // No step is made; the stride that is shown is the one that a step would have.
+                let same = self.dims().find(|(n, own, _)| *n > 1 && *own == stride);
+                let none = if stride == -1 { 1 } else { stride };
+                host_strides.push(same.map_or(none, |(_, _, host)| host));
+            }
+        }
+        // A step that carries into the next dimension goes elsewhere in memory with other strides than its own.
+        let as_own = self.dims().all(|(n, own, host)| n == 1 || own == host);
+        if !as_own && last.iter().zip(self.own.size()).any(|(l, n)| l >= n) {
+            return None;
+        }
+        Some(NamedNest {
+            ranges: part.counts.clone(),
+            host_strides,
+            device_strides: digits.strides.clone(),
+            host_offset: self.host.address(&first).ok()?,
+            device_offset: part.device,
+        })
+    }
+}

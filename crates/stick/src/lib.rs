@@ -1,0 +1,52 @@
+//! Stick layouts: how the Spyre device holds a tensor, 128 bytes at a time, and the descriptors of
+//! transfers to and from it.
+//!
+//! A [`StickLayout`] is a notation for a [`zellige_layout::Layout`]: [`StickLayout::lower`] turns it
+//! into one, and every question about places and padding is answered there. A [`Transfer`] is a plan
+//! of `zellige-movement` between a host tensor and such a layout, written as the device's tools read
+//! it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `stick_layout` | the fields, and what follows from them |
+//! | `format` | element formats, and which of them stores a PyTorch dtype |
+//! | `build` | the constructors |
+//! | `dim_map` | the legacy notation, both ways |
+//! | `lower` | the layout in the algebra |
+//! | `padding` | which device positions hold elements |
+//! | `arrangement` | orders of lanes left behind by dtype conversion |
+//! | `change` | another stick dimension, another format |
+//! | `access` | loops over a view, as device coordinates |
+//! | `request` | a layout that is asked for, before its tensor is known |
+//! | `view` | the layout of a view |
+//! | `transfer` | transfer descriptors (DCI) |
+//! | `dimension_nests` | their loops, one for every device dimension |
+//!
+//! # What it may not do
+//! Hold a second mapping, or plan a move itself. There is no `unsafe` here.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod arrangement;
+mod build;
+mod change;
+mod dim_map;
+mod dimension_nests;
+mod error;
+mod format;
+mod lower;
+mod padding;
+mod request;
+mod stick_layout;
+mod transfer;
+mod view;
+
+pub use access::{DeviceAccess, Expr, Term, ViewLoop};
+pub use arrangement::Arrangement;
+pub use error::{Result, StickError};
+pub use format::{DataFormat, STICK_BYTES};
+pub use padding::PaddingMap;
+pub use request::LayoutRequest;
+pub use stick_layout::StickLayout;
+pub use transfer::{Dcsi, Descriptor, Direction, NamedNest, Transfer};

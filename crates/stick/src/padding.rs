@@ -1,0 +1,96 @@
+//! Which device positions hold an element, and which are padding.
+
+use crate::StickLayout;
+use crate::error::Result;
+use zellige_layout::Error;
+use zellige_layout::{Layout, flatten, unflatten};
+
+/// The answer, for every device position of a bound layout, to "which element is here?".
+///
+/// Law: `element_at(p) == Some(i)` exactly when the lowered layout maps element `i` to `p`.
+#[derive(Debug, Clone)]
+pub struct PaddingMap {
+    layout: Layout,
+    size: Vec<i64>,
+    device_size: Vec<i64>,
+    positions: i64,
+    /// Per iter with more than one step, largest device stride first: device stride, extent, and the
+    /// weight of its digit in the padded index, 0 for a replica.
+    digits: Vec<(i64, i64, i64)>,
+}
+
+impl StickLayout {
+    /// Reads the lowered layout backwards.
+    pub fn padding_map(&self) -> Result<PaddingMap> {
+        let layout = self.lower()?;
+        let size = self.bound("the padding map")?.size().to_vec();
+        let mut digits = Vec::new();
+        let mut weight = 1i64;
+        for it in layout.tile().shard().iter().rev() {
+            if it.extent > 1 {
+                digits.push((it.stride, it.extent, weight));
+            }
+            // A factor of the padded size, which fits.
+            weight = weight.saturating_mul(it.extent);
+        }
+        let copies = layout.tile().replica().iter().filter(|it| it.extent > 1);
+        digits.extend(copies.map(|it| (it.stride, it.extent, 0)));
+        digits.sort_by_key(|(stride, ..)| std::cmp::Reverse(*stride));
+        let device_size = self.device_size.clone();
+        Ok(PaddingMap { positions: self.positions(), layout, size, device_size, digits })
+    }
+}
+
+impl PaddingMap {
+    /// The row-major index of the element at a device position, or `None` for padding.
+    pub fn element_at(&self, position: i64) -> Result<Option<i64>> {
+        if !(0..self.positions).contains(&position) {
+            return Err(Error::IndexOutOfRange { index: position, size: self.positions }.into());
+        }
+        if self.layout.size() == 0 {
+            return Ok(None);
+        }
+        // Digits of one device dimension nest, so the largest stride first finds the only way to
+        // write the position, if there is one.
+        let (mut rest, mut padded) = (position, 0);
+        for (stride, extent, weight) in &self.digits {
+            let digit = rest / stride;
+            if digit >= *extent {
+                return Ok(None);
+            }
+            rest -= digit * stride;
+            padded += digit * weight;
+        }
+        if rest != 0 {
+            return Ok(None);
+        }
+        Ok(match self.layout.window() {
+            Some(window) => window.to_valid(padded),
+            None => Some(padded),
+        })
+    }
+
+    /// The host coordinate of the element at device coordinates, or `None` for padding.
+    pub fn host_coordinate(&self, device: &[i64]) -> Result<Option<Vec<i64>>> {
+        let position = flatten(&self.device_size, device)?;
+        Ok(self.element_at(position)?.map(|flat| unflatten(&self.size, flat)))
+    }
+
+    /// The device coordinates of the element at a host coordinate, of its first replica.
+    pub fn device_coordinate(&self, coordinate: &[i64]) -> Result<Vec<i64>> {
+        let flat = flatten(&self.size, coordinate)?;
+        let places = self.layout.places(flat)?;
+        let position = places.rows().next().and_then(|r| r.first().copied()).unwrap_or(0);
+        Ok(unflatten(&self.device_size, position))
+    }
+
+    /// The number of positions that hold no element.
+    pub fn padding(&self) -> i64 {
+        self.positions - self.layout.size() * self.layout.tile().copies()
+    }
+
+    /// The layout that it reads backwards.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}

@@ -1,0 +1,193 @@
+//! A device layout: its fields, and what follows from them.
+
+use crate::error::{Result, StickError};
+use crate::{Arrangement, DataFormat, STICK_BYTES};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use zellige_layout::Error;
+use zellige_layout::Strided;
+use zellige_layout::int::{narrow, product};
+
+/// A device layout: sizes, the host stride of one step in each device dimension, and the format.
+///
+/// Device strides are row-major over `device_size`; the last dimension is the stick. An entry of
+/// `stride_map` is a stride in the tensor's own strides ([`Strided::own_strides`]); -1 marks a
+/// synthetic dimension or one of host size 1, and 0 a broadcast host dimension.
+///
+/// **The identity**: the element at device coordinates `c` is the one at own-stride offset
+/// `dot(c, stride_map)`, entries of -1 left out. It does not say which positions are padding:
+/// that takes the host's sizes, which a layout knows once it is bound to its host (the
+/// constructors from a size bind; [`StickLayout::with_host`] binds an explicit one).
+///
+/// Equality and hash look at the four fields that describe the device side. The binding is
+/// knowledge about one tensor, not part of the layout: an explicit layout equals a derived one
+/// with the same fields.
+///
+/// ```
+/// use zellige_float::Dtype;
+/// use zellige_layout::Axis;
+/// use zellige_stick::StickLayout;
+/// let l = StickLayout::default(&[5, 100, 150], Dtype::Float16)?;
+/// assert_eq!(l.device_size(), [100, 3, 5, 64]);
+/// assert_eq!(l.stride_map(), [150, 64, 15000, 1]);
+/// let place = l.lower()?.apply(&[5, 100, 150], &[4, 7, 130])?.points()[0].get(Axis::M);
+/// assert_eq!(place, ((7 * 3 + 2) * 5 + 4) * 64 + 2);
+/// let map = l.padding_map()?;
+/// assert_eq!(map.element_at(place)?, Some((4 * 100 + 7) * 150 + 130));
+/// assert_eq!(map.padding(), 100 * 3 * 5 * 64 - 5 * 100 * 150);
+/// # Ok::<(), zellige_stick::StickError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StickLayout {
+    pub(crate) device_size: Vec<i64>,
+    pub(crate) stride_map: Vec<i64>,
+    pub(crate) format: DataFormat,
+    pub(crate) arrangement: Arrangement,
+    pub(crate) host: Option<Strided>,
+}
+
+impl StickLayout {
+    /// The extents of the device dimensions.
+    pub fn device_size(&self) -> &[i64] {
+        &self.device_size
+    }
+
+    /// Per device dimension, the own stride of one step; -1 is none, 0 a broadcast.
+    pub fn stride_map(&self) -> &[i64] {
+        &self.stride_map
+    }
+
+    /// The format of the elements on the device.
+    pub fn device_dtype(&self) -> DataFormat {
+        self.format
+    }
+
+    /// The order of the lanes.
+    pub fn arrangement(&self) -> Arrangement {
+        self.arrangement
+    }
+
+    /// Size and own strides of the tensor it is bound to.
+    pub fn host(&self) -> Option<&Strided> {
+        self.host.as_ref()
+    }
+
+    /// The number of device dimensions.
+    pub fn device_rank(&self) -> usize {
+        self.device_size.len()
+    }
+
+    /// Elements in a stick.
+    pub fn elems_per_stick(&self) -> i64 {
+        self.device_size.last().copied().unwrap_or(0)
+    }
+
+    /// Whether every stick holds one element: its stick dimension has no host stride.
+    pub fn is_sparse(&self) -> bool {
+        self.stride_map.last() == Some(&-1)
+    }
+
+    /// The number of positions on the device, padding included.
+    pub fn positions(&self) -> i64 {
+        // The constructors check that it fits.
+        product(self.device_size.iter().copied(), "the device size").unwrap_or(i64::MAX)
+    }
+
+    /// The number of sticks.
+    pub fn sticks(&self) -> i64 {
+        self.positions() / self.elems_per_stick().max(1)
+    }
+
+    /// The bytes it takes on the device: 128 for every stick.
+    pub fn bytes(&self) -> Result<i64> {
+        let total = i128::from(self.sticks()) * i128::from(STICK_BYTES);
+        Ok(narrow(total, "the number of bytes on the device")?)
+    }
+
+    /// Row-major strides of the device dimensions, in elements.
+    pub fn device_strides(&self) -> Result<Vec<i64>> {
+        Ok(zellige_layout::int::row_major(&self.device_size)?)
+    }
+
+    /// The own-stride offset of the element at device coordinates; the identity. It speaks of the
+    /// standard order of lanes and is refused in any other.
+    pub fn offset_of(&self, device: &[i64]) -> Result<i64> {
+        self.standard()?;
+        zellige_layout::flatten(&self.device_size, device)?;
+        let steps = device.iter().zip(&self.stride_map).filter(|(_, w)| **w >= 0);
+        let dot: i128 = steps.map(|(c, w)| i128::from(*c) * i128::from(*w)).sum();
+        Ok(narrow(dot, "the offset of a device position")?)
+    }
+
+    /// The bound host, or a refusal that says what needs it.
+    pub(crate) fn bound(&self, what: &'static str) -> Result<&Strided> {
+        self.host.as_ref().ok_or_else(|| {
+            let accepted = "the layout first has to be bound to its host's size and strides".into();
+            Error::BadParameter { what, value: 0, accepted }.into()
+        })
+    }
+
+    /// Refuses an order of lanes in which a lane's number does not tell its element.
+    pub(crate) fn standard(&self) -> Result<()> {
+        if self.arrangement == Arrangement::Standard {
+            return Ok(());
+        }
+        let dim = self.device_rank().saturating_sub(1);
+        let reason = format!(
+            "in arrangement {} a lane's number is not its element's; ask the lowered layout",
+            self.arrangement
+        );
+        Err(StickError::BadStick { dim, reason })
+    }
+
+    /// The device dimension that counts the sticks of the stick's host dimension: by convention
+    /// the third from the end (the first of two), where its stride agrees.
+    pub(crate) fn count_slot(&self) -> Option<usize> {
+        let last = self.device_rank().checked_sub(1)?;
+        let usual = last.checked_sub(2).or(last.checked_sub(1))?;
+        let (stick, eps) = (self.stride_map[last], self.device_size[last]);
+        if stick == -1 {
+            let free = self.stride_map[usual] == -1 && self.device_size[usual] == 1;
+            return free.then_some(usual);
+        }
+        let stride = stick.checked_mul(eps)?;
+        let agrees = |j: &usize| self.stride_map[*j] == stride;
+        Some(usual).filter(agrees).or_else(|| {
+            let mut all = (0..last).filter(agrees);
+            all.next().filter(|_| all.next().is_none())
+        })
+    }
+}
+
+impl PartialEq for StickLayout {
+    fn eq(&self, other: &Self) -> bool {
+        self.device_size == other.device_size
+            && self.stride_map == other.stride_map
+            && self.format == other.format
+            && self.arrangement == other.arrangement
+    }
+}
+
+impl Eq for StickLayout {}
+
+impl Hash for StickLayout {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.device_size, &self.stride_map, self.format, self.arrangement).hash(state);
+    }
+}
+
+impl fmt::Display for StickLayout {
+    /// The form that users of the device compare, with the space before the second `=`. An
+    /// arrangement is named only where it is not the standard one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "SpyreTensorLayout(device_size={:?}, stride_map ={:?}, device_dtype=DataFormats.{}",
+            self.device_size, self.stride_map, self.format
+        )?;
+        if self.arrangement != Arrangement::Standard {
+            write!(f, ", element_arrangement={}", self.arrangement)?;
+        }
+        f.write_str(")")
+    }
+}

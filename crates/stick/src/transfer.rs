@@ -1,0 +1,186 @@
+//! Transfers as the device's descriptors: loop nests with the field names that its tools read.
+
+use crate::dimension_nests;
+use crate::{DataFormat, Result, StickLayout};
+use serde::Serialize;
+use zellige_float::Dtype;
+use zellige_layout::Strided;
+use zellige_movement::{Fill, Nest, Plan};
+
+/// Which way a transfer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Host to device.
+    HostToDevice,
+    /// Device to host.
+    DeviceToHost,
+}
+
+/// One loop nest of a descriptor: arrays innermost first, units of elements.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dcsi {
+    /// Loop ranges.
+    pub size_: Vec<i64>,
+    /// Source strides.
+    pub stride_src_: Vec<i64>,
+    /// Destination strides.
+    pub stride_dst_: Vec<i64>,
+    /// First source element.
+    pub offset_src_: i64,
+    /// First destination element.
+    pub offset_dst_: i64,
+}
+
+impl Dcsi {
+    fn new(nest: NamedNest, to_device: bool) -> Dcsi {
+        let innermost_first = |mut list: Vec<i64>| {
+            list.reverse();
+            if list.is_empty() { vec![1] } else { list }
+        };
+        let (from, to) = in_order(to_device, nest.host_strides, nest.device_strides);
+        let (first, place) = in_order(to_device, nest.host_offset, nest.device_offset);
+        Dcsi {
+            size_: innermost_first(nest.ranges),
+            stride_src_: innermost_first(from),
+            stride_dst_: innermost_first(to),
+            offset_src_: first,
+            offset_dst_: place,
+        }
+    }
+}
+
+/// A transfer descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(non_snake_case, reason = "the field names are those of the interchange form")]
+pub struct Descriptor {
+    /// The name of the data structure.
+    pub dci_dsName_: String,
+    /// Whether it goes to the device.
+    pub isHostToSen_: bool,
+    /// Format read.
+    pub dataformat_src_: String,
+    /// Format written.
+    pub dataformat_dst_: String,
+    /// Shape of what is read, innermost first.
+    pub input_shape_: Vec<i64>,
+    /// Shape of what is written, innermost first.
+    pub output_shape_: Vec<i64>,
+    /// The loop nests: whole sticks, then what is left of them.
+    pub dcsi_: Vec<Dcsi>,
+}
+
+/// A nest with the two sides named, outermost first: nobody has to guess which list is which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedNest {
+    /// Loop ranges.
+    pub ranges: Vec<i64>,
+    /// Strides in host memory.
+    pub host_strides: Vec<i64>,
+    /// Strides in device memory.
+    pub device_strides: Vec<i64>,
+    /// First host element.
+    pub host_offset: i64,
+    /// First device element.
+    pub device_offset: i64,
+}
+
+/// A planned transfer between a host tensor and the device.
+#[derive(Debug, Clone)]
+pub struct Transfer {
+    plan: Plan,
+    direction: Direction,
+    host: Strided,
+    device: StickLayout,
+    dtype: Dtype,
+}
+
+impl Transfer {
+    /// Plans the transfer of a host tensor to or from a device layout that is bound to it.
+    pub fn new(
+        host: &Strided,
+        device: &StickLayout,
+        dtype: Dtype,
+        direction: Direction,
+    ) -> Result<Transfer> {
+        let (h, d) = (host.to_layout()?, device.lower()?);
+        let (src, dst) = match direction {
+            Direction::HostToDevice => (&h, &d),
+            Direction::DeviceToHost => (&d, &h),
+        };
+        let plan = Plan::between(src, dst, host.size(), Fill::Leave)?;
+        Ok(Transfer { plan, direction, host: host.clone(), device: device.clone(), dtype })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Every nest, one per start.
+    fn flat(&self) -> impl Iterator<Item = (&Nest, i64, i64)> {
+        self.plan.nests().iter().flat_map(|n| n.starts.iter().map(move |(a, b)| (n, *a, *b)))
+    }
+
+    /// The nests with host and device named.
+    pub fn nests(&self) -> Vec<NamedNest> {
+        let to_device = self.direction == Direction::HostToDevice;
+        self.flat()
+            .map(|(nest, a, b)| {
+                let (src, dst) =
+                    (nest.loops.iter().map(|l| l.src), nest.loops.iter().map(|l| l.dst));
+                let (src, dst): (Vec<i64>, Vec<i64>) = (src.collect(), dst.collect());
+                let ranges = nest.loops.iter().map(|l| l.range).collect();
+                if to_device {
+                    let (host_offset, device_offset) = (a, b);
+                    NamedNest {
+                        ranges,
+                        host_strides: src,
+                        device_strides: dst,
+                        host_offset,
+                        device_offset,
+                    }
+                } else {
+                    let (host_offset, device_offset) = (b, a);
+                    NamedNest {
+                        ranges,
+                        host_strides: dst,
+                        device_strides: src,
+                        host_offset,
+                        device_offset,
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// The descriptor in the interchange form: a loop for every device dimension where that is a mapping of the
+    /// tensor's digits, else the loops of the plan.
+    pub fn descriptor(&self, name: &str) -> Result<Descriptor> {
+        let innermost_first = |list: &[i64]| -> Vec<i64> { list.iter().rev().copied().collect() };
+        let host_shape =
+            if self.host.size().is_empty() { vec![1] } else { innermost_first(self.host.size()) };
+        let device_shape = innermost_first(self.device.device_size());
+        let host_format = DataFormat::on_host(self.dtype)?.name().to_string();
+        let device_format = self.device.device_dtype().name().to_string();
+        let to_device = self.direction == Direction::HostToDevice;
+        let (input, output) = in_order(to_device, host_shape, device_shape);
+        let (from, to) = in_order(to_device, host_format, device_format);
+        let nests = dimension_nests::nests(&self.host, &self.device, to_device)
+            .unwrap_or_else(|| self.nests());
+        let dcsi = nests.into_iter().map(|n| Dcsi::new(n, to_device)).collect();
+        Ok(Descriptor {
+            dci_dsName_: name.into(),
+            isHostToSen_: to_device,
+            dataformat_src_: from,
+            dataformat_dst_: to,
+            input_shape_: input,
+            output_shape_: output,
+            dcsi_: dcsi,
+        })
+    }
+}
+
+/// What is read, then what is written.
+fn in_order<T>(to_device: bool, host: T, device: T) -> (T, T) {
+    if to_device { (host, device) } else { (device, host) }
+}

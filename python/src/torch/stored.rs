@@ -1,0 +1,119 @@
+//! How the card stores tensors: what the Python half asks, so that it needs no number format and no layout rule.
+
+use super::cards::card;
+use super::handle::{dtype_of, see};
+use super::{held, store};
+use crate::error::{self, DeviceFault};
+use crate::stick::PyStickLayout;
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+use zellige_device::{Past, Tensor, default_layout};
+use zellige_float::Dtype;
+use zellige_float::{Converter, Format};
+use zellige_layout::Strided;
+
+/// Whether the card holds elements of a dtype without computing with them.
+#[pyfunction]
+pub(super) fn is_held(dtype: &Bound<'_, PyAny>) -> bool {
+    dtype_of(dtype).is_ok_and(|d| held::integers(d).is_some())
+}
+
+/// Whether the card computes with a dtype, so that a program can have tensors of it.
+#[pyfunction]
+pub(super) fn is_computed(dtype: &Bound<'_, PyAny>) -> bool {
+    use Dtype::{Bfloat16, Bool, Float16, Float32, Int8, Int16, Int32, Int64, Uint8};
+    dtype_of(dtype).is_ok_and(|d| {
+        matches!(d, Float32 | Float16 | Bfloat16 | Int64 | Int32 | Int16 | Int8 | Uint8 | Bool)
+    })
+}
+
+/// Whether a tensor of the device has all bits of float32 or int64, and not the half of them.
+#[pyfunction]
+pub(super) fn is_wide(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let tensor = store::tensor(&held::as_integers(see(object)?)).map_err(|e| error::device(&e))?;
+    Ok(matches!(tensor.format(), Format::F32 | Format::I64))
+}
+
+/// The layout that the device gives a tensor for which nobody asked for one.
+#[pyfunction]
+#[pyo3(signature = (size, dtype, stride=None))]
+pub(super) fn usual_layout(
+    size: Vec<i64>,
+    dtype: &Bound<'_, PyAny>,
+    stride: Option<Vec<i64>>,
+) -> PyResult<PyStickLayout> {
+    let dtype = dtype_of(dtype)?;
+    let layout = card(0).and_then(|c| default_layout(&size, stride.as_deref(), dtype, c.keeps()));
+    layout.map(PyStickLayout).map_err(|e| error::device(&e))
+}
+
+/// The layout of a tensor, where it is another than the device gives by itself: a program has to take it as it is.
+/// None of a view, which has no layout of its own.
+#[pyfunction]
+pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let seen = see(object)?;
+    let view = Strided::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+    if seen.offset != 0 || seen.numel() == 0 || !view.is_row_major() {
+        return Ok(None);
+    }
+    let tensor = store::tensor(&seen).map_err(|e| error::device(&e))?;
+    let usual = default_layout(tensor.size(), None, tensor.dtype(), tensor.card().keeps());
+    let usual = usual.map_err(|e| error::device(&e))?;
+    let layout = tensor.layout();
+    let chosen = layout.host().is_some_and(|h| h.size() == tensor.size()) && *layout != usual;
+    Ok(chosen.then(|| layout.to_string()))
+}
+
+/// The layout in which products read a weight of `outputs x inputs` without moving it: its sticks run along the
+/// outputs. None where the weight cannot have it.
+#[pyfunction]
+pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
+    let tensor = store::of(object)?;
+    let layout = tensor.layout();
+    let is_whole = layout.host().is_some_and(|h| h.size() == tensor.size());
+    match tensor.size() {
+        [outputs, inputs] if is_whole && *outputs > 1 && *inputs > 1 => {
+            layout.restickified(0).map(PyStickLayout).map(Some).map_err(|e| error::layout(&e))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What a user is told when elements of a dtype lose bits on their way to the device.
+pub(super) fn narrowing(dtype: Dtype) -> String {
+    let (format, loss, name) = match dtype {
+        Dtype::Float32 => ("16 bits (SEN169_FP16)", "", "ZELLIGE_FP32"),
+        _ => ("32 bits", ": values past them are refused, results wrap", "ZELLIGE_INT64"),
+    };
+    format!(
+        "{dtype} tensors are stored in {format} on the device{loss}; {name}=keep stores them as they are, \
+         TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
+    )
+}
+
+/// The number whose bits stand for infinity in the device's 16 bits.
+fn infinity() -> PyResult<f64> {
+    let fault = |e: zellige_float::Error| DeviceFault::new_err(e.to_string());
+    let (mut bits, mut number) = ([0; 2], [0; 8]);
+    let into = Converter::new(Format::F64, Format::DL16INF);
+    into.convert(&f64::INFINITY.to_le_bytes(), &mut bits, 1).map_err(fault)?;
+    Converter::new(Format::DL16, Format::F64).convert(&bits, &mut number, 1).map_err(fault)?;
+    Ok(f64::from_le_bytes(number))
+}
+
+/// What a user is told when elements of a tensor are past the numbers of the device's 16 bits.
+pub(super) fn passing(py: Python<'_>, tensor: &Tensor, past: &Past) -> PyResult<String> {
+    let value: String =
+        PyFloat::new(py, past.value).call_method1("__format__", ("g",))?.extract()?;
+    Ok(format!(
+        "{} of {} elements of a {} tensor of size {:?}, the first at {:?} ({value}), are past the 16-bit numbers of \
+         the device: they are stored as {} with their sign and come back as infinities; said once, \
+         TORCH_SPYRE_DOWNCAST_WARN=0 silences this",
+        past.count,
+        tensor.numel(),
+        tensor.dtype(),
+        tensor.size(),
+        past.first,
+        infinity()?,
+    ))
+}

@@ -1,0 +1,112 @@
+"""Accelerate and Hugging Face's Trainer on the card, and the finder that sees modules when they are imported.
+
+Accelerate, and ``device_map="auto"`` and the Trainer by it, look for the devices that they know by name, and take the
+CPU where there is none. Where PyTorch's current accelerator is the card, they shall take the card;
+``ZELLIGE_ACCELERATE=0`` leaves them alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+import threading
+
+import torch
+
+from .accelerator import is_current
+
+
+def _are_wanted() -> bool:
+    """Whether these libraries shall choose the card."""
+    return os.environ.get("ZELLIGE_ACCELERATE", "").strip() != "0"
+
+
+def default_device(original):
+    """``accelerate.PartialState.default_device``."""
+
+    def default_device(self):
+        found = original.fget(self)
+        return torch.device("spyre", torch.spyre.current_device()) if found.type == "cpu" and is_current() else found
+
+    return property(default_device, doc=original.__doc__)
+
+
+def get_max_memory(original):
+    """``accelerate.utils.get_max_memory``: the memory of the cards too."""
+
+    @functools.wraps(original)
+    def get_max_memory(max_memory=None):
+        if not is_current():
+            return original(max_memory)
+        if max_memory is None:
+            cards = {i: torch.spyre.memory_stats(i)["free"] for i in range(torch.spyre.device_count())}
+            return {**cards, **original(None)}
+        count = torch.spyre.device_count()
+        beyond = [place for place in max_memory if isinstance(place, int) and not 0 <= place < count]
+        if beyond:
+            raise ValueError(f"max_memory names the devices {beyond}, and there are {count} cards: 0 to {count - 1}")
+        from accelerate.utils.modeling import convert_file_size_to_int as size
+
+        cards = {i: size(n) if isinstance(n, str) else n for i, n in max_memory.items() if isinstance(i, int)}
+        return {**dict(sorted(cards.items())), **original({k: n for k, n in max_memory.items() if not isinstance(k, int)})}
+
+    return get_max_memory
+
+
+def trainer_device(original):
+    """``transformers.TrainingArguments._setup_devices``: the device that Accelerate chose."""
+    known = original.func
+
+    @functools.wraps(known)
+    def _setup_devices(self):
+        found = known(self)
+        chosen = self.distributed_state.device
+        return chosen if found.type == "cpu" and chosen.type == "spyre" and not self.use_cpu else found
+
+    changed = functools.cached_property(_setup_devices)
+    changed.attrname = original.attrname
+    return changed
+
+
+class _Finder:
+    """Finds modules as they would be found, and says when one of the given names has been loaded."""
+
+    def __init__(self, names, loaded):
+        self._names, self._loaded = names, loaded
+        # Whether this thread asks the other finders.
+        self._asking = threading.local()
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self._names or getattr(self._asking, "now", False):
+            return None
+        self._asking.now = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking.now = False
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module):
+                load(module)
+                self._loaded(name)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def watch_imports(names, loaded):
+    """Calls ``loaded`` with the name of each of these modules: now, or when it is imported."""
+
+    def apply():
+        watched = [name for name in names if name.startswith("torch.") or _are_wanted()]
+        finder = _Finder(watched, loaded)
+        sys.meta_path.insert(0, finder)
+        for name in watched:
+            if name in sys.modules:
+                loaded(name)
+        return lambda: sys.meta_path.remove(finder)
+
+    return apply

@@ -1,0 +1,211 @@
+"""The one table of what is changed of PyTorch and of libraries on top of it, and why no hook of PyTorch serves.
+
+PyTorch's hooks for a device that is written in Python are ``torch.library`` (operators), the device module
+(``torch.spyre``) and three questions of C++ (``torch._C._acc.PrivateUse1Hooks``: whether the device is built,
+available and initialized). Allocators, generators, streams and storages of a device can be registered from C++ alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from ...compile import breaks, byte_images, default, random_state
+from .. import backward_threads, flex_attention, profiling, random
+from ..layouts import to_with_layout
+from . import accelerator, arguments, libraries, module_moves, processes, storages
+from .changes import Addition, Attribute, Entry, Registration
+
+# The moments at which changes are made; those of the last rows are imports of the modules that they name.
+AT_IMPORT = "import torch"
+AT_FIRST_GRAPH = "first compiled graph"
+AT_SECOND_CARD = "first tensor on a second card"
+
+
+@dataclasses.dataclass(frozen=True)
+class Patch:
+    """One change: what is changed, when, how, and why no hook serves."""
+
+    change: Attribute | Entry | Registration
+    why: str
+    when: str = AT_IMPORT
+
+    @property
+    def what(self) -> str:
+        """The full name of what is changed."""
+        return self.change.name
+
+    @property
+    def is_replacement(self) -> bool:
+        """Whether an attribute is replaced, and not something added or registered."""
+        return type(self.change) is Attribute
+
+
+class _Why(NamedTuple):
+    """Reasons that several rows share."""
+
+    arguments: str = "PyTorch parses arguments in C++ before anything can be asked, and refuses names that it does not know"
+    accelerator: str = "streams and allocators of an accelerator answer in C++; a device that is written in Python has none"
+    lists: str = "PyTorch compares functions with this list by identity, and has to find the replaced one in it"
+    processes: str = "the table is the hook for it; PyTorch's own entry would share memory that the card does not have"
+    names: str = "the library asks for devices by their names, and has no list to add to"
+    backward: str = "the number of threads of the engine comes from a device guard of C++, which counts one card"
+    random: str = "the devices whose states are saved are written in the function, without a list to add to"
+
+
+_WHY = _Why()
+
+
+def _random_operator(name: str, make) -> Entry:
+    """The function by which an operator of higher order chooses a device."""
+
+    def op():
+        from torch._prims import rng_prims
+
+        return getattr(rng_prims, name)
+
+    def find():
+        from torch._C import DispatchKey
+
+        return op().py_kernels, DispatchKey.BackendSelect
+
+    return Entry(f"torch._prims.rng_prims.{name}.py_kernels", find, make, lambda: op()._dispatch_cache.clear())
+
+
+def _copyreg():
+    import copyreg
+
+    import torch
+
+    return copyreg.dispatch_table, torch.Tensor
+
+
+def _loaded(name: str) -> None:
+    from . import happened
+
+    happened(name)
+
+
+_FLEX, _STATE = "torch.nn.attention.flex_attention", "accelerate.state"
+_MODELING, _TRAINER = "accelerate.utils.modeling", "transformers.training_args"
+
+TABLE: tuple[Patch, ...] = (
+    # Arguments and methods of torch-spyre.
+    Patch(Attribute("torch:Tensor", "to", arguments.to), _WHY.arguments),
+    Patch(Attribute("torch:Tensor", "new_empty", arguments.new_empty), _WHY.arguments),
+    Patch(Attribute("torch:Tensor", "new_empty_strided", arguments.new_empty_strided), _WHY.arguments),
+    Patch(Attribute("torch", "empty", arguments.empty), _WHY.arguments),
+    Patch(Attribute("torch", "empty_strided", arguments.empty_strided), _WHY.arguments),
+    Patch(Registration("the methods of lazy parameters", arguments.list_lazy_methods), _WHY.lists),
+    Patch(Registration("the factories of torch.device", arguments.list_factories), _WHY.lists),
+    Patch(
+        Addition("torch:Tensor", "device_tensor_layout", lambda _: arguments.device_tensor_layout),
+        "a name that PyTorch does not have: torch-spyre's tensors do",
+    ),
+    Patch(
+        Addition("torch:Tensor", "to_with_layout", lambda _: to_with_layout),
+        "a name that PyTorch does not have: torch-spyre's tensors do",
+    ),
+    # Modules that move.
+    Patch(
+        Attribute("torch:Tensor", "data", module_moves.data),
+        "the setter compares kinds of devices in C++ and refuses another; without it Module.to makes new parameters, "
+        "which optimizers and ties do not know",
+    ),
+    Patch(
+        Attribute("torch", "_has_compatible_shallow_copy_type", module_moves.has_compatible_shallow_copy_type),
+        "Module.to asks this function alone whether it may keep a parameter; the other way, "
+        "torch.__future__.set_swap_module_params_on_conversion, is a switch for everybody",
+    ),
+    Patch(
+        Attribute("torch.jit:RecursiveScriptModule", "_apply", module_moves.script_apply),
+        "a scripted module needs new parameters, and Module.to does not say what it moves",
+    ),
+    Patch(
+        Attribute("torch.nn:Linear", "_apply", module_moves.linear_apply),
+        "modules have hooks for calls, states and registration of parameters, and none for a move",
+    ),
+    # Memory of a tensor as bytes.
+    Patch(
+        Entry("copyreg.dispatch_table[torch.Tensor]", _copyreg, storages.reduce_tensor),
+        "the table is Python's hook for pickling; torch.serialization.register_package is for storages of bytes",
+    ),
+    Patch(
+        Attribute("torch:Tensor", "__deepcopy__", storages.deepcopy),
+        "it copies storages as bytes; the copy module asks the class alone",
+    ),
+    Patch(
+        Addition("torch:Tensor", "__copy__", storages.shallow_copy),
+        "without it the copy module copies what a pickle has, which is another storage",
+    ),
+    Patch(
+        Attribute("torch:Tensor", "__repr__", storages.representation),
+        "PyTorch formats numbers by operators in float64 and one by one; it knows by name which devices are copied first",
+    ),
+    Patch(
+        Attribute("torch", "load", storages.load),
+        "register_package gives storages of bytes a place; tensors of the device are no such storages",
+    ),
+    Patch(
+        Attribute("torch:UntypedStorage", "__new__", storages.new_storage),
+        "PyTorch asks an allocator that C++ alone can register, and ends the process where there is none",
+    ),
+    Patch(
+        Attribute("torch:UntypedStorage", "resize_", storages.resize_storage),
+        "the hook for it (resizePrivateUse1Bytes) is a method of a C++ class that Python cannot override",
+    ),
+    # Other processes.
+    Patch(Entry("ForkingPickler._extra_reducers[torch.Tensor]", processes.pickler_entry("Tensor"), processes.send), _WHY.processes),
+    Patch(
+        Entry("ForkingPickler._extra_reducers[torch.nn.parameter.Parameter]", processes.pickler_entry("Parameter"), processes.send),
+        _WHY.processes,
+    ),
+    Patch(Entry("default_collate_fn_map[torch.Tensor]", processes.collate_entry, processes.collate), _WHY.processes),
+    # The current accelerator.
+    Patch(Attribute("torch._C", "_accelerator_getDeviceIndex", accelerator.device_index), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_synchronizeDevice", accelerator.synchronize), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_isAllocatorInitialized", accelerator.is_allocator_initialized), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_getDeviceStats", accelerator.device_stats), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_resetPeakStats", accelerator.reset_peak_stats), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_emptyCache", accelerator.empty_cache), _WHY.accelerator),
+    Patch(
+        Registration("a CPU kernel of aten::_pin_memory", accelerator.pin_memory),
+        "torch.library is the hook: the allocator of pinned memory would come from C++",
+    ),
+    # Generators, profiles, torch.compile.
+    Patch(
+        Attribute("torch", "Generator", random.generator_class),
+        "a generator of a device is made by a C++ function that C++ alone can register",
+    ),
+    Patch(
+        Attribute("torch.autograd.profiler", "profile", profiling.profile),
+        "events of a device come from a C++ class that is registered with Kineto",
+    ),
+    Patch(
+        Attribute("torch:_TorchCompileInductorWrapper", "__call__", default.compile_graph),
+        "Inductor's hook for a device (register_backend_for_device) takes a scheduler of its own loops and not a graph; "
+        "torch.compiler.set_default_backend is a switch for everybody",
+    ),
+    Patch(
+        Registration("a filter of Dynamo's log of graph breaks", breaks.listen),
+        "logging is the hook: PyTorch says nowhere else why a graph ended, and where",
+    ),
+    # Later.
+    Patch(Attribute("torch.autograd.graph", "_engine_run_backward", backward_threads.run_backward), _WHY.backward, AT_SECOND_CARD),
+    Patch(Attribute("torch.autograd", "_engine_run_backward", backward_threads.run_backward), _WHY.backward, AT_SECOND_CARD),
+    Patch(_random_operator("run_and_save_rng_state", random_state.run_and_save), _WHY.random, AT_FIRST_GRAPH),
+    Patch(_random_operator("run_with_rng_state", random_state.run_with), _WHY.random, AT_FIRST_GRAPH),
+    Patch(
+        Registration("torch.ops.aten.upsample_{bilinear,bicubic}2d.py_kernels", byte_images.keep_whole),
+        "PyTorch takes these operators apart before the decompositions of a backend are asked",
+        AT_FIRST_GRAPH,
+    ),
+    Patch(Attribute(_FLEX, "flex_attention", flex_attention.for_the_card), "it refuses devices that it does not know by name", _FLEX),
+    Patch(Attribute(_STATE + ":PartialState", "default_device", libraries.default_device), _WHY.names, _STATE),
+    Patch(Attribute(_MODELING, "get_max_memory", libraries.get_max_memory), _WHY.names, _MODELING),
+    Patch(Attribute(_TRAINER + ":TrainingArguments", "_setup_devices", libraries.trainer_device), _WHY.names, _TRAINER),
+    Patch(
+        Registration("a finder of sys.meta_path", libraries.watch_imports((_FLEX, _STATE, _MODELING, _TRAINER), _loaded)),
+        "the finder is Python's hook: the rows above are applied when their modules are imported, which is slow",
+    ),
+)
