@@ -1,6 +1,6 @@
 //! A simulated card.
 //!
-//! A [`Card`] is [`Hardware`] in numbers, [`Memory`] that costs the host nothing until it is
+//! A [`Card`] is [`Hardware`](zellige_machine::Hardware) in numbers, [`Memory`] that costs the host nothing until it is
 //! touched, scratchpads ([`Lx`]), [`stream`]s that work in the background, and an account of what
 //! everything costs in simulated time.
 //!

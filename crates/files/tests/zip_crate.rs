@@ -10,7 +10,7 @@ use zellige_files::{Container, Kind, NewTensor, Writer};
 use zellige_float::Dtype;
 
 /// Every archive here is opened by the other crate, with each of its entries, and refused by this
-/// one at a byte of the file.
+/// one at a byte of the file. Of shared bytes the other crate tells who asks (`has_overlapping_files`).
 #[test]
 fn archives_that_are_not_what_they_say() {
     let folder = Folder::new();

@@ -74,7 +74,7 @@ impl SumGroup {
 /// What the units of one core do: the sum of all charges over slices of the loops with these lengths. Partial sums
 /// travel along the group in the order of its cores, each of which adds its own; the last one is charged the hops, as
 /// it waits for all of them.
-pub fn units(
+pub fn unit_work(
     charges: &[Charge],
     partial: &PartialSums,
     length: impl Fn(usize) -> u64,
@@ -106,8 +106,8 @@ pub fn units(
 }
 
 impl Charges {
-    /// What the units of one core do for slices of the loops with these lengths; see [`units`].
+    /// What the units of one core do for slices of the loops with these lengths; see [`unit_work`].
     pub fn units(&self, length: impl Fn(usize) -> u64, group: SumGroup) -> CoreWork {
-        units(&self.each, &self.partial, length, group)
+        unit_work(&self.each, &self.partial, length, group)
     }
 }

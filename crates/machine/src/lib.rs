@@ -34,7 +34,7 @@ pub mod timeline;
 pub mod units;
 
 pub use account::{CoreWork, Cost, Latency, Traffic, Work, WorkKind};
-pub use charges::{Charge, Charges, PartialSums, SumGroup, units};
+pub use charges::{Charge, Charges, PartialSums, SumGroup, unit_work};
 pub use error::{MachineError, Result};
 pub use hardware::{Hardware, Key, Model, sencores};
 pub use ratio::Ratio;

@@ -9,7 +9,7 @@
 //!
 //! # Speed
 //! Formulas select instead of branching, so that loops over slices become vector code;
-//! [`multiversion`] compiles each loop for AVX-512, AVX2 and the baseline and picks at run time.
+//! `multiversion` compiles each loop for AVX-512, AVX2 and the baseline and picks at run time.
 //!
 //! # Accuracy
 //! The doc comment of each function states a bound of its error in units in the last place (ulp) of

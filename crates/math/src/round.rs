@@ -56,7 +56,7 @@ pub(super) fn is_far(a: f32, b: f32) -> bool {
     !near
 }
 
-/// The exact remainder with the sign of `a`, of quotients that are not [`is_far`].
+/// The exact remainder with the sign of `a`, of quotients that are not far (`is_far`).
 #[inline(always)]
 pub fn fmod(a: f32, b: f32) -> f32 {
     // 1.5 * 2^52, as in the exponential: an AVX2 loop has no conversion to 64-bit integers.

@@ -55,7 +55,7 @@ fn turned(s: f64, c: f64, q: u64) -> f64 {
     f64::from_bits(y.to_bits() ^ ((q & 2) << 62))
 }
 
-/// The sine, of an angle that is not [`is_far`].
+/// The sine, of an angle that is not far (`is_far`).
 ///
 /// Within 0.503 ulp.
 #[inline(always)]
@@ -64,7 +64,7 @@ pub fn sin(x: f32) -> f32 {
     turned(s, c, q) as f32
 }
 
-/// The cosine, of an angle that is not [`is_far`].
+/// The cosine, of an angle that is not far (`is_far`).
 ///
 /// Within 0.503 ulp.
 #[inline(always)]
@@ -73,7 +73,7 @@ pub fn cos(x: f32) -> f32 {
     turned(s, c, q.wrapping_add(1)) as f32
 }
 
-/// The tangent, of an angle that is not [`is_far`].
+/// The tangent, of an angle that is not far (`is_far`).
 ///
 /// Within 0.503 ulp.
 #[inline(always)]

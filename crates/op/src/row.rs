@@ -29,7 +29,11 @@ pub struct OpRow {
     pub ktir: TileProgram,
     /// The operation of ONNX that is this one, with the same operands and without attributes.
     pub onnx: Option<&'static str>,
-    /// The operators of ATen that are this one: `overloads (arguments)`, see [`OpRow::torch`].
+    /// The operators of ATen that are this one: overloads (the functional one, then in-place and out forms), and ATen's
+    /// arguments in their order. A plain name is an operand, `name=` an attribute of that name, `name=other` one of
+    /// another name, `name!` is not passed on, `name?` and `name~` are refused where they are set or unset, `name#` where
+    /// it is another number than 1, and operand 0 is converted to the dtype `name^`, which the result has too. An
+    /// attribute in brackets before the arguments is always passed.
     pub torch: &'static [&'static str],
 }
 
@@ -167,11 +171,6 @@ impl OpRow {
         OpRow { onnx: Some(name), ..self }
     }
 
-    /// The operators of ATen: overloads (the functional one, then in-place and out forms), and ATen's arguments in
-    /// their order. A plain name is an operand, `name=` an attribute of that name, `name=other` one of another name,
-    /// `name!` is not passed on, `name?` and `name~` are refused where they are set or unset, `name#` where it is
-    /// another number than 1, and operand 0 is converted to the dtype `name^`, which the result has too. An attribute
-    /// in brackets before the arguments is always passed.
     pub(crate) const fn torch(self, operators: &'static [&'static str]) -> OpRow {
         OpRow { torch: operators, ..self }
     }

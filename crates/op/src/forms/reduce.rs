@@ -37,7 +37,7 @@ pub enum Reduction {
     NanSum,
     /// That sum divided by how many there are.
     NanMean,
-    /// [`Var`].
+    /// The variance about the mean, or its root.
     Var {
         /// Taken from the number of elements.
         correction: f32,
@@ -48,7 +48,7 @@ pub enum Reduction {
     },
     /// The mean, and the mean of the squares.
     Exx2,
-    /// [`LogSumExp`].
+    /// The logarithm of the sum of exponentials.
     LogSumExp,
     /// The p-th root of the sum of p-th powers of absolute values: for infinity the largest, for
     /// minus infinity the smallest of them, for 0 how many are not 0, for 2 the root of the squares.

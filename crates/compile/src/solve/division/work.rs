@@ -13,9 +13,8 @@ use super::tensor_access::{AccessRole, TensorAccess};
 use crate::solve::memory::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
 use zellige_machine::account::{Shared, Traffic};
-use zellige_machine::units as units_of;
 use zellige_machine::{
-    CoreWork, Factor, Hardware, STREAMED, SumGroup, Work, WorkKind, product_reads,
+    CoreWork, Factor, Hardware, STREAMED, SumGroup, Work, WorkKind, product_reads, unit_work,
 };
 
 /// The slices of one dimension.
@@ -207,7 +206,7 @@ fn one(
     let dims = 0..space.dims().len();
     let last = group.place + 1 == group.size;
     let sums = SumGroup { size: group.size, place: group.place };
-    let mut work = units_of(space.charges(), space.partial(), length, sums);
+    let mut work = unit_work(space.charges(), space.partial(), length, sums);
 
     let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
     if let Some([a, b]) = space.product() {
