@@ -156,3 +156,16 @@ fn recipe(op: &str) -> Option<Recipe> {
         .or_else(|| pointwise::recipe(op))
         .or_else(|| shape::recipe(op))
 }
+
+#[cfg(test)]
+mod tests {
+    use zellige_op::{Decomposition, Op};
+
+    #[test]
+    fn a_row_says_parts_where_a_recipe_exists() {
+        for row in Op::all() {
+            let parts = row.decomposition == Decomposition::Parts;
+            assert_eq!(parts, super::recipe(row.name).is_some(), "{}", row.name);
+        }
+    }
+}

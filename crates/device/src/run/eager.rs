@@ -38,7 +38,7 @@ impl Ran {
 /// The same in a stream of the card.
 ///
 /// # Errors
-/// As [`Op::run_on`].
+/// As [`RunOp::run_on`](super::RunOp::run_on).
 pub(super) fn run_in(
     op: &Op,
     card: &Card,

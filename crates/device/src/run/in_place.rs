@@ -23,7 +23,7 @@ use zellige_op::{Op, TensorType};
 /// otherwise it is computed beside and copied, and the copy is charged.
 ///
 /// # Errors
-/// As [`Op::run`]; another number of outputs than of results, other sizes, dtypes that cannot
+/// As [`RunOp::run`](super::RunOp::run); another number of outputs than of results, other sizes, dtypes that cannot
 /// take the result (a float one in an integer output), views with two elements in one place.
 pub(super) fn run_into(op: &Op, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
     let cores = card.cores();

@@ -92,7 +92,7 @@ pub(super) fn check_tensors(
 /// of its slices.
 ///
 /// # Errors
-/// As [`Op::loops`].
+/// As [`PlanOp::loops`](super::PlanOp::loops).
 pub(super) fn charges(
     op: &Op,
     inputs: &[TensorLayout],

@@ -25,7 +25,7 @@ pub(super) fn lay(op: &Op, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, 
     Ok((results, lay))
 }
 
-/// The iteration space on tensors that lie as [`Op::lay`] asked; none of an operation that only
+/// The iteration space on tensors that lie as [`PlanOp::lay`](super::PlanOp::lay) asked; none of an operation that only
 /// moves elements, which the cores share evenly.
 ///
 /// # Errors
@@ -43,10 +43,10 @@ pub(super) fn space(
 
 /// What every core would do with this division.
 ///
-/// **Law**: equal to the work that [`Op::launch`] returns.
+/// **Law**: equal to the work that [`RunOp::launch`](super::RunOp::launch) returns.
 ///
 /// # Errors
-/// As [`Op::launch`], but for what depends on the elements.
+/// As [`RunOp::launch`](super::RunOp::launch), but for what depends on the elements.
 pub(super) fn work(
     op: &Op,
     inputs: &[TensorLayout],
@@ -77,7 +77,7 @@ pub(super) fn work(
     Ok((division, Work::new(op.name(), task.kind(), slices)))
 }
 
-/// Runs on tensors that lie as [`Op::lay`] asked, into tensors that lie as it said, with a
+/// Runs on tensors that lie as [`PlanOp::lay`](super::PlanOp::lay) asked, into tensors that lie as it said, with a
 /// division or the default one. Nothing is entered into the accounts.
 ///
 /// # Errors

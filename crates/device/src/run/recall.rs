@@ -46,7 +46,7 @@ struct Settled {
     threads: usize,
 }
 
-/// As [`Op::run_in`] on all cores, or [`Op::run_into`] where results go into tensors that exist;
+/// As [`RunOp::run_in`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
 /// what is settled on the way is kept for the next time that this operation meets operands that
 /// lie the same way.
 ///

@@ -7,6 +7,14 @@ use crate::error::{OpError, Result, refuse};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
+/// The dimensions of a line along `dim`; without one the whole tensor is a line.
+fn line_dims(op: &str, dim: Option<i64>, rank: usize) -> Result<Dims<usize>> {
+    Ok(match dim {
+        None => (0..rank).collect(),
+        Some(dim) => dims::one(op, "dim", dim, rank)?.into_iter().collect(),
+    })
+}
+
 /// Which elements of the sorted line are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picked {
@@ -82,10 +90,7 @@ impl LineOperation for Pick {
     }
 
     fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
-        Ok(match self.dim {
-            None => (0..size.len()).collect(),
-            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.into_iter().collect(),
-        })
+        line_dims(self.name, self.dim, size.len())
     }
 
     fn drops(&self) -> bool {
@@ -157,10 +162,7 @@ impl LineOperation for Quantile {
     }
 
     fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
-        Ok(match self.dim {
-            None => (0..size.len()).collect(),
-            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.into_iter().collect(),
-        })
+        line_dims(self.name, self.dim, size.len())
     }
 
     fn drops(&self) -> bool {

@@ -13,21 +13,33 @@ pub(super) fn apply(
 ) -> Result<Value, String> {
     let none = || Err(format!("there is no tile program of {}", row.name));
     let expression = row.tile_expression(&f.attributes).unwrap_or_else(none)?;
-    evaluate(f, &expression, x, shape)
+    evaluate(f, &expression, x, shape, &mut Vec::new())
 }
 
+/// The value of an expression; `numbers` holds the tiles of constants that are made already.
 fn evaluate(
     f: &mut Frame,
     expression: &TileExpression,
     x: &[Value],
     shape: &[i64],
+    numbers: &mut Vec<(f64, Value)>,
 ) -> Result<Value, String> {
     let (name, operands) = match expression {
         TileExpression::Operand(k) => return Ok(x[*k]),
-        TileExpression::Number(value) => return Ok(f.b.float_tile(*value, shape, Elem::F32)),
+        TileExpression::Number(number) => {
+            if let Some((_, tile)) = numbers.iter().find(|(n, _)| n == number) {
+                return Ok(*tile);
+            }
+            let tile = f.b.float_tile(*number, shape, Elem::F32);
+            numbers.push((*number, tile));
+            return Ok(tile);
+        }
         TileExpression::Call(name, operands) => (*name, operands),
     };
-    let made = operands.iter().map(|o| evaluate(f, o, x, shape)).collect::<Result<Vec<_>, _>>()?;
+    let mut made = Vec::with_capacity(operands.len());
+    for operand in operands {
+        made.push(evaluate(f, operand, x, shape, numbers)?);
+    }
     Ok(match (name, &made[..]) {
         ("select", [condition, yes, no]) => f.b.select(*condition, *yes, *no),
         (name, [a, b]) if name.starts_with("cmpf_") => {
