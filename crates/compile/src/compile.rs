@@ -1,23 +1,24 @@
 //! The passes in the order they run. Each takes what the one before it made and returns the next value;
 //! [`PASSES`](crate::PASSES) says what each of them decides.
 
-use crate::choose::choose;
+use crate::choose::{Assignment, Search, choose};
 use crate::decisions::Decisions;
 use crate::decompose::decompose;
-use crate::divide::{span_reduction, work_distribution};
+use crate::divide::{AnsweredSteps, span_reduction, work_distribution};
 use crate::error::{CompileError, Result};
 use crate::fold::fold;
 use crate::lower::lower;
-use crate::options::Options;
+use crate::options::{Options, Policy};
 use crate::passes::text;
 use crate::pool::pool;
 use crate::program::Program;
-use crate::propagate::propagate;
-use crate::schedule::schedule;
+use crate::propagate::{Candidates, propagate};
+use crate::schedule::{run_time, schedule};
 use crate::scratchpads::scratchpads;
+use crate::split_views::split_views;
 use crate::waves::waves;
 use zellige_graph::{Def, Graph, text::print};
-use zellige_machine::Key;
+use zellige_machine::{Key, Time};
 
 /// Compiles a graph.
 ///
@@ -63,13 +64,19 @@ fn passes(
         false => Ok(graph.clone()),
     };
     let graph = chain.after("decompose", graph, print)?;
-    let graph = chain.after("fold", fold(&graph), print)?;
+    let folded = fold(&graph).and_then(|g| match options.policy {
+        // The existing compiler copies what it cannot step along.
+        Policy::Baseline => Ok(g),
+        Policy::Best => fold(&split_views(&g)?),
+    });
+    let graph = chain.after("fold", folded, print)?;
     let found = propagate(&graph, options);
     let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
-    let chosen = choose(&graph, options, &candidates);
+    let mut answered = AnsweredSteps::new();
+    let chosen = layouts(&graph, options, &candidates, &mut answered, like);
     let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
     let lowered = chain.after("lower", lower(graph, options, assignment), text::lowered)?;
-    let found = span_reduction(lowered, like);
+    let found = span_reduction(lowered, like, &mut answered);
     let divisions = chain.after("span_reduction", found, text::divisions)?;
     let chosen = work_distribution(divisions, like);
     let divided = chain.after("work_distribution", chosen, text::divided)?;
@@ -77,6 +84,29 @@ fn passes(
     let resident = chain.after("scratchpads", scratchpads(waved), text::resident)?;
     let addressed = chain.after("pool", pool(resident), text::addressed)?;
     chain.after("schedule", Ok(schedule(addressed)), text::scheduled)
+}
+
+/// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.
+fn layouts(
+    graph: &Graph,
+    options: &Options,
+    candidates: &Candidates,
+    answered: &mut AnsweredSteps,
+    like: Option<&Decisions>,
+) -> Result<Assignment> {
+    if options.policy == Policy::Baseline {
+        return choose(graph, options, candidates);
+    }
+    let mut run_time = |assignment: &Assignment| -> Result<Time> {
+        let lowered = lower(graph.clone(), options, assignment.clone())?;
+        let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
+        Ok(run_time(&scratchpads(waves(divided))?))
+    };
+    let mut search = Search { graph, options, candidates, run_time: &mut run_time };
+    match like {
+        Some(like) => search.decided(&like.held(graph, candidates), like.existing()),
+        None => search.fastest(),
+    }
 }
 
 /// How far the passes run.

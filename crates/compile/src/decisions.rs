@@ -11,11 +11,16 @@
 //! Nothing of them is believed: what does not fit the graph, a limit or a hint is decided anew. So they
 //! can come from a file.
 
+use crate::choose::Assignment;
 use crate::divide::StepDivision;
 use crate::lower::Lowered;
+use crate::options::Policy;
 use crate::program::BufferId;
+use crate::propagate::{Candidates, HeldLayouts};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
+use zellige_graph::{Graph, TensorId};
+use zellige_stick::StickLayout;
 
 /// How one step is divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +40,21 @@ pub struct Decisions {
     steps: Vec<DecidedStep>,
     kept: Vec<String>,
     optimal: bool,
+    /// Layouts that the search for a faster program holds tensors to.
+    #[serde(default)]
+    held: Vec<DecidedLayout>,
+    /// Whether the layouts of the existing compiler make the faster program, and whether its divisions do too.
+    #[serde(default)]
+    existing: (bool, bool),
+}
+
+/// The layout of one tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct DecidedLayout {
+    tensor: String,
+    size: Vec<i64>,
+    device_size: Vec<i64>,
+    stride_map: Vec<i64>,
 }
 
 impl Decisions {
@@ -55,7 +75,37 @@ impl Decisions {
             })
         });
         let kept = kept.iter().map(|b| lowered.buffer(*b).name.clone()).collect();
-        Decisions { steps: steps.collect(), kept, optimal }
+        let Assignment { held, divisions, unit, .. } = &lowered.assignment;
+        let held = held.iter().map(|(id, layout)| {
+            let t = lowered.graph.get(TensorId(*id));
+            DecidedLayout {
+                tensor: t.name.clone(),
+                size: t.size.clone(),
+                device_size: layout.device_size().to_vec(),
+                stride_map: layout.stride_map().to_vec(),
+            }
+        });
+        // The existing compiler counts elements.
+        let existing = (*unit == "elements", *divisions == Policy::Baseline);
+        Decisions { steps: steps.collect(), kept, optimal, held: held.collect(), existing }
+    }
+
+    /// Who divides the steps, where the layouts are those of the existing compiler.
+    pub(crate) fn existing(&self) -> Option<Policy> {
+        let (layouts, divisions) = self.existing;
+        layouts.then_some(if divisions { Policy::Baseline } else { Policy::Best })
+    }
+
+    /// The layouts that tensors are held to, of those that the graph has in the same sizes.
+    pub(crate) fn held(&self, graph: &Graph, candidates: &Candidates) -> HeldLayouts {
+        let fits = |d: &DecidedLayout| {
+            let id = graph.id(&d.tensor)?;
+            let format = candidates.tensors[id.0].first()?.device_dtype();
+            let layout = StickLayout::explicit(&d.device_size, &d.stride_map, format).ok()?;
+            let same = graph.get(id).size == d.size;
+            same.then(|| layout.with_host(&d.size, None).ok()).flatten().map(|l| (id.0, l))
+        };
+        self.held.iter().filter_map(fits).collect()
     }
 
     /// Whether nothing that was considered takes less time.

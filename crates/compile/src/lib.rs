@@ -60,6 +60,7 @@ pub mod report;
 mod schedule;
 mod scratchpads;
 pub mod solve;
+mod split_views;
 mod waves;
 
 pub use check::check;

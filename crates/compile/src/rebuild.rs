@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use zellige_graph::{Builder, Def, Graph, Node, Operand, Tensor, TensorId};
+use zellige_layout::Strided;
 
 /// A graph and its successor so far.
 pub(crate) struct Rebuild<'g> {
@@ -40,6 +41,28 @@ impl<'g> Rebuild<'g> {
         let made = self.builder.constant(value, t.dtype)?;
         self.map[id.0] = Some(made);
         Ok(made)
+    }
+
+    /// The size of the tensor behind a tensor of the successor, and how that is seen; none of the tensor itself.
+    pub(crate) fn seen(&self, id: TensorId) -> (Vec<i64>, Option<Strided>) {
+        let Some(made) = self.map[id.0] else {
+            // Constants come with their first reader.
+            return (self.graph.get(id).size.clone(), None);
+        };
+        let t = self.builder.tensor(made);
+        match &t.def {
+            Def::View { base, map, .. } => {
+                (self.builder.tensor(*base).size.clone(), Some(map.clone()))
+            }
+            _ => (t.size.clone(), None),
+        }
+    }
+
+    /// The name, or one like it that no tensor of either graph has.
+    pub(crate) fn free_name(&self, name: &str) -> String {
+        let taken = |n: &str| self.graph.id(n).is_some() || self.builder.id(n).is_some();
+        let more = (2..).map(|k| format!("{name}.{k}"));
+        std::iter::once(name.to_string()).chain(more).find(|n| !taken(n)).unwrap_or_default()
     }
 
     /// The operands of an operation in the successor.

@@ -65,6 +65,17 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
     }
 }
 
+/// How long a run takes.
+pub(crate) fn run_time(resident: &Resident) -> Time {
+    let Resident { waved, works, .. } = resident;
+    let lowered = &waved.divided.lowered;
+    let waves: Vec<(usize, bool)> =
+        waved.slots.iter().zip(&lowered.steps).map(|(slot, step)| (slot.wave, step.load)).collect();
+    let times = times(&lowered.options.hardware, &waves, works);
+    let runs = times.iter().zip(&waves).filter(|(_, (_, load))| !load);
+    runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(Time::ZERO)
+}
+
 /// Of every step, when it starts and what it takes beside the others of its wave.
 fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Work]) -> Vec<(Time, Latency)> {
     let count = waves.iter().map(|(wave, _)| wave + 1).max().unwrap_or(0);

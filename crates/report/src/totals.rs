@@ -54,12 +54,12 @@ pub struct RunTotals {
     pub input_bytes: u64,
 }
 
-/// What is proved about the choice of layouts.
+/// What is proved about the choice of layouts, and about the program that they lead to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LayoutCertificate {
-    /// The cost of the layouts, in `unit`.
+    /// The cost of the layouts, in `unit`: every operation in its default division, and all moves.
     pub cost: u64,
     /// A lower bound of the cost of all choices; 0 where nothing is proved.
     pub bound: u64,
@@ -75,7 +75,17 @@ pub struct LayoutCertificate {
     pub width: usize,
     /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
     pub divisions_optimal: bool,
-    /// What is proved about the layouts, as a sentence.
+    /// Cycles of the steps of a run one after the other, divided and with what the scratchpads keep; what is done when
+    /// weights are loaded counts a thousandth.
+    pub steps: u64,
+    /// No program with the layouts that were considered has a smaller such sum, however it is divided and whatever its
+    /// scratchpads keep; 0 where nothing is proved.
+    pub steps_bound: u64,
+    /// Programs with other layouts that were compiled to their end, of which this one is the fastest.
+    pub programs: usize,
+    /// Whether every other layout of every single tensor was among them.
+    pub complete: bool,
+    /// What is proved, in sentences that name the scope.
     pub text: String,
 }
 

@@ -196,6 +196,28 @@ impl StickLayout {
         self.device_access(&loops, view.offset())
     }
 
+    /// Dimensions of the host with more than one element: the number, the extent, and the own stride. A dimension that no
+    /// device dimension steps along is one with the next faster one, where the two are dense: a device dimension that is
+    /// longer than that one carries into it.
+    fn host_runs(&self) -> Option<Vec<(usize, i64, i64)>> {
+        let long = self.host()?.dims().enumerate().filter(|(_, (n, own))| *n > 1 && *own > 0);
+        let mut dims: Vec<(usize, i64, i64)> = long.map(|(d, (n, own))| (d, n, own)).collect();
+        dims.sort_by_key(|(_, _, own)| *own);
+        let mut runs: Vec<(usize, i64, i64)> = Vec::new();
+        for (d, extent, own) in dims {
+            let stepped = self.stride_map.iter().zip(&self.device_size).any(|(s, n)| {
+                *n > 1 && *s >= own && i128::from(*s) < i128::from(own) * i128::from(extent)
+            });
+            match runs.last_mut() {
+                Some((_, inner, step)) if !stepped && step.checked_mul(*inner) == Some(own) => {
+                    *inner = inner.checked_mul(extent)?;
+                }
+                _ => runs.push((d, extent, own)),
+            }
+        }
+        Some(runs)
+    }
+
     /// The first dimension of the host that an access leaves though every device coordinate is inside
     /// its extent, with the largest index it takes there: several loops along one dimension, whose sum
     /// the padding of a stick hides. The host carries into the next dimension then, and coordinates
@@ -203,11 +225,7 @@ impl StickLayout {
     ///
     /// Law: where this and [`DeviceAccess::overrun`] are `None`, no coordinate is in the padding.
     pub fn outside(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
-        let host = self.host()?;
-        host.dims().enumerate().find_map(|(dim, (extent, own))| {
-            if extent <= 1 || own <= 0 {
-                return None;
-            }
+        self.host_runs()?.into_iter().find_map(|(dim, extent, own)| {
             let end = i128::from(own) * i128::from(extent);
             let inside = |j: usize| {
                 let stride = self.stride_map[j];

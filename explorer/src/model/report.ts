@@ -152,9 +152,9 @@ export interface RunTotals {
   input_bytes: number;
 }
 
-/// What is proved about the choice of layouts.
+/// What is proved about the choice of layouts, and about the program that they lead to.
 export interface LayoutCertificate {
-  /// The cost of the layouts, in `unit`.
+  /// The cost of the layouts, in `unit`: every operation in its default division, and all moves.
   cost: number;
   /// A lower bound of the cost of all choices; 0 where nothing is proved.
   bound: number;
@@ -170,7 +170,17 @@ export interface LayoutCertificate {
   width: number;
   /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
   divisions_optimal: boolean;
-  /// What is proved about the layouts, as a sentence.
+  /// Cycles of the steps of a run one after the other, divided and with what the scratchpads keep; what is
+  /// done when weights are loaded counts a thousandth.
+  steps: number;
+  /// No program with the layouts that were considered has a smaller such sum, however it is divided and
+  /// whatever its scratchpads keep; 0 where nothing is proved.
+  steps_bound: number;
+  /// Programs with other layouts that were compiled to their end, of which this one is the fastest.
+  programs: number;
+  /// Whether every other layout of every single tensor was among them.
+  complete: boolean;
+  /// What is proved, in sentences that name the scope.
   text: string;
 }
 

@@ -36,6 +36,14 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
     let lives = lives(program);
     let limit = program.options.lx_limit();
     let mut used: Vec<(usize, Range<u64>, Range<usize>)> = Vec::new();
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); program.buffers.len()];
+    for (s, step) in program.steps.iter().enumerate() {
+        let all = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
+        all.for_each(|b| users[b.0].push(s));
+    }
+    for list in &mut users {
+        list.dedup();
+    }
     for (i, buffer) in program.buffers.iter().enumerate() {
         let Place::Lx(address) = buffer.place else { continue };
         if matches!(buffer.origin, Origin::Input(_)) {
@@ -45,7 +53,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
             return broken(&buffer.name, "an output is in memory");
         }
         let mut parts: Option<Vec<Vec<Range<usize>>>> = None;
-        for step in &program.steps {
+        for step in users[i].iter().map(|s| &program.steps[*s]) {
             let reads = step.reads.iter().enumerate().filter(|(_, r)| r.buffer.0 == i);
             let writes = step.writes.iter().enumerate().filter(|(_, w)| w.0 == i);
             let tensors: Vec<usize> =
@@ -97,13 +105,18 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
         let size = parts.iter().map(bytes).max().unwrap_or(0);
         used.push((i, address..address + size, life));
     }
+    // In the order of time, each beside those that still live.
+    used.sort_by_key(|(_, _, life)| life.start);
+    let mut live: Vec<usize> = Vec::new();
     for (k, (i, bytes, life)) in used.iter().enumerate() {
         if bytes.end > limit {
             return broken(&program.buffers[*i].name, "it is past the end of the scratchpad");
         }
-        let clash = used[..k].iter().find(|(_, b, l)| {
+        live.retain(|l| used[*l].2.end > life.start);
+        let clash = live.iter().map(|l| &used[*l]).find(|(_, b, l)| {
             b.start < bytes.end && bytes.start < b.end && l.start < life.end && life.start < l.end
         });
+        live.push(k);
         if let Some((j, ..)) = clash {
             let other = &program.buffers[*j].name;
             return broken(
@@ -112,13 +125,16 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
             );
         }
     }
+    let waves = program.steps.iter().map(|s| s.wave + 1).max().unwrap_or(0);
+    let mut resident = vec![0u64; waves + 1];
+    for (_, bytes, life) in &used {
+        for wave in life.clone().take_while(|w| *w < waves) {
+            resident[wave] += bytes.end - bytes.start;
+        }
+    }
     for step in program.steps.iter().filter(|s| !s.load) {
         let peak = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
-        let alive: u64 = used
-            .iter()
-            .filter(|(_, _, life)| life.contains(&step.wave))
-            .map(|(_, bytes, _)| bytes.end - bytes.start)
-            .sum();
+        let alive = resident[step.wave];
         if alive > 0 && step.first_core == 0 && alive + peak > limit {
             return broken(
                 &step.name,

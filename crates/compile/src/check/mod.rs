@@ -7,7 +7,8 @@
 //! A program is accepted when
 //! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
 //!    elements came from them, through the operand's view;
-//! 2. every operand lies as the kernel wants, every result as the kernel gives it;
+//! 2. every operand lies as the kernel wants, and every result with its sticks as the kernel gives them, in any order of
+//!    dimensions; what only moves elements writes any layout;
 //! 3. nothing is read before it is written, nor in the wave that writes it; what is written in place is
 //!    read by nobody later;
 //! 4. what is pinned lies as pinned, and the caller gets what the graph returns, in the layout asked for;
@@ -38,9 +39,10 @@ fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
 /// # Errors
 /// The first rule that does not hold, with the step or buffer that breaks it.
 pub fn check(program: &Program) -> Result<()> {
-    operations(program)?;
+    let writers = writers(program);
+    operations(program, &writers)?;
     order(program)?;
-    caller(program)?;
+    caller(program, &writers)?;
     for step in &program.steps {
         device(program, step)?;
     }
@@ -50,7 +52,7 @@ pub fn check(program: &Program) -> Result<()> {
 }
 
 /// The elements of a buffer in terms of the graph: a tensor, seen through row-major strides.
-fn holds(program: &Program, id: BufferId) -> Result<(TensorId, Strided)> {
+fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId, Strided)> {
     let buffer = program.buffer(id);
     let size = &program.graph.get(buffer.tensor).size;
     match buffer.origin {
@@ -58,11 +60,11 @@ fn holds(program: &Program, id: BufferId) -> Result<(TensorId, Strided)> {
             Ok((buffer.tensor, Strided::contiguous(size)?))
         }
         Origin::Copy(_) => {
-            let made = program.steps.iter().find(|s| s.writes.contains(&id));
+            let made = writers[id.0].map(|s| &program.steps[s]);
             let Some(Step { action: Action::Move { .. }, reads, .. }) = made else {
                 return broken(&buffer.name, "a copy is made by a move");
             };
-            let (tensor, whole) = holds(program, reads[0].buffer)?;
+            let (tensor, whole) = holds(program, writers, reads[0].buffer)?;
             // Row-major views of the base are in the base's own strides.
             let view = reads[0].laid.view();
             if whole != Strided::contiguous(size)? && !reads[0].laid.is_base() {
@@ -74,19 +76,35 @@ fn holds(program: &Program, id: BufferId) -> Result<(TensorId, Strided)> {
     }
 }
 
-fn operations(program: &Program) -> Result<()> {
+/// Of every buffer, the first step that writes it.
+type Writers = Vec<Option<usize>>;
+
+fn writers(program: &Program) -> Writers {
+    let mut writers = vec![None; program.buffers.len()];
+    for (i, step) in program.steps.iter().enumerate() {
+        step.writes.iter().for_each(|b| writers[b.0] = writers[b.0].or(Some(i)));
+    }
+    writers
+}
+
+fn operations(program: &Program, writers: &Writers) -> Result<()> {
     let graph = &program.graph;
+    let mut steps_of: Vec<Vec<&Step>> = vec![Vec::new(); graph.nodes().count()];
+    for step in &program.steps {
+        if let Some(node) = step.node() {
+            steps_of[node.0].push(step);
+        }
+    }
     for (id, node) in graph.nodes() {
-        let mut steps = program.steps.iter().filter(|s| s.node() == Some(id));
         let name = &graph.get(node.outputs[0]).name;
-        let (Some(step), None) = (steps.next(), steps.next()) else {
+        let [step] = steps_of[id.0][..] else {
             return broken(name, "its operation is not one step");
         };
         if step.reads.len() != node.inputs.len() || step.writes.len() != node.outputs.len() {
             return broken(name, "its step has other operands or results");
         }
         for (k, (read, operand)) in step.reads.iter().zip(&node.inputs).enumerate() {
-            let (tensor, held) = holds(program, read.buffer)?;
+            let (tensor, held) = holds(program, writers, read.buffer)?;
             let (base, view) = graph.base(*operand);
             let wanted = match view {
                 Some(view) => view.clone(),
@@ -156,19 +174,18 @@ fn order(program: &Program) -> Result<()> {
     Ok(())
 }
 
-fn caller(program: &Program) -> Result<()> {
+fn caller(program: &Program, writers: &Writers) -> Result<()> {
     for (read, output) in program.outputs.iter().zip(program.graph.outputs()) {
         let name = &program.graph.get(*output).name;
         let key = demanded(&program.graph, &program.options, *output)?;
         let (base, _) = program.graph.base(*output);
-        let (tensor, _) = holds(program, read.buffer)?;
+        let (tensor, _) = holds(program, writers, read.buffer)?;
         if tensor != base || read.laid.size() != program.graph.get(*output).size {
             return broken(name, "the caller gets another tensor");
         }
-        let places = |l: &zellige_stick::StickLayout| l.lower();
         let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
-            let found = read.laid.layout();
-            Ok(asked != found && places(asked)?.difference(&places(found)?)?.is_some())
+            let same = read.laid.is_base() && asked == read.laid.layout();
+            Ok(!same && asked.lower()?.difference(&read.laid.places()?)?.is_some())
         };
         if let Some(key) = key
             && elsewhere(&key.layout)?
@@ -204,8 +221,15 @@ fn device(program: &Program, step: &Step) -> Result<()> {
             if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].fits(&ins[*k])) {
                 return broken(&step.name, format!("operand {k}: {}", lay.inputs[k].why(&ins[k])));
             }
-            if !ins.is_empty() && lay.outputs.iter().zip(&outs).any(|(l, o)| l != o.layout()) {
-                return broken(&step.name, "a result lies otherwise than the kernel gives it");
+            for (given, out) in lay.outputs.iter().zip(&outs).filter(|_| !ins.is_empty()) {
+                if given == out.layout() || step.space.is_none() {
+                    continue;
+                }
+                let own = TensorLayout::new(options.storage, out.dtype(), given)?.sticks()?;
+                let same = out.sticks().is_ok_and(|form| form.stick == own.stick);
+                if !same || given.device_dtype() != out.layout().device_dtype() {
+                    return broken(&step.name, "a result lies otherwise than the kernel gives it");
+                }
             }
             if let Some(space) = &step.space {
                 Division::new(step.division.splits(), space, options.cores)?;

@@ -6,13 +6,16 @@
 
 use super::LOADS;
 use super::move_costs::MoveCosts;
-use crate::error::Result;
-use crate::options::{Options, OutputLayouts, WeightLayouts};
-use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
-use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, plus, solve};
+use super::search::SearchRecord;
+use crate::error::{CompileError, Result};
+use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
+use crate::propagate::{
+    Alternative, Candidates, HeldLayouts, OperandLayout, reads_in_place, same_places,
+};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, plus, solve_from};
+use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
-use zellige_layout::Strided;
 use zellige_stick::StickLayout;
 
 /// Layouts for everything.
@@ -34,17 +37,26 @@ pub struct Assignment {
     pub choices_log2: f64,
     /// The most variables that met in one table.
     pub width: usize,
+    /// Who divides the steps: the policy that was asked for, or the existing compiler where its program is faster.
+    pub divisions: Policy,
+    /// Tensors that the search for a faster program holds to a layout.
+    pub(crate) held: HeldLayouts,
+    /// What that search looked at.
+    pub search: SearchRecord,
+    /// The steps of no program with the layouts that were considered take fewer cycles one after the other, however
+    /// they are divided and whatever stays in the scratchpads; 0 where nothing is proved.
+    pub least: u64,
 }
 
 impl Assignment {
-    /// Whether nothing that was considered is better.
+    /// Whether no layouts that were considered have a smaller sum of costs.
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound
     }
 }
 
 /// Tables of at most this many entries.
-const LIMIT: usize = 1 << 18;
+const LIMIT: usize = 1 << 16;
 /// Costs that depend on readers one by one, where the table of all of them would pass this.
 const DIRECT: usize = 1 << 12;
 
@@ -80,6 +92,7 @@ enum LayoutReader {
 /// The layouts and readers of one tensor.
 struct ReadTensor<'a> {
     graph: &'a Graph,
+    options: &'a Options,
     tensor: TensorId,
     owner: LayoutOwner,
     layouts: &'a [StickLayout],
@@ -112,81 +125,130 @@ pub(crate) fn demanded(
 /// # Errors
 /// No alternative for some operation.
 pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
-    let loads = loaded(graph, options);
     let mut moves = MoveCosts::new(options);
-    let mut problem = ChoiceProblem::new();
-    for list in &candidates.nodes {
-        problem.variable(list.len());
-    }
-    let mut owners: Vec<LayoutOwner> = vec![LayoutOwner::Nobody; loads.len()];
-    for (id, t) in graph.tensors() {
-        owners[id.0] = match &t.def {
-            Def::Result(node, k) => LayoutOwner::Node(node.0, *k),
-            Def::Input(_) if candidates.tensors[id.0].len() > 1 => {
-                LayoutOwner::Free(problem.variable(candidates.tensors[id.0].len()))
-            }
-            _ => LayoutOwner::Nobody,
-        };
-    }
-    let scaled = |cycles: u64, load: bool| {
-        if load && cycles != FORBIDDEN { cycles.div_ceil(LOADS) } else { cycles }
-    };
-    for (id, node) in graph.nodes() {
-        let list = &candidates.nodes[id.0];
-        let load = loads[node.outputs[0].0];
-        let mut own = Vec::with_capacity(list.len());
-        for a in list.iter() {
-            let mut cycles = scaled(a.cycles, load);
-            for (k, out) in node.outputs.iter().enumerate() {
-                let t = graph.get(*out);
-                let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
-                if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
-                    let to = OperandLayout { view: None, layout: pin.clone() };
-                    let cost = moves.cycles(t.dtype, &t.size, &a.results[k], &to);
-                    cycles = plus(cycles, scaled(cost, load));
+    let mut problem = LayoutProblem { graph, options, candidates, moves: &mut moves };
+    let mut assignment = problem.least_sum(LIMIT, None, |a| a.cycles)?;
+    assignment.least = problem.least_sum(LIMIT, None, |a| a.least)?.bound;
+    Ok(assignment)
+}
+
+/// The alternatives and layouts of a graph, and the costs of moves that are known so far.
+pub(super) struct LayoutProblem<'a, 'm, 'o> {
+    pub(super) graph: &'a Graph,
+    pub(super) options: &'a Options,
+    pub(super) candidates: &'a Candidates,
+    pub(super) moves: &'m mut MoveCosts<'o>,
+}
+
+impl LayoutProblem<'_, '_, '_> {
+    /// The least sum where operations take `cycles`, with tables of at most `limit` entries; `near` is a choice that is
+    /// known to be good, of candidates that may be others.
+    pub(super) fn least_sum(
+        &mut self,
+        limit: usize,
+        near: Option<&Assignment>,
+        cycles: impl Fn(&Alternative) -> u64,
+    ) -> Result<Assignment> {
+        let LayoutProblem { graph, options, candidates, moves } = self;
+        let (graph, options, candidates) = (*graph, *options, *candidates);
+        if let Some(node) = candidates.nodes.iter().position(|list| list.is_empty()) {
+            let name = &graph.get(graph.node(NodeId(node)).outputs[0]).name;
+            let reason = format!("no alternative of `{name}` gives the layout that it is held to");
+            return Err(CompileError::bad_problem(reason));
+        }
+        let loads = loaded(graph, options);
+        let mut problem = ChoiceProblem::new();
+        for list in &candidates.nodes {
+            problem.variable(list.len());
+        }
+        let mut owners: Vec<LayoutOwner> = vec![LayoutOwner::Nobody; loads.len()];
+        for (id, t) in graph.tensors() {
+            owners[id.0] = match &t.def {
+                Def::Result(node, k) => LayoutOwner::Node(node.0, *k),
+                Def::Input(_) if candidates.tensors[id.0].len() > 1 => {
+                    LayoutOwner::Free(problem.variable(candidates.tensors[id.0].len()))
                 }
-            }
-            own.push(cycles);
+                _ => LayoutOwner::Nobody,
+            };
         }
-        problem.cost(&[id.0], |v| own[v[0]])?;
-    }
-    for read in reads(graph, options, candidates, &owners)? {
-        let load = loads[read.tensor.0];
-        let t = graph.get(read.tensor);
-        let mut cost = |from: &StickLayout, to: &OperandLayout| {
-            scaled(moves.cycles(t.dtype, &t.size, from, to), load)
+        let scaled = |cycles: u64, load: bool| {
+            if load && cycles != FORBIDDEN { cycles.div_ceil(LOADS) } else { cycles }
         };
-        read.add(&mut problem, candidates, &mut cost)?;
-    }
-    let solution = solve(&problem, LIMIT)?;
-    let nodes: Vec<Alternative> =
-        candidates.nodes.iter().zip(&solution.values).map(|(list, v)| list[*v].clone()).collect();
-    let layout = |id: TensorId| match owners[id.0] {
-        LayoutOwner::Nobody => candidates.tensors[id.0].first().cloned(),
-        LayoutOwner::Free(var) => Some(candidates.tensors[id.0][solution.values[var]].clone()),
-        LayoutOwner::Node(..) if graph.get(id).pin.is_some() => {
-            candidates.tensors[id.0].first().cloned()
+        for (id, node) in graph.nodes() {
+            let list = &candidates.nodes[id.0];
+            let load = loads[node.outputs[0].0];
+            let mut own = Vec::with_capacity(list.len());
+            for a in list.iter() {
+                let mut cycles = scaled(cycles(a), load);
+                for (k, out) in node.outputs.iter().enumerate() {
+                    let t = graph.get(*out);
+                    let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
+                    if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
+                        let to = OperandLayout { view: None, layout: pin.clone() };
+                        let cost = moves.cycles(t.dtype, &t.size, &a.results[k], &to);
+                        cycles = plus(cycles, scaled(cost, load));
+                    }
+                }
+                own.push(cycles);
+            }
+            problem.cost(&[id.0], |v| own[v[0]])?;
         }
-        LayoutOwner::Node(n, k) => Some(nodes[n].results[k].clone()),
-    };
-    let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
-    let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
-    Ok(Assignment {
-        nodes,
-        tensors,
-        shared: true,
-        cost: solution.cost,
-        bound: solution.bound,
-        unit: "cycles",
-        choices_log2: counted,
-        width: solution.width,
-    })
+        for read in reads(graph, options, candidates, &owners)? {
+            let load = loads[read.tensor.0];
+            let t = graph.get(read.tensor);
+            let mut cost = |from: &StickLayout, to: &OperandLayout| {
+                scaled(moves.cycles(t.dtype, &t.size, from, to), load)
+            };
+            read.add(&mut problem, candidates, &mut cost)?;
+        }
+        let known = near.map(|near| -> Vec<usize> {
+            let lists = candidates.nodes.iter().zip(&near.nodes);
+            lists.map(|(list, a)| closest(list, a)).collect()
+        });
+        let solution = solve_from(&problem, limit, known.as_slice())?;
+        let nodes: Vec<Alternative> = candidates
+            .nodes
+            .iter()
+            .zip(&solution.values)
+            .map(|(list, v)| list[*v].clone())
+            .collect();
+        let layout = |id: TensorId| match owners[id.0] {
+            LayoutOwner::Nobody => candidates.tensors[id.0].first().cloned(),
+            LayoutOwner::Free(var) => Some(candidates.tensors[id.0][solution.values[var]].clone()),
+            LayoutOwner::Node(..) if graph.get(id).pin.is_some() => {
+                candidates.tensors[id.0].first().cloned()
+            }
+            LayoutOwner::Node(n, k) => Some(nodes[n].results[k].clone()),
+        };
+        let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
+        let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
+        Ok(Assignment {
+            nodes,
+            tensors,
+            shared: true,
+            cost: solution.cost,
+            bound: solution.bound,
+            unit: "cycles",
+            choices_log2: counted,
+            width: solution.width,
+            divisions: options.policy,
+            held: HeldLayouts::new(),
+            search: SearchRecord::default(),
+            least: 0,
+        })
+    }
+}
+
+/// The alternative that is most like another: with the same operands and results, the same results, or the first.
+fn closest(list: &[Alternative], like: &Alternative) -> usize {
+    let same = list.iter().position(|a| a.operands == like.operands && a.results == like.results);
+    same.or_else(|| list.iter().position(|a| a.results == like.results)).unwrap_or(0)
 }
 
 /// Every tensor with its readers.
 fn reads<'a>(
     graph: &'a Graph,
-    options: &Options,
+    options: &'a Options,
     candidates: &'a Candidates,
     owners: &[LayoutOwner],
 ) -> Result<Vec<ReadTensor<'a>>> {
@@ -196,7 +258,7 @@ fn reads<'a>(
             let pinned = graph.get(base).pin.is_some();
             let owner = if pinned { LayoutOwner::Nobody } else { owners[base.0] };
             let layouts = &candidates.tensors[base.0][..];
-            ReadTensor { graph, tensor: base, owner, layouts, readers: Vec::new() }
+            ReadTensor { graph, options, tensor: base, owner, layouts, readers: Vec::new() }
         });
         read.readers.push(reader);
     };
@@ -229,20 +291,12 @@ impl ReadTensor<'_> {
         }
     }
 
-    /// Whether a key is the tensor itself in this layout. A copy in row-major order of the whole
-    /// tensor is the tensor.
+    /// Whether a reader finds what it wants where the tensor lies in this layout.
     fn is_own(&self, reader: &LayoutReader, key: &OperandLayout, layout: &StickLayout) -> bool {
+        let t = self.graph.get(self.tensor);
         // The caller only looks at places; the layouts of results follow those of operands exactly.
-        let same = match reader {
-            LayoutReader::Caller(_) => same_places(&key.layout, layout),
-            LayoutReader::Operand(..) => key.layout == *layout,
-        };
-        same && self.whole(key.view.as_ref())
-    }
-
-    fn whole(&self, view: Option<&Strided>) -> bool {
-        let size = &self.graph.get(self.tensor).size;
-        view.is_none_or(|v| Strided::contiguous(size).is_ok_and(|plain| plain == *v))
+        let caller = matches!(reader, LayoutReader::Caller(_)) && key.view.is_none();
+        reads_in_place(self.options, t, layout, key) || (caller && same_places(&key.layout, layout))
     }
 
     fn var(&self) -> Option<usize> {
@@ -279,24 +333,36 @@ impl ReadTensor<'_> {
         // What has one value decides nothing, and a tensor may have hundreds of such readers.
         vars.retain(|v| problem.domains()[*v] > 1);
         let size = vars.iter().fold(1usize, |s, v| s.saturating_mul(problem.domains()[*v]));
-        if size <= DIRECT {
-            return problem.cost(&vars, |values| {
-                let at = |var: usize| vars.iter().position(|v| *v == var).map_or(0, |i| values[i]);
-                let own = self.layout(candidates, self.var().map_or(0, at));
-                let mut made: Vec<&OperandLayout> = Vec::new();
-                let mut total = 0;
-                for reader in &self.readers {
-                    let value = if let LayoutReader::Operand(n, _) = reader { at(*n) } else { 0 };
-                    let Some(key) = self.wants(reader, candidates, value) else { continue };
-                    if !self.is_own(reader, key, own) && !made.contains(&key) {
-                        total = plus(total, cost(own, key));
-                        made.push(key);
-                    }
-                }
-                total
-            });
+        if size > DIRECT {
+            return self.add_apart(problem, candidates, cost);
         }
-        self.add_apart(problem, candidates, cost)
+        let reads = ReadCosts::new(self, problem, candidates);
+        // Computed where some choice needs it; a move that no choice makes may have no plan.
+        let mut prices: HashMap<(usize, usize), u64> = HashMap::new();
+        let place = |var: usize| vars.iter().position(|v| *v == var);
+        let owner = self.var().and_then(place);
+        let nodes = self.readers.iter().map(|reader| match reader {
+            LayoutReader::Operand(n, _) => place(*n),
+            LayoutReader::Caller(_) => None,
+        });
+        let nodes: Vec<Option<usize>> = nodes.collect();
+        let mut made: Vec<usize> = Vec::new();
+        problem.cost(&vars, |values| {
+            let own = reads.own_of[owner.map_or(0, |i| values[i])];
+            made.clear();
+            let mut total = 0;
+            for (r, node) in nodes.iter().enumerate() {
+                let Some(key) = reads.keys_of[r][node.map_or(0, |i| values[i])] else { continue };
+                if !reads.in_place[r][own][key] && !made.contains(&key) {
+                    let price = prices
+                        .entry((own, key))
+                        .or_insert_with(|| cost(&reads.owns[own], &reads.keys[key]));
+                    total = plus(total, *price);
+                    made.push(key);
+                }
+            }
+            total
+        })
     }
 
     /// The same with small tables: a variable for the layout, one for every copy that may be made, and
@@ -311,12 +377,17 @@ impl ReadTensor<'_> {
             LayoutOwner::Nobody => vec![self.layouts[0].clone()],
             _ => self.layouts.to_vec(),
         };
-        let lies = problem.variable(layouts.len());
-        if let Some(var) = self.var() {
-            problem.cost(&[var, lies], |v| {
-                if *self.layout(candidates, v[0]) == layouts[v[1]] { 0 } else { FORBIDDEN }
-            })?;
-        }
+        let lies = match self.var() {
+            None => problem.variable(layouts.len()),
+            Some(var) => {
+                let at = |value: usize| {
+                    let own = self.layout(candidates, value);
+                    layouts.iter().position(|l| l == own).unwrap_or(0)
+                };
+                let table = (0..problem.domains()[var]).map(at).collect();
+                problem.following(var, layouts.len(), table)?
+            }
+        };
         let mut copies: Vec<(Rc<OperandLayout>, usize)> = Vec::new();
         for reader in &self.readers {
             let alternatives = if let LayoutReader::Operand(n, _) = reader {
@@ -334,19 +405,21 @@ impl ReadTensor<'_> {
                 });
                 of.push(at);
             }
-            let wants = problem.variable(keys.len());
-            if let LayoutReader::Operand(n, _) = reader {
-                problem.cost(&[*n, wants], |v| if of[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
-            }
+            let wants = match reader {
+                LayoutReader::Operand(n, _) => problem.following(*n, keys.len(), of)?,
+                LayoutReader::Caller(_) => problem.variable(keys.len()),
+            };
             for (at, key) in keys.iter().enumerate() {
                 let Some(key) = key else { continue };
+                let there: Vec<bool> =
+                    layouts.iter().map(|own| self.is_own(reader, key, own)).collect();
                 let made = match copies.iter().find(|(k, _)| k == key) {
                     Some((_, made)) => *made,
                     None => {
-                        let made = problem.variable(2);
+                        let made = problem.last(2);
                         let mut price = |v: &[usize]| match v[1] {
                             0 => 0,
-                            _ if key.layout == layouts[v[0]] && self.whole(key.view.as_ref()) => 0,
+                            _ if there[v[0]] => 0,
                             _ => cost(&layouts[v[0]], key),
                         };
                         problem.cost(&[lies, made], &mut price)?;
@@ -355,12 +428,63 @@ impl ReadTensor<'_> {
                     }
                 };
                 problem.cost(&[wants, lies, made], |v| {
-                    let missing =
-                        v[0] == at && v[2] == 0 && !self.is_own(reader, key, &layouts[v[1]]);
+                    let missing = v[0] == at && v[2] == 0 && !there[v[1]];
                     if missing { FORBIDDEN } else { 0 }
                 })?;
             }
         }
         Ok(())
+    }
+}
+
+/// The different layouts of a tensor and the different ways in which it is read, by number.
+struct ReadCosts {
+    owns: Vec<StickLayout>,
+    keys: Vec<OperandLayout>,
+    /// Per value of the owner's variable, the layout.
+    own_of: Vec<usize>,
+    /// Per reader and value of its variable, what it wants; none takes anything.
+    keys_of: Vec<Vec<Option<usize>>>,
+    /// Per reader, layout and key, whether the reader finds what it wants without a copy.
+    in_place: Vec<Vec<Vec<bool>>>,
+}
+
+impl ReadCosts {
+    fn new(read: &ReadTensor<'_>, problem: &ChoiceProblem, candidates: &Candidates) -> ReadCosts {
+        fn number<T: Clone + PartialEq>(list: &mut Vec<T>, item: &T) -> usize {
+            list.iter().position(|other| other == item).unwrap_or_else(|| {
+                list.push(item.clone());
+                list.len() - 1
+            })
+        }
+        let (mut owns, mut keys) = (Vec::new(), Vec::new());
+        let values = read.var().map_or(1, |var| problem.domains()[var]);
+        let own_of =
+            (0..values).map(|value| number(&mut owns, read.layout(candidates, value))).collect();
+        let wanted = |reader: &LayoutReader| -> Vec<Option<usize>> {
+            let values = match reader {
+                LayoutReader::Operand(n, _) => candidates.nodes[*n].len(),
+                LayoutReader::Caller(_) => 1,
+            };
+            let wants = (0..values).map(|value| read.wants(reader, candidates, value));
+            wants.map(|key| key.map(|key| number(&mut keys, key))).collect()
+        };
+        let keys_of: Vec<Vec<Option<usize>>> = read.readers.iter().map(wanted).collect();
+        // Operands are alike, and the caller is a reader of its own.
+        let table = |reader: &LayoutReader| -> Vec<Vec<bool>> {
+            let found = |own: &StickLayout| -> Vec<bool> {
+                keys.iter().map(|key| read.is_own(reader, key, own)).collect()
+            };
+            owns.iter().map(found).collect()
+        };
+        let mut operands: Option<Vec<Vec<bool>>> = None;
+        let mut in_place = Vec::with_capacity(read.readers.len());
+        for reader in &read.readers {
+            in_place.push(match reader {
+                LayoutReader::Operand(..) => operands.get_or_insert_with(|| table(reader)).clone(),
+                LayoutReader::Caller(_) => table(reader),
+            });
+        }
+        ReadCosts { owns, keys, own_of, keys_of, in_place }
     }
 }

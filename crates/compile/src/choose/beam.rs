@@ -6,30 +6,38 @@
 //! operation.
 
 use super::assign::{Assignment, demanded};
+use super::search::SearchRecord;
 use crate::error::Result;
 use crate::options::Options;
-use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
+use crate::propagate::{Alternative, Candidates, HeldLayouts, OperandLayout, same_places};
 use crate::solve::elimination::plus;
-use zellige_graph::{Graph, TensorId};
+use zellige_graph::{Def, Graph, TensorId};
 use zellige_layout::Strided;
 use zellige_stick::StickLayout;
 
 /// Partial choices that go on.
 const WIDTH: usize = 64;
 
-/// A partial choice: the alternative of every operation so far.
+/// A partial choice: the alternatives of the operations whose results are still to be read.
 struct PartialAssignment {
     cost: u64,
-    values: Vec<usize>,
+    live: Vec<(usize, usize)>,
 }
 
 /// The existing compiler's choice.
 ///
+/// **Cost.** A partial choice holds what later operations can still read, so that a chain of `n` operations takes
+/// time in the order of `n`; what was chosen on the way is a link to the choice before it.
+///
 /// # Errors
 /// No alternative for some operation.
 pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
-    let mut kept = vec![PartialAssignment { cost: 0, values: Vec::new() }];
+    let last_read = last_reads(graph);
+    let mut kept = vec![PartialAssignment { cost: 0, live: Vec::new() }];
+    // Of every operation, for each choice that went on: the choice before it, and its alternative.
+    let mut links: Vec<Vec<(usize, usize)>> = Vec::with_capacity(candidates.nodes.len());
     for (id, node) in graph.nodes() {
+        zellige_guard::steps(WIDTH);
         let list = &candidates.nodes[id.0];
         let mut grown: Vec<(u64, usize, usize)> = Vec::new();
         for (p, partial) in kept.iter().enumerate() {
@@ -37,7 +45,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
                 let mut cost = partial.cost;
                 for (operand, key) in node.inputs.iter().zip(&a.operands) {
                     let base = graph.base(*operand).0;
-                    let own = lies(graph, candidates, &partial.values, base);
+                    let own = lies(graph, candidates, &partial.live, base);
                     if let Some(key) = key
                         && let Some(own) = own
                     {
@@ -49,12 +57,14 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         }
         grown.sort_unstable();
         grown.truncate(WIDTH);
+        links.push(grown.iter().map(|(_, p, value)| (*p, *value)).collect());
         kept = grown
             .into_iter()
             .map(|(cost, p, value)| {
-                let mut values = kept[p].values.clone();
-                values.push(value);
-                PartialAssignment { cost, values }
+                let read_later = |n: usize| last_read[n].is_some_and(|last| last > id.0);
+                let before = kept[p].live.iter().copied();
+                let live = before.chain([(id.0, value)]).filter(|(n, _)| read_later(*n)).collect();
+                PartialAssignment { cost, live }
             })
             .collect();
     }
@@ -63,44 +73,72 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         for output in graph.outputs() {
             let base = graph.base(*output).0;
             if let Some(key) = demanded(graph, options, *output)?
-                && let Some(own) = lies(graph, candidates, &partial.values, base)
+                && let Some(own) = lies(graph, candidates, &partial.live, base)
             {
                 partial.cost = plus(partial.cost, price(graph, base, own, &key, true));
             }
         }
     }
-    let best = kept
-        .into_iter()
-        .min_by_key(|p| p.cost)
-        .unwrap_or(PartialAssignment { cost: 0, values: Vec::new() });
+    let best = (0..kept.len()).min_by_key(|p| kept[*p].cost).unwrap_or(0);
+    let mut values: Vec<(usize, usize)> = Vec::with_capacity(links.len());
+    let mut at = best;
+    for (n, list) in links.iter().enumerate().rev() {
+        let (before, value) = list[at];
+        values.push((n, value));
+        at = before;
+    }
+    values.reverse();
     let nodes: Vec<Alternative> =
-        candidates.nodes.iter().zip(&best.values).map(|(list, v)| list[*v].clone()).collect();
-    let tensors =
-        graph.tensors().map(|(id, _)| lies(graph, candidates, &best.values, id).cloned()).collect();
+        candidates.nodes.iter().zip(&values).map(|(list, (_, v))| list[*v].clone()).collect();
+    let tensors = graph.tensors().map(|(id, t)| match &t.def {
+        Def::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
+        _ => candidates.tensors[id.0].first().cloned(),
+    });
     Ok(Assignment {
+        tensors: tensors.collect(),
         nodes,
-        tensors,
         shared: false,
-        cost: best.cost,
+        cost: kept[best].cost,
         bound: 0,
         unit: "elements",
         choices_log2: candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum(),
         width: WIDTH,
+        divisions: options.policy,
+        held: HeldLayouts::new(),
+        search: SearchRecord::default(),
+        least: 0,
     })
+}
+
+/// Of every operation, the last one that reads a result of it; past all of them where the caller does.
+fn last_reads(graph: &Graph) -> Vec<Option<usize>> {
+    let count = graph.nodes().count();
+    let mut last = vec![None; count];
+    let mut read = |tensor: TensorId, by: usize| {
+        if let Def::Result(node, _) = graph.get(graph.base(tensor).0).def {
+            last[node.0] = Some(by);
+        }
+    };
+    for (id, node) in graph.nodes() {
+        node.inputs.iter().for_each(|operand| read(*operand, id.0));
+    }
+    graph.outputs().iter().for_each(|output| read(*output, count));
+    last
 }
 
 /// The layout of a tensor under the choices so far; none of a view.
 fn lies<'c>(
     graph: &Graph,
     candidates: &'c Candidates,
-    values: &[usize],
+    live: &[(usize, usize)],
     id: TensorId,
 ) -> Option<&'c StickLayout> {
     let t = graph.get(id);
     match &t.def {
-        zellige_graph::Def::Result(node, k) if t.pin.is_none() => {
-            values.get(node.0).map(|v| &candidates.nodes[node.0][*v].results[*k])
-        }
+        Def::Result(node, k) if t.pin.is_none() => live
+            .iter()
+            .find(|(n, _)| *n == node.0)
+            .map(|(n, v)| &candidates.nodes[*n][*v].results[*k]),
         _ => candidates.tensors[id.0].first(),
     }
 }

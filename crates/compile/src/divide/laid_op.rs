@@ -6,6 +6,8 @@ use crate::lower::{Lowered, LoweredStep};
 use crate::options::Options;
 use crate::program::Action;
 use crate::solve::division::{IterationSpace, SplitHint};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::{Division, Loops, Span, Sticks, TensorLayout};
@@ -22,6 +24,16 @@ pub(crate) struct LaidOp {
     pub(super) spans: Vec<Span>,
     pub(super) space: Option<IterationSpace>,
     pub(super) hints: Vec<SplitHint>,
+    answered: RefCell<Answered>,
+}
+
+/// What was computed before: programs of one graph ask the same of the same operations.
+#[derive(Debug, Default)]
+struct Answered {
+    /// By splits.
+    divided: HashMap<Vec<usize>, Option<(Division, Work)>>,
+    /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
+    cycles: HashMap<(Vec<usize>, Vec<usize>), Option<u64>>,
 }
 
 impl LaidOp {
@@ -47,7 +59,8 @@ impl LaidOp {
             true => Vec::new(),
             false => lowered.graph.node(*node).hint.iter().map(hint).collect(),
         };
-        Ok(Some(LaidOp { op: op.clone(), inputs, outputs, loops, spans, space, hints }))
+        let answered = RefCell::default();
+        Ok(Some(LaidOp { op: op.clone(), inputs, outputs, loops, spans, space, hints, answered }))
     }
 
     /// What the operation does under these splits; none where they cannot be, or the kernel refuses them.
@@ -57,10 +70,35 @@ impl LaidOp {
         splits: &[usize],
         decided: (impl Into<String>, String),
     ) -> Option<StepDivision> {
-        let division = Division::new(splits, &self.spans, options.cores).ok()?;
-        let (division, work) =
-            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()?;
+        let compute = || {
+            let division = Division::new(splits, &self.spans, options.cores).ok()?;
+            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()
+        };
+        let known = self.answered.borrow().divided.get(splits).cloned();
+        let made = known.unwrap_or_else(|| {
+            let made = compute();
+            self.answered.borrow_mut().divided.insert(splits.to_vec(), made.clone());
+            made
+        });
+        let (division, work) = made?;
         Some(StepDivision { division, work, decided: (decided.0.into(), decided.1) })
+    }
+
+    /// Cycles of the operation in a division with some tensors kept in the scratchpads; none where that cannot be.
+    pub(super) fn cycles(
+        &self,
+        options: &Options,
+        divided: &StepDivision,
+        tensors: &[usize],
+    ) -> Option<u64> {
+        let key = (divided.division.splits().to_vec(), tensors.to_vec());
+        if let Some(known) = self.answered.borrow().cycles.get(&key) {
+            return *known;
+        }
+        let work = self.work_with_residents(divided, tensors);
+        let cycles = work.map(|w| options.hardware.latency(&w).cycles);
+        self.answered.borrow_mut().cycles.insert(key, cycles);
+        cycles
     }
 
     /// How a tensor lies in sticks, as kernels see it: operands, then results.

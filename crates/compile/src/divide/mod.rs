@@ -14,7 +14,7 @@ mod span_reduction;
 mod work_distribution;
 
 pub(crate) use laid_op::LaidOp;
-pub(crate) use span_reduction::{DivisionCandidates, span_reduction};
+pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, span_reduction};
 pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distribution};
 
 use zellige_device::Division;

@@ -44,6 +44,9 @@ pub(crate) struct DivisionCandidates {
 /// splits that were decided for it before.
 type Question = (String, Vec<TensorLayout>, Option<Vec<usize>>);
 
+/// Candidates of steps that were asked for in other programs of the same graph.
+pub(crate) type AnsweredSteps = HashMap<Question, (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>)>;
+
 /// The divisions of all steps that are considered; with `like`, those that were decided before.
 ///
 /// # Errors
@@ -51,6 +54,7 @@ type Question = (String, Vec<TensorLayout>, Option<Vec<usize>>);
 pub(crate) fn span_reduction(
     lowered: Lowered,
     like: Option<&Decisions>,
+    answered: &mut AnsweredSteps,
 ) -> Result<DivisionCandidates> {
     let mut ops: Vec<Option<Rc<LaidOp>>> = Vec::new();
     let mut divisions: Vec<Rc<Vec<StepDivision>>> = Vec::new();
@@ -69,6 +73,16 @@ pub(crate) fn span_reduction(
             class.push(class[same]);
             continue;
         }
+        if like.is_none()
+            && let Some(q) = &question
+            && let Some((op, list)) = answered.get(q)
+        {
+            known.insert(q.clone(), i);
+            ops.push(op.clone());
+            divisions.push(list.clone());
+            class.push(i);
+            continue;
+        }
         let op = LaidOp::of(&lowered, step)?;
         let options = &lowered.options;
         let again = match (&op, decided) {
@@ -81,19 +95,23 @@ pub(crate) fn span_reduction(
                 list
             }
             (Some(op), None) => {
-                let list = alone(op, options)?;
+                let list = alone(op, options, lowered.assignment.divisions)?;
                 decided_before &= list.len() <= 1;
                 list
             }
             (None, None) => Vec::new(),
         };
         let list = if list.is_empty() { vec![step.default.clone()] } else { list };
-        ops.push(op.map(Rc::new));
-        divisions.push(Rc::new(list));
-        class.push(i);
+        let (op, list) = (op.map(Rc::new), Rc::new(list));
         if let Some(q) = question {
+            if like.is_none() && !matches!(step.action, Action::Host(..)) {
+                answered.insert(q.clone(), (op.clone(), list.clone()));
+            }
             known.insert(q, i);
         }
+        ops.push(op);
+        divisions.push(list);
+        class.push(i);
     }
     Ok(DivisionCandidates { lowered, ops, divisions, class, decided_before })
 }
@@ -108,7 +126,8 @@ fn question(lowered: &Lowered, step: usize, decided: Option<&DecidedStep>) -> Op
     // Into the place of an operand, an operation does less.
     let in_place = |b: &BufferId| matches!(lowered.buffer(*b).memory, MemoryClass::InPlaceOf(_));
     let in_place = step.writes.iter().any(in_place);
-    let asked = format!("{} {attributes} {:?} {in_place}", node.op.name(), node.hint);
+    let policy = lowered.assignment.divisions;
+    let asked = format!("{} {attributes} {:?} {in_place} {policy:?}", node.op.name(), node.hint);
     Some((asked, all, decided.map(|d| d.splits.clone())))
 }
 
@@ -200,7 +219,7 @@ fn within_span_limit(space: &IterationSpace, options: &Options, splits: &[usize]
 ///
 /// # Errors
 /// Hints that cannot hold, tensors that stay over the span limit whatever is split.
-fn alone(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
+fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivision>> {
     let (mut list, mut refused) = (Vec::new(), None);
     match upstream(op, options) {
         Ok(found) => list = found,
@@ -209,7 +228,7 @@ fn alone(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
         Err(e) => return Err(e),
     }
     let Some(space) = &op.space else { return Ok(list) };
-    let decided = (options.policy == Policy::Baseline || !op.hints.is_empty()) && refused.is_none();
+    let decided = (policy == Policy::Baseline || !op.hints.is_empty()) && refused.is_none();
     if decided {
         return Ok(list);
     }

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::lower::{Lowered, MemoryClass};
 use crate::options::{Options, Policy};
 use crate::program::{BufferId, Origin};
-use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_from};
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_machine::Work;
@@ -48,6 +48,8 @@ pub(crate) struct Divided {
     /// Of every step, its division.
     pub(crate) steps: Vec<StepDivision>,
     pub(crate) residents: Vec<ResidencyCandidate>,
+    /// Of every step, the results among its tensors that could stay, and as which tensor.
+    resident_uses: Vec<Vec<(BufferId, usize)>>,
     /// Whether nothing that was considered takes less.
     pub(crate) optimal: bool,
     /// The same for the next compilation of a graph like it.
@@ -57,13 +59,8 @@ pub(crate) struct Divided {
 impl Divided {
     /// The tensors of a step that stay in the scratchpads, of the buffers that are `kept`.
     pub(crate) fn residents_of(&self, step: usize, kept: &[bool]) -> Vec<usize> {
-        self.residents
-            .iter()
-            .filter(|keep| kept[keep.buffer.0])
-            .flat_map(|keep| keep.readers.iter().chain([&keep.producer]))
-            .filter(|(s, _)| *s == step)
-            .map(|(_, tensor)| *tensor)
-            .collect()
+        let uses = self.resident_uses[step].iter();
+        uses.filter(|(buffer, _)| kept[buffer.0]).map(|(_, tensor)| *tensor).collect()
     }
 
     /// Of every step, what each core does, with the buffers that are `kept` left out of the traffic.
@@ -100,7 +97,7 @@ pub(crate) fn work_distribution(
             let chosen = vec![0; candidates.divisions.len()];
             return Ok(divided(candidates, &chosen, results, like.optimal()));
         }
-    } else if options.policy == Policy::Best {
+    } else if candidates.lowered.assignment.divisions == Policy::Best {
         for keep in &results {
             for reader in &keep.readers {
                 candidates.suggest(&options, keep.producer, *reader);
@@ -128,7 +125,13 @@ fn divided(
         divisions.iter().zip(chosen).map(|(list, at)| list[*at].clone()).collect();
     let kept: Vec<BufferId> = residents.iter().map(|k| k.buffer).collect();
     let decisions = Decisions::of(&lowered, &steps, &kept, optimal);
-    Divided { lowered, ops, steps, residents, optimal, decisions }
+    let mut resident_uses = vec![Vec::new(); steps.len()];
+    for keep in &residents {
+        for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
+            resident_uses[*step].push((keep.buffer, *tensor));
+        }
+    }
+    Divided { lowered, ops, steps, residents, resident_uses, optimal, decisions }
 }
 
 /// Results that are read whole, by operations whose loops are known, and by nobody else.
@@ -220,13 +223,10 @@ impl DivisionCandidates {
     /// Cycles of a step in one of its divisions with some tensors in the scratchpads.
     fn cycles(&self, step: usize, division: usize, tensors: &[usize]) -> u64 {
         let divided = &self.divisions[step][division];
-        let hardware = &self.lowered.options.hardware;
+        let options = &self.lowered.options;
         match (tensors, &self.ops[step]) {
-            ([], _) => hardware.latency(&divided.work).cycles,
-            (list, Some(op)) => {
-                let work = op.work_with_residents(divided, list);
-                work.map_or(FORBIDDEN, |w| hardware.latency(&w).cycles)
-            }
+            (list, Some(op)) => op.cycles(options, divided, list).unwrap_or(FORBIDDEN),
+            ([], None) => options.hardware.latency(&divided.work).cycles,
             (_, None) => FORBIDDEN,
         }
     }
@@ -269,17 +269,16 @@ fn least_total(
     // Value 0 keeps a result: of equal totals, the one with less traffic.
     let vars: Vec<usize> = results.iter().map(|_| problem.variable(2)).collect();
     let mut costs: HashMap<(usize, usize, Vec<usize>), u64> = HashMap::new();
+    let mut uses: Vec<Vec<(usize, usize)>> = vec![Vec::new(); candidates.lowered.steps.len()];
+    for (c, keep) in results.iter().enumerate() {
+        for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
+            uses[*step].push((c, *tensor));
+        }
+    }
     for (i, step) in candidates.lowered.steps.iter().enumerate() {
-        let mine: Vec<(usize, usize)> = results
-            .iter()
-            .enumerate()
-            .flat_map(|(c, keep)| {
-                let all = keep.readers.iter().chain([&keep.producer]);
-                all.filter(|(s, _)| *s == i).map(move |(_, tensor)| (c, *tensor))
-            })
-            .collect();
+        let mine = &uses[i];
         let mut scope = vec![i];
-        for (c, _) in &mine {
+        for (c, _) in mine {
             if !scope.contains(&vars[*c]) {
                 scope.push(vars[*c]);
             }
@@ -318,7 +317,9 @@ fn least_total(
             })?;
         }
     }
-    let solution = solve(&problem, LIMIT)?;
+    // Every step by itself, nothing kept.
+    let apart = (0..problem.domains().len()).map(|v| usize::from(v >= candidates.divisions.len()));
+    let solution = solve_from(&problem, LIMIT, &[apart.collect()])?;
     Ok(JointChoice {
         optimal: solution.is_optimal(),
         stays: vars.iter().map(|var| solution.values[*var] == 0).collect(),

@@ -10,15 +10,13 @@ use crate::divide::StepDivision;
 use crate::error::Result;
 use crate::options::Options;
 use crate::program::{Action, BufferId, BufferRead, Origin};
-use crate::propagate::{OperandLayout, laid, same_places};
-use std::collections::HashMap;
+use crate::propagate::{OperandLayout, laid, reads_in_place, same_places};
+use std::collections::{HashMap, HashSet};
 use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
-use zellige_layout::Strided;
 use zellige_machine::WorkKind;
 use zellige_op::Op;
-use zellige_stick::StickLayout;
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
 ///
@@ -34,6 +32,10 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         steps: Vec::new(),
         of: HashMap::new(),
         copies: HashMap::new(),
+        copied: HashMap::new(),
+        names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
+        uses: uses(&graph),
+        returned: graph.outputs().iter().map(|o| graph.base(*o).0).collect(),
         readers: 0,
     };
     for (id, t) in graph.tensors() {
@@ -74,13 +76,32 @@ struct Lowering<'a> {
     steps: Vec<LoweredStep>,
     of: HashMap<TensorId, BufferId>,
     copies: HashMap<(TensorId, OperandLayout, usize), BufferId>,
+    /// How many copies a tensor has.
+    copied: HashMap<TensorId, usize>,
+    /// Names of the graph.
+    names: HashSet<String>,
+    /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
+    uses: Vec<Vec<(NodeId, usize)>>,
+    /// Tensors that the caller gets, or views of them.
+    returned: HashSet<TensorId>,
     readers: usize,
+}
+
+/// Of every tensor, the operations that read it or a view of it, with the number of the operand.
+fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
+    let mut uses = vec![Vec::new(); graph.tensors().count()];
+    for (id, node) in graph.nodes() {
+        for (k, operand) in node.inputs.iter().enumerate() {
+            uses[graph.base(*operand).0.0].push((id, k));
+        }
+    }
+    uses
 }
 
 impl Lowering<'_> {
     /// The name, or one like it that no tensor has.
     fn free_name(&self, name: String) -> String {
-        let taken = |n: &str| self.graph.tensor(n).is_some();
+        let taken = |n: &str| self.names.contains(n);
         if !taken(&name) {
             return name;
         }
@@ -123,15 +144,12 @@ impl Lowering<'_> {
         let mine = self.buffers[own.0].laid.layout().clone();
         let dtype = self.graph.get(operand).dtype;
         let as_is = |layout| OperandLayout { view: None, layout };
-        let whole = |v: &Strided| {
-            Strided::contiguous(&self.graph.get(base).size).is_ok_and(|plain| plain == *v)
+        let in_place = |key: &OperandLayout| {
+            let caller = reader.is_none() && key.view.is_none();
+            reads_in_place(self.options, self.graph.get(base), &mine, key)
+                || (caller && same_places(&key.layout, &mine))
         };
-        let same = |layout: &StickLayout| {
-            *layout == mine || (reader.is_none() && same_places(layout, &mine))
-        };
-        let Some(key) =
-            key.filter(|k| !same(&k.layout) || k.view.as_ref().is_some_and(|v| !whole(v)))
-        else {
+        let Some(key) = key.filter(|k| !in_place(k)) else {
             let laid = laid(self.options, dtype, &as_is(mine), view)?;
             return Ok(BufferRead { buffer: own, laid });
         };
@@ -157,8 +175,9 @@ impl Lowering<'_> {
         let from = self.buffers[own.0].laid.layout().clone();
         let (source, to) = move_ends(self.options, t.dtype, &from, key)?;
         let load = self.loads[base.0];
-        let count = self.copies.keys().filter(|(b, ..)| *b == base).count();
-        let suffix = if count == 0 { String::new() } else { format!("{}", count + 1) };
+        let count = self.copied.entry(base).or_default();
+        *count += 1;
+        let suffix = if *count == 1 { String::new() } else { format!("{count}") };
         let name = self.free_name(format!("{}.moved{suffix}", t.name));
         let why = reason(&source, &to);
         let copy = self.push(LoweredBuffer {
@@ -275,12 +294,11 @@ impl Lowering<'_> {
         let mine =
             matches!(from.origin, Origin::Input(Role::State) | Origin::Result | Origin::Copy(_));
         let whole = read.laid == from.laid && from.laid == self.buffers[out.0].laid;
-        let last = self
-            .graph
-            .uses(self.graph.base(tensor).0)
-            .all(|(n, k)| n < id || (n == id && k == operand));
+        let last = self.uses[self.graph.base(tensor).0.0]
+            .iter()
+            .all(|(n, k)| *n < id || (*n == id && *k == operand));
         // A copy that later readers share is not to be changed either; readers come later only then.
-        let kept = self.graph.outputs().iter().any(|o| self.graph.base(*o).0 == from.tensor);
+        let kept = self.returned.contains(&from.tensor);
         if !mine || !whole || !last || kept || from.loaded {
             return None;
         }

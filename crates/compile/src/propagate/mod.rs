@@ -8,21 +8,28 @@
 //!
 //! - where an operand has another layout than its kernel wants, a copy of the operand in that one;
 //! - the stick dimensions of the other operands, where kernels want one for all;
-//! - the same stick with batches outermost, where the account calls a product's batches slow.
+//! - the same stick with batches outermost, where the account calls a product's batches slow;
+//! - under the policy `best`, every stick dimension, so that what a reader or a programmer may ask of a result can
+//!   be had by moving an operand too, where that is the smaller tensor.
+//!
+//! Results are written as the kernel says, and under `best` also directly in the other orders of dimensions that
+//! are wanted of them: those of pins, of the caller, of readers
+//! through merged views, and the usual ones.
 //!
 //! Repeated layers meet the same operations on the same candidates, which are asked once. The search for the
 //! alternatives of one operation is in `probe`.
 
 mod probe;
 
+use crate::choose::demanded;
 use crate::error::Result;
-use crate::options::{Options, WeightLayouts};
+use crate::options::{Options, Policy, WeightLayouts};
 use probe::Probe;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{LayoutNeed, TensorLayout};
-use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
+use zellige_graph::{Def, Graph, Node, NodeId, Role, Tensor, TensorId};
 use zellige_layout::Strided;
 use zellige_stick::LayoutRequest;
 use zellige_stick::StickLayout;
@@ -58,6 +65,8 @@ pub struct Alternative {
     pub results: Vec<StickLayout>,
     /// Cycles of the operation alone, in the default division.
     pub cycles: u64,
+    /// The operation takes no fewer cycles in any division, whatever stays in the scratchpads.
+    pub least: u64,
 }
 
 /// All operations' alternatives, and all tensors' layouts.
@@ -70,7 +79,7 @@ pub struct Candidates {
 }
 
 /// The most layouts of one operand that are tried.
-const OPTIONS: usize = 8;
+const OPTIONS: usize = 20;
 /// The layout that a pin means for a tensor.
 ///
 /// # Errors
@@ -104,40 +113,120 @@ pub fn propagate(graph: &Graph, options: &Options) -> Result<Candidates> {
         graph,
         options,
         tensors: vec![Vec::new(); graph.tensors().count()],
+        wanted: wanted_results(graph, options)?,
+        returned: returned(graph),
         asked: HashMap::new(),
     };
-    for (id, t) in graph.tensors() {
-        let given = matches!(t.def, Def::Input(_) | Def::Constant(_));
-        if given {
-            let layout = pass.given(id)?;
-            pass.tensors[id.0].push(layout);
-        }
-    }
-    pass.free_weights()?;
-    let mut nodes = Vec::with_capacity(graph.nodes().count());
-    for (id, node) in graph.nodes() {
-        let list = pass.ask(id, node)?;
-        for (k, out) in node.outputs.iter().enumerate() {
-            let mut layouts: Vec<StickLayout> = Vec::new();
-            for a in list.iter() {
-                if !layouts.contains(&a.results[k]) {
-                    layouts.push(a.results[k].clone());
-                }
-            }
-            pass.tensors[out.0] = match &graph.get(*out).pin {
-                Some(pin) => vec![pinned(pin, &graph.get(*out).size, &layouts[0])?],
-                None => layouts,
-            };
-        }
-        nodes.push(list);
-    }
+    let nodes = pass.all()?;
     Ok(Candidates { nodes, tensors: pass.tensors })
+}
+
+/// Layouts that somebody would like a tensor to have, beside those that kernels lead to.
+type WantedLayouts = BTreeMap<usize, Vec<StickLayout>>;
+
+/// Layouts that tensors are held to, by the number of the tensor.
+pub(crate) type HeldLayouts = BTreeMap<usize, StickLayout>;
+
+/// Which tensors the caller gets, or views of them.
+fn returned(graph: &Graph) -> Vec<bool> {
+    let mut returned = vec![false; graph.tensors().count()];
+    graph.outputs().iter().for_each(|o| returned[graph.base(*o).0.0] = true);
+    returned
+}
+
+/// Per tensor, the layouts in which its operation would best write it: what it is pinned to, what the caller
+/// wants of it or of a view of it, and what readers through merged views do.
+fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
+    let mut wanted = WantedLayouts::new();
+    if options.policy != Policy::Best {
+        return Ok(wanted);
+    }
+    for (id, t) in graph.tensors() {
+        if let (Def::Result(..), Some(pin)) = (&t.def, &t.pin) {
+            let default =
+                zellige_device::default_layout(&t.size, None, t.dtype, options.storage.keep)?;
+            wanted.entry(id.0).or_default().push(pinned(pin, &t.size, &default)?);
+        }
+    }
+    for output in graph.outputs() {
+        let base = graph.base(*output).0;
+        if let Some(key) = demanded(graph, options, *output)?
+            && let Some(layout) = behind(options, graph.get(base), &key)
+        {
+            wanted.entry(base.0).or_default().push(layout);
+        }
+    }
+    for (_, node) in graph.nodes() {
+        for operand in &node.inputs {
+            let (base, view) = graph.base(*operand);
+            let (t, seen) = (graph.get(base), graph.get(*operand));
+            let Some(view) = view.filter(|v| {
+                matches!(t.def, Def::Result(..)) && t.pin.is_none() && v.rank() != t.size.len()
+            }) else {
+                continue;
+            };
+            // A tensor that is read through a merged or split view, in the default layout of that view.
+            let layout =
+                zellige_device::default_layout(&seen.size, None, t.dtype, options.storage.keep)?;
+            let key = OperandLayout { view: Some(view.clone()), layout };
+            if let Some(layout) = behind(options, t, &key) {
+                wanted.entry(base.0).or_default().push(layout);
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+/// The layout of a tensor of which a view lies as the key says, without a copy; none where there is none.
+fn behind(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<StickLayout> {
+    let Some(view) = &key.view else { return Some(key.layout.clone()) };
+    let plain = Strided::contiguous(view.size()).ok()?;
+    let step = |stride: i64| {
+        if stride <= 0 || *view == plain {
+            return Some(stride);
+        }
+        // The dimension of the view that this step of the device moves along.
+        let d = (0..plain.rank())
+            .filter(|d| plain.size()[*d] > 1 && stride % plain.stride()[*d] == 0)
+            .max_by_key(|d| plain.stride()[*d])?;
+        Some(stride / plain.stride()[d] * view.stride()[d])
+    };
+    let map: Option<Vec<i64>> = key.layout.stride_map().iter().map(|s| step(*s)).collect();
+    let format = key.layout.device_dtype();
+    let layout = StickLayout::explicit(key.layout.device_size(), &map?, format).ok()?;
+    let layout = layout.with_host(&t.size, None).ok()?;
+    reads_in_place(options, t, &layout, key).then_some(layout)
+}
+
+/// Whether an operand that is wanted so is there already, where its tensor lies in `own`: the tensor in exactly this
+/// layout, or a view of it whose elements lie where those of the copy would, in the same order.
+pub(crate) fn reads_in_place(
+    options: &Options,
+    t: &Tensor,
+    own: &StickLayout,
+    key: &OperandLayout,
+) -> bool {
+    let Some(view) = &key.view else { return key.layout == *own };
+    if own.device_dtype() != key.layout.device_dtype() {
+        return false;
+    }
+    if key.layout == *own && Strided::contiguous(&t.size).is_ok_and(|plain| plain == *view) {
+        return true;
+    }
+    let dtype = t.dtype;
+    let as_is = OperandLayout { view: None, layout: own.clone() };
+    let seen = laid(options, dtype, &as_is, Some(view)).and_then(|l| Ok(l.sticks()?));
+    let copy = laid(options, dtype, key, None).and_then(|l| Ok(l.sticks()?));
+    matches!((seen, copy), (Ok(a), Ok(b)) if a == b)
 }
 
 struct Propagation<'a> {
     graph: &'a Graph,
     options: &'a Options,
     tensors: Vec<Vec<StickLayout>>,
+    wanted: WantedLayouts,
+    /// Which tensors the caller gets, or views of them.
+    returned: Vec<bool>,
     asked: HashMap<OpQuestion, Rc<Vec<Alternative>>>,
 }
 
@@ -147,12 +236,47 @@ struct OpQuestion {
     op: &'static str,
     attributes: String,
     operands: Vec<Asked>,
+    wanted: Vec<StickLayout>,
+    /// Which of the operands and results never stay in the scratchpads.
+    through_memory: Vec<bool>,
+    /// Per operand, the first that is of the same tensor.
+    same: Vec<usize>,
 }
 
 /// An operand: size and dtype of its tensor, its view, and the layouts that the tensor may have.
 type Asked = (Vec<i64>, zellige_float::Dtype, Option<Strided>, Vec<StickLayout>);
 
 impl Propagation<'_> {
+    /// The alternatives of every operation, in order.
+    fn all(&mut self) -> Result<Vec<Rc<Vec<Alternative>>>> {
+        let graph = self.graph;
+        for (id, t) in graph.tensors() {
+            if matches!(t.def, Def::Input(_) | Def::Constant(_)) {
+                let layout = self.given(id)?;
+                self.tensors[id.0].push(layout);
+            }
+        }
+        self.free_weights()?;
+        let mut nodes = Vec::with_capacity(graph.nodes().count());
+        for (id, node) in graph.nodes() {
+            let list = self.ask(id, node)?;
+            for (k, out) in node.outputs.iter().enumerate() {
+                let mut layouts: Vec<StickLayout> = Vec::new();
+                for a in list.iter() {
+                    if !layouts.contains(&a.results[k]) {
+                        layouts.push(a.results[k].clone());
+                    }
+                }
+                self.tensors[out.0] = match &graph.get(*out).pin {
+                    Some(pin) => vec![pinned(pin, &graph.get(*out).size, &layouts[0])?],
+                    None => layouts,
+                };
+            }
+            nodes.push(list);
+        }
+        Ok(nodes)
+    }
+
     /// The layout of a tensor from outside.
     fn given(&self, id: TensorId) -> Result<StickLayout> {
         let t = self.graph.get(id);
@@ -213,7 +337,19 @@ impl Propagation<'_> {
         laid(self.options, self.graph.get(operand).dtype, key, view)
     }
 
+    /// The layouts that somebody wants a result to have.
+    fn wanted_of(&self, id: TensorId) -> &[StickLayout] {
+        self.wanted.get(&id.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a tensor is read from or written to device memory whatever is decided: it comes from outside, is read
+    /// through a view, or goes to the caller.
+    fn through_memory(&self, id: TensorId) -> bool {
+        !matches!(self.graph.get(id).def, Def::Result(..)) || self.returned[id.0]
+    }
+
     fn ask(&mut self, id: NodeId, node: &Node) -> Result<Rc<Vec<Alternative>>> {
+        let bases: Vec<TensorId> = node.inputs.iter().map(|o| self.graph.base(*o).0).collect();
         let operands = node.inputs.iter().map(|o| {
             let (base, view) = self.graph.base(*o);
             let t = self.graph.get(base);
@@ -223,6 +359,14 @@ impl Propagation<'_> {
             op: node.op.name(),
             attributes: serde_json::to_string(&node.attributes).unwrap_or_default(),
             operands: operands.collect(),
+            wanted: node.outputs.iter().flat_map(|o| self.wanted_of(*o)).cloned().collect(),
+            through_memory: node
+                .inputs
+                .iter()
+                .chain(&node.outputs)
+                .map(|t| self.through_memory(*t))
+                .collect(),
+            same: bases.iter().map(|b| bases.iter().position(|o| o == b).unwrap_or(0)).collect(),
         };
         if let Some(known) = self.asked.get(&question) {
             return Ok(known.clone());

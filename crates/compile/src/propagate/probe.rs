@@ -9,8 +9,8 @@ use crate::error::{CompileError, Result};
 use crate::options::Policy;
 use std::collections::HashSet;
 use zellige_device::PlanOp;
-use zellige_device::{LayoutNeed, TensorLayout};
-use zellige_graph::{Node, NodeId};
+use zellige_device::{Division, LayoutNeed, TensorLayout};
+use zellige_graph::{Node, NodeId, TensorId};
 use zellige_layout::Strided;
 use zellige_machine::{Work, WorkKind};
 use zellige_op::Form;
@@ -18,7 +18,7 @@ use zellige_op::Op;
 use zellige_stick::StickLayout;
 
 /// The most combinations of layouts of all operands that are tried.
-const TUPLES: usize = 96;
+const TUPLES: usize = 400;
 
 /// An operation whose alternatives are looked for.
 pub(super) struct Probe<'a, 'b> {
@@ -54,11 +54,9 @@ impl Probe<'_, '_> {
             })
             .collect::<zellige_device::Result<_>>()?;
         let work = self.node.op.round_trip(&operands, &results)?;
-        Ok(Alternative {
-            operands: vec![None; operands.len()],
-            results: results.iter().map(|r| r.layout().clone()).collect(),
-            cycles: self.pass.options.hardware.latency(&work).cycles,
-        })
+        let cycles = self.pass.options.hardware.latency(&work).cycles;
+        let results = results.iter().map(|r| r.layout().clone()).collect();
+        Ok(Alternative { operands: vec![None; operands.len()], results, cycles, least: cycles })
     }
 
     /// An operation without operands fills any layout.
@@ -81,7 +79,8 @@ impl Probe<'_, '_> {
             let results: Vec<StickLayout> = outs.iter().map(|o| o.layout().clone()).collect();
             if !found.iter().any(|a| a.results == results) {
                 let cycles = options.hardware.latency(&work).cycles;
-                found.push(Alternative { operands: Vec::new(), results, cycles });
+                let least = self.least(&[], &outs, cycles);
+                found.push(Alternative { operands: Vec::new(), results, cycles, least });
             }
         }
         Ok(found)
@@ -112,6 +111,7 @@ impl Probe<'_, '_> {
             }
             options.push(list);
         }
+        self.add_every_stick(&mut options)?;
         let mut found: Vec<Alternative> = Vec::new();
         let mut done: HashSet<Vec<usize>> = HashSet::new();
         let mut refusal: Option<String> = None;
@@ -127,11 +127,14 @@ impl Probe<'_, '_> {
                     Ok(Some((results, work))) => {
                         let cycles = self.pass.options.hardware.latency(&work).cycles;
                         let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
-                        found.push(Alternative {
-                            operands: keys.map(Some).collect(),
-                            results,
-                            cycles,
-                        });
+                        let keys: Vec<Option<OperandLayout>> = keys.map(Some).collect();
+                        let least = self.least_of(&operands, &results, cycles);
+                        for (results, cycles) in self.written_otherwise(&operands, &results) {
+                            let least = least.min(cycles);
+                            let operands = keys.clone();
+                            found.push(Alternative { operands, results, cycles, least });
+                        }
+                        found.push(Alternative { operands: keys, results, cycles, least });
                     }
                     Ok(None) => {}
                     Err(e) => refusal = Some(e.to_string()),
@@ -167,6 +170,66 @@ impl Probe<'_, '_> {
         Ok(found)
     }
 
+    /// Adds a copy of every operand with sticks along each of its dimensions, where the kernel cares. An operand may
+    /// be smaller than the result, so that moving it is cheaper than moving the result for its readers.
+    fn add_every_stick(&self, options: &mut [Vec<TriedLayout>]) -> Result<()> {
+        if self.pass.options.policy != Policy::Best {
+            return Ok(());
+        }
+        let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
+        let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
+        for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
+            if matches!(want, LayoutNeed::Any | LayoutNeed::Layout(_)) {
+                continue;
+            }
+            for d in (0..t.size().len()).filter(|d| t.size()[*d] > 1) {
+                let along = LayoutNeed::Along(d);
+                if !options[k].iter().any(|tried| along.fits(&tried.laid)) {
+                    self.add(&mut options[k], k, along.layout(t)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The results in other orders of their dimensions, each with what the operation then takes. A kernel writes
+    /// any order whose sticks run as in its own; what only moves elements writes any layout.
+    fn written_otherwise(
+        &self,
+        operands: &[TensorLayout],
+        results: &[StickLayout],
+    ) -> Vec<(Vec<StickLayout>, u64)> {
+        let options = self.pass.options;
+        let ([own], [out]) = (results, &self.node.outputs[..]) else { return Vec::new() };
+        if options.policy != Policy::Best {
+            return Vec::new();
+        }
+        let dtype = self.pass.graph.get(*out).dtype;
+        let laid = |layout: &StickLayout| TensorLayout::new(options.storage, dtype, layout);
+        let (Ok(plain), Ok(stick)) =
+            (laid(own), laid(own).and_then(|l| l.sticks()).map(|s| s.stick))
+        else {
+            return Vec::new();
+        };
+        let moves = matches!(self.node.op.space(operands, &[plain.clone()]), Ok(None));
+        let orders = stick.map(|s| orders_along(&plain, s)).unwrap_or_default();
+        let mut found: Vec<(Vec<StickLayout>, u64)> = Vec::new();
+        for layout in self.pass.wanted_of(*out).iter().chain(&orders) {
+            let known = layout == own || found.iter().any(|(r, _)| r[0] == *layout);
+            if known || layout.device_dtype() != own.device_dtype() {
+                continue;
+            }
+            let Ok(result) = laid(layout) else { continue };
+            if !moves && !matches!(result.sticks(), Ok(form) if form.stick == stick) {
+                continue;
+            }
+            if let Ok((_, work)) = self.node.op.work(operands, &[result], None, options.cores) {
+                found.push((vec![layout.clone()], options.hardware.latency(&work).cycles));
+            }
+        }
+        found
+    }
+
     /// The combination to which the operation itself leads: every operand that does not fit is moved as it is wanted,
     /// as when operations run one by one. The combinations of many layouts are not all tried, and this one may not be
     /// among them.
@@ -178,7 +241,8 @@ impl Probe<'_, '_> {
             if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
                 let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
                 let cycles = self.pass.options.hardware.latency(&work).cycles;
-                return Ok(Some(Alternative { operands: keys.collect(), results, cycles }));
+                let least = self.least_of(&operands, &results, cycles);
+                return Ok(Some(Alternative { operands: keys.collect(), results, cycles, least }));
             }
             let (_, lay) = self.node.op.lay(&operands)?;
             for (k, (want, t)) in lay.inputs.iter().zip(&operands).enumerate() {
@@ -235,6 +299,44 @@ impl Probe<'_, '_> {
             }
         }
         Ok(Some((lay.outputs, work)))
+    }
+
+    /// As [`Probe::least`], for results in these layouts.
+    fn least_of(&self, operands: &[TensorLayout], results: &[StickLayout], cycles: u64) -> u64 {
+        let storage = self.pass.options.storage;
+        let dtypes = self.node.outputs.iter().map(|o| self.pass.graph.get(*o).dtype);
+        let outs: zellige_device::Result<Vec<TensorLayout>> =
+            dtypes.zip(results).map(|(dtype, l)| TensorLayout::new(storage, dtype, l)).collect();
+        outs.map_or(0, |outs| self.least(operands, &outs, cycles))
+    }
+
+    /// Cycles that the operation takes at least in every division, with everything in the scratchpads that could be
+    /// there: what is given from outside, seen through a view or returned goes through memory. `cycles` is what it
+    /// takes in one of them.
+    fn least(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
+        let (graph, options, op) = (self.pass.graph, self.pass.options, &self.node.op);
+        let Ok(Some(spans)) = op.space(operands, outs) else { return cycles };
+        let one = Division::one(spans.len());
+        let Ok((_, work)) = op.work(operands, outs, Some(&one), options.cores) else { return 0 };
+        let [whole] = &work.cores[..] else { return 0 };
+        let mut bytes = 0u64;
+        // Who has no loops may read a part of its operands.
+        if matches!(op.loops(operands, outs), Ok(Some(_))) {
+            let ids = self.node.inputs.iter().chain(&self.node.outputs);
+            let mut counted: Vec<TensorId> = Vec::new();
+            for (id, t) in ids.zip(operands.iter().chain(outs)) {
+                let base = graph.base(*id).0;
+                if !self.pass.through_memory(*id) || counted.contains(&base) {
+                    continue;
+                }
+                counted.push(base);
+                if let Ok(form) = t.sticks() {
+                    let (traffic, padding) = form.traffic();
+                    bytes = bytes.saturating_add(traffic.bytes().saturating_sub(padding));
+                }
+            }
+        }
+        options.hardware.least_cycles(whole, bytes, options.cores).min(cycles)
     }
 
     /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where
@@ -300,6 +402,17 @@ impl Probe<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and the
+/// logical one with batches outermost.
+fn orders_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
+    let along = LayoutNeed::Along(stick).layout(t).ok();
+    let outermost = along.as_ref().and_then(|layout| {
+        let laid = TensorLayout::new(t.storage(), t.dtype(), layout).ok()?;
+        batches_outermost(&laid).ok().flatten()
+    });
+    along.into_iter().chain(outermost).collect()
 }
 
 /// The same stick with the dimensions in their logical order, slowest first; none where that is its layout.

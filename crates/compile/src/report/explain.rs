@@ -10,11 +10,9 @@ use crate::error::{CompileError, Result};
 use crate::lower::lower;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
-use std::rc::Rc;
 use zellige_device::TensorLayout;
 use zellige_graph::{Def, Role, TensorId};
 use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
-use zellige_stick::StickLayout;
 
 /// Explains the layout of a tensor of the program's graph; of a view, that of its base.
 ///
@@ -32,7 +30,7 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
     let t = graph.get(id);
     let mut options = Vec::new();
     for layout in &candidates.tensors[id.0] {
-        let held = held(program, &candidates, id, layout);
+        let held = candidates.with_held(graph, id, layout);
         let laid = TensorLayout::new(program.options.storage, t.dtype, layout)?;
         let mut option = CandidateLayout {
             layout: layout_summary(&laid),
@@ -75,26 +73,6 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
         unit: unit.into(),
         options,
     })
-}
-
-/// The candidates with one tensor held to one layout.
-fn held(
-    program: &Program,
-    candidates: &Candidates,
-    id: TensorId,
-    layout: &StickLayout,
-) -> Candidates {
-    let mut held = candidates.clone();
-    match &program.graph.get(id).def {
-        // A pinned result is moved to its pin, whatever its operation gives.
-        Def::Result(node, k) if program.graph.get(id).pin.is_none() => {
-            let list = candidates.nodes[node.0].iter();
-            let list = list.filter(|a| a.results[*k] == *layout).cloned().collect();
-            held.nodes[node.0] = Rc::new(list);
-        }
-        _ => held.tensors[id.0] = vec![layout.clone()],
-    }
-    held
 }
 
 /// The least cost of the whole graph, whether that is proved, and the moves of every run.

@@ -1,6 +1,7 @@
 //! Totals of all steps, the hardware they ran on, and what is proved of the choice of layouts.
 
 use super::{occupancy, steps, us};
+use crate::choose::LOADS;
 use crate::options::{self, Policy};
 use crate::program::{Action, Origin, Program, Step};
 use zellige_graph::Role;
@@ -199,25 +200,58 @@ pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
 pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     let a = &program.assignment;
     let optimal = a.is_optimal();
-    let gap = (a.bound > 0).then(|| (a.cost.saturating_sub(a.bound)) as f64 / a.bound as f64);
+    let share = |cost: u64, bound: u64| {
+        (bound > 0).then(|| (cost.saturating_sub(bound)) as f64 / bound as f64)
+    };
+    let gap = share(a.cost, a.bound);
+    let hardware = &program.options.hardware;
+    let cycles = |(_, step): (_, &Step)| hardware.latency(&step.work).cycles;
+    let loading = program.load_steps().map(|step| cycles(step).div_ceil(LOADS)).sum::<u64>();
+    let steps = program.run_steps().map(cycles).sum::<u64>() + loading;
+    let steps_gap = share(steps, a.least);
     let choices = match a.choices_log2 {
-        n if n < 4.0 => "the few combinations of layouts".into(),
-        n => format!("2^{n:.0} combinations of layouts"),
+        n if n < 4.0 => "the few combinations of candidate layouts".into(),
+        n => format!("2^{n:.0} combinations of candidate layouts"),
     };
     let cost = match a.unit {
         "cycles" => {
-            let time = program.options.hardware.time(a.cost);
-            format!("{} cycles ({time} before work is divided)", a.cost)
+            let time = hardware.time(a.cost);
+            format!("{} cycles ({time}, every operation in its default division)", a.cost)
         }
         unit => format!("{} {unit}", a.cost),
     };
-    let text = match gap {
+    let mut text = match gap {
         _ if optimal => format!("optimal: none of {choices} costs less than {cost}"),
         Some(gap) => {
             format!("{cost}, at most {:.2}% above the least of {choices}", gap * 100.0)
         }
         None => format!("{cost}; nothing is proved of it, as this policy has no bound"),
     };
+    if a.search.programs > 0 {
+        let programs = a.search.programs;
+        text += &match a.search.complete {
+            true => format!(
+                ". Fastest of {programs} programs compiled to the end; no other layout of one tensor makes it faster"
+            ),
+            false => format!(
+                ". Fastest of {programs} programs compiled to the end; the graph has more than were tried"
+            ),
+        };
+    }
+    if let Some(gap) = steps_gap {
+        let (time, least) = (hardware.time(steps), hardware.time(a.least));
+        text += &match steps <= a.least {
+            true => format!(
+                ". Divided, its steps take {time} one after the other, and no division or scratchpad plan of these \
+                 candidates takes less"
+            ),
+            false => format!(
+                ". Divided, its steps take {time} one after the other; no division or scratchpad plan of these \
+                 candidates takes less than {least} ({:.1}% below)",
+                gap / (1.0 + gap) * 100.0
+            ),
+        };
+    }
     LayoutCertificate {
         cost: a.cost,
         bound: a.bound,
@@ -227,6 +261,10 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
         choices_log2: a.choices_log2,
         width: a.width,
         divisions_optimal: program.divided_optimally,
+        steps,
+        steps_bound: a.least,
+        programs: a.search.programs,
+        complete: a.search.complete,
         text,
     }
 }

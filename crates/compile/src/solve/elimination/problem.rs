@@ -17,6 +17,19 @@ pub struct Factor {
 pub struct ChoiceProblem {
     domains: Vec<usize>,
     factors: Vec<Factor>,
+    kinds: Vec<VariableKind>,
+}
+
+/// Whether a variable is a choice of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum VariableKind {
+    /// It is.
+    #[default]
+    Free,
+    /// Its value follows from that of an earlier variable: the entry of the table.
+    Follows(usize, Vec<usize>),
+    /// Its best value follows from those of all others that are not of this kind.
+    Last,
 }
 
 /// The sum of two costs; what must not be stays so.
@@ -50,7 +63,35 @@ impl ChoiceProblem {
     /// A variable with this many values; its number.
     pub fn variable(&mut self, values: usize) -> usize {
         self.domains.push(values);
+        self.kinds.push(VariableKind::Free);
         self.domains.len() - 1
+    }
+
+    /// A variable whose value follows from that of variable `of`: `table` has it for each of its values. All other
+    /// combinations are forbidden.
+    ///
+    /// # Errors
+    /// A variable that does not exist, a table of another length.
+    pub fn following(&mut self, of: usize, values: usize, table: Vec<usize>) -> Result<usize> {
+        let fits = self.domains.get(of) == Some(&table.len()) && table.iter().all(|v| *v < values);
+        if !fits {
+            return Err(CompileError::bad_problem(format!("no table for variable {of}")));
+        }
+        let var = self.variable(values);
+        self.cost(&[of, var], |v| if table[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
+        self.kinds[var] = VariableKind::Follows(of, table);
+        Ok(var)
+    }
+
+    /// A variable whose best value is plain once all others are known, as no cost mentions two of them.
+    pub fn last(&mut self, values: usize) -> usize {
+        let var = self.variable(values);
+        self.kinds[var] = VariableKind::Last;
+        var
+    }
+
+    pub(super) fn kinds(&self) -> &[VariableKind] {
+        &self.kinds
     }
 
     /// Adds a cost that depends on `vars`: `cost` is asked for every combination of their values.

@@ -11,9 +11,11 @@
 //! **Cost.** A join has an entry for every combination of the variable and its neighbours, so the order decides:
 //! the variable with the smallest table goes first. Models are chains of blocks, so few variables meet in a
 //! table and the cost grows with the length of the chain. Where a join would pass the limit it is done in parts,
-//! each minimised alone: the result is then a lower bound, the values are the best found, and the gap between
-//! the two is stated.
+//! each minimised alone: the result is then a lower bound, and walking back may give values that cost more, or even
+//! forbidden ones. They are improved one variable at a time (`improvement`), as are the values that the caller knows;
+//! the best of them are the result, and the gap to the bound is stated.
 
+use super::improvement::Improvement;
 use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
 use crate::error::{CompileError, Result};
 use std::collections::BTreeSet;
@@ -52,6 +54,15 @@ struct Eliminated {
 /// # Errors
 /// A variable without values, and a problem in which everything is forbidden.
 pub fn solve(problem: &ChoiceProblem, limit: usize) -> Result<Solution> {
+    solve_from(problem, limit, &[])
+}
+
+/// The same, where values that are known to be good are given: those of the first variables, the others following
+/// from them. The result costs no more than any of them.
+///
+/// # Errors
+/// As [`solve`].
+pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -> Result<Solution> {
     if let Some(var) = problem.domains().iter().position(|n| *n == 0) {
         return Err(CompileError::bad_problem(format!("variable {var} has no values")));
     }
@@ -59,10 +70,11 @@ pub fn solve(problem: &ChoiceProblem, limit: usize) -> Result<Solution> {
     let mut open = OpenFactors::new(problem);
     let mut steps = Vec::with_capacity(domains.len());
     let (mut bound, mut width) = (open.constant, 0usize);
+    let mut scratch = vec![0; domains.len()];
     while let Some(var) = open.next() {
         let joined = open.take(var);
         for part in parts(&joined, var, domains, limit) {
-            let made = minimised(&part, var, domains);
+            let made = minimised(&part, var, domains, &mut scratch);
             width = width.max(made.vars().len() + 1);
             if made.vars().is_empty() {
                 bound = plus(bound, made.at(&[], domains));
@@ -81,9 +93,21 @@ pub fn solve(problem: &ChoiceProblem, limit: usize) -> Result<Solution> {
         let best = (0..domains[*var]).min_by_key(|v| cost(*v, &mut values));
         values[*var] = best.unwrap_or(0);
     }
-    let cost = problem.total(&values);
-    if bound == FORBIDDEN || cost == FORBIDDEN {
+    let mut cost = problem.total(&values);
+    if bound == FORBIDDEN {
         return Err(CompileError::bad_problem("every choice is forbidden".into()));
+    }
+    if cost > bound {
+        let improvement = Improvement::new(problem);
+        let starts = std::iter::once(&values).chain(known);
+        let best = starts.map(|start| improvement.from(start)).min_by_key(|(cost, _)| *cost);
+        if let Some((least, found)) = best.filter(|(least, _)| *least < cost) {
+            (cost, values) = (least, found);
+        }
+    }
+    if cost == FORBIDDEN {
+        let reason = "no choice was found that is not forbidden; there may be none".into();
+        return Err(CompileError::bad_problem(reason));
     }
     Ok(Solution { values, cost, bound, width })
 }
@@ -205,20 +229,22 @@ fn parts(joined: &[Factor], var: usize, domains: &[usize], limit: usize) -> Vec<
 }
 
 /// The sum of some costs, least over one variable, for every combination of the others.
-fn minimised(list: &[Factor], var: usize, domains: &[usize]) -> Factor {
+///
+/// `values` is room for a value of every variable; those of other variables are not looked at.
+fn minimised(list: &[Factor], var: usize, domains: &[usize], values: &mut [usize]) -> Factor {
     let mut vars: Vec<usize> = list.iter().flat_map(|f| f.vars()).copied().collect();
     vars.sort_unstable();
     vars.dedup();
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
-    let mut values = vec![0; domains.len()];
+    vars.iter().for_each(|v| values[*v] = 0);
     zellige_guard::reserve(size_of::<u64>() * size);
     let mut table = Vec::with_capacity(size);
     for _ in 0..size {
         zellige_guard::step();
         let least = (0..domains[var]).map(|value| {
             values[var] = value;
-            list.iter().fold(0, |sum, f| plus(sum, f.at(&values, domains)))
+            list.iter().fold(0, |sum, f| plus(sum, f.at(values, domains)))
         });
         table.push(least.min().unwrap_or(0));
         for v in vars.iter().rev() {

@@ -6,14 +6,34 @@
 
 use super::request::MemoryRequest;
 
-/// How far the buffers that live during an operation are past the limit, in rounded bytes.
-pub(super) fn excess(request: &MemoryRequest, time: u64, kept: &[usize]) -> u64 {
+/// Calls `f` with every operation at which one of these buffers begins, in order, and those of them that live then.
+/// What has died is left behind, so that the cost follows the number of buffers that live together.
+fn sweep(request: &MemoryRequest, kept: &[usize], mut f: impl FnMut(u64, &[usize])) {
+    let mut order = kept.to_vec();
+    order.sort_by_key(|b| (request.life(*b).start, *b));
+    let mut live: Vec<usize> = Vec::new();
+    let mut next = 0;
+    while next < order.len() {
+        let time = request.life(order[next]).start;
+        live.retain(|b| request.life(*b).end > time);
+        while next < order.len() && request.life(order[next]).start == time {
+            live.push(order[next]);
+            next += 1;
+        }
+        live.retain(|b| request.life(*b).contains(&time));
+        f(time, &live);
+    }
+}
+
+/// How far the buffers that live during an operation are past the limit, in rounded bytes; `kept` says which
+/// buffers there are.
+fn excess(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> u64 {
     let (mut load, mut slack) = (0_u64, 0_u64);
-    for b in kept.iter().copied().filter(|b| request.life(*b).contains(&time)) {
+    for b in live.iter().copied() {
         let rounded = request.align(request.size(b));
         slack = slack.max(rounded - request.size(b));
         let begins = request.life(b).start == time;
-        let over = begins && request.parents(b).iter().any(|p| kept.contains(p));
+        let over = begins && request.parents(b).iter().any(|p| kept[*p]);
         if !over {
             load = load.saturating_add(rounded);
         }
@@ -21,16 +41,32 @@ pub(super) fn excess(request: &MemoryRequest, time: u64, kept: &[usize]) -> u64 
     load.saturating_sub(slack).saturating_sub(request.limit())
 }
 
+/// Which of all buffers are among these.
+fn marked(request: &MemoryRequest, members: &[usize]) -> Vec<bool> {
+    let mut marked = vec![false; request.buffers().len()];
+    members.iter().for_each(|b| marked[*b] = true);
+    marked
+}
+
+/// The most that these buffers are past the limit, in rounded bytes, and the last operation at which they are.
+pub(super) fn most_crowded(request: &MemoryRequest, members: &[usize]) -> (u64, u64) {
+    let kept = marked(request, members);
+    let mut most = (0, 0);
+    sweep(request, members, |time, live| {
+        most = most.max((excess(request, time, live, &kept), time));
+    });
+    most
+}
+
 /// What is spilled at least of the buffers that live during an operation, in bytes, and the earliest
 /// operation at which one of them begins.
-fn during(request: &MemoryRequest, time: u64, kept: &[usize]) -> (u64, u64) {
-    let excess = excess(request, time, kept);
-    let live = || kept.iter().copied().filter(|b| request.life(*b).contains(&time));
-    let since = live().map(|b| request.life(b).start).min().unwrap_or(time);
+fn during(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> (u64, u64) {
+    let excess = excess(request, time, live, kept);
+    let since = live.iter().map(|b| request.life(*b).start).min().unwrap_or(time);
     if excess == 0 {
         return (0, since);
     }
-    let some = || live().filter(|b| request.size(*b) > 0);
+    let some = || live.iter().copied().filter(|b| request.size(*b) > 0);
     let worst = some().map(|b| {
         let (size, rounded) = (request.size(b), request.align(request.size(b)));
         (u128::from(excess) * u128::from(size)).div_ceil(u128::from(rounded))
@@ -42,18 +78,18 @@ fn during(request: &MemoryRequest, time: u64, kept: &[usize]) -> (u64, u64) {
 
 /// What every plan spills at least of these buffers: the sum over operations that share no live buffer,
 /// chosen so that it is largest.
-pub(super) fn more(request: &MemoryRequest, kept: &[usize]) -> u64 {
-    let mut times: Vec<u64> = kept.iter().map(|b| request.life(*b).start).collect();
-    times.sort_unstable();
-    times.dedup();
-    // best[i]: with the first i of them alone.
-    let mut best = vec![0_u64; times.len() + 1];
-    for (i, time) in times.iter().enumerate() {
-        let (bytes, since) = during(request, *time, kept);
+pub(super) fn more(request: &MemoryRequest, members: &[usize]) -> u64 {
+    let kept = marked(request, members);
+    let mut times: Vec<u64> = Vec::new();
+    // best[i]: with the first i operations alone.
+    let mut best = vec![0_u64];
+    sweep(request, members, |time, live| {
+        let (bytes, since) = during(request, time, live, &kept);
         let before = times.partition_point(|t| *t < since);
-        best[i + 1] = best[i].max(bytes.saturating_add(best[before]));
-    }
-    best[times.len()]
+        times.push(time);
+        best.push(best[best.len() - 1].max(bytes.saturating_add(best[before])));
+    });
+    best[best.len() - 1]
 }
 
 /// What every plan spills at least: what fits nowhere, and what is too much at once, for each

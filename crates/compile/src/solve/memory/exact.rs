@@ -6,7 +6,7 @@
 //! therefore counted: where the counts run out, the plan is the best found, and its bound says how far it may be
 //! from the least.
 
-use super::bound::{excess, least, more, stretches};
+use super::bound::{least, more, most_crowded, stretches};
 use super::fit::{self, Gap};
 use super::pack::{PackAnswer, pack};
 use super::request::MemoryRequest;
@@ -84,9 +84,8 @@ impl SpillSearch<'_> {
             return;
         }
         self.sets -= 1;
-        let times = kept.iter().map(|b| self.request.life(*b).start);
-        let past = times.map(|t| (excess(self.request, t, kept), t)).max_by_key(|p| p.0);
-        let crowded = past.filter(|p| p.0 > 0).map(|p| p.1);
+        let (past, time) = most_crowded(self.request, kept);
+        let crowded = (past > 0).then_some(time);
         if crowded.is_none() {
             match pack(self.request, kept, &mut self.steps) {
                 PackAnswer::Fits(addresses) => {

@@ -2,7 +2,7 @@
 
 use super::request::MemoryRequest;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,13 +81,13 @@ fn parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
 /// in a gap. What does not fit is spilled, as is what is not in `order`.
 pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Option<u64>> {
     let mut addresses: Vec<Option<u64>> = vec![None; request.buffers().len()];
-    let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+    let mut placed = PlacedBuffers::default();
     for b in order.iter().copied() {
         let parents = request.parents(b);
         // What lies where while this buffer lives, without the parents.
         let mut others: Vec<(u64, u64)> = Vec::new();
         let mut reusable: Vec<(u64, u64)> = Vec::new();
-        for p in placed.iter().copied().filter(|p| request.meet(*p, b)) {
+        for p in placed.around(request, b).filter(|p| request.meet(*p, b)) {
             let Some(address) = addresses[p] else { continue };
             let taken = (address, address + request.size(p));
             if parents.contains(&p) {
@@ -107,9 +107,35 @@ pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Opt
             others.extend(&reusable);
             into_gap(request, &mut others, size, gap)
         });
-        placed.push(b);
+        placed.add(request, b);
     }
     addresses
+}
+
+/// Buffers that were placed, by when they begin. Those of similar length are together, so that the ones that can live
+/// at the same time as another are found without a look at the rest.
+#[derive(Default)]
+struct PlacedBuffers {
+    /// By the number of bits of the length.
+    by_length: BTreeMap<u32, BTreeMap<u64, Vec<usize>>>,
+}
+
+impl PlacedBuffers {
+    fn add(&mut self, request: &MemoryRequest, b: usize) {
+        let life = request.life(b);
+        let bits = u64::BITS - (life.end - life.start).leading_zeros();
+        self.by_length.entry(bits).or_default().entry(life.start).or_default().push(b);
+    }
+
+    /// Buffers that may live at the same time as `b`, and all that do.
+    fn around(&self, request: &MemoryRequest, b: usize) -> impl Iterator<Item = usize> {
+        let life = request.life(b);
+        self.by_length.iter().flat_map(move |(bits, starts)| {
+            let longest = 1u64.checked_shl(*bits).unwrap_or(u64::MAX);
+            let from = life.start.saturating_sub(longest);
+            starts.range(from..life.end.max(from)).flat_map(|(_, list)| list).copied()
+        })
+    }
 }
 
 fn into_gap(request: &MemoryRequest, taken: &mut [(u64, u64)], size: u64, gap: Gap) -> Option<u64> {

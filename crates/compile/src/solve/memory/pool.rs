@@ -1,6 +1,6 @@
 //! Device memory: one segment, where every buffer has to have a place.
 
-use super::bound::excess;
+use super::bound::most_crowded;
 use super::fit::{self, Gap};
 use super::request::{LiveBuffer, MemoryRequest};
 use super::{MemoryPlan, PlacementPolicy, plan};
@@ -28,8 +28,7 @@ pub fn pool(buffers: Vec<LiveBuffer>, hardware: &Hardware) -> Result<(MemoryRequ
         found = plan(&request, PlacementPolicy::Exact);
     }
     if let Some(buffer) = found.spilled(&request).next() {
-        let times = members.iter().map(|b| request.life(*b).start);
-        let past = times.map(|t| excess(&request, t, &members)).max().unwrap_or(0);
+        let (past, _) = most_crowded(&request, &members);
         return Err(CompileError::PoolFull {
             buffer: buffer.name.clone(),
             bytes: buffer.size,

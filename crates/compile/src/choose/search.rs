@@ -1,0 +1,216 @@
+//! The layouts with which the whole program is fastest.
+//!
+//! **Idea.** The least sum of costs (`assign`) is exact, but it is a sum over operations in their default divisions.
+//! What a program takes is known once its steps are divided and its scratchpads planned, and then another choice of
+//! layouts may be the faster one. So the program of that choice is compiled to its end, and beside it
+//!
+//! - the program with the layouts of the existing compiler, and the one with its divisions too: the result is never
+//!   slower than either;
+//! - for one tensor after the other, the programs in which it is held to another layout, everything else chosen
+//!   anew. A faster one is where the search goes on, until no change of one tensor makes it faster.
+//!
+//! Layouts of a tensor that are tried are its candidates.
+//!
+//! **Cost.** At most [`EFFORT`] steps are compiled, so large graphs are searched in part or not at all, and the
+//! certificate says so. The count does not depend on the machine: the result is the same everywhere.
+
+use super::assign::{Assignment, LayoutProblem, assign};
+use super::beam::beam;
+use super::move_costs::MoveCosts;
+use crate::error::Result;
+use crate::options::{Options, Policy};
+use crate::propagate::{Candidates, HeldLayouts, propagate, same_places};
+use std::rc::Rc;
+use zellige_graph::{Def, Graph, Role, TensorId};
+use zellige_machine::Time;
+use zellige_stick::StickLayout;
+
+/// Steps that are compiled for the search, in all.
+const EFFORT: usize = 1 << 10;
+
+/// Tables of at most this many entries, where a tensor is held to a layout.
+const HELD_LIMIT: usize = 1 << 10;
+
+/// What the search looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchRecord {
+    /// Programs that were compiled to their end.
+    pub programs: usize,
+    /// Whether every change of one tensor was among them, after the last that helped.
+    pub complete: bool,
+}
+
+/// The search for the fastest program of a graph.
+pub(crate) struct Search<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) options: &'a Options,
+    pub(crate) candidates: &'a Candidates,
+    /// How long a run takes of the program with these layouts.
+    pub(crate) run_time: &'a mut dyn FnMut(&Assignment) -> Result<Time>,
+}
+
+impl Search<'_> {
+    /// The choice that was decided before.
+    ///
+    /// # Errors
+    /// No alternative for some operation.
+    pub(crate) fn decided(
+        &mut self,
+        held: &HeldLayouts,
+        existing: Option<Policy>,
+    ) -> Result<Assignment> {
+        if let Some(divisions) = existing
+            && let Ok(theirs) = self.existing(divisions)
+        {
+            return Ok(theirs);
+        }
+        match self.held_to(held, None, &mut MoveCosts::new(self.options)) {
+            Ok(assignment) => Ok(assignment),
+            Err(_) => assign(self.graph, self.options, self.candidates),
+        }
+    }
+
+    /// The choice with which the program is fastest, of those that are looked at.
+    ///
+    /// # Errors
+    /// No alternative for some operation, and what later passes refuse of every program.
+    pub(crate) fn fastest(mut self) -> Result<Assignment> {
+        let first = assign(self.graph, self.options, self.candidates)?;
+
+        let mut tp = std::time::Duration::ZERO;
+        let mut ts = tp;
+        let mut tr = tp;
+        let mut programs = 1;
+        let mut moves = MoveCosts::new(self.options);
+        let mut best: (Result<Time>, Assignment) = ((self.run_time)(&first), first.clone());
+        let faster = |a: &Result<Time>, b: &Result<Time>| match (a, b) {
+            (Ok(a), Ok(b)) => a < b,
+            (Ok(_), Err(_)) => true,
+            (Err(_), _) => false,
+        };
+        let steps = self.graph.nodes().count().max(1);
+        let tries = EFFORT / steps;
+        // Large graphs are compiled as few times as keep the promise.
+        let both = [Policy::Baseline, Policy::Best];
+        for divisions in both.into_iter().take(if tries > both.len() { 2 } else { 1 }) {
+            if let Ok(theirs) = self.existing(divisions) {
+                let time = (self.run_time)(&theirs);
+                programs += 1;
+                if faster(&time, &best.0) {
+                    best = (time, theirs);
+                }
+            }
+        }
+        let mut complete = false;
+        while !complete && programs < tries && best.0.is_ok() {
+            complete = true;
+            for (id, _) in self.graph.tensors() {
+                let Some(now) = best.1.tensors[id.0].clone() else { continue };
+                for layout in self.others(id, &now) {
+                    if programs >= tries {
+                        complete = false;
+                        break;
+                    }
+                    let mut held = best.1.held.clone();
+                    held.insert(id.0, layout);
+                    let t1 = std::time::Instant::now();
+                    let Ok(next) = self.held_to(&held, Some(&best.1), &mut moves) else { continue };
+                    tp += t1.elapsed();
+                    let t1 = std::time::Instant::now();
+                    let time = (self.run_time)(&next);
+                    tr += t1.elapsed();
+                    programs += 1;
+                    if faster(&time, &best.0) {
+                        best = (time, next);
+                        complete = false;
+                    }
+                }
+            }
+        }
+
+        let _ = &mut ts;
+        best.0?;
+        let search = SearchRecord { programs, complete };
+        Ok(self.proved(Assignment { search, ..best.1 }, &first))
+    }
+
+    /// The choice with what is proved about all choices of the candidates, `first` being the least of them.
+    fn proved(&self, best: Assignment, first: &Assignment) -> Assignment {
+        if best.unit == first.unit {
+            return Assignment { bound: first.bound, least: first.least, ..best };
+        }
+        // The existing compiler's candidates are not all among ours.
+        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
+        let all = propagate(self.graph, &theirs).and_then(|c| assign(self.graph, &theirs, &c));
+        Assignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
+    }
+
+    /// The least sum with some tensors held to layouts, near a choice that is good.
+    fn held_to(
+        &mut self,
+        held: &HeldLayouts,
+        near: Option<&Assignment>,
+        moves: &mut MoveCosts<'_>,
+    ) -> Result<Assignment> {
+        let mut candidates = self.candidates.clone();
+        for (id, layout) in held {
+            candidates = candidates.with_held(self.graph, TensorId(*id), layout);
+        }
+        let (graph, options, candidates) = (self.graph, self.options, &candidates);
+        let mut problem = LayoutProblem { graph, options, candidates, moves };
+        let assignment = problem.least_sum(HELD_LIMIT, near, |a| a.cycles)?;
+        Ok(Assignment { held: held.clone(), ..assignment })
+    }
+
+    /// The layouts of the existing compiler, with copies shared.
+    fn existing(&self, divisions: Policy) -> Result<Assignment> {
+        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
+        let candidates = propagate(self.graph, &theirs)?;
+        let assignment = beam(self.graph, &theirs, &candidates)?;
+        Ok(Assignment { divisions, shared: true, ..assignment })
+    }
+
+    /// Other layouts that a tensor could have: of results that are not pinned, and of weights that are free.
+    fn others(&self, id: TensorId, now: &StickLayout) -> Vec<StickLayout> {
+        let t = self.graph.get(id);
+        let free = match t.def {
+            Def::Result(..) => true,
+            Def::Input(Role::Weight) => self.candidates.tensors[id.0].len() > 1,
+            _ => false,
+        };
+        if !free || t.pin.is_some() {
+            return Vec::new();
+        }
+        let candidates = self.candidates.tensors[id.0].iter();
+        let mut list: Vec<StickLayout> = Vec::new();
+        for layout in candidates.filter(|layout| !same_places(layout, now)) {
+            if !list.iter().any(|l| same_places(l, layout)) {
+                list.push(layout.clone());
+            }
+        }
+        list
+    }
+}
+
+impl Candidates {
+    /// The candidates with one tensor held to one layout.
+    #[must_use]
+    pub(crate) fn with_held(
+        &self,
+        graph: &Graph,
+        id: TensorId,
+        layout: &StickLayout,
+    ) -> Candidates {
+        let mut held = self.clone();
+        match &graph.get(id).def {
+            // A pinned result is moved to its pin, whatever its operation gives.
+            Def::Result(node, k) if graph.get(id).pin.is_none() => {
+                let list = self.nodes[node.0].iter();
+                let list = list.filter(|a| a.results[*k] == *layout).cloned().collect();
+                held.nodes[node.0] = Rc::new(list);
+            }
+            _ => held.tensors[id.0] = vec![layout.clone()],
+        }
+        held
+    }
+}

@@ -1,0 +1,163 @@
+//! Element by element operations on merged views, done in the dimensions of the tensors behind them.
+//!
+//! `x.flatten(0, 1) + y` reads a dimension that is spread over two dimensions of `x` on the device. A kernel cannot step
+//! along it, so that it would be copied first. The operation is the same in the dimensions of `x`: `y` is seen with its
+//! first dimension split, which costs nothing, and so is the result, whose name is then a merged view of it.
+//!
+//! A dimension is split where the view of an operand passes from one dimension of its tensor to the next. The operands
+//! may ask for several splits of one dimension; those must divide each other.
+//!
+//! **Laws**: the outputs have the same bits and names, and a graph without such views is as it was.
+
+use crate::error::Result;
+use crate::rebuild::Rebuild;
+use serde_json::{Map, Value, json};
+use zellige_graph::{Def, Graph, Node, Operand};
+use zellige_layout::Strided;
+use zellige_op::Form;
+
+/// Splits the loops of operations on merged views.
+///
+/// # Errors
+/// None for a graph that exists; what its builder says otherwise.
+pub(crate) fn split_views(graph: &Graph) -> Result<Graph> {
+    let mut to = Rebuild::new(graph)?;
+    let mut changed = false;
+    for (id, t) in graph.tensors() {
+        match &t.def {
+            Def::Input(_) | Def::Constant(_) => {}
+            Def::View { .. } => to.view(id, t)?,
+            Def::Result(node, k) => {
+                let node = graph.node(*node);
+                if *k != 0 {
+                    continue;
+                }
+                match split(graph, &to, node) {
+                    Some(size) => {
+                        rebuilt(graph, &mut to, node, &size)?;
+                        changed = true;
+                    }
+                    None => to.node(node)?,
+                }
+            }
+        }
+    }
+    if changed { to.finish() } else { Ok(graph.clone()) }
+}
+
+/// Per dimension of the result, the extents that it is split into, slowest first; none where nothing is to be split.
+fn split(graph: &Graph, to: &Rebuild<'_>, node: &Node) -> Option<Vec<Vec<i64>>> {
+    let [out] = node.outputs[..] else { return None };
+    let plain = matches!(node.op.form(), Form::Pointwise(_))
+        && graph.get(out).pin.is_none()
+        && node.hint.is_empty();
+    if !plain {
+        return None;
+    }
+    let size = &graph.get(out).size;
+    let mut cuts: Vec<Vec<i64>> = vec![Vec::new(); size.len()];
+    for operand in &node.inputs {
+        // What was split before is seen in its new dimensions.
+        let (base, view) = to.seen(*operand);
+        let Some(view) = view else { continue };
+        let lead = size.len().checked_sub(view.rank())?;
+        for d in (0..view.rank()).filter(|d| view.size()[*d] == size[lead + *d]) {
+            let list = &mut cuts[lead + d];
+            list.extend(passes(&view, d, &base)?);
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+    if cuts.iter().all(Vec::is_empty) {
+        return None;
+    }
+    let extents = |(n, cuts): (&i64, Vec<i64>)| -> Option<Vec<i64>> {
+        let mut list = Vec::new();
+        let mut inner = 1;
+        for cut in cuts.into_iter().chain([*n]) {
+            if cut % inner != 0 {
+                return None;
+            }
+            list.push(cut / inner);
+            inner = cut;
+        }
+        list.reverse();
+        Some(list)
+    };
+    size.iter().zip(cuts).map(extents).collect()
+}
+
+/// After how many elements a dimension of a view passes from one dimension of its tensor to the next; none where
+/// it does so in the middle of one.
+fn passes(view: &Strided, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
+    let plain = Strided::contiguous(base).ok()?;
+    let (n, mut stride) = (view.size()[dim], view.stride()[dim]);
+    let mut cuts = Vec::new();
+    let mut inner = 1;
+    if n <= 1 || stride <= 0 {
+        return Some(cuts);
+    }
+    loop {
+        // The dimension of the tensor that the step is taken in.
+        let within = |d: &usize| {
+            let (size, step) = (plain.size()[*d], plain.stride()[*d]);
+            size > 1 && step <= stride && stride < size * step
+        };
+        let Some(d) = (0..plain.rank()).find(within) else { return Some(cuts) };
+        let whole = plain.size()[d] * plain.stride()[d];
+        let left = n / inner;
+        if stride * left <= whole {
+            return Some(cuts);
+        }
+        if whole % stride != 0 || left % (whole / stride) != 0 {
+            return None;
+        }
+        inner *= whole / stride;
+        cuts.push(inner);
+        stride = whole;
+    }
+}
+
+/// The operation in the split dimensions, and its result seen in those that it had.
+fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &Node, size: &[Vec<i64>]) -> Result<()> {
+    let out = node.outputs[0];
+    let viewed = |size: &[i64]| -> Map<String, Value> {
+        [("size".to_string(), json!(size))].into_iter().collect()
+    };
+    let mut operands = Vec::with_capacity(node.inputs.len());
+    for (k, operand) in node.inputs.iter().enumerate() {
+        let own = &graph.get(*operand).size;
+        let lead = size.len() - own.len();
+        let split: Vec<i64> = (0..own.len())
+            .flat_map(|d| {
+                let parts = &size[lead + d];
+                if own[d] == parts.iter().product::<i64>() {
+                    parts.clone()
+                } else {
+                    vec![own[d]; parts.len()]
+                }
+            })
+            .collect();
+        let tensor = to.get(*operand)?;
+        let same = split == *own;
+        let name = to.free_name(&format!("{}.operand{k}", graph.get(out).name));
+        operands.push(match same {
+            true => Operand::Tensor(tensor),
+            false => {
+                let made =
+                    to.builder.op("view", &[Operand::Tensor(tensor)], &viewed(&split), &[&name])?;
+                Operand::Tensor(made[0])
+            }
+        });
+    }
+    let name = to.free_name(&format!("{}.split", graph.get(out).name));
+    let made = to.builder.op(node.op.name(), &operands, &node.attributes, &[&name])?[0];
+    if let Some(at) = &node.at {
+        to.builder.at(made, at.clone());
+    }
+    let t = graph.get(out);
+    let seen =
+        to.builder.op("view", &[Operand::Tensor(made)], &viewed(&t.size), &[t.name.as_str()])?;
+    to.alias(out, seen[0]);
+    Ok(())
+}
