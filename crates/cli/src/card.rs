@@ -6,7 +6,8 @@ use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::AxisTable;
 use zellige_machine::{Hardware, sencores};
-use zellige_notation::parse;
+use zellige_notation::{parse, visible};
+use zellige_run::{NumberLoss, NumberLossKind};
 use zellige_stick::LayoutRequest;
 
 /// Which card, and how it stores floats.
@@ -86,8 +87,8 @@ pub(crate) fn layout_request(text: &str) -> Result<Option<LayoutRequest>> {
     Ok(Some(LayoutRequest::Exactly(layout.clone())))
 }
 
-/// A tensor of a file on the card. Its room there is taken before the file is read: what does not fit on
-/// the card is not brought into memory.
+/// A tensor of a file on the card; numbers that are past its format there are warned about. Its room is taken
+/// before the file is read: what does not fit on the card is not brought into memory.
 pub(crate) fn upload(
     card: &Card,
     file: &HostTensor,
@@ -97,6 +98,13 @@ pub(crate) fn upload(
     let host = file.strided()?;
     let layout = requested_layout(request, &host, dtype, card.keeps())?;
     let tensor = Tensor::zeros(card, dtype, &layout)?;
-    let moved = tensor.write_from(&file.read()?, &host, file.info().dtype())?;
+    let (bytes, from) = (file.read()?, file.info().dtype());
+    let moved = tensor.write_from(&bytes, &host, from)?;
+    if let Some(past) = tensor.past(&bytes, &host, from)? {
+        let kind = NumberLossKind::Past { value: past.value };
+        let tensor = visible(file.info().name()).into_owned();
+        let loss = NumberLoss { tensor, count: past.count, first: past.first, kind };
+        eprintln!("warning: {loss}");
+    }
     Ok((tensor, moved))
 }

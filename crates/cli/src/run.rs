@@ -1,6 +1,7 @@
 //! `zellige run`
 
 mod inputs;
+mod losses;
 mod outputs;
 
 use crate::common::print;
@@ -14,12 +15,14 @@ use std::process::ExitCode;
 use zellige_compile::report::report;
 use zellige_device::Card;
 use zellige_run::{Model, eager, timeline};
+use zellige_view::page;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 The graph is compiled, loaded onto the simulated card and run once; every launch does what the plan
 says, or it is an error. The weights of an .onnx model are those of its file. Inputs and weights that
-are not given are random numbers from the seed, so that any graph runs.
+are not given are random numbers from the seed, so that any graph runs. Numbers that are past what the
+card holds, and steps that make a NaN of numbers, are warned about once for every tensor.
 
 Examples:
   zellige run examples/llama-block.graph
@@ -45,6 +48,12 @@ pub(crate) struct Args {
     /// Compare with the same operations run one by one, without the compiler
     #[arg(long)]
     verify: bool,
+    /// Write the report as one web page
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE.json")]
+    json: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -90,8 +99,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         zellige_files::write_bytes(path, timeline(model.program()).to_chrome_trace().as_bytes())?;
     }
     outputs::write(&targets, &results, &ran.outputs)?;
+    let mut report = report(model.program());
+    report.notes.extend(losses::notes(&loaded.graph, model.losses()));
+    if let Some(path) = &args.report {
+        zellige_files::write_bytes(path, page::html(&report).as_bytes())?;
+    }
+    if let Some(path) = &args.json {
+        zellige_files::write_bytes(path, serde_json::to_string(&report)?.as_bytes())?;
+    }
     progress.finish();
-    let mut text = summary::text(&report(model.program()));
+    losses::warn(model.losses());
+    let mut text = summary::text(&report);
     text.push_str(&format!(
         "\nran in {} simulated; loading the weights took {}, inputs {} and outputs {} over the link\n",
         ran.latency,

@@ -60,7 +60,7 @@ fn passes(
     let chain = PassChain { until };
     let graph = chain.after("read", bounded(graph, options), |g| print(g))?;
     let graph = match options.decomposes() {
-        true => decompose(graph).map(|made| made.graph),
+        true => decompose(graph, options.storage).map(|made| made.graph),
         false => Ok(graph.clone()),
     };
     let graph = chain.after("decompose", graph, print)?;

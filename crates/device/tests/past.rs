@@ -53,11 +53,61 @@ fn kernels_compute_with_a_number() {
         run(&card, "softmax", &json!({"dim": 0}), &[up(&card, &[-INF, 1.0, -INF])]),
         [0.0, 1.0, 0.0]
     );
-    // Nothing but masks is not NaN.
-    assert_eq!(run(&card, "softmax", &json!({"dim": 0}), &[up(&card, &[-INF; 4])]), [0.25; 4]);
     assert_eq!(run(&card, "mul", &json!({}), &[up(&card, &[1e9]), up(&card, &[-1e9])]), [-INF]);
     assert_eq!(run(&card, "full", &json!({"size": [2], "value": "-inf"}), &[]), [-INF; 2]);
     assert_eq!(run(&card, "clamp", &json!({"min": 1e30}), &[up(&card, &[3.0])]), [INF]);
+}
+
+#[test]
+fn a_row_that_is_masked_whole_is_nan_and_without_keys_zero() {
+    for card in [Card::builder().build().unwrap(), Card::builder().keep(Kept::ALL).build().unwrap()]
+    {
+        let masked = up(&card, &[-INF; 4]);
+        for op in ["softmax", "log_softmax"] {
+            let y = run(&card, op, &json!({"dim": 0}), std::slice::from_ref(&masked));
+            assert!(y.iter().all(|v| v.is_nan()), "{op}: {y:?}");
+        }
+        // A lone number is a row like any other.
+        let one = up(&card, &[-INF, -4_000_000_000.0, -INF, -INF]);
+        assert_eq!(run(&card, "softmax", &json!({"dim": 0}), &[one]), [0.0, 1.0, 0.0, 0.0]);
+        // Attention over no key is zero; two masks in a sum are one mask.
+        let two =
+            &Op::new("add", &json!({})).unwrap().run(&card, &[masked.clone(), masked]).unwrap();
+        let ones = |size: &[i64]| {
+            let t = Tensor::empty(&card, size, Dtype::Float32).unwrap();
+            t.fill(1.0).unwrap();
+            t
+        };
+        let mask = two.outputs[0].viewed(|_| Strided::new(&[2, 4], &[0, 1], 0)).unwrap();
+        let (q, kv) = (ones(&[1, 2, 64]), ones(&[1, 4, 64]));
+        let y = run(&card, "scaled_dot_product_attention", &json!({}), &[q, kv.clone(), kv, mask]);
+        assert_eq!(y, [0.0; 128]);
+    }
+}
+
+#[test]
+fn a_float32_result_of_16_bit_operands_has_their_infinities() {
+    let card = Card::builder().build().unwrap();
+    let x = up(&card, &[-INF, -INF, 1.0]).viewed(|_| Strided::contiguous(&[1, 3])).unwrap();
+    let layout = StickLayout::default_in(&[3, 1], None, DataFormat::IEEE_FP32).unwrap();
+    let ones = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
+    ones.fill(1.0).unwrap();
+    // Twice the number that stands for an infinity would come back as that.
+    assert_eq!(run(&card, "matmul", &json!({}), &[x, ones]), [-INF]);
+}
+
+#[test]
+fn nans_are_counted_in_elements_alone() {
+    let card = Card::builder().build().unwrap();
+    let x = up(&card, &[1.0, f32::NAN, 2.0, -INF, f32::NAN]);
+    assert_eq!(x.nans().unwrap(), Some((2, vec![1])));
+    assert_eq!(up(&card, &[1.0, INF]).nans().unwrap(), None);
+    // A view that leaves them out has none, although its memory has.
+    let part = x.viewed(|_| Strided::new(&[2], &[2], 0)).unwrap();
+    assert_eq!(part.nans().unwrap(), None);
+    let ints = Tensor::empty(&card, &[3], Dtype::Int32).unwrap();
+    ints.fill(-1).unwrap();
+    assert_eq!(ints.nans().unwrap(), None);
 }
 
 #[test]

@@ -200,6 +200,23 @@ pub fn bounds(format: Format) -> (f64, f64) {
     }
 }
 
+/// The largest finite number of a format.
+///
+/// ```
+/// use zellige_float::{Format, largest};
+/// assert_eq!(largest(Format::F16), 65504.0);
+/// assert_eq!(largest(Format::DL16INF), 4_282_384_384.0);
+/// ```
+#[must_use]
+pub fn largest(format: Format) -> f64 {
+    match numbers(format) {
+        Numbers::Float { max, .. } => max,
+        #[allow(clippy::cast_precision_loss, reason = "the ends of 64 bits saturate back")]
+        Numbers::Integer { high, .. } => high as f64,
+        Numbers::Truth => 1.0,
+    }
+}
+
 /// How many of `count` elements stand for another number than before they were converted; a NaN is
 /// the same as any other, and zero the same with either sign.
 ///

@@ -35,10 +35,12 @@ mod eager;
 mod error;
 mod host_array;
 mod model;
+mod numbers;
 mod timeline;
 
 pub use eager::eager;
 pub use error::{Result, RunError};
 pub use host_array::HostArray;
 pub use model::{Model, RunOutcome};
+pub use numbers::{NumberLoss, NumberLossKind};
 pub use timeline::timeline;

@@ -4,6 +4,7 @@ mod resident;
 
 use crate::error::{Result, RunError};
 use crate::host_array::HostArray;
+use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use zellige_device::RunOp;
@@ -12,7 +13,7 @@ use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};
 
 /// Gives the tensor of a weight, and how long it took to get there.
-type WeightSource<'a> = dyn FnMut(&Model, BufferId) -> Result<(Tensor, Time)> + 'a;
+type WeightSource<'a> = dyn FnMut(&mut Model, BufferId) -> Result<(Tensor, Time)> + 'a;
 
 /// A program loaded onto a card.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub struct Model {
     /// For every buffer, the last step that uses it.
     last: Vec<Option<usize>>,
     load: Time,
+    /// Whether the results of steps are looked through for NaNs.
+    watches: bool,
+    /// Numbers that were lost so far, a tensor at most once.
+    losses: Vec<NumberLoss>,
 }
 
 /// What a run gave.
@@ -84,17 +89,32 @@ impl Model {
         }
         let tensors = vec![None; program.buffers.len()];
         let load = Time::ZERO;
-        let mut model = Model { program, card: card.clone(), owns, tensors, last, load };
-        for i in 0..model.program.buffers.len() {
-            let buffer = &model.program.buffers[i];
+        let mut model = Model {
+            program,
+            card: card.clone(),
+            owns,
+            tensors,
+            last,
+            load,
+            watches: owns,
+            losses: Vec::new(),
+        };
+        let program = Arc::clone(&model.program);
+        for (i, buffer) in program.buffers.iter().enumerate() {
             let made = match &buffer.origin {
                 Origin::Constant(value) => {
                     let t = Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?;
                     t.fill(*value)?;
+                    if t.is_past(*value) {
+                        let (count, first) = (t.numel().unsigned_abs(), vec![0; t.size().len()]);
+                        let kind = NumberLossKind::Past { value: value.float() };
+                        let tensor = buffer.name.clone();
+                        model.lost(NumberLoss { tensor, count, first, kind });
+                    }
                     t
                 }
                 Origin::Input(Role::Weight) => {
-                    let (t, time) = weight(&model, BufferId(i))?;
+                    let (t, time) = weight(&mut model, BufferId(i))?;
                     model.load += time;
                     t
                 }
@@ -139,12 +159,27 @@ impl Model {
             let reason = "the graph has no state of that name".into();
             return Err(RunError::NoInput { name: name.into(), reason });
         };
-        self.tensors[i] = Some(self.upload(BufferId(i), host)?.0);
+        let (tensor, _) = self.upload(BufferId(i), host)?;
+        self.tensors[i] = Some(tensor);
         Ok(())
     }
 
-    fn upload(&self, id: BufferId, host: &HostArray) -> Result<(Tensor, Time)> {
-        let buffer = self.program.buffer(id);
+    /// The numbers that were lost since the program was loaded, by loading and by runs: what was given to
+    /// the card and is past its formats, and NaNs that steps made of numbers. A tensor is there once.
+    pub fn losses(&self) -> &[NumberLoss] {
+        &self.losses
+    }
+
+    /// Notes a loss, the first of its tensor.
+    fn lost(&mut self, loss: NumberLoss) {
+        if self.losses.iter().all(|l| l.tensor != loss.tensor) {
+            self.losses.push(loss);
+        }
+    }
+
+    fn upload(&mut self, id: BufferId, host: &HostArray) -> Result<(Tensor, Time)> {
+        let program = Arc::clone(&self.program);
+        let buffer = program.buffer(id);
         let expected = (buffer.laid.size(), buffer.laid.dtype());
         if (host.size(), host.dtype()) != expected {
             return Err(RunError::BadInput {
@@ -160,6 +195,10 @@ impl Model {
             host.dtype(),
             Some(buffer.laid.layout()),
         )?;
+        if let Some(past) = tensor.past(host.bytes(), host.view(), host.dtype())? {
+            let (tensor, kind) = (buffer.name.clone(), NumberLossKind::Past { value: past.value });
+            self.lost(NumberLoss { tensor, count: past.count, first: past.first, kind });
+        }
         let work = moved.work(buffer.name.as_str(), WorkKind::Upload, 1);
         Ok((tensor, self.card.hardware().latency(&work).time))
     }
@@ -264,6 +303,9 @@ impl Model {
             };
             outputs.push(tensor);
         }
+        // An operand that is written over is looked at before, and nothing new is said of it after.
+        let over = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
+        let held = self.watches && any_nan(inputs.iter().filter(|t| over(t)))?;
         let cores = self.program.options.cores;
         let done = match &step.action {
             Action::Move { .. } => {
@@ -284,11 +326,34 @@ impl Model {
             }
         };
         check(step, &done)?;
+        if self.watches && !held {
+            self.watch(step, &inputs, &outputs)?;
+        }
         for (id, tensor) in step.writes.iter().zip(outputs) {
             self.tensors[id.0] = Some(tensor);
         }
         Ok(())
     }
+}
+
+impl Model {
+    /// Notes the NaNs that a step made of numbers. Where an operand has one, they are nothing new.
+    fn watch(&mut self, step: &Step, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+        for (id, made) in step.writes.iter().zip(outputs) {
+            let Some((count, first)) = made.nans()? else { continue };
+            if any_nan(inputs.iter().filter(|t| t.block() != made.block()))? {
+                continue;
+            }
+            let tensor = self.program.buffer(*id).name.clone();
+            let op = step.op().map_or("a move", |op| op.name()).into();
+            self.lost(NumberLoss { tensor, count, first, kind: NumberLossKind::Nan { op } });
+        }
+        Ok(())
+    }
+}
+
+fn any_nan<'t>(mut tensors: impl Iterator<Item = &'t Tensor>) -> Result<bool> {
+    tensors.try_fold(false, |any, t| Ok(any || t.nans()?.is_some()))
 }
 
 /// The work that was done is the work that was planned.

@@ -13,7 +13,7 @@ use common::values;
 use random::Rng;
 use serde_json::{Map, Value, json};
 use zellige_compile::{decompose, fold};
-use zellige_device::Card;
+use zellige_device::{Card, Storage};
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
 use zellige_op::Layer;
@@ -132,7 +132,7 @@ fn parts_compute_what_the_whole_does() {
         }
         for (op, inputs, attributes) in cases {
             let whole = single(op, &inputs, &attributes);
-            let parts = decompose(&whole).unwrap();
+            let parts = decompose(&whole, Storage::default()).unwrap();
             for t in &parts.taken {
                 assert!(parts.graph.nodes().all(|(_, n)| n.op.layer() != Layer::Decomposed || {
                     // A mask begins as a tensor of ones.
@@ -168,7 +168,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return e, at, h, k
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph).unwrap();
+    let done = decompose(&graph, Storage::default()).unwrap();
     let reasons: Vec<(&str, &str)> =
         done.whole.iter().map(|w| (w.result.as_str(), w.reason.as_str())).collect();
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return y
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph).unwrap();
+    let done = decompose(&graph, Storage::default()).unwrap();
     let card = card();
     assert_eq!(read::numbers(&run(&graph, &card)[0]), vec![0.0; 48]);
     assert_eq!(read::numbers(&run(&done.graph, &card)[0]), vec![0.0; 48]);
@@ -217,10 +217,10 @@ fn folding_keeps_the_bits_and_is_done_once() {
             assert!(a == b, "seed {seed}: {:?}", read::differ(a, b, 0.0));
         }
         // Parts of parts: what is taken apart folds, too.
-        let parts = decompose(&folded).unwrap();
+        let parts = decompose(&folded, Storage::default()).unwrap();
         let once = fold(&parts.graph).unwrap();
         assert_eq!(fold(&once).unwrap(), once);
-        assert!(decompose(&once).unwrap().taken.is_empty(), "seed {seed}");
+        assert!(decompose(&once, Storage::default()).unwrap().taken.is_empty(), "seed {seed}");
     }
     assert!(after < before, "{before} operations and {after} after folding");
 }

@@ -52,13 +52,6 @@ def changes(part: str, outcomes: list) -> list:
 
 # One line per reason (part, outcome, reason), then its entries (operator, dtype: form and number of the sample).
 KNOWN = """
-operators | wrong | a row that is masked whole is one of equal numbers in 16 bits of the card, which have no infinity
-  masked.log_softmax bfloat16: forward 5, strided 5
-  masked.log_softmax float16: forward 5, strided 5
-  masked.softmax bfloat16: forward 5, strided 5
-  masked.softmax float16: forward 5, strided 5
-  masked.softmin bfloat16: forward 5, strided 5
-  masked.softmin float16: forward 5, strided 5
 operators | wrong | an exponential on the way is past 2^32, which is the last number of 16 bits of the card
   nn.functional.soft_margin_loss bfloat16: forward 1, strided 1
   nn.functional.soft_margin_loss float16: forward 1, strided 1

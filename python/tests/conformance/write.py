@@ -25,7 +25,6 @@ DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 
 # (part of the entry, part of the message, the cause in words); the first that fits is taken.
 CAUSES = [
-    (r"masked\.\w+ (float16|bfloat16)", r"nan|\d at", "a row that is masked whole is one of equal numbers in 16 bits of the card, which have no infinity"),
     (r"addc(mul|div) (float16|bfloat16)", r"not nan", "zero times an infinity is zero in 16 bits of the card, which have no infinity"),
     (r"polygamma", r"inf at", "numbers past 2^32 are infinities in 16 bits of the card"),
     (r"hypot", r"nan at", "an infinity beside a NaN: 16 bits of the card have no infinity"),

@@ -1,9 +1,11 @@
 //! Attention: `softmax(scale Q K^T + mask) V` by products, a mask and a softmax.
 //!
-//! No infinity is needed, which the card's 16-bit format does not have: a score that is masked out is
-//! [`LOWEST`]. A row without any key left gives zeros, as the whole operation does: its largest score
-//! counts as [`FLOOR`], so that every exponential is 0, and a sum of them counts as 1. Where a row has a
-//! key, the largest exponential is 1 and neither changes anything, for scores above [`FLOOR`].
+//! A score that a mask of truth values or the causal rule takes out is [`LOWEST`]; a mask of numbers is
+//! added. A row without any key left gives zeros, as the whole operation does: its largest score counts
+//! as a floor, so that every exponential is 0, and a sum of them counts as 1. The floor is [`FLOOR`], or
+//! beside a mask of numbers the lowest finite number of the stored format, which is above minus infinity
+//! and above the number that stands for it in 16 bits. Where a row has a key, the largest exponential is 1
+//! and neither changes anything, for scores above the floor.
 
 use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
@@ -14,8 +16,6 @@ use zellige_graph::Operand;
 const LOWEST: f64 = -65504.0;
 /// Below all scores, and far above [`LOWEST`].
 const FLOOR: f64 = -30000.0;
-/// Below all sums of scores and masks in formats of a wider range than float16.
-const WIDE_FLOOR: f64 = -8e9;
 
 /// How an attention is taken apart.
 pub(crate) fn recipe(op: &str) -> Option<Recipe> {
@@ -62,16 +62,16 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
         if g.dtype(3) == Dtype::Bool {
             let lowest = Operand::Number(LOWEST);
             scores = p.part("masked", "where", &[mask, scores, lowest], Value::Null)?;
-            floor = Some(FLOOR);
+            floor = Some(Operand::Number(FLOOR));
         } else {
             scores = p.part("masked", "add", &[scores, mask], Value::Null)?;
-            floor = Some(if g.dtype(0) == Dtype::Float16 { LOWEST } else { WIDE_FLOOR });
+            floor = Some(g.lowest(0));
         }
     }
     let last = || json!({"dim": -1, "keepdim": true});
     let mut most = p.part("max", "amax", &[scores.clone()], last())?;
-    if let Some(floor) = floor {
-        most = p.part("floor", "maximum", &[most, Operand::Number(floor)], Value::Null)?;
+    if let Some(floor) = floor.clone() {
+        most = p.part("floor", "maximum", &[most, floor], Value::Null)?;
     }
     let below = p.part("below", "sub", &[scores, most], Value::Null)?;
     let exp = p.part("exp", "exp", &[below], Value::Null)?;

@@ -26,6 +26,7 @@ mod shape;
 use crate::error::Result;
 use crate::rebuild::Rebuild;
 use recipe::{Given, Parts, Recipe, Stop};
+use zellige_device::Storage;
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, Node, Operand};
 use zellige_op::Decomposition;
@@ -64,11 +65,11 @@ pub struct Whole {
     pub reason: String,
 }
 
-/// Takes composite operations apart.
+/// Takes composite operations apart, for tensors that are stored so.
 ///
 /// # Errors
 /// Names of parts that are taken.
-pub fn decompose(graph: &Graph) -> Result<Decomposed> {
+pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
     let mut to = Rebuild::new(graph)?;
     let (mut taken, mut whole) = (Vec::new(), Vec::new());
     for (id, t) in graph.tensors() {
@@ -76,11 +77,11 @@ pub fn decompose(graph: &Graph) -> Result<Decomposed> {
             Def::Result(node, 0) => {
                 let node = graph.node(*node);
                 let (result, op) = (t.name.clone(), node.op.name());
-                let reason = match attempt(graph, node) {
+                let reason = match attempt(graph, node, storage) {
                     None => None,
                     Some(Ok(recipe)) => {
                         let operands = to.operands(node)?;
-                        let given = Given::new(graph, node, operands);
+                        let given = Given::new(graph, node, operands, storage);
                         let mut parts = Parts::new(&mut to.builder, graph, node);
                         let made = recipe(&mut parts, &given).map_err(Stop::into_error)?;
                         let parts = parts.done();
@@ -104,7 +105,7 @@ pub fn decompose(graph: &Graph) -> Result<Decomposed> {
 
 /// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
-fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
+fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe, String>> {
     match node.op.row().decomposition {
         Decomposition::None => return None,
         Decomposition::Whole(reason) => return Some(Err(reason.into())),
@@ -130,7 +131,7 @@ fn attempt(graph: &Graph, node: &Node) -> Option<Result<Recipe, String>> {
     });
     let tried = operands.collect::<zellige_graph::Result<Vec<Operand>>>().map_err(Stop::from);
     let made = tried.and_then(|operands| {
-        let given = Given::new(graph, node, operands);
+        let given = Given::new(graph, node, operands, storage);
         recipe(&mut Parts::new(&mut scratch, graph, node), &given)
     });
     let made = match made {

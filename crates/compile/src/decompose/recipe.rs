@@ -3,7 +3,8 @@
 use crate::error::CompileError;
 use serde_json::{Map, Value};
 use std::fmt;
-use zellige_float::Dtype;
+use zellige_device::Storage;
+use zellige_float::{Dtype, Format, largest};
 use zellige_graph::{Builder, Def, Graph, GraphError, Node, Operand, TensorId, VIEWS};
 use zellige_op::Op;
 use zellige_op::is_float;
@@ -52,12 +53,35 @@ pub(crate) struct Given<'a> {
     graph: &'a Graph,
     node: &'a Node,
     operands: Vec<Operand>,
+    storage: Storage,
 }
 
 impl<'a> Given<'a> {
-    /// An operation of a graph, on these operands.
-    pub(crate) fn new(graph: &'a Graph, node: &'a Node, operands: Vec<Operand>) -> Given<'a> {
-        Given { graph, node, operands }
+    /// An operation of a graph, on these operands, which are stored so.
+    pub(crate) fn new(
+        graph: &'a Graph,
+        node: &'a Node,
+        operands: Vec<Operand>,
+        storage: Storage,
+    ) -> Given<'a> {
+        Given { graph, node, operands, storage }
+    }
+
+    /// The lowest finite number of the format in which operand `k` is stored: every other number is
+    /// above it, and what stands for minus infinity below.
+    pub(crate) fn lowest(&self, k: usize) -> Operand {
+        Operand::Number(-largest(self.stored(k).unwrap_or(Format::F16)))
+    }
+
+    /// Whether operand `k` is stored in a format where a number stands for an infinity.
+    pub(crate) fn stands(&self, k: usize) -> bool {
+        self.stored(k) == Some(Format::DL16INF)
+    }
+
+    /// The format in which operand `k` is stored.
+    fn stored(&self, k: usize) -> Option<Format> {
+        let (dtype, Storage { mode, keep }) = (self.dtype(k), self.storage);
+        mode.stored(keep.format(dtype).ok()?, dtype).ok()
     }
 
     /// Operand `k`.

@@ -190,7 +190,7 @@ impl Kernel for Attention {
             .collect();
         let batch: Vec<usize> = (0..rank - 2).collect();
         let side = |t: &Sticks| Side {
-            load: Load::new(t.format),
+            load: Load::new(t.format, out.format),
             start: t.offset,
             batch: Lines::of(t, &batch),
             rows: Lines::of(t, &[row]),
@@ -203,7 +203,8 @@ impl Kernel for Attention {
             causal: self.causal,
             keep: mask.as_ref().is_some_and(|t| t.truth),
             mask: mask.as_ref().map(|t| Extra {
-                load: Load::new(t.format),
+                // A mask tells infinities: a row that has nothing else has no key.
+                load: Load::exact(t.format),
                 start: t.offset,
                 batch: Lines::of(t, &batch),
                 rows: Lines::of(t, &[row]),

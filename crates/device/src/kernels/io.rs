@@ -56,10 +56,12 @@ pub(crate) struct Store<T> {
 }
 
 impl<T: Number> Load<T> {
-    /// Elements as the card computes with them: DLFloat16 has no infinity there, and what stands for one
-    /// is a number as any other.
-    pub(crate) fn new(format: Format) -> Load<T> {
-        Load::exact(format.plain())
+    /// Elements as the card computes with them for a result in `to`: DLFloat16 has no infinity there, and
+    /// what stands for one is a number as any other. A result in float32 has infinities of its own, and
+    /// gets those of its operands: there the number would come back as one.
+    pub(crate) fn new(format: Format, to: Format) -> Load<T> {
+        let own = matches!(to, Format::F32 | Format::F64);
+        Load::exact(if own { format } else { format.plain() })
     }
 
     /// Elements as the host reads them, with infinities.

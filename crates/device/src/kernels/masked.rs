@@ -63,7 +63,7 @@ impl Kernel for Masked {
                 f: float_row,
                 rule: self.rule,
                 lanes,
-                load: Load::<f32>::new(from),
+                load: Load::<f32>::new(from, out.format),
                 store: Store::new(out.format),
                 slices,
             })
@@ -72,7 +72,7 @@ impl Kernel for Masked {
                 f: triangle::<i64>,
                 rule: self.rule,
                 lanes,
-                load: Load::<i64>::new(from),
+                load: Load::<i64>::new(from, out.format),
                 store: Store::new(out.format),
                 slices,
             })
@@ -81,7 +81,7 @@ impl Kernel for Masked {
                 f: triangle::<i32>,
                 rule: self.rule,
                 lanes,
-                load: Load::<i32>::new(from),
+                load: Load::<i32>::new(from, out.format),
                 store: Store::new(out.format),
                 slices,
             })

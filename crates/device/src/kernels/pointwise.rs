@@ -78,9 +78,7 @@ impl Kernel for Pointwise {
             (_, Some(f)) => {
                 let run = Arc::new(move |x: &[&[f32]], out: &mut [f32]| f.apply(x, out));
                 let work = Work::new(run, None, &formats, out.format, cut);
-                // A result with infinities of its own has those of its operands.
-                let exact = self.infinities || out.format == Format::F32;
-                Ok(Box::new(if exact { work.exact(&formats) } else { work }))
+                Ok(Box::new(if self.infinities { work.exact(&formats) } else { work }))
             }
             _ => Err(refuse(self.name, None, "it is for integers and bool only")),
         }
@@ -216,7 +214,7 @@ impl<T: Number> Work<T> {
         out: Format,
         slices: Vec<(Walk, CoreWork)>,
     ) -> Work<T> {
-        let loads = formats.iter().map(|f| Load::new(*f)).collect();
+        let loads = formats.iter().map(|f| Load::new(*f, out)).collect();
         Work { f, finish, loads, store: Store::new(out), slices }
     }
 

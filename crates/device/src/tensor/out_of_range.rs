@@ -47,8 +47,8 @@ pub(crate) fn number_fits(value: Scalar, to: Format) -> Result<()> {
     Ok(())
 }
 
-/// Elements of a host tensor that are past the numbers of a format, and become what stands for an
-/// infinity there.
+/// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or what
+/// stands for one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
     /// How many.
@@ -67,13 +67,31 @@ pub(crate) fn is_past(value: f32) -> bool {
     value.abs() >= PAST_DL16
 }
 
+/// Whether a number becomes an infinity of a format although it is none, or what stands for one. Of
+/// formats whose conversions are never narrowing here, nothing is.
+fn test_of(to: Format) -> Option<fn(f32) -> bool> {
+    match to {
+        Format::DL16INF => Some(is_past),
+        // Half a step past the largest number.
+        Format::F16 => Some(|x| x.abs() >= 65520.0 && x.is_finite()),
+        Format::BF16 => Some(|x| x.abs() >= f32::from_bits(0x7f7f_8000) && x.is_finite()),
+        _ => None,
+    }
+}
+
+/// Whether a number that every element of a tensor is set to is past its format.
+pub(crate) fn number_is_past(value: Scalar, to: Format) -> bool {
+    #[allow(clippy::cast_possible_truncation, reason = "what is past float32 is past all of these")]
+    test_of(to).is_some_and(|is_past| is_past(value.float() as f32))
+}
+
 /// The elements of a host tensor that are past the numbers of the format they are stored in. `bytes`
 /// was checked to hold the tensor.
 pub(crate) fn past(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Result<Option<Past>> {
     let width = from.size();
-    if to != Format::DL16INF || !from.is_float() {
+    let Some(is_past) = test_of(to).filter(|_| from.is_float() && from != to) else {
         return Ok(None);
-    }
+    };
     let Some(range) = host.address_range() else { return Ok(None) };
     let place = |address: i64| usize::try_from(address).unwrap_or(usize::MAX).saturating_mul(width);
     let touched = bytes.get(place(range.min)..place(range.max + 1)).unwrap_or(bytes);
@@ -107,4 +125,28 @@ pub(crate) fn past(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Re
         }
     }
     Ok(found)
+}
+
+/// Whether some element of memory in this format is NaN; integers have none.
+pub(crate) fn has_nan(bytes: &[u8], format: Format) -> bool {
+    fn any<const N: usize>(bytes: &[u8], is_nan: impl Fn([u8; N]) -> bool) -> bool {
+        // In parts, so that the comparison of a part has no branch.
+        let part = |part: &[u8]| {
+            let elements = part.chunks_exact(N).map(|b| b.try_into().unwrap_or([0; N]));
+            elements.fold(false, |any, b| any | is_nan(b))
+        };
+        bytes.chunks(N * 1024).any(part)
+    }
+    let sixteen = |least: u16| any(bytes, move |b| u16::from_le_bytes(b) & 0x7fff >= least);
+    match format {
+        Format::DL16 | Format::DL16INF => sixteen(0x7fff),
+        Format::F16 => sixteen(0x7c01),
+        Format::BF16 => sixteen(0x7f81),
+        Format::F32 => any(bytes, |b| u32::from_le_bytes(b) & 0x7fff_ffff > 0x7f80_0000),
+        Format::F64 => any(bytes, |b| f64::from_le_bytes(b).is_nan()),
+        Format::F8E4M3FN => any(bytes, |[b]| b & 0x7f == 0x7f),
+        Format::F8E5M2 => any(bytes, |[b]| b & 0x7f > 0x7c),
+        Format::F8E5M2FNUZ => any(bytes, |[b]| b == 0x80),
+        _ => false,
+    }
 }

@@ -10,7 +10,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::Buffer;
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, Strided, unflatten};
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 use zellige_movement::{Fill, Mover, Plan};
 use zellige_op::Scalar;
@@ -257,6 +257,29 @@ impl Tensor {
     pub fn past(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Option<Past>> {
         let from = host_side(host, dtype, bytes.len(), "source")?;
         out_of_range::past(bytes, host, from.format, self.format())
+    }
+
+    /// Whether setting every element to this number makes infinities of it that it was not.
+    pub fn is_past(&self, value: impl Into<Scalar>) -> bool {
+        out_of_range::number_is_past(value.into(), self.format())
+    }
+
+    /// Its elements that are NaN: how many, and where the first one is; none where no element is. The
+    /// memory is looked through as it lies, and elements are only asked for where that finds one, as
+    /// padding may be anything.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn nans(&self) -> Result<Option<(u64, Vec<i64>)>> {
+        if self.numel() == 0 || !out_of_range::has_nan(&self.block().read(), self.format()) {
+            return Ok(None);
+        }
+        let bytes = self.download(Dtype::Float32)?;
+        let number = |b: &[u8]| f32::from_le_bytes(b.try_into().unwrap_or_default());
+        let is_nan = |(i, b): (i64, &[u8])| number(b).is_nan().then_some(i);
+        let mut found = (0..).zip(bytes.chunks_exact(4)).filter_map(is_nan);
+        let Some(first) = found.next() else { return Ok(None) };
+        Ok(Some((1 + found.count() as u64, unflatten(self.size(), first))))
     }
 
     /// Reads the elements into a host tensor of the same size, whatever its strides.

@@ -5,7 +5,7 @@ use super::op_func::Family;
 use super::symbols::{SdscSymbol, SdscSymbols};
 use crate::emit::{Address, MemoryMap};
 use serde_json::{Map, Value, json};
-use zellige_float::{Dl16, F8E4M3Fn, F8E5M2, F16};
+use zellige_float::{Dl16Inf, F8E4M3Fn, F8E5M2, F16};
 use zellige_stick::DataFormat;
 
 /// Labels of layouts, in the order in which they are given out.
@@ -333,7 +333,8 @@ fn object(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
 fn encoded(value: f64, format: DataFormat) -> Option<u64> {
     let narrow = value as f32;
     Some(match format {
-        DataFormat::SEN169_FP16 => u64::from(Dl16::from_f32(narrow).0),
+        // As tensors are stored: what is past its numbers is the number that stands for an infinity.
+        DataFormat::SEN169_FP16 => u64::from(Dl16Inf::from_f32(narrow).0),
         DataFormat::IEEE_FP16 => u64::from(F16::from_f32(narrow).0),
         DataFormat::IEEE_FP32 => u64::from(narrow.to_bits()),
         DataFormat::SEN143_FP8 => u64::from(F8E4M3Fn::from_f32(narrow).0),

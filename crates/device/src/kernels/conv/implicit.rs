@@ -52,7 +52,7 @@ impl Work {
         work: Vec<CoreWork>,
     ) -> Work {
         let extra = |t: &Sticks| Extra {
-            load: Load::new(t.format),
+            load: Load::new(t.format, out.format),
             start: t.offset,
             batch: Lines::default(),
             rows: Lines::of(t, &[0, 2, 3]),
@@ -63,9 +63,9 @@ impl Work {
         Work {
             isa: Isa::best(),
             x: x.clone(),
-            load: Load::new(x.format),
+            load: Load::new(x.format, out.format),
             w: w.clone(),
-            load_w: Load::new(w.format),
+            load_w: Load::new(w.format, out.format),
             out: out.clone(),
             store: Store::new(out.format),
             finish: Finish {

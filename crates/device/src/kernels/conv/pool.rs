@@ -72,7 +72,7 @@ impl Kernel for Pool {
         });
         Ok(Box::new(Work {
             pooled: self.pooled,
-            load: Load::new(x.format),
+            load: Load::new(x.format, out.format),
             store: Store::new(out.format),
             slices: slices.collect(),
             x,

@@ -65,7 +65,7 @@ impl Indices {
             let pointed = shape.from.iter().position(|f| *f == IndexSource::Index(k));
             limit.push(pointed.map_or(0, |d| x.size[d]));
         }
-        let loads = indices.iter().map(|i| Load::new(i.format)).collect();
+        let loads = indices.iter().map(|i| Load::new(i.format, i.format)).collect();
         Indices { wide, own: indices.to_vec(), loads, limit, wraps: shape.wraps }
     }
 

@@ -143,7 +143,7 @@ struct Typed<T> {
 impl<T: Number> Typed<T> {
     fn new(scatter: Scatter) -> Typed<T> {
         let (x, v) = (scatter.out.format, scatter.values.format);
-        Typed { load_x: Load::new(x), load: Load::new(v), store: Store::new(x), scatter }
+        Typed { load_x: Load::new(x, x), load: Load::new(v, x), store: Store::new(x), scatter }
     }
 
     /// Copies the indexed tensor into the result, stick by stick.

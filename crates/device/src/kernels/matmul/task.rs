@@ -64,7 +64,7 @@ impl<T: Cell> Work<T> {
         let (batch, mut rows): (Vec<usize>, Vec<usize>) = (0..outer).partition(moves);
         rows.push(m);
         let side = |t: &Sticks, input: usize, rows: &[usize]| Side {
-            load: Load::new(t.format),
+            load: Load::new(t.format, c.format),
             start: t.offset,
             batch: Lines::of(t, &batch),
             rows: Lines::of(t, rows),
@@ -73,7 +73,7 @@ impl<T: Cell> Work<T> {
             input,
         };
         let extra = |(input, t): &(usize, Sticks)| Extra {
-            load: Load::new(t.format),
+            load: Load::new(t.format, c.format),
             start: t.offset,
             batch: Lines::of(t, &batch),
             rows: Lines::of(t, &rows),

@@ -39,7 +39,7 @@ impl<F: Fold> Bound<F> {
         let split = group > 1;
         Bound {
             fold,
-            loads: inputs.iter().map(|f| Load::new(*f)).collect(),
+            loads: inputs.iter().map(|f| Load::new(*f, outputs[0])).collect(),
             store: Store::new(outputs[0]),
             also: outputs.get(1).map(|f| Store::new(*f)),
             partial: empty(if split { cores } else { 0 }),

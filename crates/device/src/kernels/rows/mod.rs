@@ -90,6 +90,11 @@ pub(crate) trait LineOp: LineOperation {
     /// The function on float32.
     fn float(&self) -> Option<Arc<dyn Line<f32>>>;
 
+    /// Whether it tells infinities from numbers, also of a format where numbers stand for them.
+    fn infinities(&self) -> bool {
+        false
+    }
+
     /// The function on int32.
     fn int(&self) -> Option<Arc<dyn Line<i32>>> {
         None
@@ -231,5 +236,6 @@ fn bind<T: Number>(
     wide: &Wide,
     division: &Division,
 ) -> Box<dyn Task> {
-    Box::new(task::LineTask::new(line, op.gives(), &charges(op, wide), wide, division))
+    let charges = charges(op, wide);
+    Box::new(task::LineTask::new(line, op.gives(), &charges, wide, division, op.infinities()))
 }

@@ -18,6 +18,12 @@ impl LineOp for Softmax {
         LineCost { plain: 4 * n as u64, transcendental: n as u64 + log }
     }
 
+    /// A row of nothing but minus infinities has no largest number to compare with: it is NaN, as
+    /// PyTorch and ONNX have it.
+    fn infinities(&self) -> bool {
+        true
+    }
+
     fn float(&self) -> Option<Arc<dyn Line<f32>>> {
         Some(Arc::new(Row { log: self.log }))
     }

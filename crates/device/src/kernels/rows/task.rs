@@ -54,6 +54,7 @@ impl<T: Number> LineTask<T> {
         charges: &Charges,
         wide: &Wide,
         division: &Division,
+        infinities: bool,
     ) -> LineTask<T> {
         let x = &wide.inputs[0];
         let (space, dims) = (spans(wide), outer(wide));
@@ -101,10 +102,11 @@ impl<T: Number> LineTask<T> {
             }
         });
         let formats: SmallVec<[_; 2]> = wide.outputs.iter().map(|o| o.format).collect();
+        let load = |f| if infinities { Load::exact(f) } else { Load::new(f, formats[0]) };
         LineTask {
             slices: slices.collect(),
             line,
-            loads: wide.inputs.iter().map(|t| Load::new(t.format)).collect(),
+            loads: wide.inputs.iter().map(|t| load(t.format)).collect(),
             values: (gives != LineResults::Indices).then(|| Store::new(formats[0])),
             indices: match gives {
                 LineResults::Values => None,

@@ -1,0 +1,54 @@
+//! Numbers that were lost: warned about, and noted in the report.
+
+use zellige_graph::{Def, Graph};
+use zellige_report::ReportNote;
+use zellige_run::{NumberLoss, NumberLossKind};
+
+/// Tensors that are named in warnings.
+const MOST: usize = 8;
+
+/// Warns about every tensor once.
+pub(super) fn warn(losses: &[NumberLoss]) {
+    for loss in losses.iter().take(MOST) {
+        eprintln!("warning: {loss}");
+    }
+    if losses.len() > MOST {
+        eprintln!(
+            "warning: {} more tensors lost numbers; the report names all",
+            losses.len() - MOST
+        );
+    }
+}
+
+/// The same as notes of a report.
+pub(super) fn notes(graph: &Graph, losses: &[NumberLoss]) -> Vec<ReportNote> {
+    let note = |loss: &NumberLoss| {
+        let (kind, op, remedy) = match &loss.kind {
+            NumberLossKind::Nan { op } => (
+                "nan_made",
+                Some(op.clone()),
+                "look at its operands: 0 / 0, the logarithm of a negative number, a row that is masked \
+                 whole",
+            ),
+            _ => (
+                "numbers_past",
+                None,
+                "`--fp32 keep` stores float32 as it is; as a mask, an infinity is what is meant",
+            ),
+        };
+        let made = graph.id(&loss.tensor).map(|id| &graph.get(id).def);
+        let at = made.and_then(|def| match def {
+            Def::Result(node, _) => graph.node(*node).at.clone(),
+            _ => None,
+        });
+        ReportNote {
+            kind: kind.into(),
+            op,
+            name: Some(loss.tensor.clone()),
+            at,
+            text: loss.to_string(),
+            remedy: Some(remedy.into()),
+        }
+    };
+    losses.iter().map(note).collect()
+}
