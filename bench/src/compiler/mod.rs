@@ -1,7 +1,9 @@
 //! What the compiler makes of the shipped graphs, beside the baseline policy: `zellige bench compile`.
 
+mod published;
 mod table;
 
+pub use published::{PublishedFigure, published, published_table};
 pub use table::{breakdown, table};
 
 use anyhow::{Context, Result};

@@ -7,8 +7,8 @@ use zellige_report::{Report, StepKind};
 /// Every graph under both policies, as Markdown.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| graph | ops | baseline | best | faster | moves, baseline | moves, best | layouts | compiled in |\n\
-         |---|---:|---:|---:|---:|---:|---:|---|---:|\n",
+        "| graph | ops | baseline | best | faster | without launches | moves, baseline | moves, best | layouts | compiled in |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---|---:|\n",
     );
     for row in rows {
         let (a, b) = (&row.baseline.summary, &row.best.summary);
@@ -19,12 +19,14 @@ pub fn table(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {:.2}x | {} in {} | {} in {} | {proof} | {} |",
+            "| {} | {} | {} | {} | {:.2}x | {} to {} | {} in {} | {} in {} | {proof} | {} |",
             row.name,
             b.ops,
             time(a.latency_us),
             time(b.latency_us),
             a.latency_us / b.latency_us.max(1e-9),
+            time(a.latency_us - a.launch_us),
+            time(b.latency_us - b.launch_us),
             a.moves,
             time(a.move_us),
             b.moves,
@@ -57,6 +59,9 @@ pub fn breakdown(r: &Report) -> String {
             Some(l) => (l.1, l.2, l.3, l.4) = (l.1 + 1, l.2 + s.us, l.3 + bytes, l.4 + s.flops),
             None => list.push((name, 1, s.us, bytes, s.flops)),
         }
+    }
+    if r.summary.launch_us > 0.0 {
+        list.push(("launches by the host".into(), r.summary.launches, r.summary.launch_us, 0, 0));
     }
     list.sort_by(|a, b| b.2.total_cmp(&a.2));
     let total: f64 = list.iter().map(|l| l.2).sum();

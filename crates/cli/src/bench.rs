@@ -106,6 +106,14 @@ fn compiled(args: &CompileArgs) -> Result<ExitCode> {
         print(&format!("\n{name}, baseline policy, coverage card\n\n"))?;
         print(&compiler::breakdown(&compiler::as_today(path)?))?;
     }
+    // The published figures are those of the graphs that come with the project.
+    if graphs.iter().filter(model).count() == 2 {
+        let list = compiler::published(&args.folder)?;
+        print(&format!(
+            "\npublished figures beside predictions\n\n{}",
+            compiler::published_table(&list)
+        ))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -161,6 +161,57 @@ fn run_gives_the_numbers_of_the_operations() {
 }
 
 #[test]
+fn numbers_that_are_lost_are_warned_about_once_and_reported() {
+    let folder = Folder::new("lost");
+    folder.write(
+        "mask.graph",
+        "graph mask(x: float32[2, 4], m: float32[2, 4] @weight) {
+            a = add(x, m)
+            y = softmax(a, dim=-1)
+            l = log(x)
+            z = add(l, l)
+            return y, z
+        }",
+    );
+    let bytes = |x: [f32; 8]| -> Vec<u8> { x.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    let save = |name: &str, x: [f32; 8]| {
+        let tensor = NewTensor::new("t", Dtype::Float32, &[2, 4]);
+        write_all(folder.0.join(name), &[(tensor, &bytes(x))], Kind::Npy).expect("written");
+    };
+    save("m.npy", [0.0, -3.4e38, -3.4e38, -3.4e38, 0.0, 0.0, -3.4e38, -3.4e38]);
+    save("x.npy", [1.0, 2.0, 3.0, 4.0, -1.0, 2.0, 3.0, 4.0]);
+    let mut args = vec!["run", "mask.graph", "--input", "x=x.npy", "--input", "m=m.npy"];
+    args.extend(["--json", "report.json", "--report", "report.html", "--output", "out/"]);
+    let out = folder.zellige(&args);
+    let errors = String::from_utf8_lossy(&out.stderr).to_string();
+    assert!(out.status.success(), "{errors}");
+    let past = "`m` has 5 numbers past what its format on the card holds, the first is -3.4e38 at \
+                [0, 1]: on the card they are infinite";
+    let made = "`l` has 1 NaN, the first at [1, 0]: log made it of numbers";
+    for said in [past, made] {
+        assert_eq!(errors.matches(&format!("warning: {said}\n")).count(), 1, "{errors}");
+    }
+    assert_eq!(errors.matches("warning").count(), 2, "{errors}");
+    let text = String::from_utf8_lossy(&out.stdout).to_string();
+    assert!(text.contains(past) && text.contains(made), "{text}");
+    let json = std::fs::read_to_string(folder.0.join("report.json")).expect("written");
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    let notes = report["notes"].as_array().expect("notes");
+    let of = |kind: &str| notes.iter().find(|n| n["kind"] == kind).expect("noted").clone();
+    assert_eq!((&of("numbers_past")["name"], &of("nan_made")["name"]), (&"m".into(), &"l".into()));
+    assert_eq!(of("nan_made")["op"], "log");
+    let page = std::fs::read_to_string(folder.0.join("report.html")).expect("written");
+    assert!(page.contains("past what its format on the card holds"));
+    let (_, y) = read_all(folder.0.join("out/y.npy"), None).expect("read");
+    let y: Vec<f32> = y.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    assert_eq!(y[..4], [1.0, 0.0, 0.0, 0.0]);
+    // With float32 kept nothing is past.
+    args.extend(["--fp32", "keep"]);
+    let errors = String::from_utf8_lossy(&folder.zellige(&args).stderr).to_string();
+    assert!(!errors.contains("past") && errors.contains("`l` has 1 NaN"), "{errors}");
+}
+
+#[test]
 fn examples_run_and_agree_with_single_operations() {
     let f = Folder::new("run-examples");
     for name in

@@ -1,7 +1,8 @@
 //! When every step starts and how long it takes: the last decision, which completes the program.
 //!
-//! A wave starts when the one before it has ended and takes as long as its slowest step, which shares the
-//! bandwidth of the memory with the others. Loading and running have clocks of their own.
+//! The host launches a wave when the one before it has ended; then its steps start. It takes as long as its
+//! slowest step, which shares the bandwidth of the memory with the others. Loading and running have clocks
+//! of their own.
 
 use crate::divide::Divided;
 use crate::lower::Lowered;
@@ -91,6 +92,7 @@ fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Work]) -> Vec<(T
     for (wave, steps) in members.iter().enumerate() {
         let loads = steps.iter().any(|s| waves[*s].1);
         let clock = if loads { &mut load } else { &mut run };
+        *clock += hardware.launch();
         starts[wave] = *clock;
         *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(Time::ZERO);
     }

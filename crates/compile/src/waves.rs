@@ -3,9 +3,9 @@
 //! Steps run in **waves**. A wave begins when the one before has ended; its steps depend on nothing of
 //! the wave, have different cores, and share the bandwidth of the memory. A step joins a wave as soon as
 //! its operands are there and cores are free, where the wave then ends earlier than the step after it
-//! would; with that, two independent branches that together fit run at the same time. Within an
-//! operation, loads overlap with computation: every operand has two tiles in the scratchpad, one in use
-//! while the other is on its way.
+//! would; with that, two independent branches that together fit run at the same time. The host launches a
+//! wave as a whole: the device's format has a descriptor for every core. Within an operation, loads overlap
+//! with computation: every operand has two tiles in the scratchpad, one in use while the other is on its way.
 //!
 //! Waves come before addresses, as what lives at the same time is decided by them.
 
@@ -32,36 +32,76 @@ pub(crate) struct Waved {
     pub(crate) slots: Vec<StepSlot>,
 }
 
-/// Gives every step its wave and its first core. Steps that share something in the scratchpads begin at
-/// core 0, as their parts of it lie there; a wave has one of them at most.
-pub(crate) fn waves(divided: Divided) -> Waved {
-    let all = vec![true; divided.lowered.buffers.len()];
-    let first: Vec<bool> =
-        (0..divided.steps.len()).map(|i| !divided.residents_of(i, &all).is_empty()).collect();
-    let works = divided.works(&all);
-    let slots = Waves::new(&divided.lowered, &works).slots(&first);
+/// Gives every step its wave and its first core.
+///
+/// Steps that share something in the scratchpads begin at core 0, as their parts of it lie there; a wave has
+/// one of them at most. Where that keeps a step from running beside others, what it shares may go back to
+/// memory instead: its users then move it, and the step is free to run on other cores. Both ways are
+/// tried, and the one that takes less time in all is taken.
+pub(crate) fn waves(mut divided: Divided) -> Waved {
+    let mut kept = Waves::new(&divided, false);
+    let mut slots = kept.slots();
+    let mut stays = kept.stays.clone();
+    if kept.blocked {
+        let mut freed = Waves::new(&divided, true);
+        let other = freed.slots();
+        if freed.total < kept.total {
+            (slots, stays) = (other, freed.stays);
+        }
+    }
+    let mut stays = stays.into_iter();
+    divided.residents.retain(|_| stays.next().unwrap_or(true));
     Waved { divided, slots }
 }
 
 /// The steps of a program with their work and what they wait for.
 struct Waves<'a> {
+    divided: &'a Divided,
     lowered: &'a Lowered,
-    works: &'a [Work],
+    works: Vec<Work>,
     /// Of every step, how long it takes alone.
     alone: Vec<Time>,
     needs: Vec<Vec<usize>>,
+    /// Of every step, the results in the scratchpads that it makes or reads, and as which tensor.
+    shared: Vec<Vec<(usize, usize)>>,
+    /// Of every result that may stay in the scratchpads, whether it does.
+    stays: Vec<bool>,
+    /// Whether results may go back to memory for a step to run beside others.
+    frees: bool,
+    /// Whether the scratchpads kept a step from running beside others.
+    blocked: bool,
+    /// How long all waves take.
+    total: Time,
 }
 
 impl<'a> Waves<'a> {
-    fn new(lowered: &'a Lowered, works: &'a [Work]) -> Waves<'a> {
-        let hardware = &lowered.options.hardware;
-        let alone = works.iter().map(|w| hardware.latency(w).time).collect();
-        Waves { lowered, works, alone, needs: needs(lowered) }
+    fn new(divided: &'a Divided, frees: bool) -> Waves<'a> {
+        let lowered = &divided.lowered;
+        let works = divided.works(&vec![true; lowered.buffers.len()]);
+        let alone = works.iter().map(|w| lowered.options.hardware.latency(w).time).collect();
+        let mut shared = vec![Vec::new(); lowered.steps.len()];
+        for (r, keep) in divided.residents.iter().enumerate() {
+            for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
+                shared[*step].push((r, *tensor));
+            }
+        }
+        Waves {
+            divided,
+            lowered,
+            works,
+            alone,
+            needs: needs(lowered),
+            shared,
+            stays: vec![true; divided.residents.len()],
+            frees,
+            blocked: false,
+            total: Time::ZERO,
+        }
     }
 
-    fn slots(&self, first: &[bool]) -> Vec<StepSlot> {
+    fn slots(&mut self) -> Vec<StepSlot> {
         let steps = &self.lowered.steps;
-        let total = self.lowered.options.cores;
+        let (total, launch) = (self.lowered.options.cores, self.lowered.options.hardware.launch());
         let mut order: Vec<usize> = Vec::with_capacity(steps.len());
         for load in [true, false] {
             order.extend((0..steps.len()).filter(|i| steps[*i].load == load));
@@ -79,14 +119,13 @@ impl<'a> Waves<'a> {
                     let fits = self.cores(&members) + self.works[i].cores.len() <= total;
                     let ready = steps[i].load == steps[lead].load
                         && self.needs[i].iter().all(|n| slots[*n].is_some());
-                    let apart = !first[i] || !members.iter().any(|m| first[*m]);
-                    if fits && ready && apart && self.shares(i) && self.gains(&members, i) {
+                    if fits && ready && self.shares(i) && self.joins(&members, i) {
                         members.push(i);
                     }
                 }
             }
             // What lies in scratchpads begins at core 0.
-            members.sort_by_key(|m| (!first[*m], *m));
+            members.sort_by_key(|m| (!self.tied(*m), *m));
             let mut first_core = 0;
             for m in &members {
                 slots[*m] = Some(StepSlot { wave, first_core });
@@ -94,7 +133,70 @@ impl<'a> Waves<'a> {
             }
             wave += 1;
         }
+        // What stays in the scratchpads is settled only now.
+        let mut waves: Vec<Vec<usize>> = vec![Vec::new(); wave];
+        for (i, slot) in slots.iter().enumerate() {
+            waves[slot.map_or(0, |s| s.wave)].push(i);
+        }
+        self.total = waves.iter().map(|members| launch + self.side_by_side(members)).sum();
         slots.into_iter().map(|s| s.expect("every step was the lead or joined a wave")).collect()
+    }
+
+    /// Whether a step has to begin at core 0.
+    fn tied(&self, step: usize) -> bool {
+        self.shared[step].iter().any(|(r, _)| self.stays[*r])
+    }
+
+    /// Whether a step that could run beside these does, which may send results back to memory.
+    fn joins(&mut self, members: &[usize], step: usize) -> bool {
+        if !self.tied(step) || !members.iter().any(|m| self.tied(*m)) {
+            return self.gains(members, step);
+        }
+        self.blocked = true;
+        self.frees && self.is_freed(members, step)
+    }
+
+    /// Sends what a step shares in the scratchpads back to memory, if it then ends earlier beside these than
+    /// after them, and that is more than all users of what it shares lose.
+    fn is_freed(&mut self, members: &[usize], step: usize) -> bool {
+        let freed: Vec<usize> =
+            self.shared[step].iter().map(|(r, _)| *r).filter(|r| self.stays[*r]).collect();
+        let keeps = freed.iter().map(|r| &self.divided.residents[*r]);
+        let mut users: Vec<usize> =
+            keeps.flat_map(|k| k.readers.iter().chain([&k.producer])).map(|(s, _)| *s).collect();
+        users.sort_unstable();
+        users.dedup();
+        let with: Vec<usize> = members.iter().copied().chain([step]).collect();
+        let others = |waves: &Waves<'_>| -> Time {
+            users.iter().filter(|u| !with.contains(u)).map(|u| waves.alone[*u]).sum()
+        };
+        let launch = self.lowered.options.hardware.launch();
+        let before = self.side_by_side(members) + launch + self.alone[step] + others(self);
+        let held: Vec<Work> = users.iter().map(|u| self.works[*u].clone()).collect();
+        freed.iter().for_each(|r| self.stays[*r] = false);
+        users.iter().for_each(|u| self.renew(*u));
+        if self.side_by_side(&with) + others(self) < before {
+            return true;
+        }
+        freed.iter().for_each(|r| self.stays[*r] = true);
+        for (user, work) in users.iter().zip(held) {
+            self.alone[*user] = self.lowered.options.hardware.latency(&work).time;
+            self.works[*user] = work;
+        }
+        false
+    }
+
+    /// The work of a step with what stays in the scratchpads now.
+    fn renew(&mut self, step: usize) {
+        let stay = |(r, tensor): &(usize, usize)| self.stays[*r].then_some(*tensor);
+        let tensors: Vec<usize> = self.shared[step].iter().filter_map(stay).collect();
+        let divided = &self.divided.steps[step];
+        let op = self.divided.ops[step].as_ref();
+        let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
+        let name = self.lowered.steps[step].name.clone();
+        let work = Work { name, ..work.unwrap_or_else(|| divided.work.clone()) };
+        self.alone[step] = self.lowered.options.hardware.latency(&work).time;
+        self.works[step] = work;
     }
 
     /// Whether it runs on cores that others are not on: transfers and moves take the whole card.
@@ -109,9 +211,10 @@ impl<'a> Waves<'a> {
         members.iter().map(|m| self.works[*m].cores.len()).sum()
     }
 
-    /// Whether a step beside these ends earlier than after them.
+    /// Whether a step beside these ends earlier than after them, where it has a launch of its own.
     fn gains(&self, members: &[usize], step: usize) -> bool {
-        let apart = self.side_by_side(members) + self.alone[step];
+        let launch = self.lowered.options.hardware.launch();
+        let apart = self.side_by_side(members) + launch + self.alone[step];
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
         self.side_by_side(&with) < apart
     }

@@ -88,7 +88,9 @@ impl Costs<'_> {
         let to = TensorLayout::new(self.options.storage, dtype, &key.layout).unwrap();
         let work =
             from.moved_to(&to).unwrap().work("copy", WorkKind::Restickify, self.options.cores);
-        self.options.hardware.latency(&work).cycles
+        let hardware = &self.options.hardware;
+        // A copy is a step more, which the host launches.
+        hardware.latency(&work).cycles + hardware.launch_cycles()
     }
 
     fn total(&self, values: &[usize]) -> u64 {

@@ -285,6 +285,16 @@ fn other_reductions() {
 }
 
 #[test]
+fn constants_past_the_format_are_stored_as_tensors_are() {
+    let p = program("graph g(x: float16[64, 256]) { z = clamp(x, min=-1e20, max=2) return z }");
+    let (_, top) = only(&p);
+    let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
+    let code = |i: &str| dsc["constantInfo_"][i]["data_"]["data_"]["[0, 0, 0]"].clone();
+    // What stands for minus infinity, and no NaN; two is 1.0 times 2^1 with a bias of 31.
+    assert_eq!((code("0"), code("1")), (json!([0xFDFE]), json!([32 << 9])));
+}
+
+#[test]
 fn a_restickify() {
     let p = program("graph g(x: float16[250, 96]) { z = add(x, 0) pin stick 0 return z }");
     let all = run(&p, Addresses::Concrete);

@@ -23,6 +23,8 @@ pub struct MachineFigures {
     pub sustained_gb_s: f64,
     /// Bandwidth of the link to the host, in GB/s.
     pub host_gb_s: f64,
+    /// What the host takes to launch a step, in microseconds; 0 where the preset has no such figure.
+    pub launch_us: f64,
     /// Bytes of a core's scratchpad.
     pub lx_bytes: u64,
     /// Clock of the cores, in GHz.

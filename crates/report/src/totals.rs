@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 pub struct RunTotals {
     /// How long a run takes.
     pub latency_us: f64,
+    /// How much of that the host takes to launch steps.
+    pub launch_us: f64,
+    /// How often it does: steps that run side by side are launched together.
+    pub launches: usize,
     /// How long the moves and operations take that are done once, when weights are loaded.
     pub load_us: f64,
     /// Operations of the graph in every run.
@@ -94,7 +98,7 @@ pub struct LayoutCertificate {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BottleneckTime {
-    /// The bottleneck: memory, pt, sfu, lx, ring or host.
+    /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches of all steps.
     pub name: String,
     /// Number of steps in every run that it bounds.
     pub steps: usize,

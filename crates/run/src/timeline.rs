@@ -1,15 +1,22 @@
 //! A program's schedule as a timeline of the card.
 
 use zellige_compile::Program;
-use zellige_machine::Hardware;
 use zellige_machine::timeline::{Event, Timeline, Track};
+use zellige_machine::{Hardware, Time};
 
-/// The steps of one run in simulated time: a track for the program, and one for every core.
+/// The steps of one run in simulated time: a track for the program, with the launches of its waves, and one
+/// for every core.
 pub fn timeline(program: &Program) -> Timeline {
     let hardware: &Hardware = &program.options.hardware;
     let steps = program.run_steps().count();
-    let mut out = Timeline::new(0, steps * (hardware.cores() + 2) + 16);
+    let mut out = Timeline::new(0, steps * (hardware.cores() + 3) + 16);
+    let (launch, mut launched) = (hardware.launch(), None);
     for (_, step) in program.run_steps() {
+        if launch > Time::ZERO && launched.replace(step.wave) != Some(step.wave) {
+            let (track, name) = (Track::Stream(0), "launch".into());
+            let start = step.start - launch;
+            out.push(Event { track, name, start, duration: launch, args: Vec::new() });
+        }
         let totals = step.work.totals();
         let args = vec![
             ("cycles".to_string(), step.latency.cycles.into()),

@@ -51,7 +51,15 @@ fn outputs_are_those_of_the_host_run() {
     let before = x.download(Dtype::Float32).unwrap();
     let busy = card.stats().busy;
     for round in 0..2 {
+        let before = card.now(StreamId::DEFAULT);
         let got = here.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone()), || true).unwrap();
+        // The clock of a stream has what the card does, and no launches.
+        let program = here.program();
+        let waves =
+            program.run_steps().map(|(_, s)| s.wave).collect::<std::collections::BTreeSet<_>>();
+        let launches = waves.iter().map(|_| program.options.hardware.launch()).sum();
+        let took = card.now(StreamId::DEFAULT) - before;
+        assert!(took >= program.latency() - launches, "waves are in the accounts");
         assert_eq!(got.len(), want.len());
         for (i, (g, w)) in got.iter().zip(&want).enumerate() {
             assert!(g.is_base() && g.block() != x.block(), "output {i} is a tensor of its own");

@@ -5,7 +5,7 @@
 /// included.
 export interface Report {
   /// The version of this format.
-  version: 1;
+  version: 2;
   /// The name of the graph.
   graph: string;
   /// The hardware, with the figures that a roofline needs.
@@ -54,6 +54,8 @@ export interface MachineFigures {
   sustained_gb_s: number;
   /// Bandwidth of the link to the host, in GB/s.
   host_gb_s: number;
+  /// What the host takes to launch a step, in microseconds; 0 where the preset has no such figure.
+  launch_us: number;
   /// Bytes of a core's scratchpad.
   lx_bytes: number;
   /// Clock of the cores, in GHz.
@@ -110,6 +112,10 @@ export type OutputLayouts = "default" | "as_computed";
 export interface RunTotals {
   /// How long a run takes.
   latency_us: number;
+  /// How much of that the host takes to launch steps.
+  launch_us: number;
+  /// How often it does: steps that run side by side are launched together.
+  launches: number;
   /// How long the moves and operations take that are done once, when weights are loaded.
   load_us: number;
   /// Operations of the graph in every run.
@@ -186,7 +192,7 @@ export interface LayoutCertificate {
 
 /// The time of the steps that one bottleneck bounds.
 export interface BottleneckTime {
-  /// The bottleneck: memory, pt, sfu, lx, ring or host.
+  /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches of all steps.
   name: string;
   /// Number of steps in every run that it bounds.
   steps: number;

@@ -22,7 +22,12 @@ pub(crate) fn text(r: &Report) -> String {
     } else {
         String::new()
     };
-    row("latency", format!("{} a run{load}", time(s.latency_us)));
+    let launches = if s.launch_us > 0.0 {
+        format!(", {} of it {}", time(s.launch_us), counted_in(s.launches, "launch", "launches"))
+    } else {
+        String::new()
+    };
+    row("latency", format!("{} a run{launches}{load}", time(s.latency_us)));
     if let Some(c) = &r.comparison {
         row(
             c.policy.name(),
@@ -107,6 +112,9 @@ fn hot(out: &mut String, r: &Report) {
             }
             None => list.push((&s.op, 1, s.us, &s.bottleneck)),
         }
+    }
+    if r.summary.launch_us > 0.0 {
+        list.push(("launch", r.summary.launches, r.summary.launch_us, "by the host"));
     }
     list.sort_by(|a, b| b.2.total_cmp(&a.2));
     let total: f64 = list.iter().map(|l| l.2).sum();
@@ -195,8 +203,12 @@ fn notes(out: &mut String, r: &Report) {
         ));
     }
     for n in r.notes.iter().filter(|n| n.kind != "graph_break") {
-        let who = n.name.as_deref().unwrap_or_default();
-        lines.push(format!("{who}: {}", n.text));
+        // What was lost names its tensor itself.
+        let named = ["numbers_past", "nan_made"].contains(&n.kind.as_str());
+        match n.name.as_deref().filter(|_| !named) {
+            Some(who) => lines.push(format!("{who}: {}", n.text)),
+            None => lines.push(n.text.clone()),
+        }
     }
     let breaks = r.notes.iter().filter(|n| n.kind == "graph_break").count();
     if breaks > 0 {
@@ -216,6 +228,11 @@ fn notes(out: &mut String, r: &Report) {
 /// A number of things, which have a plural in `s`.
 pub(crate) fn counted(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The same of things that have another plural.
+fn counted_in(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A time with three digits.

@@ -13,7 +13,7 @@
 //!    read by nobody later;
 //! 4. what is pinned lies as pinned, and the caller gets what the graph returns, in the layout asked for;
 //! 5. divisions fit their spaces and the cores, and works and latencies are those of the device;
-//! 6. steps of a wave have different cores, and waves follow each other;
+//! 6. steps of a wave have different cores, and waves follow each other, each after its launch;
 //! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
 //!    what steps stream fit beside each other, and what lives at the same time shares no byte;
 //! 8. buffers of the pool that live at the same time share no byte, and lie within it.
@@ -279,6 +279,7 @@ fn waves(program: &Program) -> Result<()> {
             program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
         at += members.len();
         let clock = &mut clocks[usize::from(members[0].load)];
+        *clock += hardware.launch();
         let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
         let mut cores: Vec<Range<usize>> = Vec::new();
         let mut end = *clock;

@@ -1,4 +1,4 @@
-//! What moves cost: the latency of the plan that the device would move by.
+//! What moves cost: their launch, and the latency of the plan that the device would move by.
 
 use crate::error::Result;
 use crate::options::Options;
@@ -42,7 +42,8 @@ impl<'a> MoveCosts<'a> {
         let (source, copy) = move_ends(self.options, dtype, from, to)?;
         let moved = source.moved_to(&copy)?;
         let work = moved.work("move", WorkKind::Restickify, self.options.cores);
-        Ok(self.options.hardware.latency(&work).cycles)
+        let hardware = &self.options.hardware;
+        Ok(hardware.latency(&work).cycles.saturating_add(hardware.launch_cycles()))
     }
 }
 

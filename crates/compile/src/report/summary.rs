@@ -25,6 +25,7 @@ pub(super) fn machine(program: &Program) -> MachineFigures {
         memory_gb_s: memory,
         sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
         host_gb_s: hw.number(Key::HostLink).to_f64(),
+        launch_us: us(hw.launch()),
         lx_bytes: hw.count(Key::LxSize),
         clock_ghz: hw.number(Key::Clock).to_f64(),
     }
@@ -66,6 +67,8 @@ pub(super) fn options(program: &Program) -> CompileSettings {
 pub(super) fn summary(program: &Program) -> RunTotals {
     let mut s = RunTotals {
         latency_us: us(program.latency()),
+        launch_us: us(program.options.hardware.launch()) * launches(program) as f64,
+        launches: launches(program),
         load_us: us(program.load_latency()),
         ops: 0,
         moves: 0,
@@ -134,6 +137,14 @@ fn on_cores(program: &Program) -> impl Iterator<Item = &Step> {
     program.run_steps().map(|(_, s)| s).filter(|s| !matches!(s.action, Action::Host(..)))
 }
 
+/// How many waves every run launches.
+fn launches(program: &Program) -> usize {
+    let mut waves: Vec<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
+    waves.sort_unstable();
+    waves.dedup();
+    waves.len()
+}
+
 /// The most cores that work at the same time.
 fn at_once(program: &Program) -> usize {
     let mut changes: Vec<(Time, bool, usize)> = Vec::new();
@@ -192,6 +203,11 @@ pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
         };
         unit.steps += 1;
         unit.us += us(step.duration);
+    }
+    let launch = us(program.options.hardware.launch());
+    if launch > 0.0 {
+        let steps = launches(program);
+        list.push(BottleneckTime { name: "launches".into(), steps, us: launch * steps as f64 });
     }
     list.sort_by(|a, b| b.us.total_cmp(&a.us));
     list

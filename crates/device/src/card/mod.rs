@@ -202,6 +202,38 @@ impl Card {
         Ok(self.place(&mut self.log(), stream, work))
     }
 
+    /// The same of works that run side by side: each begins at a core of its own, and all of them share the
+    /// bandwidth of the memory. As of single operations, what the host takes to launch them is not entered.
+    ///
+    /// # Errors
+    /// Cores that the card has not.
+    pub fn account_wave(&self, stream: StreamId, wave: &[(&Work, usize)]) -> Result<Vec<Receipt>> {
+        let hardware = &self.0.hardware;
+        let all: usize = wave.iter().map(|(work, _)| work.cores.len()).sum();
+        let mut shifted = Vec::with_capacity(wave.len());
+        for (work, first) in wave {
+            let mut cost = hardware.cost(work);
+            cost.latency = hardware.latency_beside(work, all - work.cores.len());
+            let mut moved = (*work).clone();
+            moved.cores.splice(0..0, vec![Default::default(); *first]);
+            cost.latency.cores.splice(0..0, vec![Default::default(); *first]);
+            self.check(&moved)?;
+            shifted.push((moved, cost));
+        }
+        let mut log = self.log();
+        let begin = log.schedule.clock(stream);
+        let mut end = begin;
+        let mut receipts = Vec::with_capacity(wave.len());
+        for (work, cost) in shifted {
+            log.schedule.begin_at(stream, begin);
+            let receipt = self.place_at(&mut log, stream, &work, cost);
+            end = end.max(receipt.span.end);
+            receipts.push(receipt);
+        }
+        log.schedule.begin_at(stream, end);
+        Ok(receipts)
+    }
+
     /// The same of work whose cost on this card is known.
     pub(crate) fn enter(&self, stream: StreamId, work: &Work, cost: &Cost) -> Receipt {
         self.place_at(&mut self.log(), stream, work, cost.clone())

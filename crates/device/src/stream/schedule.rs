@@ -63,6 +63,12 @@ impl Schedule {
         Span { start, end }
     }
 
+    /// The stream's next work starts at `time`, or when its cores are free: it runs beside what the stream
+    /// did last.
+    pub(crate) fn begin_at(&mut self, stream: StreamId, time: Time) {
+        self.streams[stream.index()] = time;
+    }
+
     /// The stream's later work does not start before `time`.
     pub fn wait(&mut self, stream: StreamId, time: Time) {
         let clock = &mut self.streams[stream.index()];

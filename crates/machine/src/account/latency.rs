@@ -105,31 +105,22 @@ impl Hardware {
         }
     }
 
-    /// No division of an operation over at most `cores` takes fewer cycles: `whole` is what one core does that has
-    /// all of it, and `bytes` go through device memory whatever is kept in scratchpads.
-    ///
-    /// The slowest core does no less than an equal share of what the units do, and slices only add to that; memory gives
-    /// all cores together no more than its one-way rate.
-    pub fn least_cycles(&self, whole: &CoreWork, bytes: u64, cores: usize) -> u64 {
-        let number = |key| self.number(key);
-        let shared = |rate: Ratio| rate.over(Ratio::new(cores.max(1) as u64, 1));
-        let lanes = number(Key::Lanes).times(number(Key::Corelets));
-        let (macs, memory) = match self.model() {
-            Model::Ktir => (Ratio::new(2, 1).over(number(Key::Flops)), number(Key::MemoryPeak)),
-            Model::Card => {
-                (number(Key::Clock).over(number(Key::Matmul)), number(Key::MemoryOneWay))
-            }
-        };
-        let transcendental = shared(number(Key::Transcendental).over(lanes));
-        let units = [
-            shared(macs).ceil_of(whole.macs),
-            shared(Ratio::ONE.over(lanes)).ceil_of(whole.sfu),
-            transcendental.ceil_of(whole.sfu_transcendental),
-        ];
-        // Each was rounded up; their sum is rounded once.
-        let together = units.iter().map(|n| n.saturating_sub(1)).fold(0, u64::saturating_add);
-        let memory = number(Key::Clock).over(memory).ceil_of(bytes);
-        units.into_iter().fold(together.max(memory), u64::max)
+    /// What the host takes to launch a step, or several that run side by side, before the card begins;
+    /// nothing where the preset has no such figure. It is no part of [`Hardware::latency`].
+    pub fn launch(&self) -> Time {
+        match self.figure(Key::Launch) {
+            Some(_) => Time::from_picoseconds(self.number(Key::Launch).ceil_of(1_000_000)),
+            None => Time::ZERO,
+        }
+    }
+
+    /// The same in cycles of the cores, rounded up.
+    pub fn launch_cycles(&self) -> u64 {
+        match self.figure(Key::Launch) {
+            // GHz times microseconds are thousands of cycles.
+            Some(_) => self.number(Key::Launch).times(self.number(Key::Clock)).ceil_of(1000),
+            None => 0,
+        }
     }
 
     /// Cycles as time.

@@ -34,7 +34,9 @@
 //! - `ktir`: `PT + SFU + max(memory, host) + ring`, nothing overlapped. That model has no host;
 //!   a transfer streams through link and memory at once.
 //!
-//! A kernel takes as long as its slowest core. Launching costs nothing: no figure is published.
+//! A kernel takes as long as its slowest core. What the host takes to launch it ([`Hardware::launch`]) is
+//! no part of that: programs add it for every wave of steps. None is published; that of the preset `card`
+//! is fitted to the published times of a model, and says so.
 //!
 //! ```
 //! use zellige_machine::account::{CoreWork, WorkKind, Traffic, Work};

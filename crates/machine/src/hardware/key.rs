@@ -5,12 +5,14 @@
 pub(crate) enum Use {
     /// A preset without it is refused.
     Needed,
+    /// Used where a preset has it.
+    Used,
     /// Kept for the reader.
     Told,
     /// A preset with it is refused, as it would change nothing.
     Unused,
 }
-use Use::{Needed, Told, Unused};
+use Use::{Needed, Told, Unused, Used};
 
 /// What kind of value a figure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,7 @@ const BYTES: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("
 const LX_BYTES: &[(&str, u64)] = &[("B/core", 1), ("KiB/core", 1 << 10), ("MiB/core", 1 << 20)];
 const GB_S: &[(&str, u64)] = &[("GB/s", 1), ("TB/s", 1000)];
 const MS: &[(&str, u64)] = &[("ms", 1)];
+const US: &[(&str, u64)] = &[("us", 1)];
 const MAC_NS: &[(&str, u64)] = &[("MAC/ns/core", 1)];
 const LANES: &[(&str, u64)] = &[("elements/cycle/corelet", 1), ("elements/cycle/core", 1)];
 
@@ -81,6 +84,7 @@ keys! {
     Multicast "ring.multicast" &[("cores", 1)], Kind::Count(1, 1024), Needed Unused, "Cores that one read of memory serves over the ring.";
     Derate "reduction.derate" &[("of the rate of all cores", 1)], Kind::Curve("cores"), Needed Unused, "Share of the memory's rate that a row reduction reaches, by cores in use.";
     HostLink "host.link" GB_S, Kind::Rate, Needed Needed, "Rate of the link to the host.";
+    Launch "host.launch" US, Kind::Rate, Used Unused, "What the host takes to launch a step, before the card begins it.";
     FirstToken "published.first_token" MS, Kind::Rate, Told Told, "Published time to the first token.";
     NextToken "published.next_token" MS, Kind::Rate, Told Told, "Published time of each further token.";
     TokenFloor "published.token_floor" MS, Kind::Rate, Told Told, "Time of a token at the memory's peak.";

@@ -79,15 +79,19 @@ impl Model {
             }
         }
         let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
-        for i in 0..self.program.steps.len() {
-            if !self.program.steps[i].load {
-                if !go_on() {
-                    return Err(RunError::Ended { step: self.program.steps[i].name.clone() });
-                }
-                self.step(i)?;
-                self.card.account(stream, &self.program.steps[i].work)?;
-                self.release(i, &kept);
+        let program = Arc::clone(&self.program);
+        let mut wave: Vec<(&Work, usize)> = Vec::new();
+        for (i, step) in program.steps.iter().enumerate().filter(|(_, step)| !step.load) {
+            if !go_on() {
+                return Err(RunError::Ended { step: step.name.clone() });
             }
+            self.step(i)?;
+            wave.push((&step.work, step.first_core));
+            if program.steps.get(i + 1).is_none_or(|next| next.wave != step.wave) {
+                self.card.account_wave(stream, &wave)?;
+                wave.clear();
+            }
+            self.release(i, &kept);
         }
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.program.outputs.len());
         for (k, read) in self.program.outputs.iter().enumerate() {

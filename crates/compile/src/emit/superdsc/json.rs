@@ -5,7 +5,7 @@ use super::op_func::Family;
 use super::symbols::{SdscSymbol, SdscSymbols};
 use crate::emit::{Address, MemoryMap};
 use serde_json::{Map, Value, json};
-use zellige_float::{Dl16Inf, F8E4M3Fn, F8E5M2, F16};
+use zellige_float::{Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F16};
 use zellige_stick::DataFormat;
 
 /// Labels of layouts, in the order in which they are given out.
@@ -248,7 +248,7 @@ impl SdscWriter<'_> {
         let cores = self.kernel.cores();
         let mut info = Map::new();
         for (i, (name, value)) in all.into_iter().enumerate() {
-            let bits = encoded(value, format)
+            let bits = encoded(value, format, neutral.is_some() && i == 0)
                 .ok_or_else(|| format!("{name} has no code in {}", format.name()))?;
             let constant = json!({
                 "dataFormat_": format.name(),
@@ -330,10 +330,12 @@ fn object(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
 
 /// The code of a number in a device format.
 #[allow(clippy::cast_possible_truncation, reason = "constants are numbers of the device")]
-fn encoded(value: f64, format: DataFormat) -> Option<u64> {
+fn encoded(value: f64, format: DataFormat, is_mask: bool) -> Option<u64> {
     let narrow = value as f32;
     Some(match format {
-        // As tensors are stored: what is past its numbers is the number that stands for an infinity.
+        // The padding of a maximum is the format's own merged code of infinities and NaN. Other constants are
+        // stored as tensors are: past its numbers is the number that stands for an infinity.
+        DataFormat::SEN169_FP16 if is_mask => u64::from(Dl16::from_f32(narrow).0),
         DataFormat::SEN169_FP16 => u64::from(Dl16Inf::from_f32(narrow).0),
         DataFormat::IEEE_FP16 => u64::from(F16::from_f32(narrow).0),
         DataFormat::IEEE_FP32 => u64::from(narrow.to_bits()),
