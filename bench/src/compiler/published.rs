@@ -57,11 +57,12 @@ pub fn published(examples: &Path) -> Result<Vec<PublishedFigure>> {
     Ok(list)
 }
 
+/// Bursts of a core: so many that rounding to cycles does not show.
+const BURSTS: u64 = 1 << 14;
+
 /// Rates that single kernels reach.
 fn rates(card: &Hardware) -> Vec<PublishedFigure> {
     let cores = card.cores();
-    // Long enough that rounding to cycles does not show.
-    const BURSTS: u64 = 1 << 14;
     let traffic = |reads: u64, writes: u64| CoreWork {
         reads: Traffic::of(4096, reads),
         writes: Traffic::of(4096, writes),

@@ -41,7 +41,7 @@ fn run(
 }
 
 fn near(found: &[f32], wanted: &[f32]) -> bool {
-    let same = |(a, b): (&f32, &f32)| a.is_nan() == b.is_nan() && !((a - b).abs() > 0.01);
+    let same = |(a, b): (&f32, &f32)| (a.is_nan() && b.is_nan()) || (a - b).abs() <= 0.01;
     found.len() == wanted.len() && found.iter().zip(wanted).all(same)
 }
 

@@ -20,9 +20,10 @@ pub(super) fn render(report: &Report) -> String {
     } else {
         "nothing to do when weights are loaded".into()
     };
-    let load = match s.launches {
-        _ if s.launch_us == 0.0 => load,
-        n => format!("{} of it the host launches {n} times; {load}", time(s.launch_us)),
+    let load = if s.launch_us > 0.0 {
+        format!("{} of it for {} launches by the host; {load}", time(s.launch_us), s.launches)
+    } else {
+        load
     };
     card("Latency of a run", &time(s.latency_us), &load, "main");
     if let Some(c) = &report.comparison {
