@@ -175,7 +175,7 @@ fn numbers_that_are_lost_are_warned_about_once_and_reported() {
     );
     let bytes = |x: [f32; 8]| -> Vec<u8> { x.iter().flat_map(|v| v.to_le_bytes()).collect() };
     let save = |name: &str, x: [f32; 8]| {
-        let tensor = NewTensor::new("t", Dtype::Float32, &[2, 4]);
+        let tensor = NewTensor::new("t", Dtype::Float32, [2, 4]);
         write_all(folder.0.join(name), &[(tensor, &bytes(x))], Kind::Npy).expect("written");
     };
     save("m.npy", [0.0, -3.4e38, -3.4e38, -3.4e38, 0.0, 0.0, -3.4e38, -3.4e38]);
