@@ -1,20 +1,25 @@
 //! The print form of a Spyre device layout:
 //! `SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], device_dtype=DataFormats.SEN169_FP16)`.
 //!
+//! Two fields of ours say what the device's own form cannot: `device_stride` strides that leave gaps,
+//! `stick_dims` how many of the last dimensions together are the stick.
+//!
 //! The form says nothing of the host tensor, and so not which positions are padding. Two more
-//! fields may follow, `host_size` and `host_stride`; [`print_bound`] writes them.
+//! fields may follow, `host_size` and `host_stride`; [`print_bound`] writes them. `host_stride` are
+//! the strides in which `stride_map` is read, also where they leave gaps; without them they are
+//! found as [`StickLayout::with_host`] says.
 
 use crate::convert::{Refusal, first_m, no};
 use crate::cursor::{Cursor, Spanned};
 use crate::notation::{NotationFunctions, NotationRow, first_word};
 use crate::{Diagnostic, Parsed};
-use zellige_layout::{Axis, Difference, Layout};
+use zellige_layout::{Axis, Difference, Layout, Strided};
 use zellige_stick::{Arrangement, DataFormat, StickLayout};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
-const FIELDS: &str =
-    "device_size, stride_map, device_dtype, element_arrangement, host_size and host_stride";
+const FIELDS: &str = "device_size, stride_map, device_dtype, element_arrangement, device_stride, \
+                      stick_dims, host_size and host_stride";
 
 /// The row of the table of notations.
 pub(crate) static ROW: NotationRow = NotationRow {
@@ -42,6 +47,7 @@ pub fn parse(text: &str) -> Result<StickLayout> {
     }
     c.expect('(', "after `SpyreTensorLayout`")?;
     let (mut size, mut map, mut host, mut host_stride) = (None, None, None, None);
+    let (mut device_stride, mut stick_dims) = (None, None);
     let (mut format, mut arrangement) = (None, Arrangement::Standard);
     while !c.eat(')') {
         let Some(key) = c.word() else { return Err(c.expected(&format!("one of {FIELDS}"))) };
@@ -51,13 +57,28 @@ pub fn parse(text: &str) -> Result<StickLayout> {
             "stride_map" => &mut map,
             "host_size" => &mut host,
             "host_stride" => &mut host_stride,
+            "device_stride" => &mut device_stride,
+            "stick_dims" if stick_dims.is_none() => {
+                let given = c.int("the number of stick dimensions")?;
+                stick_dims = Some(usize::try_from(given.value).map_err(|_| {
+                    let message = "stick_dims is 1 or more";
+                    Diagnostic::syntax(given.span, message, "not this many")
+                })?);
+                separator(&mut c)?;
+                continue;
+            }
             "device_dtype" => {
                 format = Some(data_format(&mut c)?);
                 separator(&mut c)?;
                 continue;
             }
             "element_arrangement" => {
-                let Some(name) = c.word() else { return Err(c.expected("an element arrangement")) };
+                let mut name = c.word();
+                if name.as_ref().is_some_and(|n| n.value == "ElementArrangement") {
+                    c.expect('.', "after `ElementArrangement`")?;
+                    name = c.word();
+                }
+                let Some(name) = name else { return Err(c.expected("an element arrangement")) };
                 arrangement = Arrangement::from_name(name.value).ok_or_else(|| {
                     let message = format!("unknown element arrangement `{}`", short(name.value));
                     Diagnostic::syntax(name.span, message, "such as STANDARD or QFP8WT")
@@ -90,7 +111,8 @@ pub fn parse(text: &str) -> Result<StickLayout> {
     let size = size.ok_or_else(|| missing("device_size"))?;
     let map = map.ok_or_else(|| missing("stride_map"))?;
     let format = format.ok_or_else(|| missing("device_dtype"))?;
-    let layout = StickLayout::explicit(&size.value, &map.value, format)
+    let stick_dims = stick_dims.unwrap_or(1);
+    let layout = StickLayout::with_stick_dims(&size.value, &map.value, format, stick_dims)
         .and_then(|l| {
             if arrangement == Arrangement::Standard {
                 Ok(l)
@@ -99,11 +121,30 @@ pub fn parse(text: &str) -> Result<StickLayout> {
             }
         })
         .map_err(|e| Diagnostic::meaning(size.span.start..map.span.end.max(size.span.end), e))?;
-    match host {
-        None => Ok(layout),
-        Some(h) => layout
-            .with_host(&h.value, host_stride.as_ref().map(|s| s.value.as_slice()))
-            .map_err(|e| Diagnostic::meaning(h.span, e)),
+    let layout = match device_stride {
+        None => layout,
+        Some(strides) => layout
+            .with_device_strides(&strides.value)
+            .map_err(|e| Diagnostic::meaning(strides.span, e))?,
+    };
+    match (host, host_stride) {
+        (None, None) => Ok(layout),
+        (None, Some(stride)) => {
+            let message = "`host_stride` without `host_size`";
+            Err(Diagnostic::syntax(stride.span, message, "the strides of which size?")
+                .help("write host_size=[..] too, or leave the strides out"))
+        }
+        (Some(size), None) => {
+            layout.with_host(&size.value, None).map_err(|e| Diagnostic::meaning(size.span, e))
+        }
+        (Some(size), Some(stride)) => {
+            // A dimension of stride 0 may be a broadcast of the host or replicas of the device.
+            let bound = match stride.value.contains(&0) {
+                true => layout.with_host(&size.value, Some(&stride.value)),
+                false => layout.with_own_strides(&size.value, &stride.value),
+            };
+            bound.map_err(|e| Diagnostic::meaning(stride.span, e))
+        }
     }
 }
 
@@ -133,6 +174,14 @@ fn data_format(c: &mut Cursor<'_>) -> Result<DataFormat> {
 /// The print form, which users compare.
 pub fn print(layout: &StickLayout) -> String {
     layout.to_string()
+}
+
+/// The print form, with its host where it was given strides that leave gaps: nothing else tells those.
+pub fn print_given(layout: &StickLayout) -> String {
+    match layout.host() {
+        Some(h) if !h.is_dense_non_overlapping() => print_bound(layout),
+        _ => print(layout),
+    }
 }
 
 /// The print form with the size and own strides of its host, from which padding is known.
@@ -206,8 +255,8 @@ pub fn to_stick(
     }
     let device_size: Vec<i64> = sized.iter().map(|(e, _, _)| *e).collect();
     let stride_map: Vec<i64> = sized.iter().map(|(_, _, w)| *w).collect();
-    let candidate =
-        StickLayout::explicit(&device_size, &stride_map, format)?.with_host(shape, None)?;
+    let candidate = StickLayout::explicit(&device_size, &stride_map, format)?
+        .with_own_strides(shape, Strided::contiguous(shape)?.stride())?;
     let lowered = match candidate.lower() {
         Ok(l) => l,
         Err(e) => return no(e.to_string(), None),

@@ -93,6 +93,51 @@ proptest! {
         }
     }
 
+    /// Gaps and sticks of several dimensions have a text.
+    #[test]
+    fn gaps_and_sticks_of_several_dimensions_survive(
+        rows in 1i64..40, columns in 1i64..70, gap in 1i64..4, square in any::<bool>(),
+    ) {
+        let format = zellige_stick::DataFormat::SEN169_FP16;
+        let made = match square {
+            true => StickLayout::with_stick_dims(
+                &[(rows + 7) / 8, (columns + 7) / 8, 8, 8], &[8 * columns, 8, columns, 1], format, 2,
+            ),
+            false => StickLayout::explicit(&[(columns + 63) / 64, rows, 64], &[64, columns, 1], format),
+        };
+        let plain = made.expect("a layout");
+        let mut strides = plain.device_strides().expect("small");
+        strides[0] *= gap;
+        let stick = plain.with_device_strides(&strides).expect("gaps");
+        let text = spyre::print(&stick);
+        prop_assert_eq!(text.contains("device_stride"), gap > 1, "{}", &text);
+        prop_assert_eq!(text.contains("stick_dims=2"), square, "{}", &text);
+        prop_assert_eq!(spyre::parse(&text), Ok(stick));
+    }
+
+    /// Strides that were given stay, also those that leave gaps.
+    #[test]
+    fn strides_of_device_layouts_survive(
+        size in prop::collection::vec(1i64..100, 1..5),
+        gaps in prop::collection::vec(0i64..70, 5),
+    ) {
+        let mut strides = vec![1; size.len()];
+        for d in (1..size.len()).rev() {
+            strides[d - 1] = strides[d] * (size[d] + gaps[d]);
+        }
+        let order: Vec<i64> = (0..).take(size.len()).collect();
+        let made = StickLayout::with_dim_order(&size, Some(&strides), Dtype::Float16, &order);
+        let stick = made.expect("small");
+        for text in [spyre::print_bound(&stick), spyre::print_given(&stick)] {
+            let again = spyre::parse(&text).expect("its own text");
+            prop_assert_eq!(&again, &stick, "{}", text);
+            if text.contains("host_stride") {
+                prop_assert_eq!(again.host(), stick.host(), "{}", text);
+                prop_assert_eq!(again.lower(), stick.lower(), "{}", text);
+            }
+        }
+    }
+
     #[test]
     fn device_layouts_survive(
         size in prop::collection::vec(0i64..200, 0..5),

@@ -302,6 +302,13 @@ impl StickLayout {
 
     fn check_stick(&self, coordinates: &[Expr]) -> Result<()> {
         let Some((dim, stick)) = coordinates.iter().enumerate().next_back() else { return Ok(()) };
+        if self.stick_dims != 1 {
+            let reason = format!(
+                "the last {} device dimensions together are the stick, and kernels read along one",
+                self.stick_dims
+            );
+            return Err(StickError::BadStick { dim, reason });
+        }
         let eps = self.device_size[dim];
         let plain =
             |t: &Term| t.multiplier == 1 && t.divisor == 1 && t.modulus.is_none_or(|m| m == eps);

@@ -69,6 +69,9 @@ impl StickLayout {
     /// The same sizes and strides with another order of lanes, checked to fit the stick.
     pub fn with_arrangement(&self, arrangement: Arrangement) -> Result<StickLayout> {
         let layout = StickLayout { arrangement, ..self.clone() };
+        if arrangement != Arrangement::Standard {
+            self.plain_sticks("an element arrangement")?;
+        }
         if arrangement != Arrangement::Qfp8Ch {
             layout.slots()?;
         } else if layout.elems_per_stick() != 128 {

@@ -67,6 +67,28 @@ impl StickLayout {
         stride_map: &[i64],
         format: DataFormat,
     ) -> Result<StickLayout> {
+        StickLayout::with_stick_dims(device_size, stride_map, format, 1)
+    }
+
+    /// A layout from its fields whose last `stick_dims` device dimensions together are the stick: a stick may
+    /// hold a piece of several rows.
+    ///
+    /// ```
+    /// use zellige_stick::{DataFormat, StickLayout};
+    /// // [32, 48] in squares of 8 by 8: four rows of six sticks.
+    /// let (sizes, map) = ([4, 6, 8, 8], [8 * 48, 8, 48, 1]);
+    /// let l = StickLayout::with_stick_dims(&sizes, &map, DataFormat::SEN169_FP16, 2)?;
+    /// let l = l.with_host(&[32, 48], None)?;
+    /// let place = l.padding_map()?.device_coordinate(&[9, 17])?;
+    /// assert_eq!(place, [1, 2, 1, 1]);
+    /// # Ok::<(), zellige_stick::StickError>(())
+    /// ```
+    pub fn with_stick_dims(
+        device_size: &[i64],
+        stride_map: &[i64],
+        format: DataFormat,
+        stick_dims: usize,
+    ) -> Result<StickLayout> {
         if let Some(dim) = device_size.iter().position(|n| *n < 0) {
             return Err(StickError::NegativeDeviceSize { dim, size: device_size[dim] });
         }
@@ -75,16 +97,20 @@ impl StickLayout {
             return Err(Error::LengthMismatch { what: "stride_map", expected, found }.into());
         }
         let eps = format.stick()?;
-        match device_size.iter().enumerate().next_back() {
-            None => {
-                let reason = format!("it is missing; the last one is the stick, of size {eps}");
-                return Err(StickError::BadStick { dim: 0, reason });
-            }
-            Some((dim, n)) if *n != eps => {
-                let reason = format!("the stick has size {n}; a stick of {format} holds {eps}");
-                return Err(StickError::BadStick { dim, reason });
-            }
-            _ => {}
+        let Some(last) = device_size.len().checked_sub(1) else {
+            let reason = format!("it is missing; the last one is the stick, of size {eps}");
+            return Err(StickError::BadStick { dim: 0, reason });
+        };
+        let Some(first) = device_size.len().checked_sub(stick_dims).filter(|_| stick_dims > 0)
+        else {
+            let reason =
+                format!("stick_dims is {stick_dims}; 1 to {} dimensions are there", last + 1);
+            return Err(StickError::BadStick { dim: last, reason });
+        };
+        let n = product(device_size[first..].iter().copied(), "the size of a stick")?;
+        if n != eps {
+            let reason = format!("the stick has size {n}; a stick of {format} holds {eps}");
+            return Err(StickError::BadStick { dim: last, reason });
         }
         if let Some(dim) = stride_map.iter().position(|w| *w < -1) {
             let reason = format!(
@@ -100,42 +126,66 @@ impl StickLayout {
             stride_map: stride_map.to_vec(),
             format,
             arrangement: Arrangement::Standard,
+            stick_dims,
+            storage: None,
             host: None,
         };
         layout.bytes()?;
         Ok(layout)
     }
 
-    /// The layout bound to a host tensor of that size and strides (row-major ones where none are
-    /// given).
+    /// The same with device strides that leave gaps: places that belong to no dimension, as between tensors
+    /// that are interleaved in one block.
     ///
-    /// `stride_map` is read in the host's own strides. A host that is broadcast (stride 0) keeps
-    /// its strides where the device dimensions of stride 0 have room for it; where they have not,
-    /// they are replicas, and the host has row-major strides of its own like any other that is not
-    /// dense.
-    pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
-        let host = match stride {
-            Some(stride) => Strided::new(size, stride, 0)?,
-            None => host_of(size, None)?,
-        };
-        let own = self.with_own_strides(size, &host.own_strides()?)?;
-        if !self.stride_map.contains(&0) || !host.stride().contains(&0) {
-            return Ok(own);
+    /// Strides fall from the first dimension to the last; each is a multiple of the next one, and at least as
+    /// long as that one's dimension. A stick has no gaps inside.
+    ///
+    /// ```
+    /// use zellige_stick::{DataFormat, StickLayout};
+    /// // Two tensors [40, 128] whose rows of sticks alternate: this is the first.
+    /// let plain = StickLayout::explicit(&[2, 40, 64], &[64, 128, 1], DataFormat::SEN169_FP16)?;
+    /// let l = plain.with_device_strides(&[5120, 128, 1])?.with_host(&[40, 128], None)?;
+    /// let map = l.padding_map()?;
+    /// assert_eq!(map.element_at(128)?, Some(128), "row 1 comes after the other tensor's row 0");
+    /// assert_eq!(map.element_at(64)?, None);
+    /// # Ok::<(), zellige_stick::StickError>(())
+    /// ```
+    pub fn with_device_strides(&self, strides: &[i64]) -> Result<StickLayout> {
+        let (expected, found) = (self.device_rank(), strides.len());
+        if expected != found {
+            return Err(Error::LengthMismatch { what: "device_stride", expected, found }.into());
         }
-        let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
-        let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
-        if !Strided::new(&n, &s, 0)?.is_dense_non_overlapping() {
-            return Ok(own);
+        let mut storage = self.device_size.clone();
+        let mut inner = 1;
+        for dim in (0..expected).rev() {
+            let stride = strides[dim];
+            let bad = |reason: String| Err(StickError::BadStick { dim, reason });
+            // How far the next dimension reaches with what is behind it.
+            let least = match self.device_size.get(dim + 1) {
+                None => 1,
+                Some(n) => inner * (*n).max(1),
+            };
+            if stride < least || stride % inner != 0 {
+                return bad(format!(
+                    "device stride {stride}: it is {least} or more, and a multiple of {inner}, the \
+                     stride of the next dimension"
+                ));
+            }
+            let in_stick = dim + self.stick_dims >= expected;
+            if in_stick && stride != least {
+                return bad(format!("device stride {stride} inside a stick: it is {least}"));
+            }
+            if let Some(next) = storage.get_mut(dim + 1).filter(|_| stride != least) {
+                *next = stride / inner;
+            }
+            inner = stride;
         }
-        let broadcast = self.with_own_strides(size, host.stride())?;
-        let only_own = broadcast.lower().is_err() && own.lower().is_ok();
-        Ok(if only_own { own } else { broadcast })
-    }
-
-    /// The layout bound to a host tensor whose own strides are named, whatever its memory is:
-    /// also ones with gaps between the rows.
-    pub fn with_own_strides(&self, size: &[i64], own: &[i64]) -> Result<StickLayout> {
-        Ok(StickLayout { host: Some(host_of(size, Some(own))?), ..self.clone() })
+        let storage = Some(storage).filter(|s| *s != self.device_size);
+        let layout = StickLayout { storage, ..self.clone() };
+        product(layout.storage_size().iter().copied(), "the number of device positions")?;
+        layout.device_strides()?;
+        layout.bytes()?;
+        Ok(layout)
     }
 }
 

@@ -14,6 +14,7 @@ impl StickLayout {
     /// whose stick is there already is returned as it is.
     pub fn restickified(&self, to_dim: i64) -> Result<StickLayout> {
         self.standard()?;
+        self.plain_sticks("another stick dimension")?;
         let host = self.bound("restickifying")?;
         let to = wrap_dim(to_dim, host.rank())?;
         let last = self.device_rank() - 1;
@@ -67,6 +68,7 @@ impl StickLayout {
     /// whole new sticks. Down-conversion from 16-bit floats to 8-bit ones leaves the lanes in the
     /// arrangement QFP8CH, except in a sparse layout, which has no lanes to arrange.
     pub fn with_dtype(&self, format: DataFormat, stick_extent: Option<i64>) -> Result<StickLayout> {
+        self.plain_sticks("another format")?;
         let new_eps = format.stick()?;
         let last = self.device_rank() - 1;
         let (step, eps) = (self.stride_map[last], self.device_size[last]);

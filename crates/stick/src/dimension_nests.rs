@@ -3,6 +3,7 @@
 //! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions that
 //! have strides are the digits of such a number, the largest stride first. Where a stride does not divide the
 //! block above it, the block ends inside a digit: the whole steps are one nest, and what is left is another.
+//! A tensor whose own strides leave gaps is several such blocks, one inside the other.
 
 use crate::NamedNest;
 use crate::{Arrangement, StickLayout};
@@ -17,8 +18,9 @@ const MOST_NESTS: usize = 256;
 /// A device dimension of stride 0 holds replicas: on the way to the device its loop writes them all, on the
 /// way back the first is read.
 ///
-/// None where the digits are not the whole story: the tensor's own strides have gaps or broadcasts, the
-/// elements of a stick are rearranged, or the host's memory turns where no digit does.
+/// None where the digits are not the whole story: the tensor's own strides overlap or are broadcasts, a digit
+/// runs over a gap of theirs, the elements of a stick are rearranged, or the host's memory turns where no digit
+/// does.
 ///
 /// **Law**: where there are nests, they are the mapping of the plan.
 pub(crate) fn nests(
@@ -27,7 +29,7 @@ pub(crate) fn nests(
     to_device: bool,
 ) -> Option<Vec<NamedNest>> {
     let own = device.host()?;
-    if device.arrangement() != Arrangement::Standard || !own.is_dense_non_overlapping() {
+    if device.arrangement() != Arrangement::Standard {
         return None;
     }
     let numel: i64 = own.size().iter().product();
@@ -35,27 +37,51 @@ pub(crate) fn nests(
         return Some(Vec::new());
     }
     let sizes = device.device_size();
-    let mut strides = vec![1; sizes.len()];
-    for j in (1..sizes.len()).rev() {
-        strides[j - 1] = sizes[j].checked_mul(strides[j])?;
-    }
+    let strides = device.device_strides().ok()?;
     let map = device.stride_map();
     let mut order: Vec<usize> = (0..sizes.len()).filter(|j| sizes[*j] > 1 && map[*j] > 0).collect();
     order.sort_by_key(|j| std::cmp::Reverse(map[*j]));
-    let digits = Digits { order, sizes, strides, map };
+    let digits = Digits { order, sizes, strides, map, blocks: blocks(own)? };
     let mut parts = Vec::new();
     let copies = |j: usize| if to_device && map[j] == 0 { sizes[j] } else { 1 };
     let counts = (0..sizes.len()).map(copies).collect();
     let whole = DigitBox { counts, own: 0, device: 0, left: Vec::new() };
-    digits.cut(0, numel, whole, &mut parts)?;
+    digits.cut((0, 0), digits.blocks.first().map_or(1, |b| b.end), whole, &mut parts)?;
     // What varies slowest is the stick: all whole ones come before what is left of them.
     parts.sort_by(|a, b| a.left.iter().rev().cmp(b.left.iter().rev()));
     let places = HostPlaces { host, own };
     parts.iter().map(|part| places.nest(part, &digits)).collect()
 }
 
+/// Numbers without gaps: those below `end` that `unit` divides.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    unit: i64,
+    end: i64,
+}
+
+/// The blocks of a tensor's own strides, the largest first; none where elements share a number.
+fn blocks(own: &Strided) -> Option<Vec<Block>> {
+    let mut dims: Vec<(i64, i64)> = own.dims().filter(|(n, _)| *n > 1).collect();
+    dims.sort_by_key(|(_, s)| *s);
+    let mut blocks: Vec<Block> = Vec::new();
+    for (n, unit) in dims {
+        let end = n.checked_mul(unit)?;
+        match blocks.last_mut() {
+            Some(below) if below.end == unit => below.end = end,
+            Some(below) if below.end > unit => return None,
+            _ if unit < 1 => return None,
+            _ => blocks.push(Block { unit, end }),
+        }
+    }
+    blocks.reverse();
+    Some(blocks)
+}
+
 /// The device dimensions that are digits, the largest stride first, and all of them.
 struct Digits<'d> {
+    /// What they are digits of.
+    blocks: Vec<Block>,
     order: Vec<usize>,
     sizes: &'d [i64],
     strides: Vec<i64>,
@@ -76,19 +102,29 @@ struct DigitBox {
 }
 
 impl Digits<'_> {
-    /// Cuts a block of so many numbers by a digit and those below it; none where they do not reach it all.
+    /// Cuts the numbers below `end` of a block by a digit and those below it; none where they do not reach it
+    /// all.
     fn cut(
         &self,
-        digit: usize,
-        block: i64,
+        (digit, block): (usize, usize),
+        end: i64,
         part: DigitBox,
         found: &mut Vec<DigitBox>,
     ) -> Option<()> {
+        let unit = self.blocks.get(block).map_or(1, |b| b.unit);
         let Some(j) = self.order.get(digit).copied() else {
             found.push(part);
-            return (block == 1 && found.len() <= MOST_NESTS).then_some(());
+            let last = block + 1 >= self.blocks.len();
+            return (end == unit && last && found.len() <= MOST_NESTS).then_some(());
         };
-        let (steps, rest) = (block / self.map[j], block % self.map[j]);
+        if self.map[j] < unit {
+            let next = self.blocks.get(block + 1).filter(|_| end == unit)?;
+            return self.cut((digit, block + 1), next.end, part, found);
+        }
+        if self.map[j] % unit != 0 {
+            return None;
+        }
+        let (steps, rest) = (end / self.map[j], end % self.map[j]);
         if steps + i64::from(rest > 0) > self.sizes[j] {
             return None;
         }
@@ -96,14 +132,14 @@ impl Digits<'_> {
             let mut whole = part.clone();
             whole.counts[j] = steps;
             whole.left.push(false);
-            self.cut(digit + 1, self.map[j], whole, found)?;
+            self.cut((digit + 1, block), self.map[j], whole, found)?;
         }
         if rest > 0 {
             let mut last = part;
             last.own += steps * self.map[j];
             last.device += steps * self.strides[j];
             last.left.push(true);
-            self.cut(digit + 1, rest, last, found)?;
+            self.cut((digit + 1, block), rest, last, found)?;
         }
         Some(())
     }

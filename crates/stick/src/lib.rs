@@ -11,6 +11,7 @@
 //! | `stick_layout` | the fields, and what follows from them |
 //! | `format` | element formats, and which of them stores a PyTorch dtype |
 //! | `build` | the constructors |
+//! | `bind` | the host of a layout, and its strides |
 //! | `dim_map` | the legacy notation, both ways |
 //! | `lower` | the layout in the algebra |
 //! | `padding` | which device positions hold elements |
@@ -29,6 +30,7 @@
 
 mod access;
 mod arrangement;
+mod bind;
 mod build;
 mod change;
 mod dim_map;

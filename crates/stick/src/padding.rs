@@ -12,7 +12,8 @@ use zellige_layout::{Layout, flatten, unflatten};
 pub struct PaddingMap {
     layout: Layout,
     size: Vec<i64>,
-    device_size: Vec<i64>,
+    /// The device dimensions with the gaps behind them.
+    storage: Vec<i64>,
     positions: i64,
     /// Per iter with more than one step, largest device stride first: device stride, extent, and the
     /// weight of its digit in the padded index, 0 for a replica.
@@ -36,13 +37,13 @@ impl StickLayout {
         let copies = layout.tile().replica().iter().filter(|it| it.extent > 1);
         digits.extend(copies.map(|it| (it.stride, it.extent, 0)));
         digits.sort_by_key(|(stride, ..)| std::cmp::Reverse(*stride));
-        let device_size = self.device_size.clone();
-        Ok(PaddingMap { positions: self.positions(), layout, size, device_size, digits })
+        let storage = self.storage_size().to_vec();
+        Ok(PaddingMap { positions: self.positions(), layout, size, storage, digits })
     }
 }
 
 impl PaddingMap {
-    /// The row-major index of the element at a device position, or `None` for padding.
+    /// The row-major index of the element at a device position, or `None` for padding and gaps.
     pub fn element_at(&self, position: i64) -> Result<Option<i64>> {
         if !(0..self.positions).contains(&position) {
             return Err(Error::IndexOutOfRange { index: position, size: self.positions }.into());
@@ -70,9 +71,9 @@ impl PaddingMap {
         })
     }
 
-    /// The host coordinate of the element at device coordinates, or `None` for padding.
+    /// The host coordinate of the element at device coordinates, or `None` for padding and gaps.
     pub fn host_coordinate(&self, device: &[i64]) -> Result<Option<Vec<i64>>> {
-        let position = flatten(&self.device_size, device)?;
+        let position = flatten(&self.storage, device)?;
         Ok(self.element_at(position)?.map(|flat| unflatten(&self.size, flat)))
     }
 
@@ -81,7 +82,7 @@ impl PaddingMap {
         let flat = flatten(&self.size, coordinate)?;
         let places = self.layout.places(flat)?;
         let position = places.rows().next().and_then(|r| r.first().copied()).unwrap_or(0);
-        Ok(unflatten(&self.device_size, position))
+        Ok(unflatten(&self.storage, position))
     }
 
     /// The number of positions that hold no element.

@@ -10,8 +10,9 @@ use zellige_layout::int::{narrow, product};
 
 /// A device layout: sizes, the host stride of one step in each device dimension, and the format.
 ///
-/// Device strides are row-major over `device_size`; the last dimension is the stick. An entry of
-/// `stride_map` is a stride in the tensor's own strides ([`Strided::own_strides`]); -1 marks a
+/// Device strides are row-major over `device_size`, unless strides that leave gaps were given
+/// ([`StickLayout::with_device_strides`]). The last dimension is the stick, or the last ones together
+/// ([`StickLayout::with_stick_dims`]). An entry of `stride_map` is a stride in the tensor's own strides ([`Strided::own_strides`]); -1 marks a
 /// synthetic dimension or one of host size 1, and 0 a broadcast host dimension.
 ///
 /// **The identity**: the element at device coordinates `c` is the one at own-stride offset
@@ -19,7 +20,7 @@ use zellige_layout::int::{narrow, product};
 /// that takes the host's sizes, which a layout knows once it is bound to its host (the
 /// constructors from a size bind; [`StickLayout::with_host`] binds an explicit one).
 ///
-/// Equality and hash look at the four fields that describe the device side. The binding is
+/// Equality and hash look at the fields that describe the device side. The binding is
 /// knowledge about one tensor, not part of the layout: an explicit layout equals a derived one
 /// with the same fields.
 ///
@@ -43,6 +44,10 @@ pub struct StickLayout {
     pub(crate) stride_map: Vec<i64>,
     pub(crate) format: DataFormat,
     pub(crate) arrangement: Arrangement,
+    /// How many of the last device dimensions are the stick; 1 or more.
+    pub(crate) stick_dims: usize,
+    /// The device dimensions with the gaps behind them, where there are gaps.
+    pub(crate) storage: Option<Vec<i64>>,
     pub(crate) host: Option<Strided>,
 }
 
@@ -79,18 +84,37 @@ impl StickLayout {
 
     /// Elements in a stick.
     pub fn elems_per_stick(&self) -> i64 {
-        self.device_size.last().copied().unwrap_or(0)
+        // The number of a format, which the constructors check.
+        self.device_size[self.device_rank().saturating_sub(self.stick_dims)..].iter().product()
     }
 
-    /// Whether every stick holds one element: its stick dimension has no host stride.
+    /// How many of the last device dimensions together are the stick.
+    pub fn stick_dims(&self) -> usize {
+        self.stick_dims
+    }
+
+    /// The device dimensions with the gaps behind them: device strides are row-major over these.
+    ///
+    /// Law: each is the device size where there are no gaps, and never less.
+    pub fn storage_size(&self) -> &[i64] {
+        self.storage.as_deref().unwrap_or(&self.device_size)
+    }
+
+    /// Whether there are places between its dimensions that belong to none of them.
+    pub fn has_gaps(&self) -> bool {
+        self.storage.is_some()
+    }
+
+    /// Whether every stick holds one element: its stick dimensions have no host stride.
     pub fn is_sparse(&self) -> bool {
-        self.stride_map.last() == Some(&-1)
+        let stick = self.stride_map.iter().rev().take(self.stick_dims);
+        self.device_rank() > 0 && stick.into_iter().all(|w| *w == -1)
     }
 
-    /// The number of positions on the device, padding included.
+    /// The number of positions on the device, padding and gaps included.
     pub fn positions(&self) -> i64 {
         // The constructors check that it fits.
-        product(self.device_size.iter().copied(), "the device size").unwrap_or(i64::MAX)
+        product(self.storage_size().iter().copied(), "the device size").unwrap_or(i64::MAX)
     }
 
     /// The number of sticks.
@@ -104,9 +128,9 @@ impl StickLayout {
         Ok(narrow(total, "the number of bytes on the device")?)
     }
 
-    /// Row-major strides of the device dimensions, in elements.
+    /// Strides of the device dimensions, in elements.
     pub fn device_strides(&self) -> Result<Vec<i64>> {
-        Ok(zellige_layout::int::row_major(&self.device_size)?)
+        Ok(zellige_layout::int::row_major(self.storage_size())?)
     }
 
     /// The own-stride offset of the element at device coordinates; the identity. It speaks of the
@@ -127,6 +151,16 @@ impl StickLayout {
         })
     }
 
+    /// Refuses sticks of several dimensions, and gaps, for what speaks of one dimension cut into sticks.
+    pub(crate) fn plain_sticks(&self, what: &str) -> Result<()> {
+        if self.stick_dims == 1 && self.storage.is_none() {
+            return Ok(());
+        }
+        let dim = self.device_rank().saturating_sub(1);
+        let reason = format!("{what} is for layouts without gaps whose stick is one dimension");
+        Err(StickError::BadStick { dim, reason })
+    }
+
     /// Refuses an order of lanes in which a lane's number does not tell its element.
     pub(crate) fn standard(&self) -> Result<()> {
         if self.arrangement == Arrangement::Standard {
@@ -143,6 +177,9 @@ impl StickLayout {
     /// The device dimension that counts the sticks of the stick's host dimension: by convention
     /// the third from the end (the first of two), where its stride agrees.
     pub(crate) fn count_slot(&self) -> Option<usize> {
+        if self.stick_dims != 1 {
+            return None;
+        }
         let last = self.device_rank().checked_sub(1)?;
         let usual = last.checked_sub(2).or(last.checked_sub(1))?;
         let (stick, eps) = (self.stride_map[last], self.device_size[last]);
@@ -165,6 +202,8 @@ impl PartialEq for StickLayout {
             && self.stride_map == other.stride_map
             && self.format == other.format
             && self.arrangement == other.arrangement
+            && self.stick_dims == other.stick_dims
+            && self.storage == other.storage
     }
 }
 
@@ -173,12 +212,13 @@ impl Eq for StickLayout {}
 impl Hash for StickLayout {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.device_size, &self.stride_map, self.format, self.arrangement).hash(state);
+        (self.stick_dims, &self.storage).hash(state);
     }
 }
 
 impl fmt::Display for StickLayout {
-    /// The form that users of the device compare, with the space before the second `=`. An
-    /// arrangement is named only where it is not the standard one.
+    /// The form that users of the device compare, with the space before the second `=`. What is as
+    /// everywhere (the arrangement, one stick dimension, no gaps) is not named.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -186,7 +226,13 @@ impl fmt::Display for StickLayout {
             self.device_size, self.stride_map, self.format
         )?;
         if self.arrangement != Arrangement::Standard {
-            write!(f, ", element_arrangement={}", self.arrangement)?;
+            write!(f, ", element_arrangement=ElementArrangement.{}", self.arrangement)?;
+        }
+        if let (true, Ok(strides)) = (self.has_gaps(), self.device_strides()) {
+            write!(f, ", device_stride={strides:?}")?;
+        }
+        if self.stick_dims != 1 {
+            write!(f, ", stick_dims={}", self.stick_dims)?;
         }
         f.write_str(")")
     }

@@ -50,6 +50,45 @@ fn recorded_descriptors_have_the_same_loops() {
     assert_eq!(cases.len(), 79);
 }
 
+/// The padded example of the documents: whole sticks, and what is left of the last stick of every row.
+#[test]
+fn a_corner_of_a_padded_box_is_two_nests() {
+    let (size, padded) = ([100, 200, 500], [131_072, 512, 1]);
+    let format = DataFormat::SEN169_FP16;
+    let map = [512, 64, 131_072, 1];
+    let device = StickLayout::explicit(&[256, 8, 128, 64], &map, format).expect("a layout");
+    for (stride, to_row) in [(padded, 512), ([100_000, 500, 1], 500)] {
+        let host = Strided::new(&size, &stride, 0).expect("a host");
+        let bound = device.with_host(&size, Some(&stride)).expect("a host that fits");
+        for direction in [Direction::HostToDevice, Direction::DeviceToHost] {
+            let transfer = Transfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
+            let nests = transfer.nests();
+            assert_eq!(nests.len(), 2, "{nests:?}");
+            let moved: i64 = nests.iter().map(|n| n.ranges.iter().product::<i64>()).sum();
+            assert_eq!(moved, 100 * 200 * 500);
+            let dci = transfer.descriptor("DCI-Tensor-0").expect("a descriptor");
+            let sizes: Vec<&[i64]> = dci.dcsi_.iter().map(|d| &d.size_[..]).collect();
+            assert_eq!(sizes, [&[64, 100, 7, 200][..], &[52, 100, 1, 200]]);
+            let there = direction == Direction::HostToDevice;
+            let on_host =
+                |d: &Dcsi| if there { d.stride_src_.clone() } else { d.stride_dst_.clone() };
+            let on_card =
+                |d: &Dcsi| if there { d.stride_dst_.clone() } else { d.stride_src_.clone() };
+            for d in &dci.dcsi_ {
+                assert_eq!(on_host(d), [1, stride[0], 64, to_row]);
+                assert_eq!(on_card(d), [1, 64, 128 * 64, 8 * 128 * 64]);
+            }
+            let last = &dci.dcsi_[1];
+            let first = if there {
+                (last.offset_src_, last.offset_dst_)
+            } else {
+                (last.offset_dst_, last.offset_src_)
+            };
+            assert_eq!(first, (448, 7 * 128 * 64));
+        }
+    }
+}
+
 /// Every pair of addresses of a nest, arrays in any order.
 fn pairs(range: &[i64], from: &[i64], to: &[i64], first: (i64, i64)) -> Vec<(i64, i64)> {
     let mut points = vec![first];
@@ -72,6 +111,7 @@ proptest! {
         size in prop::collection::vec(prop::sample::select(vec![0i64, 1, 2, 3, 5, 8, 31, 33, 64, 65, 130]), 0..4),
         order in any::<u64>(),
         host in 0..5,
+        gap in prop::sample::select(vec![0i64, 0, 1, 3, 64]),
         back in any::<bool>(),
     ) {
         prop_assume!(size.iter().product::<i64>() <= 9000);
@@ -81,7 +121,7 @@ proptest! {
         }
         let mut strides = vec![1; size.len()];
         for d in (1..size.len()).rev() {
-            strides[d - 1] = strides[d] * size[d].max(1);
+            strides[d - 1] = strides[d] * (size[d].max(1) + gap);
         }
         let own = strides.clone();
         match host {
@@ -110,6 +150,40 @@ proptest! {
         prop_assert!(got == want, "{size:?} {dims:?} {strides:?}: {:?}", made.dcsi_.first());
         if host == 0 {
             prop_assert!(made.dcsi_.iter().all(|d| d.size_.len() == device.device_rank()));
+        }
+    }
+}
+
+/// Transfers into layouts with gaps and into sticks of several dimensions: every element goes where the layout has
+/// it, by loops of the device dimensions.
+#[test]
+fn gaps_and_squares_are_loops_too() {
+    let format = DataFormat::SEN169_FP16;
+    let plain = StickLayout::explicit(&[3, 5, 64], &[64, 150, 1], format).expect("a layout");
+    let gapped = plain.with_device_strides(&[1024, 128, 1]).expect("gaps");
+    let squares = StickLayout::with_stick_dims(&[4, 6, 8, 8], &[360, 8, 45, 1], format, 2);
+    for (layout, size, most) in [(gapped, [5, 150], 2), (squares.expect("squares"), [30, 45], 4)] {
+        let host = Strided::contiguous(&size).expect("a host");
+        let bound = layout.with_own_strides(&size, host.stride()).expect("bound");
+        let map = bound.padding_map().expect("a map");
+        for direction in [Direction::HostToDevice, Direction::DeviceToHost] {
+            let transfer = Transfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
+            let made = transfer.descriptor("x").expect("a descriptor");
+            assert!(made.dcsi_.len() <= most, "{:?}", made.dcsi_);
+            let mut seen = vec![false; usize::try_from(host.numel()).expect("small")];
+            for d in &made.dcsi_ {
+                assert_eq!(d.size_.len(), bound.device_rank());
+                let all =
+                    pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
+                for (from, to) in all {
+                    let (element, place) =
+                        if direction == Direction::HostToDevice { (from, to) } else { (to, from) };
+                    assert_eq!(map.element_at(place), Ok(Some(element)));
+                    let seen = &mut seen[usize::try_from(element).expect("small")];
+                    assert!(!std::mem::replace(seen, true));
+                }
+            }
+            assert!(seen.iter().all(|s| *s));
         }
     }
 }

@@ -60,7 +60,7 @@ fn check_laws(l: &StickLayout) {
     let found = replicas(l);
     for (i, all) in (0..).zip(&found) {
         for p in all {
-            let device = unflatten(l.device_size(), *p);
+            let device = unflatten(l.storage_size(), *p);
             let offset = host.address(&unflatten(host.size(), i)).unwrap();
             assert_eq!(l.offset_of(&device), Ok(offset), "{l} of {host:?}: element {i}");
         }
@@ -364,6 +364,161 @@ fn own_strides_may_have_gaps() {
     assert!(l.with_own_strides(&[4, 4], &[-4, 1]).is_err());
     // A reversed host is not dense in the forward sense, so it is read row-major.
     check_laws(&f16(&[1, 40, 64], &[64, 60, 1]).with_host(&[40, 60], Some(&[-60, 1])).unwrap());
+}
+
+/// The padded example of the device's documents: `[100, 200, 500]` in the layout of `[128, 256, 512]`. Element
+/// `(i, j, k)` is at device coordinate `(j, k / 64, i, k % 64)`.
+#[test]
+fn a_corner_of_a_padded_box_keeps_the_strides_of_the_box() {
+    let l = f16(&[256, 8, 128, 64], &[512, 64, 131_072, 1]);
+    let (size, padded) = ([100, 200, 500], [131_072, 512, 1]);
+    let given = l.with_own_strides(&size, &padded).unwrap();
+    for bound in [
+        given.clone(),
+        // A contiguous host, one in the memory of the padded tensor, one in memory with other gaps.
+        l.with_host(&size, None).unwrap(),
+        l.with_host(&size, Some(&padded)).unwrap(),
+        l.with_host(&size, Some(&[200_000, 1000, 1])).unwrap(),
+        // What was given stays.
+        given.with_host(&size, None).unwrap(),
+        given.with_host(&size, Some(&[100_000, 500, 1])).unwrap(),
+    ] {
+        assert_eq!(bound.host().unwrap().stride(), padded);
+        let map = bound.padding_map().unwrap();
+        for c in [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 499], [99, 199, 499], [37, 101, 257]] {
+            let device = [c[1], c[2] / 64, c[0], c[2] % 64];
+            assert_eq!(map.device_coordinate(&c).unwrap(), device, "{c:?}");
+            assert_eq!(map.host_coordinate(&device).unwrap(), Some(c.to_vec()));
+        }
+        // A lane past the row, a row past the columns, a step past the first dimension: padding, not the next element.
+        for device in [[0, 7, 0, 52], [200, 0, 0, 0], [0, 0, 100, 0], [255, 7, 127, 63]] {
+            assert_eq!(map.host_coordinate(&device).unwrap(), None, "{device:?}");
+        }
+        assert_eq!(map.padding(), 256 * 8 * 128 * 64 - 100 * 200 * 500);
+    }
+    // The sizes decide whether the strides of the tensor itself are those of the map, in whole or in part.
+    let whole = l.with_host(&[128, 256, 512], None).unwrap();
+    assert!(whole.host().unwrap().is_row_major());
+    let rows = l.with_host(&[100, 256, 512], None).unwrap();
+    assert_eq!(rows.host().unwrap().stride(), padded);
+    let part = l.with_host(&[100, 200, 512], None).unwrap();
+    assert_eq!(part.host().unwrap().stride(), padded);
+    // Dimensions of size 1 take nothing of the box.
+    let one = l.with_host(&[100, 1, 200, 500], None).unwrap();
+    assert_eq!(&one.host().unwrap().stride()[2..], [512, 1]);
+    check_laws(&f16(&[6, 2, 5, 64], &[128, 64, 768, 1]).with_host(&[4, 5, 100], None).unwrap());
+    // A transposed host lies in the transposed box.
+    let turned = f16(&[6, 2, 64], &[128, 64, 1]).with_host(&[100, 5], Some(&[1, 100])).unwrap();
+    assert_eq!(turned.host().unwrap().stride(), [1, 128]);
+    check_laws(&turned);
+    // What does not fit into the box is folded over the sticks, as before.
+    let folded = f16(&[38, 64], &[64, 1]).with_host(&[40, 60], None).unwrap();
+    assert_eq!(folded.host().unwrap().stride(), [60, 1]);
+    check_laws(&folded);
+}
+
+/// Gaps are places that no dimension has: with the same coordinates an element lies at the dot product of the
+/// given strides, and nothing else is anywhere.
+#[test]
+fn device_strides_may_leave_gaps() {
+    let plain = f16(&[3, 5, 64], &[64, 150, 1]);
+    let cases: [(&[i64], i64); 4] = [
+        (&[320, 64, 1], 3 * 320),
+        (&[640, 64, 1], 3 * 640),
+        (&[640, 128, 1], 3 * 640),
+        (&[1536, 256, 1], 3 * 1536),
+    ];
+    for (strides, positions) in cases {
+        let l = plain.with_device_strides(strides).unwrap();
+        assert_eq!(l.device_strides().unwrap(), strides);
+        assert_eq!(
+            (l.positions(), l.sticks(), l.bytes()),
+            (positions, positions / 64, Ok(positions * 2))
+        );
+        assert_eq!(l.has_gaps(), strides != [320, 64, 1]);
+        assert_eq!(l == plain, !l.has_gaps());
+        let bound = l.with_host(&[5, 150], None).unwrap();
+        check_laws(&bound);
+        let (lowered, without) =
+            (bound.lower().unwrap(), plain.with_host(&[5, 150], None).unwrap());
+        let without = without.lower().unwrap();
+        for row in 0..5 {
+            for column in 0..150 {
+                let at = |l: &zellige_layout::Layout| {
+                    l.apply(&[5, 150], &[row, column]).unwrap().points()[0].get(Axis::M)
+                };
+                let dot = column / 64 * strides[0] + row * strides[1] + column % 64;
+                assert_eq!(at(&lowered), dot);
+                assert_eq!(at(&without), column / 64 * 320 + row * 64 + column % 64);
+            }
+        }
+    }
+    for (strides, text) in [
+        (&[320, 64][..], "device_stride"),
+        (&[300, 64, 1], "device stride 300: it is 320 or more"),
+        (&[330, 64, 1], "multiple of 64"),
+        (&[640, 64, 2], "inside a stick"),
+        (&[640, 96, 1], "device dimension 0"),
+        (&[-640, 64, 1], "device stride -640"),
+    ] {
+        let error = plain.with_device_strides(strides).unwrap_err().to_string();
+        assert!(error.contains(text) || strides == [640, 96, 1], "{strides:?}: {error}");
+    }
+    let gapped =
+        plain.with_device_strides(&[640, 128, 1]).unwrap().with_host(&[5, 150], None).unwrap();
+    assert!(
+        gapped.restickified(0).is_err() && gapped.with_dtype(DataFormat::IEEE_FP32, None).is_err()
+    );
+}
+
+/// A stick of several dimensions: squares of 8 by 8, and a stick of two rows.
+#[test]
+fn sticks_may_have_several_dimensions() {
+    let format = DataFormat::SEN169_FP16;
+    for (size, sizes, map, k) in [
+        (&[32i64, 48][..], &[4i64, 6, 8, 8][..], &[384i64, 8, 48, 1][..], 2),
+        // Neither dimension fills its squares.
+        (&[30, 45], &[4, 6, 8, 8], &[360, 8, 45, 1], 2),
+        (&[7, 32], &[4, 2, 32], &[64, 32, 1], 2),
+        (&[3, 4, 6], &[3, 2, 4, 4, 4], &[24, 4, 6, 1, -1], 3),
+    ] {
+        let l = StickLayout::with_stick_dims(sizes, map, format, k).unwrap();
+        assert_eq!((l.stick_dims(), l.elems_per_stick(), l.is_sparse()), (k, 64, false));
+        assert_eq!(l.sticks(), sizes[..sizes.len() - k].iter().product::<i64>());
+        let bound =
+            l.with_own_strides(size, zellige_layout::Strided::contiguous(size).unwrap().stride());
+        let bound = bound.unwrap();
+        check_laws(&bound);
+        assert!(bound.restickified(0).is_err());
+        let loops = [zellige_stick::ViewLoop { range: size[0], step: 1 }];
+        assert!(
+            bound
+                .device_access(&loops, 0)
+                .unwrap_err()
+                .to_string()
+                .contains("together are the stick")
+        );
+    }
+    let square = StickLayout::with_stick_dims(&[4, 6, 8, 8], &[384, 8, 48, 1], format, 2).unwrap();
+    let square = square.with_host(&[32, 48], None).unwrap();
+    for (row, column) in [(0, 0), (9, 17), (31, 47)] {
+        let place = square.padding_map().unwrap().device_coordinate(&[row, column]).unwrap();
+        assert_eq!(place, [row / 8, column / 8, row % 8, column % 8]);
+    }
+    // With gaps between the rows of squares.
+    let wide = square.with_device_strides(&[512, 64, 8, 1]).unwrap();
+    assert_eq!(wide.positions(), 4 * 512);
+    check_laws(&wide);
+    for (sizes, k, text) in [
+        (&[4, 8, 4][..], 2, "the stick has size 32"),
+        (&[4, 8, 8], 0, "stick_dims is 0"),
+        (&[8, 8], 3, "1 to 2"),
+    ] {
+        let map = vec![1; sizes.len()];
+        let error = StickLayout::with_stick_dims(sizes, &map, format, k).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+    assert!(square.with_device_strides(&[512, 64, 16, 1]).is_err());
 }
 
 #[test]
