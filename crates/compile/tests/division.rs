@@ -104,7 +104,7 @@ fn pointwise() {
         }
         if let Some(starts) = v["start_bytes"].as_object() {
             // [4, 64] of float16: two rows of 128 bytes for each core.
-            let map = core_map(&plan.splits);
+            let map = core_map(&plan.splits, &[]);
             let rows = space.count(0) / plan.splits[0];
             for (i, place) in map.iter().enumerate() {
                 assert_eq!(starts[&format!("core{i}")], place[0] * rows * 128, "{}", id(&v));
@@ -239,6 +239,21 @@ fn core_maps() {
         }
     }
     assert!(owners(&[3], 32).is_err());
+}
+
+/// Core numbers as generated programs of torch-spyre have them: of `mb:2, out:2` the cores are (mb0, out0),
+/// (mb1, out0), (mb0, out1), (mb1, out1); of `mb:16, in:2` core c has `in = c % 2` and `mb = c / 2`.
+#[test]
+fn core_numbers_count_sums_and_then_the_first_dimension_fastest() {
+    assert_eq!(core_map(&[2, 2], &[false, false]), [[0, 0], [1, 0], [0, 1], [1, 1]]);
+    let map = core_map(&[16, 1, 2], &[false, false, true]);
+    for (core, place) in (0u64..).zip(&map) {
+        assert_eq!(place[..], [core / 2, 0, core % 2]);
+    }
+    let map = core_map(&[2, 4, 2], &[false, false, true]);
+    for (core, place) in (0u64..).zip(&map) {
+        assert_eq!(place[..], [core / 2 % 2, core / 4, core % 2]);
+    }
 }
 
 #[test]

@@ -34,18 +34,38 @@ impl Span {
 
 /// How many slices each dimension of an iteration space is cut into, in output-then-reduction order.
 ///
-/// A core's number is written in mixed radix over the splits, the last dimension fastest: cores that
-/// share a result and split its reduction are neighbours on the ring. Slices are whole units, as
-/// equal as they can be, the first ones larger; a split may exceed what divides the dimension.
+/// A core's number is written in mixed radix over the splits, in the order of [`core_order`]. Slices are
+/// whole units, as equal as they can be, the first ones larger; a split may exceed what divides the
+/// dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {
     splits: SmallVec<[usize; 6]>,
+    /// The dimensions as core numbers count them, the fastest first.
+    order: SmallVec<[usize; 6]>,
+}
+
+/// The dimensions of an iteration space as the numbers of cores count them, the fastest first: those that
+/// are summed over, so that cores which share a result are neighbours on the ring, then those of the
+/// result; both in the order of the loops. It is the order of the existing compiler.
+///
+/// ```
+/// use zellige_device::core_order;
+/// // Rows, columns and the sum of a product: core 1 has the second part of the sum.
+/// assert_eq!(core_order([false, false, true]).as_slice(), [2, 0, 1]);
+/// ```
+pub fn core_order(reduced: impl IntoIterator<Item = bool>) -> SmallVec<[usize; 6]> {
+    let (mut sums, mut results): (SmallVec<[usize; 6]>, SmallVec<[usize; 6]>) = Default::default();
+    for (d, reduced) in reduced.into_iter().enumerate() {
+        if reduced { sums.push(d) } else { results.push(d) }
+    }
+    sums.extend(results);
+    sums
 }
 
 impl Division {
     /// Everything on one core.
     pub fn one(rank: usize) -> Division {
-        Division { splits: SmallVec::from_elem(1, rank) }
+        Division { splits: SmallVec::from_elem(1, rank), order: (0..rank).collect() }
     }
 
     /// Checks the splits against the space and the number of cores.
@@ -71,7 +91,7 @@ impl Division {
         if used.is_none_or(|n| n > cores) {
             return Err(bad(None, format!("splits whose product is at most {cores}, the cores")));
         }
-        Ok(Division { splits: splits.into() })
+        Ok(Division { splits: splits.into(), order: core_order(space.iter().map(|s| s.reduced)) })
     }
 
     /// The default distribution: output dimensions by decreasing number of units (the first of equal
@@ -98,7 +118,7 @@ impl Division {
                 splits[d] = split;
             }
         }
-        Division { splits }
+        Division { splits, order: core_order(space.iter().map(|s| s.reduced)) }
     }
 
     /// The splits.
@@ -115,9 +135,9 @@ impl Division {
     pub fn digits(&self, core: usize) -> SmallVec<[usize; 6]> {
         let mut rest = core;
         let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.splits.len());
-        for (digit, split) in digits.iter_mut().zip(&self.splits).rev() {
-            *digit = rest % split;
-            rest /= split;
+        for d in &self.order {
+            digits[*d] = rest % self.splits[*d];
+            rest /= self.splits[*d];
         }
         digits
     }
@@ -179,5 +199,21 @@ mod tests {
         assert!(Division::new(&[1, 25], &space, 32).is_err());
         assert!(Division::new(&[1, 0, 1], &space, 32).is_err());
         assert_eq!(Division::new(&[1, 16, 2], &space, 32).unwrap().digits(3).as_slice(), [0, 1, 1]);
+        // Two loops of a result, the first fastest: core 1 has the second rows of the first columns.
+        let space = [Span::output(128, 64), Span::output(128, 64)];
+        let division = Division::new(&[2, 2], &space, 32).unwrap();
+        let slices = (0..4).map(|core| division.digits(core).to_vec());
+        assert_eq!(slices.collect::<Vec<_>>(), [[0, 0], [1, 0], [0, 1], [1, 1]]);
+        // With a sum that is split: its parts, then rows, then columns.
+        let space = [Span::output(128, 64), Span::output(128, 64), Span::reduced(128, 64)];
+        let division = Division::new(&[2, 2, 2], &space, 32).unwrap();
+        let slices = (0..8).map(|core| division.digits(core).to_vec());
+        let mut want = Vec::new();
+        for n in 0..2 {
+            for m in 0..2 {
+                want.extend([[m, n, 0], [m, n, 1]]);
+            }
+        }
+        assert_eq!(slices.collect::<Vec<_>>(), want);
     }
 }

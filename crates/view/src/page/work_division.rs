@@ -131,15 +131,16 @@ fn cells(out: &mut String, s: &ReportedStep) {
     out.push_str("</svg>");
 }
 
-/// The cores whose slices lie in a cell: their numbers are mixed radix over the splits, the last
-/// dimension fastest.
+/// The cores whose slices lie in a cell: their numbers are mixed radix over the splits, what is summed
+/// over fastest, then the other dimensions from the first on.
 fn owners(s: &ReportedStep, axes: &[usize], (r, c): (usize, usize), two: bool) -> Vec<usize> {
     let used: usize = s.dims.iter().map(|d| d.split.max(1)).product();
     let mut list = Vec::new();
     for core in 0..used.min(1024) {
         let mut rest = core;
         let mut digits = vec![0; s.dims.len()];
-        for d in (0..s.dims.len()).rev() {
+        let of = |reduced: bool| (0..s.dims.len()).filter(move |d| s.dims[*d].reduced == reduced);
+        for d in of(true).chain(of(false)) {
             digits[d] = rest % s.dims[d].split.max(1);
             rest /= s.dims[d].split.max(1);
         }

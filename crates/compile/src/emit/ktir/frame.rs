@@ -4,7 +4,7 @@ use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use zellige_device::PlanOp;
-use zellige_device::{Division, Span, Sticks, TensorLayout};
+use zellige_device::{Division, Span, Sticks, TensorLayout, core_order};
 use zellige_float::Format;
 use zellige_ktir::affine::{Constraint, Expr, Set};
 use zellige_ktir::{Builder, Elem, Function, Kind, Space, Type, Value};
@@ -159,6 +159,7 @@ impl Frame {
 
     fn cut(&mut self, core: Value) -> Vec<FrameSlice> {
         let mut slices = Vec::with_capacity(self.spans.len());
+        let order = core_order(self.spans.iter().map(|s| s.reduced));
         for l in 0..self.spans.len() {
             let (units, split) = (int(self.spans[l].units()), int(self.splits[l]));
             if split == 1 {
@@ -166,13 +167,14 @@ impl Frame {
                 slices.push(FrameSlice { first: self.zero, last, units: Some(units) });
                 continue;
             }
-            let inner: usize = self.splits[l + 1..].iter().product();
+            let place = order.iter().position(|o| *o == l).unwrap_or(0);
+            let inner: usize = order[..place].iter().map(|o| self.splits[*o]).product();
             let mut digit = core;
             if inner > 1 {
                 let n = self.index(int(inner));
                 digit = self.b.binary(Kind::DivSI, digit, n);
             }
-            if self.splits[..l].iter().any(|s| *s > 1) {
+            if order[place + 1..].iter().any(|o| self.splits[*o] > 1) {
                 let n = self.index(split);
                 digit = self.b.binary(Kind::RemSI, digit, n);
             }

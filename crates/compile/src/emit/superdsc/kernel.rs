@@ -3,7 +3,7 @@
 use super::op_func::{Family, OpFunc, op_func};
 use crate::program::{BufferId, Program, Step};
 use zellige_device::PlanOp;
-use zellige_device::{Division, Span, Sticks, TensorLayout};
+use zellige_device::{Division, Span, Sticks, TensorLayout, core_order};
 use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.
@@ -21,6 +21,8 @@ pub(super) struct SdscDim {
     pub(super) padded: usize,
     /// Slices.
     pub(super) split: usize,
+    /// Whether it is summed over.
+    pub(super) reduced: bool,
 }
 
 impl SdscDim {
@@ -146,7 +148,7 @@ impl SdscKernel {
         if extra.is_some() {
             let eps = forms[lead].eps;
             let label = LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
-            dims.push(SdscDim { label, size: eps, padded: eps, split: 1 });
+            dims.push(SdscDim { label, size: eps, padded: eps, split: 1, reduced: false });
         }
         for (t, ((buffer, laid), form)) in tensors.iter().zip(&forms).enumerate() {
             let place = Placing { dims: &dims, family: func.family, operand: t, stick, extra };
@@ -179,13 +181,13 @@ impl SdscKernel {
         self.dims.iter().map(|d| d.split).product()
     }
 
-    /// The slice of a core in every loop: mixed radix, the last loop fastest.
+    /// The slice of a core in every loop: mixed radix, in the order in which cores are counted.
     pub(super) fn slice(&self, core: usize) -> Vec<usize> {
         let mut rest = core;
         let mut digits = vec![0; self.dims.len()];
-        for (digit, dim) in digits.iter_mut().zip(&self.dims).rev() {
-            *digit = rest % dim.split;
-            rest /= dim.split;
+        for d in core_order(self.dims.iter().map(|d| d.reduced)) {
+            digits[d] = rest % self.dims[d].split;
+            rest /= self.dims[d].split;
         }
         digits
     }
@@ -193,7 +195,7 @@ impl SdscKernel {
 
 /// A tensor that only has a stick gets a row around it.
 fn prepend_row(dims: &mut Vec<SdscDim>, args: &mut [SdscArg]) {
-    dims.insert(0, SdscDim { label: LABELS[0], size: 1, padded: 1, split: 1 });
+    dims.insert(0, SdscDim { label: LABELS[0], size: 1, padded: 1, split: 1, reduced: false });
     for arg in args {
         arg.order.iter_mut().for_each(|a| a.dim += 1);
         arg.stick += 1;
@@ -288,7 +290,8 @@ impl SdscLoops {
                 ));
             }
             let padded = span.units() * span.unit.max(1);
-            dims.push(SdscDim { label: label(i), size: span.size, padded, split });
+            let reduced = span.reduced;
+            dims.push(SdscDim { label: label(i), size: span.size, padded, split, reduced });
         }
         Ok(dims)
     }

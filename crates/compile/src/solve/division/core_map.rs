@@ -1,35 +1,40 @@
 //! Which core has which slice.
 
 use crate::error::{CompileError, Result};
+use zellige_device::core_order;
 
-/// The place of every core in every dimension: mixed radix in iteration order, the last dimension
-/// fastest, so that cores which split a reduction are neighbours on the ring.
+/// The place of every core in every dimension: mixed radix in the order of [`core_order`], so a
+/// dimension that is summed over is the fastest, and of the others the first.
 ///
 /// **Law**: every combination of places occurs exactly once.
-pub fn core_map(splits: &[u64]) -> Vec<Vec<u64>> {
+pub fn core_map(splits: &[u64], reduced: &[bool]) -> Vec<Vec<u64>> {
     let cores: u64 = splits.iter().product();
-    let place = |core: u64| {
-        let mut rest = core;
-        let mut digits = vec![0; splits.len()];
-        for (digit, split) in digits.iter_mut().zip(splits).rev() {
-            (*digit, rest) = (rest % split, rest / split);
-        }
-        digits
-    };
-    (0..cores).map(place).collect()
+    let order = core_order((0..splits.len()).map(|d| reduced.get(d) == Some(&true)));
+    (0..cores).map(|core| place(splits, core, order.iter().copied())).collect()
 }
 
-/// The same for more cores than slices: neighbours own the same slice, as many for each.
+/// The slices of groups of neighbours, the first dimension the slowest: all cores of one slice of it
+/// are neighbours. Where there are more cores than slices, neighbours own the same slice, as many for
+/// each.
 ///
 /// # Errors
 /// Where the slices do not divide the cores.
 pub fn owners(splits: &[u64], cores: u64) -> Result<Vec<Vec<u64>>> {
-    let map = core_map(splits);
-    let slices = map.len() as u64;
+    let slices: u64 = splits.iter().product();
     if slices == 0 || !cores.is_multiple_of(slices) {
         let most = usize::try_from(cores).unwrap_or(usize::MAX);
         return Err(CompileError::Cores { cores: i64::try_from(slices).unwrap_or(i64::MAX), most });
     }
-    let group = usize::try_from(cores / slices).unwrap_or(1);
-    Ok(map.into_iter().flat_map(|place| std::iter::repeat_n(place, group)).collect())
+    let group = cores / slices;
+    Ok((0..cores).map(|core| place(splits, core / group, (0..splits.len()).rev())).collect())
+}
+
+/// The digits of a number over the splits, the dimensions from the fastest on.
+fn place(splits: &[u64], number: u64, fastest: impl Iterator<Item = usize>) -> Vec<u64> {
+    let mut rest = number;
+    let mut digits = vec![0; splits.len()];
+    for d in fastest {
+        (digits[d], rest) = (rest % splits[d], rest / splits[d]);
+    }
+    digits
 }

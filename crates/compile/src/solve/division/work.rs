@@ -12,6 +12,7 @@ use super::span::{Reach, reach, slice};
 use super::tensor_access::{AccessRole, TensorAccess};
 use crate::solve::memory::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
+use zellige_device::core_order;
 use zellige_machine::account::{Shared, Traffic};
 use zellige_machine::{
     CoreWork, Factor, Hardware, STREAMED, SumGroup, Work, WorkKind, product_reads, unit_work,
@@ -35,10 +36,11 @@ pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Work
     let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED).max(1);
     let sharings: SmallVec<[Sharing; 4]> =
         space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
+    let order = core_order(space.dims().iter().map(|d| d.reduced));
     let mut done: Vec<(SmallVec<[usize; 8]>, CoreSlice)> = Vec::new();
     let mut list = Vec::with_capacity(usize::try_from(cores).unwrap_or(0));
     for core in 0..cores {
-        let digits = digits(splits, core);
+        let digits = digits(splits, &order, core);
         let group = ReductionGroup::of(space, splits, &digits);
         let mut key: SmallVec<[usize; 8]> =
             digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
@@ -133,13 +135,13 @@ pub(super) fn memory(space: &IterationSpace, hardware: &Hardware) -> u64 {
     hardware.latency(&Work::new(String::new(), kind, vec![core])).cycles
 }
 
-/// The place of a core in every dimension, the last one fastest.
-fn digits(splits: &[u64], core: u64) -> SmallVec<[usize; 8]> {
+/// The place of a core in every dimension, these from the fastest on.
+fn digits(splits: &[u64], order: &[usize], core: u64) -> SmallVec<[usize; 8]> {
     let mut rest = core;
     let mut digits: SmallVec<[usize; 8]> = SmallVec::from_elem(0, splits.len());
-    for (digit, split) in digits.iter_mut().zip(splits).rev() {
-        *digit = usize::try_from(rest % split).unwrap_or(0);
-        rest /= split;
+    for d in order {
+        digits[*d] = usize::try_from(rest % splits[*d]).unwrap_or(0);
+        rest /= splits[*d];
     }
     digits
 }
