@@ -44,7 +44,7 @@ pub fn explain(
         ),
     );
     if let Some(stick) = parsed.stick() {
-        line("device", stick.to_string());
+        line("device", zellige_notation::spyre::print_given(stick));
         line(
             "sticks",
             format!(

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, PASSES, emit, print_pass};
+use zellige_compile::{Options, PASSES, Pass, emit, print_pass};
 use zellige_files::{content_hash, make_folder, write_bytes};
 use zellige_report::{LayoutExplanation, Report};
 use zellige_view::page;
@@ -66,10 +66,24 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "PASS",
-        value_parser = PASSES.map(|p| PossibleValue::new(p.name).help(p.decides)),
+        value_parser = pass_names(),
         conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit", "padding"]
     )]
     pass: Option<String>,
+}
+
+/// The names of passes with what they decide, and those of the device's own compiler.
+fn pass_names() -> Vec<PossibleValue> {
+    let value = |p: &Pass| {
+        let also = match p.also {
+            [] => String::new(),
+            names => format!(" (also {})", names.join(", ")),
+        };
+        PossibleValue::new(p.name)
+            .aliases(p.also.iter().copied())
+            .help(format!("{}{also}", p.decides))
+    };
+    PASSES.iter().map(value).collect()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Strided};
 use zellige_notation::parse;
+use zellige_notation::spyre::print_given;
 use zellige_stick::StickLayout;
 use zellige_stick::{Direction, Transfer};
 
@@ -26,12 +27,14 @@ Examples:
   zellige dma --size 1024,256 --dtype float16
   zellige dma --size 40,240 --dtype float16 --direction d2h --json
   zellige dma --size 40,60 --stride 120,1 --offset 60 --dtype float16
-  zellige dma --size 512,256 --dtype float16 --dim-order 1,0")]
+  zellige dma --size 512,256 --dtype float16 --dim-order 1,0
+  zellige dma --size 100,200,500 --dtype float16 --layout 'SpyreTensorLayout(device_size=[256, 8, 128, 64], \
+    stride_map =[512, 64, 131072, 1], device_dtype=DataFormats.SEN169_FP16)'")]
 pub(crate) struct Args {
-    /// Size of the host tensor
+    /// Size of the host tensor (default: the host_size of --layout)
     #[arg(long, value_parser = parse_list)]
-    size: List,
-    /// Strides of the host tensor in elements (default: row-major)
+    size: Option<List>,
+    /// Strides of the host tensor in elements (default: the host_stride of --layout, else row-major)
     #[arg(long, value_parser = parse_list, allow_hyphen_values = true)]
     stride: Option<List>,
     /// First element of the host tensor
@@ -40,7 +43,8 @@ pub(crate) struct Args {
     /// The element type, by its PyTorch name
     #[arg(long)]
     dtype: String,
-    /// The device layout in Spyre notation (default: the default layout of the size)
+    /// The device layout in Spyre notation (default: the default layout of the size); its stride_map is read
+    /// in its host_stride where it has one
     #[arg(long, value_name = "LAYOUT", conflicts_with = "dim_order")]
     layout: Option<String>,
     /// The order of dimensions of the device layout; a trailing -1 is sparse
@@ -55,20 +59,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let size = &args.size.0;
+    let given = args.layout.as_deref().map(read_layout).transpose()?;
+    let bound = given.as_ref().and_then(StickLayout::host);
+    let size = match (&args.size, bound) {
+        (Some(size), Some(host)) if size.0 != host.size() => {
+            bail!("--size is {:?}, and the layout has host_size={:?}", size.0, host.size())
+        }
+        (Some(size), _) => &size.0[..],
+        (None, Some(host)) => host.size(),
+        (None, None) => bail!("--size, or a --layout with host_size=[..], says what is moved"),
+    };
     let stride = args.stride.as_ref().map(|l| l.0.clone());
+    let stride = stride.or_else(|| bound.map(|h| h.stride().to_vec()));
     let host = match &stride {
         Some(stride) => Strided::new(size, stride, args.offset)?,
         None => Strided::new(size, Strided::contiguous(size)?.stride(), args.offset)?,
     };
     let dtype = Dtype::from_name(&args.dtype)?;
-    let stick = match (&args.layout, &args.dim_order) {
-        (Some(text), _) => {
-            let parsed =
-                parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            let Some(stick) = parsed.stick() else { bail!("--layout takes SpyreTensorLayout(..)") };
-            stick.with_host(size, stride.as_deref())?
-        }
+    let stick = match (&given, &args.dim_order) {
+        (Some(stick), _) if bound.is_some() => stick.clone(),
+        (Some(stick), _) => stick.with_host(size, stride.as_deref())?,
         (None, Some(order)) => {
             StickLayout::with_dim_order(size, Some(&host.own_strides()?), dtype, &order.0)?
         }
@@ -86,19 +96,40 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         let dci = transfer.descriptor("DCI-Tensor-0")?;
         print_json(
-            &json!({"layout": stick.to_string(), "nests": transfer.nests(), "dci": dci})
+            &json!({"layout": print_given(&stick), "nests": transfer.nests(), "dci": dci})
                 .to_string(),
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{stick}\n{}", text(&transfer)?))?;
+    print(&format!("{}\n{}", print_given(&stick), text(&transfer)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn read_layout(text: &str) -> Result<StickLayout> {
+    let parsed =
+        parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
+    match parsed.stick() {
+        Some(stick) => Ok(stick.clone()),
+        None => bail!("--layout takes SpyreTensorLayout(..)"),
+    }
+}
+
+/// Nests that a text lists; JSON has them all.
+const MOST_LINES: usize = 256;
+
 /// The loop nests of a transfer with both sides named, then its descriptor.
 pub(crate) fn text(transfer: &Transfer) -> Result<String> {
+    let nests = transfer.nests();
+    if nests.len() > MOST_LINES {
+        return Ok(format!(
+            "{}\n{} nests with one start each, which are not listed, and neither is the descriptor; \
+             --json has them all\n",
+            transfer.plan(),
+            nests.len()
+        ));
+    }
     let mut text = format!("{}\n", transfer.plan());
-    for nest in transfer.nests() {
+    for nest in nests {
         let _ = writeln!(
             text,
             "ranges {:?}  host strides {:?} from {}  device strides {:?} from {}",

@@ -207,6 +207,7 @@ impl GraphArgs {
             "computed" => Some(OutputLayouts::AsComputed),
             _ => None,
         })?;
+        options = options.with_variables(variable)?;
         options.strict = self.strict;
         if self.no_lx {
             options.scratchpads = None::<PlacementPolicy>;
@@ -246,6 +247,11 @@ impl Loaded {
     }
 }
 
+/// A variable of the environment; one that is empty is not set.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()).filter(|v| !v.is_empty())
+}
+
 fn color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
@@ -276,14 +282,23 @@ fn apply(source: &mut GraphSource, text: &str) -> Result<()> {
         Some(pin) => pin,
         None => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),
     };
-    if let Some(input) = source.inputs.iter_mut().find(|i| i.name == name) {
-        input.pin = Some(pin);
-    } else if let Some(op) =
-        source.ops.iter_mut().find(|o| o.outputs.first().is_some_and(|n| n == name))
-    {
-        op.pin = Some(pin);
-    } else {
-        bail!("the graph has no input and no operation with the first result `{name}`");
+    let input = source.inputs.iter_mut().find(|i| i.name == name).map(|i| &mut i.pin);
+    let mut ops = source.ops.iter_mut();
+    let slot = match input {
+        Some(slot) => slot,
+        None => match ops.find(|o| o.outputs.first().is_some_and(|n| n == name)) {
+            Some(op) => &mut op.pin,
+            None => {
+                bail!("the graph has no input and no operation with the first result `{name}`")
+            }
+        },
+    };
+    if let Some(other) = slot.as_ref().filter(|p| **p != pin) {
+        bail!(
+            "`{name}` is pinned already, in the graph or by another --pin, and otherwise: {}",
+            text::pinned(other)
+        );
     }
+    *slot = Some(pin);
     Ok(())
 }

@@ -25,6 +25,8 @@ impl Folder {
             .args(args)
             .current_dir(&self.0)
             .env_remove("SENCORES")
+            .env_remove("LX_PLANNING")
+            .env_remove("DXP_LX_FRAC_AVAIL")
             .env("ZELLIGE_CACHE", "off")
             .output()
             .expect("the program runs")
@@ -313,4 +315,120 @@ fn a_report_that_cannot_be_written_is_said_of_its_own_name() {
         assert_eq!(out.status.code(), Some(3), "{option}: {errors}");
         assert!(errors.starts_with("error: no/such/x.out: cannot create it"), "{option}: {errors}");
     }
+}
+
+#[test]
+fn pins_that_contradict_each_other_are_refused() {
+    let f = Folder::new("compile-pins");
+    f.write("plain.graph", "graph g(x: float16[64, 128]) { y = relu(x) return y }");
+    f.write("pinned.graph", "graph g(x: float16[64, 128]) { y = relu(x) pin stick 1 return y }");
+    f.write(
+        "twice.graph",
+        "graph g(x: float16[64, 128]) { y = relu(x) pin stick 1 pin stick 0 return y }",
+    );
+    f.write(
+        "input.graph",
+        "graph g(x: float16[64, 128] pin stick 1 pin sparse) { y = relu(x) return y }",
+    );
+    let both = ["--pin", "y=stick:0", "--pin", "y=stick:1"];
+    f.fails(&[&["compile", "plain.graph"], &both[..]].concat(), "pinned already");
+    f.fails(&["compile", "pinned.graph", "--pin", "y=stick:0"], "pin stick 1");
+    f.fails(&["compile", "twice.graph"], "a tensor has one pin");
+    f.fails(&["compile", "input.graph"], "a tensor has one pin");
+    // The same pin twice says nothing else.
+    f.stdout(&["compile", "pinned.graph", "--pin", "y=stick:1", "--pin", "y=stick:1"]);
+}
+
+#[test]
+fn hints_beyond_the_cores_are_refused() {
+    let f = Folder::new("compile-cores");
+    let graph = |splits: &str| {
+        format!(
+            "graph g(x: float16[64, 128], w: float16[128, 256]) {{ y = matmul(x, w) split {{{splits}}} return y }}"
+        )
+    };
+    f.write("one.graph", &graph("M: 64"));
+    f.write("two.graph", &graph("M: 32, N: 4"));
+    f.write("fits.graph", &graph("M: 8, N: 4"));
+    for policy in ["best", "baseline"] {
+        f.fails(
+            &["compile", "one.graph", "--policy", policy],
+            "split=64 of dim M needs more cores",
+        );
+        f.fails(&["compile", "two.graph", "--policy", policy], "accepted are 1");
+        f.fails(
+            &["compile", "fits.graph", "--policy", policy, "--cores", "16"],
+            "needs more cores",
+        );
+        let json = f.stdout(&["compile", "fits.graph", "--policy", policy, "--json"]);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let steps = json["steps"].as_array().expect("steps");
+        let product = steps.iter().find(|s| s["name"] == "y").expect("the product");
+        let splits: Vec<&Value> =
+            product["dims"].as_array().expect("loops").iter().map(|d| &d["split"]).collect();
+        assert_eq!(splits, [8, 4, 1]);
+    }
+}
+
+#[test]
+fn strict_refuses_a_half_stick_cat() {
+    let f = Folder::new("compile-strict");
+    f.write(
+        "half.graph",
+        "graph g(a: float16[4, 32], b: float16[4, 32]) { y = cat(a, b, dim=1) return y }",
+    );
+    f.stdout(&["compile", "half.graph"]);
+    f.fails(&["compile", "half.graph", "--strict"], "lane 32 of a stick of 64");
+}
+
+#[test]
+fn variables_of_the_devices_own_compiler_hold() {
+    let f = Folder::new("compile-variables");
+    let places = |name: &str, value: &str| {
+        let out = Command::new(env!("CARGO_BIN_EXE_zellige"))
+            .args(["compile", &example("swiglu"), "--pass", "pool"])
+            .current_dir(&f.0)
+            .env_remove("SENCORES")
+            .env("ZELLIGE_CACHE", "off")
+            .env(name, value)
+            .output()
+            .expect("the program runs");
+        (
+            String::from_utf8_lossy(&out.stdout).to_string(),
+            String::from_utf8_lossy(&out.stderr).to_string(),
+        )
+    };
+    let plain = f.stdout(&["compile", &example("swiglu"), "--pass", "pool"]);
+    assert!(plain.contains(": lx "), "{plain}");
+    assert_eq!(places("LX_PLANNING", "1").0, plain);
+    let none = f.stdout(&["compile", &example("swiglu"), "--pass", "pool", "--no-lx"]);
+    assert_eq!(places("LX_PLANNING", "0").0, none);
+    assert!(none != plain && !places("DXP_LX_FRAC_AVAIL", "1").0.contains(": lx "));
+    assert_eq!(places("DXP_LX_FRAC_AVAIL", "0.2").0, plain);
+    for (name, value, said) in
+        [("LX_PLANNING", "yes", "`0` or `1`"), ("DXP_LX_FRAC_AVAIL", "2", "a number from 0 to 1")]
+    {
+        let errors = places(name, value).1;
+        assert!(errors.contains(said) && errors.contains(name), "{errors}");
+    }
+}
+
+#[test]
+fn passes_have_the_names_of_the_devices_own_stages() {
+    let f = Folder::new("compile-stages");
+    let help = f.stdout(&["compile", "--help"]);
+    for (stage, pass) in [
+        ("propagate_spyre_tensor_layouts", "propagate"),
+        ("stickify", "propagate"),
+        ("optimize_restickify_locations", "choose"),
+        ("insert_restickify", "lower"),
+        ("work_division", "work_distribution"),
+        ("scratchpad_planning", "scratchpads"),
+        ("hbm_pool_planning", "pool"),
+    ] {
+        assert!(help.contains(stage), "{stage} is missing from the help");
+        let of = |name: &str| f.stdout(&["compile", &example("attention"), "--pass", name]);
+        assert_eq!(of(stage), of(pass));
+    }
+    f.fails(&["compile", &example("attention"), "--pass", "stick"], "stick");
 }

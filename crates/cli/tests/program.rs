@@ -558,3 +558,74 @@ fn licenses_are_printed() {
     assert_eq!(zellige(&["--licenses", "presets"]).status.code(), Some(2));
     assert_eq!(zellige(&[]).status.code(), Some(2));
 }
+
+/// The padded example of the device's documents: `[100, 200, 500]` in the layout of `[128, 256, 512]`.
+#[test]
+fn a_padded_device_layout_keeps_its_strides() {
+    let fields = "device_size=[256, 8, 128, 64], stride_map =[512, 64, 131072, 1], \
+                  device_dtype=DataFormats.SEN169_FP16";
+    let plain = format!("SpyreTensorLayout({fields})");
+    let bound = format!(
+        "SpyreTensorLayout({fields}, host_size=[100, 200, 500], host_stride=[131072, 512, 1])"
+    );
+    let places = ["1,0,0", "0,1,0", "0,0,64", "99,199,499"];
+    let want = "(1, 0, 0) -> {m: 64}\n(0, 1, 0) -> {m: 65536}\n(0, 0, 64) -> {m: 8192}\n\
+                (99, 199, 499) -> {m: 13105395}\n";
+    assert_eq!(13_105_395, ((199 * 8 + 7) * 128 + 99) * 64 + 51);
+    assert_eq!(stdout(&[&["map", &bound], &places[..]].concat()), want);
+    assert_eq!(stdout(&[&["map", &plain, "--shape", "100,200,500"], &places[..]].concat()), want);
+    let lookups = stdout(&["map", &bound, "--place", "m=64", "--place", "m=6400"]);
+    assert_eq!(lookups, "m=64 <- (1, 0, 0)\nm=6400 <- padding\n");
+    for args in [vec!["check", &bound], vec!["check", &plain, "--shape", "100,200,500"]] {
+        let said = text(&zellige(&args).stdout);
+        assert!(said.contains("6777216 of 16777216"), "{said}");
+    }
+    for args in [
+        vec!["--size", "100,200,500", "--layout", &plain],
+        vec!["--size", "100,200,500", "--stride", "131072,512,1", "--layout", &plain],
+        vec!["--layout", &bound],
+        vec!["--layout", &bound, "--stride", "100000,500,1"],
+    ] {
+        let all = [&["dma", "--dtype", "float16", "--json"], &args[..]].concat();
+        let dma: Value = serde_json::from_str(&stdout(&all)).expect("JSON");
+        assert_eq!(dma["nests"].as_array().map(Vec::len), Some(2), "{args:?}");
+        assert_eq!(dma["dci"]["dcsi_"].as_array().map(Vec::len), Some(2), "{args:?}");
+        assert!(dma["layout"].as_str().expect("a text").contains("host_stride=[131072, 512, 1]"));
+        assert!(
+            stdout(&[&["dma", "--dtype", "float16"], &args[..]].concat()).lines().count() < 100
+        );
+    }
+    let refused =
+        zellige(&["dma", "--dtype", "float16", "--size", "100,200,501", "--layout", &bound]);
+    assert!(text(&refused.stderr).contains("host_size=[100, 200, 500]"));
+}
+
+#[test]
+fn device_layouts_with_gaps_and_square_sticks_are_drawn_and_moved() {
+    let gapped = "SpyreTensorLayout(device_size=[2, 4, 64], stride_map =[64, 100, 1], \
+                  device_dtype=DataFormats.SEN169_FP16, device_stride=[512, 128, 1], host_size=[4, 100])";
+    let squares = "SpyreTensorLayout(device_size=[2, 2, 8, 8], stride_map =[128, 8, 16, 1], \
+                   device_dtype=DataFormats.SEN169_FP16, stick_dims=2, host_size=[16, 16])";
+    assert_eq!(
+        stdout(&["map", gapped, "1,0", "3,99"]),
+        "(1, 0) -> {m: 128}\n(3, 99) -> {m: 931}\n"
+    );
+    assert_eq!(
+        stdout(&["map", gapped, "--place", "m=64", "--place", "m=512"]),
+        "m=64 <- gap\nm=512 <- (0, 64)\n"
+    );
+    assert_eq!(
+        stdout(&["map", squares, "9,3", "--place", "m=75"]),
+        "(9, 3) -> {m: 139}\nm=75 <- (1, 11)\n"
+    );
+    for layout in [gapped, squares] {
+        assert!(stdout(&["show", layout]).lines().count() > 5);
+        let said = stdout(&["dma", "--dtype", "float16", "--layout", layout]);
+        assert!(said.contains("ranges"), "{said}");
+    }
+    let refused = zellige(&[
+        "check",
+        "SpyreTensorLayout(device_size=[2, 4, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, device_stride=[500, 128, 1])",
+    ]);
+    assert!(text(&refused.stderr).contains("device stride 500"), "{}", text(&refused.stderr));
+}

@@ -8,8 +8,8 @@ use crate::divide::{AnsweredSteps, span_reduction, work_distribution};
 use crate::error::{CompileError, Result};
 use crate::fold::fold;
 use crate::lower::lower;
-use crate::options::{Options, Policy};
-use crate::passes::text;
+use crate::options::Options;
+use crate::passes::{PASSES, Pass, text};
 use crate::pool::pool;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
@@ -43,10 +43,19 @@ pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) ->
 /// # Errors
 /// As [`compile`], and a name that no pass has.
 pub fn print_pass(graph: &Graph, options: &Options, pass: &str) -> Result<String> {
-    match passes(graph, options, None, Some(pass)) {
+    let Some(pass) = Pass::named(pass) else {
+        let known = PASSES.iter().flat_map(|p| [p.name].into_iter().chain(p.also.iter().copied()));
+        let known = known.collect::<Vec<_>>().join(", ");
+        return Err(CompileError::bad_problem(format!(
+            "there is no pass `{pass}`; there are {known}"
+        )));
+    };
+    match passes(graph, options, None, Some(pass.name)) {
         Err(Ended::Printed(text)) => Ok(text),
         Err(Ended::Refused(e)) => Err(e),
-        Ok(_) => Err(CompileError::bad_problem(format!("there is no pass `{pass}`"))),
+        Ok(_) => {
+            Err(CompileError::bad_problem(format!("the pass `{}` printed nothing", pass.name)))
+        }
     }
 }
 

@@ -103,6 +103,23 @@ pub enum CompileError {
         /// What would be accepted.
         accepted: String,
     },
+    /// Hints that ask for more cores than there are.
+    #[error(
+        "hint: split={split} of dim {dim} needs more cores than there are: {used} slices are asked for \
+         by the hints before it, and {cores} cores run the operation; accepted are {accepted}"
+    )]
+    HintCores {
+        /// The dimension.
+        dim: String,
+        /// The split asked for.
+        split: i64,
+        /// Slices of the hints before it.
+        used: u64,
+        /// The cores there are.
+        cores: u64,
+        /// What would be accepted.
+        accepted: String,
+    },
     /// Hints that split two reduction dimensions.
     #[error("hint: dims {first} and {second} are both reduction dimensions; at most one is split")]
     HintReductions {
@@ -242,6 +259,7 @@ impl CompileError {
             CompileError::HintUnknown { .. }
             | CompileError::HintNotPositive { .. }
             | CompileError::HintNotDivisible { .. }
+            | CompileError::HintCores { .. }
             | CompileError::HintReductions { .. } => "bad_hint",
             CompileError::Span { .. } => "span_limit",
             CompileError::Overflow { .. } => "overflow",
@@ -265,7 +283,8 @@ impl CompileError {
             | CompileError::SymbolicStick { dim, .. }
             | CompileError::HintUnknown { dim, .. }
             | CompileError::HintNotPositive { dim, .. }
-            | CompileError::HintNotDivisible { dim, .. } => Some(Witness::Dim(dim.clone())),
+            | CompileError::HintNotDivisible { dim, .. }
+            | CompileError::HintCores { dim, .. } => Some(Witness::Dim(dim.clone())),
             CompileError::HintReductions { second, .. } => Some(Witness::Dim(second.clone())),
             CompileError::BadTensor { tensor, .. } | CompileError::Span { tensor, .. } => {
                 Some(Witness::Tensor(tensor.clone()))

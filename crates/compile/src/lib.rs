@@ -69,6 +69,6 @@ pub use decisions::Decisions;
 pub use decompose::decompose;
 pub use error::{CompileError, Result, Witness};
 pub use fold::fold;
-pub use options::{Options, OutputLayouts, Policy, WeightLayouts};
+pub use options::{BadVariable, Options, OutputLayouts, Policy, WeightLayouts};
 pub use passes::{PASSES, Pass};
 pub use program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};

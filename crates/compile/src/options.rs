@@ -95,7 +95,46 @@ impl Default for Options {
     }
 }
 
+/// A variable of the environment with a value that is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the variable {name}: `{value}` is not accepted; {accepted}")]
+pub struct BadVariable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What would be accepted.
+    pub accepted: &'static str,
+}
+
 impl Options {
+    /// The same with what the variables of the device's own compiler ask for: `LX_PLANNING=0` leaves
+    /// everything in memory, `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
+    ///
+    /// # Errors
+    /// Values that are neither.
+    pub fn with_variables(
+        mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, BadVariable> {
+        let name = "LX_PLANNING";
+        match variable(name).as_deref() {
+            None | Some("1") => {}
+            Some("0") => self.scratchpads = None,
+            Some(other) => {
+                let accepted = "`0` or `1`";
+                return Err(BadVariable { name, value: other.into(), accepted });
+            }
+        }
+        let name = "DXP_LX_FRAC_AVAIL";
+        if let Some(value) = variable(name) {
+            let part = value.trim().parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
+            let accepted = "a number from 0 to 1";
+            self.lx_reserved = part.ok_or(BadVariable { name, value, accepted })?;
+        }
+        Ok(self)
+    }
+
     /// As the existing compiler does: its rules for layouts and divisions, weights as they are given,
     /// operations one after the other.
     pub fn baseline() -> Options {

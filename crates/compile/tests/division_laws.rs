@@ -147,7 +147,8 @@ proptest! {
                 prop_assert!(space.divisors(d, cores).iter().all(|t| t <= s || used / s * t > cores));
             }
         }
-        let map = core_map(&splits);
+        let reduced: Vec<bool> = space.dims().iter().map(|d| d.reduced).collect();
+        let map = core_map(&splits, &reduced);
         let distinct: BTreeSet<&Vec<u64>> = map.iter().collect();
         prop_assert_eq!(distinct.len() as u64, used);
         let division = space.division(&splits, 32).unwrap();
@@ -219,11 +220,23 @@ fn refusals_name_what_is_wrong() {
             assert_eq!(error.witness(), Some(Witness::Dim(dim.into())), "{error}");
         }
     }
-    // A hint that there are no cores for is left out, and the reason says so.
-    let hints = [("M", 16), ("N", 4)].map(|(d, split)| SplitHint { dim: d.into(), split });
-    let plan = divide(&matmul, &card, 32, Policy::Baseline, &hints).unwrap();
-    assert_eq!(plan.splits, [16, 1, 1]);
-    assert!(plan.reason.contains("N left out"), "{}", plan.reason);
+    // Hints that there are no cores for: alone, and beside another one.
+    let hint = |(d, split): (&str, i64)| SplitHint { dim: d.into(), split };
+    for (hints, cores, dim, text) in [
+        (vec![("M", 64)], 32, "M", "split=64 of dim M needs more cores"),
+        (vec![("M", 16)], 8, "M", "8 cores run the operation; accepted are 1, 2, 4, 8"),
+        (vec![("M", 16), ("N", 4)], 32, "N", "16 slices are asked for by the hints before it"),
+    ] {
+        let hints: Vec<SplitHint> = hints.into_iter().map(hint).collect();
+        for policy in [Policy::Baseline, Policy::Best] {
+            let error = divide(&matmul, &card, cores, policy, &hints).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+            assert_eq!(
+                (error.kind(), error.witness()),
+                ("bad_hint", Some(Witness::Dim(dim.into())))
+            );
+        }
+    }
 
     // 17 TB: even 32 cores would each span more than they can address.
     let huge =

@@ -394,3 +394,46 @@ fn strictness_refuses_what_the_records_say() {
     assert!(known.iter().any(|v| v["id"] == "pl190"));
     compile(&graph, &Options { strict: true, ..Options::baseline() }).unwrap();
 }
+
+/// Parts that begin inside a stick of the result are refused with `strict`, and shifted by a move without.
+/// Parts of whole sticks, and parts along another dimension than the stick's, are nothing to refuse.
+#[test]
+fn strictness_refuses_parts_of_half_sticks() {
+    let cases = [
+        ("a: float16[4, 32], b: float16[4, 32]", "cat(a, b, dim=1)", Some((1, "index 32"))),
+        (
+            "a: float16[4, 64], b: float16[4, 96], c: float16[4, 8]",
+            "cat(a, b, c, dim=-1)",
+            Some((2, "lane 32")),
+        ),
+        (
+            "a: float16[4, 128], b: float16[4, 64]",
+            "slice_scatter(a, b, dim=1, start=32, end=96)",
+            Some((1, "index 32")),
+        ),
+        ("a: float16[4, 64]", "pad(a, pad=[3, 0])", Some((0, "lane 3"))),
+        ("a: float16[4, 64], b: float16[4, 32]", "cat(a, b, dim=1)", None),
+        ("a: float16[4, 32], b: float16[3, 32]", "cat(a, b, dim=0)", None),
+        ("a: float16[4, 64], b: float16[4, 32] pin stick 0", "cat(b, a, dim=1) pin stick 0", None),
+        ("a: float16[4, 64]", "pad(a, pad=[0, 3, 1, 1])", None),
+    ];
+    for (inputs, op, refused) in cases {
+        // A tensor that lies along its rows is read so, whatever comes first.
+        let inputs = match op.ends_with("pin stick 0") {
+            true => inputs.replace("64],", "64] pin stick 0,"),
+            false => inputs.to_string(),
+        };
+        let graph = parsed(&format!("graph g({inputs}) {{ y = {op} return y }}"));
+        for options in [Options::baseline(), Options::default()] {
+            compile(&graph, &options).unwrap_or_else(|e| panic!("{op}: {e}"));
+            let strict = Options { strict: true, ..options };
+            match (compile(&graph, &strict), refused) {
+                (Ok(_), None) => {}
+                (Err(CompileError::Strict { rule, operand, .. }), Some((at, said))) => {
+                    assert!(operand == at && rule.contains(said), "{op}: {operand} {rule}");
+                }
+                (other, _) => panic!("{op}: {:?}", other.map(|p| moves(&p))),
+            }
+        }
+    }
+}

@@ -217,13 +217,18 @@ impl Builder {
     /// Pins the layout of a tensor.
     ///
     /// # Errors
-    /// Pins that do not fit the size, and pins on views, which lie as their base does.
+    /// Pins that do not fit the size, a second pin that is another one, and pins on views, which lie as
+    /// their base does.
     pub fn pin(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
         let t = &mut self.tensors[id.0];
         let name = t.name.clone();
         let bad = |message: String| GraphError::new("bad_pin", format!("`{name}`: {message}"));
         if let Def::View { .. } = t.def {
             return Err(bad("a view lies as its base does; pin that, or a clone".into()));
+        }
+        if let Some(other) = t.pin.as_ref().filter(|p| **p != pin) {
+            let (first, second) = (crate::text::pinned(other), crate::text::pinned(&pin));
+            return Err(bad(format!("two pins contradict each other: {first}, {second}")));
         }
         let rank = t.size.len();
         let format = zellige_stick::DataFormat::on_device(t.dtype)?;

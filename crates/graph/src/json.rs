@@ -77,7 +77,7 @@ impl DocPin {
             LayoutRequest::Stick(d) => DocPin::Stick(u32::try_from(*d).unwrap_or(u32::MAX)),
             LayoutRequest::Sparse => DocPin::Sparse(true),
             LayoutRequest::Order(o) => DocPin::Order(o.clone()),
-            LayoutRequest::Exactly(l) => DocPin::Layout(zellige_notation::spyre::print(l)),
+            LayoutRequest::Exactly(l) => DocPin::Layout(zellige_notation::spyre::print_given(l)),
         }
     }
 

@@ -226,3 +226,45 @@ fn names_are_the_same_in_both_forms() {
         assert!(e.to_string().contains("is no name"), "{name:?}: {e}");
     }
 }
+
+#[test]
+fn a_tensor_has_one_pin() {
+    let mut builder = Builder::new("g");
+    let x = builder.input("x", &[64, 128], Dtype::Float16, Role::Input).unwrap();
+    builder.pin(x, LayoutRequest::Stick(1)).unwrap();
+    builder.pin(x, LayoutRequest::Stick(1)).unwrap();
+    let error = builder.pin(x, LayoutRequest::Sparse).unwrap_err();
+    assert_eq!(error.kind, "bad_pin");
+    assert!(error.to_string().contains("pin stick 1, pin sparse"), "{error}");
+    for twice in
+        ["x: float16[4, 64] pin stick 1 pin sparse", "x: float16[4, 64] pin stick 1 pin stick 1"]
+    {
+        let error =
+            text::parse(&format!("graph g({twice}) {{ y = relu(x) return y }}")).unwrap_err();
+        assert!(error.to_string().contains("one pin"), "{error}");
+    }
+    let twice =
+        "graph g(x: float16[4, 64]) { y = relu(x) pin stick 1 split {c0: 2} pin sparse return y }";
+    assert!(text::parse(twice).unwrap_err().to_string().contains("one pin"));
+    // The name of a result is no pin.
+    text::parse("graph g(x: float16[4, 64]) { y = relu(x) pin stick 1 pin = neg(y) return pin }")
+        .unwrap();
+}
+
+/// The strides that a pinned layout was given are part of the text.
+#[test]
+fn pinned_layouts_keep_their_strides() {
+    let given = "SpyreTensorLayout(device_size=[2, 8, 64], stride_map =[64, 128, 1], \
+                 device_dtype=DataFormats.SEN169_FP16, host_size=[6, 100], host_stride=[128, 1])";
+    let g =
+        text::parse(&format!("graph g(x: float16[6, 100] pin {given}) {{ y = relu(x) return y }}"));
+    let g = g.unwrap();
+    assert!(text::print(&g).contains("host_stride=[128, 1]"), "{}", text::print(&g));
+    let again = [text::parse(&text::print(&g)).unwrap(), json::parse(&json::print(&g)).unwrap()];
+    for g in again {
+        let Some(LayoutRequest::Exactly(layout)) = &g.tensor("x").unwrap().pin else {
+            panic!("no layout")
+        };
+        assert_eq!(layout.host().unwrap().stride(), [128, 1]);
+    }
+}

@@ -81,7 +81,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "presets", "name?", "presets: name, title, shape, dtype, layout", analysis::presets;
     "host_facts", "size, stride?, offset?", "row_major, column_major, channels_last, dense, own_strides, canonical, addresses", view::host_facts;
     "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::view;
-    "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, direction?", "nests with host and device named, dci", moves::dma;
+    "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, device_stride?, stick_dims?, direction?", "nests with host and device named, dci", moves::dma;
     "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::plan;
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::copies;
     "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, shape, axes, tones, sheets: the drawings and their extents", draw::sheets;

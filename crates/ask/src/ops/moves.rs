@@ -31,11 +31,17 @@ pub(super) fn dma(r: &Request) -> Answer {
         None => Strided::new(&size, Strided::contiguous(&size)?.stride(), offset)?,
     };
     let dtype = r.dtype()?;
-    let stick = StickLayout::explicit(
+    let together = r.opt_int("stick_dims")?.unwrap_or(1);
+    let stick = StickLayout::with_stick_dims(
         &r.ints("device_size")?,
         &r.ints("stride_map")?,
         zellige_stick::DataFormat::on_device(dtype)?,
+        usize::try_from(together).unwrap_or(0),
     )?;
+    let stick = match r.opt_ints("device_stride")? {
+        Some(strides) => stick.with_device_strides(&strides)?,
+        None => stick,
+    };
     let stick = match r.opt_ints("tensor_stride")? {
         Some(own) => stick.with_own_strides(&size, &own)?,
         None => stick.with_host(&size, stride.as_deref())?,

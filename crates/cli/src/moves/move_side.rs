@@ -24,7 +24,7 @@ pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveS
         }
         "spyre" => {
             let stick = StickLayout::default(shape, dtype)?;
-            Ok(MoveSide { layout: stick.lower()?, image: stick.device_size().to_vec() })
+            Ok(MoveSide { layout: stick.lower()?, image: stick.storage_size().to_vec() })
         }
         text => {
             let parsed =
@@ -32,7 +32,7 @@ pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveS
             let layout =
                 parsed.layout(Some(shape)).map_err(|d| anyhow!("{}", d.render(text, false)))?;
             if let Some(stick) = parsed.stick() {
-                return Ok(MoveSide { layout, image: stick.device_size().to_vec() });
+                return Ok(MoveSide { layout, image: stick.storage_size().to_vec() });
             }
             let axis = layout.memory_axis();
             let span = layout.padded().span(axis)?;

@@ -8,31 +8,81 @@ pub(crate) mod text;
 pub struct Pass {
     /// What `--pass` and the documents call it.
     pub name: &'static str,
+    /// What the device's own documents and compiler call the stage, or parts of it; `--pass` takes these too.
+    pub also: &'static [&'static str],
     /// What it decides.
     pub decides: &'static str,
 }
 
+impl Pass {
+    /// The pass of that name, or of a name that the device's own compiler has for it.
+    pub fn named(name: &str) -> Option<&'static Pass> {
+        PASSES.iter().find(|p| p.name == name || p.also.contains(&name))
+    }
+}
+
 /// The passes in the order they run.
-pub const PASSES: [Pass; 12] = [
-    Pass { name: "read", decides: "nothing: the graph, with every view as a strided map" },
-    Pass { name: "decompose", decides: "which operations composite ones are made of" },
-    Pass { name: "fold", decides: "what need not be computed, or only once" },
-    Pass { name: "propagate", decides: "which layouts every tensor and operation may have" },
-    Pass { name: "choose", decides: "one layout for every tensor, at the least total latency" },
-    Pass { name: "lower", decides: "the steps, with a restickify where layouts differ" },
+pub static PASSES: [Pass; 12] = [
+    Pass {
+        name: "read",
+        also: &[],
+        decides: "nothing: the graph, with every view as a strided map",
+    },
+    Pass {
+        name: "decompose",
+        also: &["decompositions"],
+        decides: "which operations composite ones are made of",
+    },
+    Pass {
+        name: "fold",
+        also: &["dedup_and_promote_constants"],
+        decides: "what need not be computed, or only once",
+    },
+    Pass {
+        name: "propagate",
+        also: &["propagate_spyre_tensor_layouts", "stickify", "layout_propagation"],
+        decides: "which layouts every tensor and operation may have",
+    },
+    Pass {
+        name: "choose",
+        also: &["optimize_restickify_locations", "plan_restickify", "layout_choice"],
+        decides: "one layout for every tensor, at the least total latency",
+    },
+    Pass {
+        name: "lower",
+        also: &["insert_restickify", "finalize_layouts"],
+        decides: "the steps, with a restickify where layouts differ",
+    },
     Pass {
         name: "span_reduction",
+        also: &[],
         decides: "which divisions every step may have, within the span limit",
     },
     Pass {
         name: "work_distribution",
+        also: &[
+            "work_division",
+            "core_division_planning",
+            "distribute_work",
+            "k_fast_division",
+            "cost_model_matmul_division",
+        ],
         decides: "one division for every step, together with the results that scratchpads may keep",
     },
-    Pass { name: "waves", decides: "which steps run at the same time, and on which cores" },
+    Pass {
+        name: "waves",
+        also: &[],
+        decides: "which steps run at the same time, and on which cores",
+    },
     Pass {
         name: "scratchpads",
+        also: &["scratchpad_planning", "lx_planning"],
         decides: "addresses in scratchpads; what finds none goes to memory",
     },
-    Pass { name: "pool", decides: "addresses in device memory" },
-    Pass { name: "schedule", decides: "when every step starts" },
+    Pass {
+        name: "pool",
+        also: &["hbm_pool_planning", "memory_planning"],
+        decides: "addresses in device memory",
+    },
+    Pass { name: "schedule", also: &[], decides: "when every step starts" },
 ];

@@ -20,6 +20,7 @@
 //! alternatives of one operation is in `probe`.
 
 mod probe;
+mod strict;
 
 use crate::choose::demanded;
 use crate::error::Result;

@@ -400,6 +400,15 @@ impl Probe<'_, '_> {
                 rule,
             });
         }
+        if let Some((operand, rule)) = self.written_inside_a_stick(&firsts, &lay.outputs)? {
+            return Err(CompileError::Strict {
+                op: self.node.op.name().into(),
+                result: self.name.clone(),
+                operand,
+                layout: firsts[operand].layout().to_string(),
+                rule,
+            });
+        }
         Ok(())
     }
 }

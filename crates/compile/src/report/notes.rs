@@ -142,6 +142,7 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
         CompileError::HintUnknown { .. }
         | CompileError::HintNotPositive { .. }
         | CompileError::HintNotDivisible { .. }
+        | CompileError::HintCores { .. }
         | CompileError::HintReductions { .. } => (None, "change or remove the `split {..}` hint"),
         CompileError::Span { tensor, .. } => {
             (Some(tensor), "use more cores, or cut the tensor in the graph")

@@ -22,7 +22,7 @@ mod parse;
 mod print;
 
 pub use parse::source;
-pub use print::{print, print_source};
+pub use print::{pinned, print, print_source};
 
 use crate::graph::Graph;
 use std::collections::BTreeMap;

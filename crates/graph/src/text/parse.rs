@@ -113,6 +113,9 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
         })?;
     }
     let pin = pin(c, text)?;
+    if pin.is_some() && c.clone().eat_word("pin") {
+        return Err(twice(c));
+    }
     let span = name.span.start..c.here();
     Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, span })
 }
@@ -120,6 +123,14 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
 /// Whether a word that comes next is the name of a result.
 fn names_a_result(c: &Cursor<'_>, word: &str) -> bool {
     ['=', ','].into_iter().any(|sign| c.clone().follows(word, sign))
+}
+
+/// The refusal of a second pin, which comes next.
+fn twice(c: &mut Cursor<'_>) -> Diagnostic {
+    let start = c.at();
+    c.eat_word("pin");
+    let message = "a tensor has one pin";
+    Diagnostic::syntax(start..c.here(), message, "it is pinned already")
 }
 
 fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
@@ -203,6 +214,7 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
         match next {
             // A result of the next line may be called so.
             Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => pinned = pin(c, text)?,
+            Some("pin") if !names_a_result(c, "pin") => return Err(twice(c)),
             Some("split") if hint.is_empty() && c.clone().follows("split", '{') => {
                 c.eat_word("split");
                 hint = splits(c)?;

@@ -100,7 +100,7 @@ pub fn print_source(source: &GraphSource) -> String {
         if i.role != Role::Input {
             let _ = write!(out, " @{}", i.role.name());
         }
-        let _ = write!(out, "{},", pinned(i.pin.as_ref()));
+        let _ = write!(out, "{},", with_pin(i.pin.as_ref()));
     }
     out += if source.inputs.is_empty() { ") {\n" } else { "\n) {\n" };
     for op in &source.ops {
@@ -111,7 +111,7 @@ pub fn print_source(source: &GraphSource) -> String {
             .collect();
         args.extend(attributes(&op.attributes));
         let _ = write!(out, "    {} = {}({})", op.outputs.join(", "), op.op, args.join(", "));
-        out += &pinned(op.pin.as_ref());
+        out += &with_pin(op.pin.as_ref());
         if !op.hint.is_empty() {
             let splits = op.hint.iter().map(|(d, n)| format!("{d}: {n}"));
             let _ = write!(out, " split {{{}}}", splits.collect::<Vec<_>>().join(", "));
@@ -130,12 +130,16 @@ fn attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
     map.iter().map(|(k, v)| format!("{k}={v}"))
 }
 
-fn pinned(pin: Option<&LayoutRequest>) -> String {
+fn with_pin(pin: Option<&LayoutRequest>) -> String {
+    pin.map_or_else(String::new, |pin| format!(" {}", pinned(pin)))
+}
+
+/// A pin as the text of a graph has it.
+pub fn pinned(pin: &LayoutRequest) -> String {
     match pin {
-        None => String::new(),
-        Some(LayoutRequest::Stick(d)) => format!(" pin stick {d}"),
-        Some(LayoutRequest::Sparse) => " pin sparse".into(),
-        Some(LayoutRequest::Order(order)) => format!(" pin order {order:?}"),
-        Some(LayoutRequest::Exactly(l)) => format!(" pin {}", zellige_notation::spyre::print(l)),
+        LayoutRequest::Stick(d) => format!("pin stick {d}"),
+        LayoutRequest::Sparse => "pin sparse".into(),
+        LayoutRequest::Order(order) => format!("pin order {order:?}"),
+        LayoutRequest::Exactly(l) => format!("pin {}", zellige_notation::spyre::print_given(l)),
     }
 }

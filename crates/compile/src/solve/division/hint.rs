@@ -12,13 +12,11 @@ pub struct SplitHint {
     pub split: i64,
 }
 
-/// What hints fix, and what there was no room for.
+/// What hints fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FixedSplits {
     /// Per dimension the split that was asked for.
     pub(super) splits: Vec<Option<u64>>,
-    /// Dimensions whose hint would have taken more cores than there are.
-    pub(super) skipped: Vec<String>,
 }
 
 impl FixedSplits {
@@ -28,10 +26,10 @@ impl FixedSplits {
     }
 }
 
-/// Takes hints in the order they are given. One that would need more cores than there are is left
-/// out, and named in the reason of the plan; one that cannot hold at all is an error.
+/// Takes hints in the order they are given. One that cannot hold is an error, also one for which there
+/// are too few cores beside those before it.
 pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Result<FixedSplits> {
-    let mut fixed = FixedSplits { splits: vec![None; space.dims().len()], skipped: Vec::new() };
+    let mut fixed = FixedSplits { splits: vec![None; space.dims().len()] };
     let mut used = 1;
     for SplitHint { dim, split } in hints {
         let found = space.dims().iter().position(|d| d.name == *dim);
@@ -42,11 +40,18 @@ pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Re
         let positive = u64::try_from(*split).ok().filter(|s| *s > 0);
         let s = positive
             .ok_or_else(|| CompileError::HintNotPositive { dim: dim.clone(), split: *split })?;
-        if s > cores / used {
-            fixed.skipped.push(dim.clone());
-            continue;
-        }
         let accepted = space.divisors(d, cores);
+        if s > cores / used {
+            let fitting = accepted.iter().filter(|a| **a <= cores / used);
+            let accepted = fitting.map(u64::to_string).collect::<Vec<_>>().join(", ");
+            return Err(CompileError::HintCores {
+                dim: dim.clone(),
+                split: *split,
+                used,
+                cores,
+                accepted,
+            });
+        }
         if !accepted.contains(&s) {
             let accepted = accepted.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             return Err(CompileError::HintNotDivisible {

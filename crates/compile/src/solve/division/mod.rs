@@ -141,11 +141,7 @@ fn baseline(
     if hinted {
         let splits = fixed.alone();
         span::refused(space, &splits, limit)?;
-        let skipped = match &fixed.skipped[..] {
-            [] => String::new(),
-            some => format!("; {} left out, as {cores} cores do not suffice", some.join(", ")),
-        };
-        let reason = format!("hint: {}{skipped}", space.show(&splits));
+        let reason = format!("hint: {}", space.show(&splits));
         return Ok(SplitChoice { splits, cost_us: None, decided_by: "hint", reason });
     }
     let committed = reduce_spans(space, cores, limit)?;

@@ -47,7 +47,7 @@ impl TensorAccess {
         });
         let loops: Vec<ViewLoop> = loops.collect::<Result<_>>()?;
         let access = layout.device_access(&loops, 0)?;
-        TensorAccess::at(name, role, layout.device_size(), access.coordinates().to_vec())
+        TensorAccess::at(name, role, layout.storage_size(), access.coordinates().to_vec())
     }
 
     /// A tensor by its device sizes and the coordinate in each of them.
@@ -114,7 +114,7 @@ impl TensorAccess {
             }));
             coordinate.terms.retain(|t| t.var < dims.len());
         }
-        let tensor = TensorAccess::at(name, role, laid.layout().device_size(), coordinates)?;
+        let tensor = TensorAccess::at(name, role, laid.layout().storage_size(), coordinates)?;
         Ok(TensorAccess { whole, ..tensor })
     }
 

@@ -1,0 +1,60 @@
+//! What the existing compiler refuses of operations that write into parts of their result.
+
+use super::probe::Probe;
+use crate::error::Result;
+use zellige_device::TensorLayout;
+use zellige_op::Form;
+use zellige_stick::StickLayout;
+
+impl Probe<'_, '_> {
+    /// The operand that would be written from the middle of a stick of the result on, with the reason. The
+    /// existing compiler moves whole sticks, and has nothing that shifts lanes.
+    pub(super) fn written_inside_a_stick(
+        &self,
+        operands: &[TensorLayout],
+        results: &[StickLayout],
+    ) -> Result<Option<(usize, String)>> {
+        let ([first, ..], [result]) = (operands, results) else { return Ok(None) };
+        let whole = TensorLayout::new(self.pass.options.storage, first.dtype(), result)?;
+        let rank = whole.size().len();
+        // Per operand that is copied, the dimension along which it has a place, and where that begins.
+        let parts: Vec<(usize, usize, i64)> = match self.node.op.form() {
+            Form::Concat(concat) if !concat.rule.new => {
+                let Ok(at) = concat.rule.at(rank) else { return Ok(None) };
+                let mut begin = 0;
+                let part = |(k, t): (usize, &TensorLayout)| {
+                    let here = begin;
+                    begin += t.size()[at];
+                    (k, at, here)
+                };
+                operands.iter().enumerate().map(part).collect()
+            }
+            Form::SliceScatter(scatter) => {
+                let Ok(at) = zellige_layout::wrap_dim(scatter.rule.dim, rank) else {
+                    return Ok(None);
+                };
+                let n = whole.size()[at];
+                let start = scatter.rule.start.unwrap_or(0);
+                let start = if start < 0 { start.saturating_add(n) } else { start };
+                vec![(1, at, start.clamp(0, n))]
+            }
+            Form::Pad(pad) => {
+                (0..rank).map(|d| (0, d, pad.rule.around(d, rank).0.max(0))).collect()
+            }
+            _ => return Ok(None),
+        };
+        let Ok(form) = whole.sticks() else { return Ok(None) };
+        for (k, at, begin) in parts {
+            let lane = begin % i64::try_from(form.eps).unwrap_or(1);
+            if form.stick == Some(at) && lane != 0 && operands[k].numel() > 0 {
+                let reason = format!(
+                    "its part of the result begins at index {begin} of dimension {at}, which is lane {lane} \
+                     of a stick of {}; whole sticks are written",
+                    form.eps
+                );
+                return Ok(Some((k, reason)));
+            }
+        }
+        Ok(None)
+    }
+}
