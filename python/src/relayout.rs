@@ -240,7 +240,7 @@ fn fresh<'py>(
     let shape: Vec<i64> = match dst {
         None => shape.to_vec(),
         Some(layout) => match (layout.parsed.stick(), layout.parsed.host()) {
-            (Some(stick), _) => stick.device_size().to_vec(),
+            (Some(stick), _) => stick.storage_size().to_vec(),
             (_, Some(host)) if host.is_row_major() && host.offset() == 0 => host.size().to_vec(),
             _ => vec![span(&layout.layout)?],
         },

@@ -5,9 +5,9 @@ use crate::error;
 use crate::layout::PyLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use zellige_stick::{Arrangement, DataFormat, StickLayout};
+use zellige_stick::{Arrangement, DataFormat, StickError, StickLayout};
 
 macro_rules! formats {
     ($($name:ident)*) => {
@@ -99,12 +99,111 @@ impl ElementArrangement {
 ///     SpyreTensorLayout(device_size=[4, 1024, 64], stride_map =[64, 256, 1], device_dtype=DataFormats.SEN169_FP16)
 ///
 /// Four forms: `(size, dtype)`, `(size, dtype, dim_order)`, `(size, strides, dtype, dim_order)` and
-/// `(device_size, stride_map, DataFormats)`; the last two take an element arrangement at the end.
+/// `(device_size, stride_map, device_dtype)`; the last two take an element arrangement at the end, and the
+/// last one strides of the device that leave gaps (`device_stride`), how many of its last dimensions are the
+/// stick (`stick_dims`), and the `host_size` and `host_stride` of its tensor. Arguments have names, so that
+/// the print form can be evaluated.
 /// The default form leaves dimensions of size 1 out; a dim_order keeps them, and one that ends in -1
 /// asks for one element per stick.
 #[pyclass(name = "SpyreTensorLayout", module = "zellige", frozen)]
 #[derive(Clone)]
 pub(crate) struct PyStickLayout(pub(crate) StickLayout);
+
+const FORMS: &str = "SpyreTensorLayout takes (size, dtype), (size, dtype, dim_order), \
+    (size, strides, dtype, dim_order[, element_arrangement]) or \
+    (device_size, stride_map, device_dtype[, element_arrangement, device_stride, stick_dims, host_size, \
+    host_stride]), in order or by name";
+
+fn wrong() -> PyErr {
+    PyTypeError::new_err(FORMS)
+}
+
+fn ints(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    value.extract().map_err(|_| wrong())
+}
+
+/// What a layout is made from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The size of a tensor.
+    Sized,
+    /// The device's side.
+    Explicit,
+}
+
+/// The arguments of the constructor by their names.
+struct Arguments<'py> {
+    form: Form,
+    values: Vec<(&'static str, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Arguments<'py> {
+    fn read(
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Arguments<'py>> {
+        const EXPLICIT: [&str; 8] = [
+            "device_size",
+            "stride_map",
+            "device_dtype",
+            "element_arrangement",
+            "device_stride",
+            "stick_dims",
+            "host_size",
+            "host_stride",
+        ];
+        let named = |name: &str| kwargs.map_or(Ok(false), |k| k.contains(name));
+        let is_list = |i: usize| args.get_item(i).is_ok_and(|v| v.extract::<Vec<i64>>().is_ok());
+        let is_format = args.get_item(2).is_ok_and(|v| v.cast::<DataFormats>().is_ok());
+        let explicit =
+            is_format || named("device_size")? || named("stride_map")? || named("device_dtype")?;
+        let order: &[&str] = match explicit {
+            true => &EXPLICIT,
+            false if is_list(1) || named("strides")? || named("host_strides")? => {
+                &["size", "strides", "dtype", "dim_order", "element_arrangement"]
+            }
+            false => &["size", "dtype", "dim_order", "element_arrangement"],
+        };
+        if args.len() > order.len() {
+            return Err(wrong());
+        }
+        let mut values: Vec<(&'static str, Bound<'py, PyAny>)> = Vec::new();
+        for (name, value) in order.iter().zip(args) {
+            values.push((name, value));
+        }
+        for (key, value) in kwargs.into_iter().flatten() {
+            let key = key.extract::<String>()?;
+            // The device's own names of a tensor's size and strides.
+            let asked = match &key[..] {
+                "host_size" if !explicit => "size",
+                "host_strides" if !explicit => "strides",
+                other => other,
+            };
+            let Some(name) = order.iter().find(|n| **n == asked) else {
+                let shown: String = key.chars().take(40).collect();
+                return Err(PyTypeError::new_err(format!("unknown argument `{shown}`; {FORMS}")));
+            };
+            if values.iter().any(|(n, _)| n == name) {
+                return Err(PyTypeError::new_err(format!("`{name}` is given twice; {FORMS}")));
+            }
+            values.push((name, value));
+        }
+        let form = if explicit { Form::Explicit } else { Form::Sized };
+        Ok(Arguments { form, values })
+    }
+
+    fn get(&self, name: &str) -> Option<&Bound<'py, PyAny>> {
+        self.values.iter().find(|(n, v)| *n == name && !v.is_none()).map(|(_, v)| v)
+    }
+
+    fn wanted(&self, name: &str) -> PyResult<&Bound<'py, PyAny>> {
+        self.get(name).ok_or_else(|| PyTypeError::new_err(format!("`{name}` is missing; {FORMS}")))
+    }
+
+    fn list(&self, name: &str) -> PyResult<Option<Vec<i64>>> {
+        self.get(name).map(ints).transpose()
+    }
+}
 
 fn arranged(
     layout: StickLayout,
@@ -119,44 +218,64 @@ fn arranged(
 #[pymethods]
 impl PyStickLayout {
     #[new]
-    #[pyo3(signature = (*args))]
-    fn new(args: &Bound<'_, PyTuple>) -> PyResult<PyStickLayout> {
-        let forms = "SpyreTensorLayout takes (size, dtype), (size, dtype, dim_order), \
-                     (size, strides, dtype, dim_order[, arrangement]) or \
-                     (device_size, stride_map, DataFormats[, arrangement])";
-        let wrong = || PyTypeError::new_err(forms);
-        let list = |i: usize| args.get_item(i)?.extract::<Vec<i64>>().map_err(|_| wrong());
-        let n = args.len();
-        if n < 2 {
-            return Err(wrong());
-        }
-        let built = if args.get_item(1)?.extract::<Vec<i64>>().is_err() {
-            let (size, dtype) = (list(0)?, convert::dtype(&args.get_item(1)?)?);
-            match n {
-                2 => StickLayout::default(&size, dtype),
-                3 => StickLayout::with_dim_order(&size, None, dtype, &list(2)?),
-                _ => return Err(wrong()),
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyStickLayout> {
+        let given = Arguments::read(args, kwargs)?;
+        let list = |name: &str| given.list(name);
+        let refused = |e: StickError| error::layout(&e);
+        let layout = match given.form {
+            Form::Explicit => {
+                let format = given.wanted("device_dtype")?;
+                let format = format.extract::<DataFormats>().map_err(|_| wrong())?.format();
+                let (size, map) = (given.wanted("device_size")?, given.wanted("stride_map")?);
+                let together = given.get("stick_dims").map_or(Ok(1), |v| v.extract::<usize>())?;
+                let (size, map) = (ints(size)?, ints(map)?);
+                let layout = StickLayout::with_stick_dims(&size, &map, format, together);
+                let mut layout = layout.map_err(refused)?;
+                layout = arranged(layout, given.get("element_arrangement"))?.0;
+                if let Some(strides) = list("device_stride")? {
+                    layout = layout.with_device_strides(&strides).map_err(refused)?;
+                }
+                return match (list("host_size")?, list("host_stride")?) {
+                    (None, None) => Ok(PyStickLayout(layout)),
+                    (None, Some(_)) => {
+                        Err(PyTypeError::new_err("host_stride is that of a host_size: give both"))
+                    }
+                    (Some(size), stride) => PyStickLayout(layout).with_host(size, stride),
+                };
             }
-        } else if n >= 3 && args.get_item(2)?.cast::<DataFormats>().is_ok() {
-            let format = args.get_item(2)?.extract::<DataFormats>()?.format();
-            let layout = StickLayout::explicit(&list(0)?, &list(1)?, format);
-            let layout = layout.map_err(|e| error::layout(&e))?;
-            return match n {
-                3 => Ok(PyStickLayout(layout)),
-                4 => arranged(layout, Some(&args.get_item(3)?)),
-                _ => Err(wrong()),
-            };
-        } else if n == 4 || n == 5 {
-            let dtype = convert::dtype(&args.get_item(2)?)?;
-            let (size, stride, order) = (list(0)?, list(1)?, list(3)?);
-            let layout = StickLayout::with_dim_order(&size, Some(&stride), dtype, &order);
-            let layout = layout.map_err(|e| error::layout(&e))?;
-            let last = if n == 5 { Some(args.get_item(4)?) } else { None };
-            return arranged(layout, last.as_ref());
-        } else {
-            return Err(wrong());
+            Form::Sized => {
+                let dtype = convert::dtype(given.wanted("dtype")?)?;
+                let (size, strides) = (ints(given.wanted("size")?)?, list("strides")?);
+                match list("dim_order")? {
+                    Some(order) => {
+                        StickLayout::with_dim_order(&size, strides.as_deref(), dtype, &order)
+                    }
+                    None => DataFormat::on_device(dtype)
+                        .and_then(|f| StickLayout::default_in(&size, strides.as_deref(), f)),
+                }
+            }
         };
-        Ok(PyStickLayout(built.map_err(|e| error::layout(&e))?))
+        arranged(layout.map_err(refused)?, given.get("element_arrangement"))
+    }
+
+    /// The layout of a host tensor of that size. Strides that are given are those in which `stride_map` is
+    /// read, also where they leave gaps; without them they are found.
+    #[pyo3(signature = (size, stride=None))]
+    fn with_host(&self, size: Vec<i64>, stride: Option<Vec<i64>>) -> PyResult<PyStickLayout> {
+        let bound = match &stride {
+            // A dimension of stride 0 may be a broadcast of the host or replicas of the device.
+            Some(own) if !own.contains(&0) => self.0.with_own_strides(&size, own),
+            other => self.0.with_host(&size, other.as_deref()),
+        };
+        let bound = bound.map_err(|e| error::layout(&e))?;
+        if size.iter().all(|n| *n > 0) {
+            bound.lower().map_err(|e| error::layout(&e))?;
+        }
+        Ok(PyStickLayout(bound))
     }
 
     /// The default layout in a device format of its own, such as float32 in 16 bits.
@@ -183,6 +302,18 @@ impl PyStickLayout {
         self.0.stride_map().to_vec()
     }
 
+    /// The strides of the device dimensions, in elements; they may leave gaps.
+    #[getter]
+    fn device_stride(&self) -> PyResult<Vec<i64>> {
+        self.0.device_strides().map_err(|e| error::layout(&e))
+    }
+
+    /// How many of the last device dimensions together are the stick.
+    #[getter]
+    fn num_stick_dims(&self) -> usize {
+        self.0.stick_dims()
+    }
+
     /// The format of stored elements.
     #[getter]
     fn device_dtype(&self) -> DataFormats {
@@ -199,6 +330,12 @@ impl PyStickLayout {
     #[getter]
     fn host_size(&self) -> Option<Vec<i64>> {
         self.0.host().map(|h| h.size().to_vec())
+    }
+
+    /// The strides in which `stride_map` is read, where the host tensor is known.
+    #[getter]
+    fn host_stride(&self) -> Option<Vec<i64>> {
+        self.0.host().map(|h| h.stride().to_vec())
     }
 
     /// Elements in a stick.
@@ -282,8 +419,9 @@ impl PyStickLayout {
         self.0.to_string()
     }
 
+    /// What can be evaluated again, where `DataFormats` and `ElementArrangement` are known.
     fn __repr__(&self) -> String {
-        self.0.to_string()
+        zellige_notation::spyre::print_given(&self.0)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import zellige
-from zellige import DataFormats, Layout, LayoutError, SpyreTensorLayout
+from zellige import DataFormats, ElementArrangement, Layout, LayoutError, SpyreTensorLayout
 
 
 def test_import_works_without_torch():
@@ -160,3 +160,61 @@ def test_the_notices_of_others_travel_with_the_package():
     assert found and ".dist-info" in str(found[0])
     assert "serde_json " in found[0].read_text()
     assert any(f.name == "LICENSE" for f in files)
+
+
+# [100, 200, 500] as a corner of [128, 256, 512]: the padded example of the device's documents.
+PADDED = ([256, 8, 128, 64], [512, 64, 131072, 1], DataFormats.SEN169_FP16)
+
+
+def test_a_layout_keeps_the_strides_it_was_given():
+    size, strides = [100, 200, 500], [131072, 512, 1]
+    given = SpyreTensorLayout(*PADDED, host_size=size, host_stride=strides)
+    for bound in (given, SpyreTensorLayout(*PADDED).with_host(size), given.with_host(size, strides)):
+        assert (bound.host_size, bound.host_stride) == (size, strides)
+        layout = bound.layout()
+        for i, j, k in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 499), (99, 199, 499)]:
+            place = ((j * 8 + k // 64) * 128 + i) * 64 + k % 64
+            assert layout.apply(i, j, k) == [{"m": place}]
+        assert pickle.loads(pickle.dumps(bound)).host_stride == strides
+        assert eval(repr(bound)).host_stride == strides
+    assert SpyreTensorLayout(*PADDED).layout(size).apply(1, 0, 0) == [{"m": 64}]
+    with pytest.raises(TypeError, match="host_stride is that of a host_size"):
+        SpyreTensorLayout(*PADDED, host_stride=strides)
+
+
+def test_the_print_form_can_be_evaluated():
+    fp16 = DataFormats.SEN169_FP16
+    for l in [
+        SpyreTensorLayout([5, 100, 150], "float16"),
+        SpyreTensorLayout([64, 256], "float16", [1, 0]),
+        SpyreTensorLayout([4, 40, 64], [64, 240, 1], fp16, ElementArrangement.FP32_TO_DL16),
+        SpyreTensorLayout(device_size=[4, 40, 64], stride_map=[64, 240, 1], device_dtype=fp16, device_stride=[5120, 128, 1]),
+        SpyreTensorLayout(device_size=[4, 6, 8, 8], stride_map=[384, 8, 48, 1], device_dtype=fp16, stick_dims=2),
+    ]:
+        assert eval(repr(l)) == eval(str(l)) == l
+    by_name = SpyreTensorLayout(size=[5, 100, 150], dtype="float16", dim_order=[1, 0, 2])
+    assert by_name == SpyreTensorLayout(host_size=[5, 100, 150], dtype="float16", dim_order=[1, 0, 2])
+    assert by_name == SpyreTensorLayout([5, 100, 150], strides=[15000, 150, 1], dtype="float16", dim_order=[1, 0, 2])
+    for wrong, match in [
+        (dict(size=[4], dtype="float16", colour=1), "unknown argument `colour`"),
+        (dict(device_size=[4, 64], stride_map=[64, 1]), "`device_dtype` is missing"),
+        (dict(dtype="float16"), "`size` is missing"),
+    ]:
+        with pytest.raises(TypeError, match=match):
+            SpyreTensorLayout(**wrong)
+    with pytest.raises(TypeError, match="given twice"):
+        SpyreTensorLayout([4], "float16", size=[4])
+
+
+def test_gaps_and_sticks_of_several_dimensions():
+    np = pytest.importorskip("numpy")
+    gapped = SpyreTensorLayout([2, 5, 64], [64, 100, 1], DataFormats.SEN169_FP16, device_stride=[640, 128, 1])
+    squares = SpyreTensorLayout([4, 6, 8, 8], [384, 8, 48, 1], DataFormats.SEN169_FP16, stick_dims=2)
+    assert (gapped.device_stride, squares.num_stick_dims, squares.elems_per_stick()) == ([640, 128, 1], 2, 64)
+    assert gapped.nbytes == 2 * 640 * 2
+    for layout, size in [(gapped, (5, 100)), (squares, (32, 48))]:
+        x = np.arange(size[0] * size[1], dtype=np.float16).reshape(size)
+        image = zellige.relayout(x, None, layout.with_host(list(size)), fill=-1)
+        assert np.array_equal(zellige.relayout(image, layout.with_host(list(size))), x)
+    image = image.reshape(-1)
+    assert [image[((r // 8 * 6 + c // 8) * 8 + r % 8) * 8 + c % 8] for r, c in [(9, 17), (31, 47)]] == [9 * 48 + 17, 31 * 48 + 47]

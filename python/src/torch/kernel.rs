@@ -239,12 +239,20 @@ fn execute(
     op: &Op,
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
-) -> Result<Vec<Tensor>, DeviceError> {
+) -> Result<Vec<Tensor>, Stop> {
     let stream = stream::current(card.index());
     let run = || op.run_again(card, stream, inputs, into);
     let small = inputs.iter().map(|t| t.numel()).sum::<i64>() < SMALL;
     let ran = if small { run() } else { py.detach(run) };
-    Ok(ran?.outputs)
+    let outputs = ran?.outputs;
+    if op.on_host(card)
+        && let Some(function) = FALLBACK.get()
+    {
+        let bytes = |t: &Tensor| t.numel() * t.dtype().bits() / 8;
+        let moved: i64 = inputs.iter().chain(&outputs).map(bytes).sum();
+        function.getattr(py, "listed")?.call1(py, (op.name(), moved))?;
+    }
+    Ok(outputs)
 }
 
 /// New tensors that lie as those of PyTorch would.
@@ -253,12 +261,12 @@ fn made(
     card: &'static Card,
     op: &Op,
     inputs: &[Tensor],
-) -> Result<Vec<Tensor>, DeviceError> {
+) -> Result<Vec<Tensor>, Stop> {
     match Turned::new(op, inputs)? {
         None => execute(py, card, op, inputs, None),
         Some(turned) => {
             let made = execute(py, card, op, &turned.inputs, None)?;
-            made.iter().map(|t| turned.back(t)).collect()
+            Ok(made.iter().map(|t| turned.back(t)).collect::<Result<_, DeviceError>>()?)
         }
     }
 }
@@ -269,9 +277,10 @@ fn cast(
     card: &'static Card,
     tensor: &Tensor,
     dtype: Dtype,
-) -> Result<Tensor, DeviceError> {
+) -> Result<Tensor, Stop> {
     let attributes = json!({"dtype": dtype.name(), "wide": card.keeps().keeps(dtype)});
-    let made = made(py, card, &Op::new("cast", &attributes)?, std::slice::from_ref(tensor))?;
+    let op = Op::new("cast", &attributes).map_err(DeviceError::from)?;
+    let made = made(py, card, &op, std::slice::from_ref(tensor))?;
     Ok(made[0].clone())
 }
 
@@ -516,7 +525,7 @@ pub(super) fn run<'py>(
     attributes: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (op, card, inputs) = prepare(name, operands, attributes).map_err(raise)?;
-    let made = made(py, card, &op, &inputs).map_err(|e| error::device(&e))?;
+    let made = made(py, card, &op, &inputs).map_err(raise)?;
     match made.as_slice() {
         [one] => mint(py, one),
         many => Ok(minted(py, many)?.into_any()),
@@ -538,6 +547,6 @@ pub(super) fn run_into<'py>(
     if outputs.iter().any(|o| o.card() != card) {
         return Err(DeviceFault::new_err("an output is on another card than the operands"));
     }
-    execute(py, card, &op, &inputs, Some(&outputs)).map_err(|e| error::device(&e))?;
+    execute(py, card, &op, &inputs, Some(&outputs)).map_err(raise)?;
     Ok(())
 }

@@ -4,6 +4,8 @@ use super::cards::{card, refuse, variable};
 use super::{mint, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
+use crate::stick::PyStickLayout;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
@@ -11,7 +13,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::report::report;
-use zellige_compile::{Action, Decisions, Options, OutputLayouts, Place, compile, compile_again};
+use zellige_compile::{
+    Action, CompileError, Decisions, Options, OutputLayouts, Place, compile, compile_again,
+};
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_files::{Cache, Found, content_hash};
 use zellige_graph::{Graph, Role};
@@ -52,6 +56,9 @@ impl Weights {
     }
 }
 
+/// Name, dtype, size, strides, offset, device layout; and the kind of its place with the address there.
+type Buffer = (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static str, Option<u64>));
+
 /// How long a run goes on before it looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -61,18 +68,9 @@ const KEPT: usize = 1024;
 /// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
 pub(super) fn environment() -> Result<Options, DeviceError> {
-    let mut options = Options { outputs: OutputLayouts::Default, ..Options::default() };
-    match variable("LX_PLANNING").as_deref() {
-        None | Some("1") => {}
-        Some("0") => options.scratchpads = None,
-        Some(other) => return Err(refuse("LX_PLANNING", other, "`0` or `1`")),
-    }
-    if let Some(text) = variable("DXP_LX_FRAC_AVAIL") {
-        let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
-        options.lx_reserved =
-            part.ok_or_else(|| refuse("DXP_LX_FRAC_AVAIL", &text, "a number from 0 to 1"))?;
-    }
-    Ok(options)
+    let options = Options { outputs: OutputLayouts::Default, ..Options::default() };
+    let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
+    options.with_variables(|name| variable(name)).map_err(refused)
 }
 
 /// What a compilation for a card is asked for.
@@ -140,9 +138,12 @@ impl Program {
         let graph = zellige_graph::json::parse(graph)
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
         let like = like.map(|p| &p.program.decisions);
-        let (program, source) = py
-            .detach(|| compiled(&graph, &options, like, &key))
-            .map_err(|e| DeviceFault::new_err(e.to_string()))?;
+        let (program, source) =
+            py.detach(|| compiled(&graph, &options, like, &key)).map_err(|e| match e {
+                // What no card of that many cores can do is a mistake of the caller, whatever the operation.
+                CompileError::HintCores { .. } => PyValueError::new_err(e.to_string()),
+                _ => DeviceFault::new_err(e.to_string()),
+            })?;
         Ok(Program { program: Arc::new(program), card: index, source })
     }
 
@@ -199,6 +200,30 @@ impl Program {
     /// The compiler's whole report, in the form of `docs/schemas/report.schema.json`.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &self.reported()?)
+    }
+
+    /// Every buffer: name, dtype, size, strides, offset, device layout, and where it lies.
+    fn buffers(&self) -> Vec<Buffer> {
+        let buffer = |b: &zellige_compile::Buffer| {
+            let view = b.laid.view();
+            let (size, stride) = (view.size().to_vec(), view.stride().to_vec());
+            let layout = PyStickLayout(b.laid.layout().clone());
+            let place = match b.place {
+                Place::Own => ("own", None),
+                Place::Pool(at) => ("pool", Some(at)),
+                Place::Lx(at) => ("lx", Some(at)),
+                Place::Over(_) => ("over", None),
+            };
+            let dtype = b.laid.dtype().name().to_string();
+            (b.name.clone(), dtype, size, stride, view.offset(), layout, place)
+        };
+        self.program.buffers.iter().map(buffer).collect()
+    }
+
+    /// The number of the card.
+    #[getter]
+    fn card(&self) -> usize {
+        self.card
     }
 
     /// The same as a web page that needs nothing else.

@@ -133,3 +133,54 @@ def test_the_real_one_goes_first(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-spyre\nVersion: 9.9\n")
     done = run("import torch_spyre", ALIAS, tmp_path)
     assert "must not stand in its way" in done.stderr
+
+
+NAMES = """
+import torch, torch_spyre
+from torch_spyre import BYTES_IN_STICK, DataFormats, DeviceTensorLayout, FixedTiledLayout, SpyreTensorLayout
+from torch_spyre._inductor.ir import FixedTiledLayout as same
+from torch_spyre._inductor.constants import BYTES_IN_STICK as bytes_too
+import zellige.compile
+assert BYTES_IN_STICK == bytes_too == torch_spyre._C.BYTES_IN_STICK == zellige.compile.BYTES_IN_STICK == 128
+assert FixedTiledLayout is same is zellige.compile.FixedTiledLayout
+assert DeviceTensorLayout is SpyreTensorLayout is zellige.compile.SpyreTensorLayout is zellige.compile.DeviceTensorLayout
+x = torch.rand(40, 150, dtype=torch.float16).to("spyre")
+layout = SpyreTensorLayout([40, 150], torch.float16, [1, 0])
+made = torch_spyre.new_empty_with_layout(x, (40, 150), layout)
+assert made.device_tensor_layout() == layout == eval(str(made.device_tensor_layout()))
+assert zellige.compile.new_empty_with_layout is torch_spyre.new_empty_with_layout
+
+def f(x, w):
+    return (x.t()[:, :32] @ w).relu() + 1
+
+w = torch.rand(32, 100, dtype=torch.float16).to("spyre")
+y = torch.compile(f, backend="spyre")(x, w)
+program = torch.spyre.last_report().programs[0]
+found = zellige.compile.buffers()
+assert found.keys() == {b["name"] for b in program.report()["buffers"]} and len(found) >= 4
+for b in program.report()["buffers"]:
+    one = found[b["name"]]
+    assert isinstance(one, FixedTiledLayout) and isinstance(one, torch._inductor.ir.FixedLayout)
+    assert one.device == torch.device("spyre", 0) and str(one.device_layout) == b["layout"]
+    assert one.nbytes == b["bytes"] and len(one.size) == len(one.stride) and one.offset == 0
+    assert one.device_layout.host_size == list(one.size)
+    assert ("lx" in one.allocation) == b["place"].startswith("scratchpad")
+    assert ("pool" in one.allocation) == b["place"].startswith("pool")
+    assert one.allocation.get("lx", one.allocation.get("pool", 0)) == int((b["place"].split() + ["0"])[1], 0)
+sizes = {tuple(one.size): one for one in found.values()}
+assert sizes[40, 150].dtype == torch.float16 and list(sizes[40, 150].stride) == [150, 1]
+assert sizes[150, 100].device_layout == y.device_tensor_layout()
+again = FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], layout)
+assert again == FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], eval(str(layout)))
+assert again != FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], SpyreTensorLayout([40, 150], torch.float16))
+assert "device_layout=SpyreTensorLayout(device_size=" in str(again)
+try:
+    torch_spyre.nothing
+except AttributeError:
+    print("done")
+"""
+
+
+def test_names_of_the_documents():
+    done = run(NAMES, ALIAS)
+    assert done.stdout.split()[-1:] == ["done"], done.stdout + done.stderr

@@ -536,3 +536,13 @@ def test_attention_with_a_bias_and_half_a_stick_of_head():
     near(want, compiled(input_ids=ids.to("spyre"), decoder_input_ids=ids.to("spyre")).logits, 2e-2)
     report = torch.spyre.last_report()
     assert len(report.current) == 1 and not report.refused, str(report)
+
+
+def test_a_hint_beyond_the_cores_is_an_error():
+    def function(x, w):
+        with zellige.compile.hint(split={"M": 32, "N": 4}):
+            return x @ w
+
+    x, w = torch.rand(64, 128).half().to("spyre"), torch.rand(128, 256).half().to("spyre")
+    with pytest.raises(Exception, match="split=4 of dim N needs more cores than there are: 32 slices"):
+        torch.compile(function, backend="spyre")(x, w)

@@ -387,3 +387,30 @@ def test_files_are_loaded_where_somebody_says():
     loaded = torch.load(file, map_location="spyre", weights_only=False)
     assert loaded["model"][0].weight.device.type == "spyre" and loaded["model"][0].weight is loaded["model"][1].weight
     assert loaded["state"]["0.weight"].device.type == "spyre"
+
+
+def test_what_the_profile_leaves_to_the_host_is_listed():
+    code = (
+        "import torch, warnings\n"
+        "warnings.simplefilter('always')\n"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    x = torch.rand(4, 64).half().to('spyre')\n"
+        "    x + x\n"
+        "    x.sin(); x.sin(); x.cumsum(1)\n"
+        "found = torch.spyre.fallbacks()\n"
+        "print(sorted((k, f.count, f.bytes) for k, f in found.items()))\n"
+        "print([str(w.message).split(':')[0] for w in said if 'falling back' in str(w.message)])\n"
+        "print({f.reason for f in found.values()} or '')\n"
+    )
+
+    def run(profile):
+        env = {**os.environ, "ZELLIGE_PROFILE": profile}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    listed, warned, reason = run("card")
+    assert listed == "[('cumsum', 1, 1024), ('sin', 2, 2048)]"
+    assert warned == "['sin is falling back to cpu', 'cumsum is falling back to cpu']"
+    assert "the card's profile leaves it to the host" in reason
+    assert run("full")[:2] == ["[]", "[]"]

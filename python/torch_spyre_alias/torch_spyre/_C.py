@@ -3,6 +3,9 @@
 from zellige import DataFormats, ElementArrangement, SpyreTensorLayout  # noqa: F401
 from zellige.spyre.layouts import empty_with_layout
 
+# Bytes of the unit in which the card moves data.
+BYTES_IN_STICK = 128
+
 
 def get_spyre_tensor_layout(tensor):
     """How a tensor of the device lies."""

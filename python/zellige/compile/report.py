@@ -106,6 +106,12 @@ class Report:
             "compile_ms": self.milliseconds,
         }
 
+    def buffers(self, index: int = 0) -> dict:
+        """The buffers of a program by their names, each as a :class:`FixedTiledLayout`."""
+        from .tiled import buffers_of
+
+        return buffers_of(self.programs[index])
+
     def chrome_trace(self, index: int = 0) -> str:
         """One run of a program in simulated time, as a Chrome trace."""
         return self.programs[index].trace()

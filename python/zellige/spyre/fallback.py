@@ -215,6 +215,11 @@ class _CpuFallback:
             raise kind(f"{reason} (the CPU says: {str(error).splitlines()[0] if str(error) else kind.__name__})") from error
 
     @staticmethod
+    def listed(op: str, nbytes: int) -> None:
+        """Counts an operation that the coverage profile of the card leaves to the host."""
+        record(op, nbytes, "the card's profile leaves it to the host")
+
+    @staticmethod
     def warn(subject: str, text: str) -> None:
         """Tells the user what happens to numbers on their way to the device."""
         from . import device

@@ -1,0 +1,3 @@
+"""Layouts of Inductor's buffers."""
+
+from zellige.compile.tiled import FixedTiledLayout, SpyreTensorLayout  # noqa: F401
