@@ -432,3 +432,29 @@ fn passes_have_the_names_of_the_devices_own_stages() {
     }
     f.fails(&["compile", &example("attention"), "--pass", "stick"], "stick");
 }
+
+/// Kernels read layouts with gaps in place; a tensor in square sticks is moved before one reads it.
+#[test]
+fn pinned_gaps_and_square_sticks_run() {
+    let f = Folder::new("compile-gaps");
+    let gaps = "SpyreTensorLayout(device_size=[2, 4, 64], stride_map =[64, 100, 1], \
+                device_dtype=DataFormats.SEN169_FP16, device_stride=[512, 128, 1])";
+    let squares = "SpyreTensorLayout(device_size=[2, 2, 8, 8], stride_map =[128, 8, 16, 1], \
+                   device_dtype=DataFormats.SEN169_FP16, stick_dims=2)";
+    f.write(
+        "gaps.graph",
+        &format!(
+            "graph g(x: float16[4, 100] pin {gaps}, w: float16[100, 64]) {{
+                y = relu(x) z = matmul(y, w) s = add(x, 1) pin {gaps} t = sum(s, dim=0) return z, t }}"
+        ),
+    );
+    f.write(
+        "squares.graph",
+        &format!("graph g(x: float16[16, 16] pin {squares}) {{ y = relu(x) return y }}"),
+    );
+    for (graph, moves) in [("gaps.graph", 0), ("squares.graph", 1)] {
+        let text = f.stdout(&["compile", graph, "--check"]);
+        assert!(text.contains(&format!("{moves} in a run")) && text.contains("accepts"), "{text}");
+        assert!(f.stdout(&["run", graph, "--verify"]).contains("verified"));
+    }
+}

@@ -176,12 +176,10 @@ pub fn print(layout: &StickLayout) -> String {
     layout.to_string()
 }
 
-/// The print form, with its host where it was given strides that leave gaps: nothing else tells those.
+/// The print form, with its host where it was given strides that nothing else tells, such as those that
+/// leave gaps.
 pub fn print_given(layout: &StickLayout) -> String {
-    match layout.host() {
-        Some(h) if !h.is_dense_non_overlapping() => print_bound(layout),
-        _ => print(layout),
-    }
+    if layout.tells_its_strides() { print(layout) } else { print_bound(layout) }
 }
 
 /// The print form with the size and own strides of its host, from which padding is known.

@@ -18,21 +18,26 @@ impl StickLayout {
     /// not be named: a tensor may be folded over the sticks. [`StickLayout::with_own_strides`] says
     /// the strides and leaves nothing to be found out.
     ///
-    /// A layout that is bound to a host of that size with gaps keeps the strides it was given.
+    /// A layout that is bound to a host of that size keeps the strides it was given where they have gaps, and
+    /// where they are the ones asked for.
     ///
     /// A host that is broadcast (stride 0) keeps its strides where the device dimensions of stride 0
     /// have room for it; where they have not, they are replicas, and the host has row-major strides
     /// of its own like any other that is not dense.
     pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
-        let gaps = |h: &&Strided| h.size() == size && !h.is_dense_non_overlapping();
-        if self.host.as_ref().filter(gaps).is_some_and(|h| !broadcast(h)) {
-            return Ok(self.clone());
-        }
         let host = match stride {
             Some(stride) => Strided::new(size, stride, 0)?,
             None => host_of(size, None)?,
         };
         let own = self.with_own_strides(size, &host.own_strides()?)?;
+        let kept = |h: &&Strided| {
+            h.size() == size
+                && !broadcast(h)
+                && (!h.is_dense_non_overlapping() || own.host() == Some(h))
+        };
+        if self.host.as_ref().filter(kept).is_some() {
+            return Ok(self.clone());
+        }
         if self.stride_map.contains(&0) && broadcast(&host) {
             let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
             let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
@@ -60,6 +65,15 @@ impl StickLayout {
     /// also ones with gaps between the rows.
     pub fn with_own_strides(&self, size: &[i64], own: &[i64]) -> Result<StickLayout> {
         Ok(StickLayout { host: Some(host_of(size, Some(own))?), ..self.clone() })
+    }
+
+    /// Whether the map and the strides of a host's memory say in which strides the map is read; where they do
+    /// not, a text of the layout has to name those.
+    pub fn tells_its_strides(&self) -> bool {
+        let Some(host) = self.host.as_ref() else { return true };
+        let unbound = StickLayout { host: None, ..self.clone() };
+        let found = unbound.with_host(host.size(), Some(host.stride()));
+        host.is_dense_non_overlapping() && found.is_ok_and(|l| l.host() == Some(host))
     }
 
     /// Whether every stride along which the host steps is one of the map.

@@ -117,7 +117,7 @@ fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
     if let Place::Over(under) = b.place {
         place["over"] = json!(under.0);
     }
-    json!({
+    let mut described = json!({
         "id": id.0,
         "name": b.name,
         "dtype": b.laid.dtype().name(),
@@ -129,7 +129,15 @@ fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
         "origin": origin,
         "place": place,
         "loaded": b.loaded,
-    })
+    });
+    // What the device's own form of a layout has no field for.
+    if let (true, Ok(strides)) = (layout.has_gaps(), layout.device_strides()) {
+        described["device_stride"] = json!(strides);
+    }
+    if layout.stick_dims() != 1 {
+        described["stick_dims"] = json!(layout.stick_dims());
+    }
+    described
 }
 
 fn transfer(t: &dci::Dci) -> Value {

@@ -37,9 +37,10 @@ fn order(layout: &StickLayout) -> String {
     let eps = layout.elems_per_stick();
     let last = layout.device_rank() - 1;
     let sizes = layout.device_size();
-    let Ok(map) = layout.dim_map() else {
-        let pairs = sizes.iter().zip(layout.stride_map());
-        return pairs.map(|(n, s)| format!("{n}:{s}")).collect::<Vec<_>>().join(" ");
+    let gaps = if layout.has_gaps() { ", with gaps" } else { "" };
+    let Some(map) = layout.dim_map().ok().filter(|_| layout.stick_dims() == 1) else {
+        let pairs = sizes.iter().zip(layout.stride_map()).map(|(n, s)| format!("{n}:{s}"));
+        return pairs.collect::<Vec<_>>().join(" ") + gaps;
     };
     let lanes = (!layout.is_sparse()).then(|| map[last]).filter(|d| *d >= 0);
     let mut words = Vec::new();
@@ -52,7 +53,7 @@ fn order(layout: &StickLayout) -> String {
             (d, _) => format!("d{d}"),
         });
     }
-    words.join(" ")
+    words.join(" ") + gaps
 }
 
 /// The same of a view, in its own dimensions.
