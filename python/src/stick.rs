@@ -157,7 +157,7 @@ impl<'py> Arguments<'py> {
         let is_format = args.get_item(2).is_ok_and(|v| v.cast::<DataFormats>().is_ok());
         let explicit =
             is_format || named("device_size")? || named("stride_map")? || named("device_dtype")?;
-        let order: &[&str] = match explicit {
+        let order: &[&'static str] = match explicit {
             true => &EXPLICIT,
             false if is_list(1) || named("strides")? || named("host_strides")? => {
                 &["size", "strides", "dtype", "dim_order", "element_arrangement"]
@@ -169,7 +169,7 @@ impl<'py> Arguments<'py> {
         }
         let mut values: Vec<(&'static str, Bound<'py, PyAny>)> = Vec::new();
         for (name, value) in order.iter().zip(args) {
-            values.push((name, value));
+            values.push((*name, value));
         }
         for (key, value) in kwargs.into_iter().flatten() {
             let key = key.extract::<String>()?;
@@ -186,7 +186,7 @@ impl<'py> Arguments<'py> {
             if values.iter().any(|(n, _)| n == name) {
                 return Err(PyTypeError::new_err(format!("`{name}` is given twice; {FORMS}")));
             }
-            values.push((name, value));
+            values.push((*name, value));
         }
         let form = if explicit { Form::Explicit } else { Form::Sized };
         Ok(Arguments { form, values })

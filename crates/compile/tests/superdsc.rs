@@ -225,6 +225,31 @@ fn a_product_that_splits_its_sum() {
     assert_eq!(op["inputLabeledDs"], json!(["Tensor0-idx0", "Tensor1-idx1"]));
 }
 
+/// Of rows and columns the rows count fastest, and where the sum is split its parts count before both; the addresses
+/// of a core are those of its slices.
+#[test]
+fn cores_of_two_splits_count_the_first_dimension_fastest() {
+    let text = "graph g(x: float16[512, 256], y: float16[256, 512]) { z = mm(x, y) return z }";
+    for (splits, sum) in [([4usize, 8, 1], 1), ([2, 4, 2], 2), ([4, 2, 4], 4)] {
+        let mut p = program(text);
+        let space = p.steps[0].space.clone().unwrap();
+        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        let (_, top) = only(&p);
+        let dsc = &top["dscs_"][0]["batchmatmul"];
+        let cores: usize = splits.iter().product();
+        let mut results = Vec::new();
+        for c in 0..cores {
+            let (row, column) = (c / sum % splits[0], c / sum / splits[0]);
+            let slice = json!({"mb": row, "out": column, "in": c % sum});
+            assert_eq!(top["coreIdToWkSlice_"][c.to_string()], slice, "{splits:?}");
+            // Columns in sticks, in each of them all rows of 128 bytes.
+            let (rows, sticks) = (512 / splits[0], 8 / splits[1]);
+            results.push(((column * sticks * 512 + row * rows) * 128) as u64);
+        }
+        assert_eq!(starts(dsc, 2), results, "{splits:?}");
+    }
+}
+
 #[test]
 fn a_sum_along_padded_sticks() {
     let p = program("graph g(x: float16[512, 250]) { z = sum(x, dim=1) return z }");

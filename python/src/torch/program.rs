@@ -70,7 +70,7 @@ const KEPT: usize = 1024;
 pub(super) fn environment() -> Result<Options, DeviceError> {
     let options = Options { outputs: OutputLayouts::Default, ..Options::default() };
     let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
-    options.with_variables(|name| variable(name)).map_err(refused)
+    options.with_variables(variable).map_err(refused)
 }
 
 /// What a compilation for a card is asked for.

@@ -41,8 +41,6 @@ class FixedTiledLayout(FixedLayout):
             isinstance(other, FixedTiledLayout) and super().__eq__(other) and self.device_layout == other.device_layout
         )
 
-    __hash__ = None
-
     def __str__(self) -> str:
         offset = f", offset={self.offset}" if self.offset != 0 else ""
         return (
