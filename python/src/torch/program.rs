@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::report::report;
 use zellige_compile::{
-    Action, CompileError, Decisions, Options, OutputLayouts, Place, compile, compile_again,
+    Action, BadVariable, CompileError, Decisions, Options, OutputLayouts, Place, compile,
+    compile_again,
 };
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_files::{Cache, Found, content_hash};
