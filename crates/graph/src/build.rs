@@ -60,6 +60,11 @@ impl Builder {
         &self.tensors[id.0]
     }
 
+    /// The operands of an operation so far.
+    pub fn operands(&self, id: NodeId) -> &[TensorId] {
+        &self.nodes[id.0].inputs
+    }
+
     /// A tensor from outside.
     pub fn input(
         &mut self,

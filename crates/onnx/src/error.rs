@@ -17,7 +17,13 @@ pub struct OnnxError {
     pub operand: Option<(usize, String)>,
     /// The byte of the file that it is about.
     pub at: Option<usize>,
+    /// Inputs whose elements would have to be known before a run.
+    pub(crate) needs: Option<Box<Needs>>,
 }
+
+/// Inputs of a model, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Needs(pub(crate) Vec<String>);
 
 fn place(e: &OnnxError) -> String {
     let mut place = String::new();
@@ -33,8 +39,15 @@ fn place(e: &OnnxError) -> String {
 }
 
 impl OnnxError {
+    /// Inputs whose elements would have to be known before a run: given to `import_with`, the model may be
+    /// accepted.
+    pub fn needs(&self) -> &[String] {
+        self.needs.as_ref().map_or(&[], |n| &n.0)
+    }
+
     pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> OnnxError {
-        OnnxError { kind, message: message.into(), node: None, operand: None, at: None }
+        let (node, operand, at, needs) = (None, None, None, None);
+        OnnxError { kind, message: message.into(), node, operand, at, needs }
     }
 
     /// A file that is not what its format says.

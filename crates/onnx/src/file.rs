@@ -44,6 +44,11 @@ impl ModelFile {
     /// External data that is not there, outside of the model's folder, or shorter than the model says; a
     /// file that was changed since it was opened.
     pub fn bytes<'a>(&'a self, weight: &'a Weight) -> Result<Cow<'a, [u8]>> {
+        weight.elements(self.stored(weight)?)
+    }
+
+    /// The same as the file has them.
+    fn stored<'a>(&'a self, weight: &'a Weight) -> Result<Cow<'a, [u8]>> {
         match &weight.data {
             Data::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
             Data::Inside(range) => {

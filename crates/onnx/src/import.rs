@@ -1,23 +1,21 @@
-//! From a model to a graph, node by node.
+//! Models and what they become for given sizes.
 
+use crate::carried::{self, carrier};
 use crate::error::{OnnxError, Result, quote};
-use crate::literal::{Literal, number};
+use crate::literal::{self, Literal};
 use crate::names::Names;
-use crate::node::Node;
-use crate::ops;
 use crate::proto::{self, Decoder, Dim, ValueInfo};
-use crate::tensor::{Data, dtype_of};
-use serde_json::{Map, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::scope::{Scope, opset_of};
+use crate::tensor::{Data, dtype_of, stored_as};
+use crate::walk::{Import, Value};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, GraphSource, Operand, Role, TensorId};
+use zellige_graph::{Builder, Graph, Role};
 
 /// The oldest version of the operations that is read.
-const OLDEST: i64 = 13;
-
-/// Elements that are known without running at most: shapes have a few each.
-const MOST_KNOWN: usize = 1 << 24;
+const OLDEST: i64 = 7;
 
 /// An ONNX model, read and checked as far as it can be without the values of its symbols.
 #[derive(Debug)]
@@ -34,6 +32,8 @@ pub struct Imported {
     pub graph: Graph,
     /// The elements of its weights.
     pub weights: Vec<Weight>,
+    /// Inputs of the model that are no inputs of the graph: sizes depend on their elements, which were given.
+    pub bound: Vec<String>,
 }
 
 /// A weight of an imported graph.
@@ -45,31 +45,50 @@ pub struct Weight {
     pub size: Vec<i64>,
     /// Dtype.
     pub dtype: Dtype,
+    /// The dtype of its elements in the file, where another one carries it.
+    pub(crate) stored: Dtype,
     /// Where its elements are.
     pub data: Data,
 }
 
-/// What a name of the model stands for.
-#[derive(Debug, Clone)]
-pub(crate) enum Value {
-    /// Elements that are known now.
-    Known(Rc<Literal>),
-    /// An initializer that nothing has asked for yet.
-    Initializer(usize),
-    /// A tensor of the graph.
-    Tensor(TensorId),
+impl Weight {
+    /// The elements of the weight, from the bytes that [`Weight::data`] names: those of a type that the card
+    /// does not store become wider.
+    ///
+    /// # Errors
+    /// Bytes of another number.
+    pub fn elements<'a>(&self, stored: Cow<'a, [u8]>) -> Result<Cow<'a, [u8]>> {
+        if self.stored == self.dtype {
+            return Ok(stored);
+        }
+        let count = literal::numel(&self.size).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let wide = carried::unpack(&stored, self.stored, count);
+        wide.map(Cow::Owned).ok_or_else(|| {
+            let message = format!("`{}` has not the bytes of its elements", quote(&self.name));
+            OnnxError::new("bad_file", message)
+        })
+    }
+}
+
+/// The elements of an input that are known before a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constant {
+    /// Extents.
+    pub size: Vec<i64>,
+    /// Dtype.
+    pub dtype: Dtype,
+    /// Elements, row-major and little-endian.
+    pub bytes: Vec<u8>,
 }
 
 impl<'a> Model<'a> {
     /// Reads a model from the bytes of its file.
     ///
     /// # Errors
-    /// Bytes that are no model, with the place; operations older than opset 13.
+    /// Bytes that are no model, with the place; operations older than opset 7.
     pub fn read(file: &'a [u8]) -> Result<Model<'a>> {
         let proto = Decoder::model(file)?;
-        let ours = |d: &str| d.is_empty() || d == "ai.onnx";
-        let opset = proto.opsets.iter().filter(|(d, _)| ours(d)).map(|(_, v)| *v).max();
-        let Some(opset) = opset else {
+        let Some(opset) = opset_of(&proto.opsets) else {
             let have: Vec<String> = proto.opsets.iter().map(|(d, _)| quote(d)).collect();
             let have = if have.is_empty() { "none".into() } else { have.join(", ") };
             let message = format!("it imports no operations of ai.onnx; it has: {have}");
@@ -119,42 +138,81 @@ impl<'a> Model<'a> {
     /// Symbols without a value, operations and attributes without an equivalent, shapes that do not fit:
     /// each names the node and the operand.
     pub fn import(&self, bind: &BTreeMap<String, i64>) -> Result<Imported> {
+        self.import_with(bind, &BTreeMap::new())
+    }
+
+    /// The same where elements of inputs are at hand. An input stays an input of the graph, unless
+    /// something that has to be known before a run (a shape, axes, a number of iterations) follows from
+    /// it: then it becomes a constant, and [`Imported::bound`] names it. Open sizes of inputs that are at
+    /// hand need no value of their symbols.
+    ///
+    /// # Errors
+    /// As [`Model::import`]; [`OnnxError::needs`] has the inputs that could be bound and are not at hand.
+    pub fn import_with(
+        &self,
+        bind: &BTreeMap<String, i64>,
+        given: &BTreeMap<String, Constant>,
+    ) -> Result<Imported> {
+        let mut sizes = bind.clone();
+        for input in self.inputs() {
+            let Some(constant) = given.get(input.name) else { continue };
+            for (d, dim) in input.dims.iter().flatten().enumerate() {
+                if let (Some(name), Some(n)) = (symbol(input, d, dim), constant.size.get(d)) {
+                    sizes.entry(name).or_insert(*n);
+                }
+            }
+        }
+        self.check_bindings(&sizes)?;
+        let mut bound = BTreeSet::new();
+        loop {
+            let refused = match self.attempt(&sizes, given, &bound) {
+                Ok(made) => return Ok(made),
+                Err(e) => e,
+            };
+            // What is asked for and at hand becomes constant, one more of a finite number every time.
+            let more: Vec<String> =
+                refused.needs().iter().filter(|n| !bound.contains(*n)).cloned().collect();
+            if more.is_empty() || !refused.needs().iter().all(|n| given.contains_key(n)) {
+                return Err(refused);
+            }
+            bound.extend(more);
+        }
+    }
+
+    fn attempt(
+        &self,
+        bind: &BTreeMap<String, i64>,
+        given: &BTreeMap<String, Constant>,
+        bound: &BTreeSet<String>,
+    ) -> Result<Imported> {
         let graph = &self.proto.graph;
-        self.check_bindings(bind)?;
+        let name = if graph.name.is_empty() { "model" } else { graph.name };
         let mut import = Import {
             file: self.file,
             proto: &self.proto,
-            opset: self.opset,
-            builder: Builder::new(crate::names::plain(if graph.name.is_empty() {
-                "model"
-            } else {
-                graph.name
-            })),
+            builder: Builder::new(crate::names::plain(name)),
             names: Names::default(),
-            values: HashMap::new(),
-            tensors: HashMap::new(),
+            scopes: vec![Scope::new(self.opset)],
+            initializers: Vec::new(),
             weights: Vec::new(),
             made: HashMap::new(),
             literals: HashMap::new(),
-            left: MOST_KNOWN,
+            inputs: HashMap::new(),
+            carried: HashMap::new(),
+            left: crate::walk::MOST_KNOWN,
+            nodes_left: crate::walk::MOST_NODES,
         };
         for input in self.inputs() {
-            import.input(input, bind)?;
+            let constant = given.get(input.name).filter(|_| bound.contains(input.name));
+            import.input(input, bind, constant)?;
         }
         for output in &graph.outputs {
-            import.names.of(output.name);
+            import.name_of(output.name);
         }
-        for (k, t) in graph.initializers.iter().enumerate() {
-            import
-                .define(t.name, Value::Initializer(k))
-                .map_err(|e| OnnxError { at: Some(t.at), ..e })?;
-        }
-        for (index, node) in graph.nodes.iter().enumerate() {
-            let mut node = Node::new(&mut import, node, index);
-            let made = ops::lower(&mut node)?;
-            node.finish(&made)?;
-        }
-        import.finish(&graph.outputs)
+        import.initializers(graph)?;
+        import.nodes(&graph.nodes)?;
+        let (graph, weights) = import.finish(&graph.outputs)?;
+        Ok(Imported { graph, weights, bound: bound.iter().cloned().collect() })
     }
 
     fn check_bindings(&self, bind: &BTreeMap<String, i64>) -> Result<()> {
@@ -193,27 +251,13 @@ fn symbol(input: &ValueInfo<'_>, d: usize, dim: &Dim<'_>) -> Option<String> {
     }
 }
 
-/// A graph in the making.
-pub(crate) struct Import<'a> {
-    pub(crate) file: &'a [u8],
-    pub(crate) proto: &'a proto::Model<'a>,
-    pub(crate) opset: i64,
-    pub(crate) builder: Builder,
-    pub(crate) names: Names<'a>,
-    values: HashMap<&'a str, Value>,
-    /// The tensors of what is known, where an operation needed one.
-    tensors: HashMap<&'a str, TensorId>,
-    weights: Vec<Weight>,
-    /// The operations that patterns are made of, by their results.
-    pub(crate) made: HashMap<TensorId, (String, Vec<Operand>)>,
-    /// Elements of initializers that were asked for.
-    literals: HashMap<usize, Option<Rc<Literal>>>,
-    /// Elements that may still become known.
-    left: usize,
-}
-
 impl<'a> Import<'a> {
-    fn input(&mut self, input: &ValueInfo<'a>, bind: &BTreeMap<String, i64>) -> Result<()> {
+    fn input(
+        &mut self,
+        input: &ValueInfo<'a>,
+        bind: &BTreeMap<String, i64>,
+        constant: Option<&Constant>,
+    ) -> Result<()> {
         let bad = |message: String| {
             OnnxError::new("bad_input", format!("input `{}`: {message}", quote(input.name)))
         };
@@ -234,201 +278,42 @@ impl<'a> Import<'a> {
                 other => symbol(input, d, other).and_then(|s| bind.get(&s).copied()).unwrap_or(-1),
             })
             .collect();
-        let name = self.names.of(input.name);
-        let made = self.builder.input(&name, &size, dtype, Role::Input);
+        if let Some(constant) = constant {
+            let literal = known(constant, stored_as(input.dtype).unwrap_or(dtype), dtype, &size).map_err(bad)?;
+            return self.define(input.name, Value::Known(Rc::new(literal)));
+        }
+        let name = self.name_of(input.name);
+        let made = self.builder.input(&name, &size, carrier(dtype), Role::Input);
         let id = made.map_err(|e| bad(e.message))?;
+        self.carry(id, dtype);
+        self.inputs.insert(id, input.name);
         self.define(input.name, Value::Tensor(id))
-    }
-
-    /// Says what a name stands for.
-    pub(crate) fn define(&mut self, name: &'a str, value: Value) -> Result<()> {
-        if let Value::Known(literal) = &value {
-            self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
-                let message =
-                    format!("more than {MOST_KNOWN} elements are computed from constants");
-                OnnxError::new("too_large", message)
-            })?;
-        }
-        if self.values.insert(name, value).is_some() {
-            let message = format!("the name `{}` is given twice", quote(name));
-            return Err(OnnxError::new("duplicate_name", message));
-        }
-        Ok(())
-    }
-
-    /// What a name stands for.
-    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
-        self.values.get(name)
-    }
-
-    /// The known elements of a name: of a value that was computed, or of a small initializer.
-    pub(crate) fn literal(&mut self, name: &'a str) -> Result<Option<Rc<Literal>>> {
-        Ok(match self.values.get(name) {
-            Some(Value::Known(literal)) => Some(literal.clone()),
-            Some(Value::Initializer(k)) => match self.literals.get(k) {
-                Some(known) => known.clone(),
-                None => {
-                    let read = self.proto.graph.initializers[*k].literal(self.file)?.map(Rc::new);
-                    self.literals.insert(*k, read.clone());
-                    read
-                }
-            },
-            _ => None,
-        })
-    }
-
-    /// Size and dtype of a name.
-    pub(crate) fn meta(&self, name: &str) -> Result<Option<(Vec<i64>, Dtype)>> {
-        Ok(Some(match self.values.get(name) {
-            Some(Value::Known(l)) => (l.shape.clone(), l.dtype),
-            Some(Value::Initializer(k)) => {
-                let t = &self.proto.graph.initializers[*k];
-                t.numel()?;
-                (t.dims.clone(), t.element()?)
-            }
-            Some(Value::Tensor(id)) => {
-                let t = self.builder.tensor(*id);
-                (t.size.clone(), t.dtype)
-            }
-            None => return Ok(None),
-        }))
-    }
-
-    /// The tensor of a name: an initializer becomes a weight, and so does what is known, unless one
-    /// number fills it.
-    pub(crate) fn tensor(&mut self, name: &'a str) -> Result<Option<TensorId>> {
-        if let Some(id) = self.tensors.get(name) {
-            return Ok(Some(*id));
-        }
-        let id = match self.values.get(name).cloned() {
-            None => return Ok(None),
-            Some(Value::Tensor(id)) => return Ok(Some(id)),
-            Some(Value::Initializer(k)) => {
-                let t = &self.proto.graph.initializers[k];
-                t.numel()?;
-                let (size, dtype, data) = (t.dims.clone(), t.element()?, t.data()?);
-                let name = self.names.of(name);
-                self.weight(name, size, dtype, data)?
-            }
-            Some(Value::Known(literal)) => {
-                let name = self.names.of(name);
-                let name =
-                    if self.builder.id(&name).is_some() { self.names.free(&name) } else { name };
-                self.materialize(&literal, name)?
-            }
-        };
-        self.tensors.insert(name, id);
-        Ok(Some(id))
-    }
-
-    pub(crate) fn weight(
-        &mut self,
-        name: String,
-        size: Vec<i64>,
-        dtype: Dtype,
-        data: Data,
-    ) -> Result<TensorId> {
-        let id = self.builder.input(&name, &size, dtype, Role::Weight).map_err(|e| {
-            OnnxError::new("bad_tensor", format!("tensor `{}`: {}", quote(&name), e.message))
-        })?;
-        self.weights.push(Weight { name, size, dtype, data });
-        Ok(id)
-    }
-
-    /// A tensor of the graph with the elements of a literal.
-    pub(crate) fn materialize(&mut self, literal: &Literal, name: String) -> Result<TensorId> {
-        let bad = |message: String| OnnxError::new("bad_tensor", format!("`{name}`: {message}"));
-        let held = |x: &i64| i32::try_from(*x).is_ok();
-        if let Some(x) = literal.whole().and_then(|v| v.iter().find(|x| !held(x))) {
-            return Err(bad(format!("{x} does not fit into the 32 bits of the card's integers")));
-        }
-        match literal.uniform() {
-            Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
-                let attributes = json!({
-                    "size": literal.shape, "value": number(x), "dtype": literal.dtype.name(),
-                });
-                let attributes = attributes.as_object().cloned().unwrap_or_default();
-                let made = self.builder.op("full", &[], &attributes, &[&name]);
-                made.map(|ids| ids[0]).map_err(|e| bad(e.message))
-            }
-            _ => {
-                let bytes = literal.encode();
-                let bytes = bytes.ok_or_else(|| bad(format!("no bytes of {}", literal.dtype)))?;
-                self.weight(name, literal.shape.clone(), literal.dtype, Data::Owned(bytes))
-            }
-        }
-    }
-
-    fn finish(mut self, outputs: &[ValueInfo<'a>]) -> Result<Imported> {
-        let (mut ids, mut given) = (Vec::new(), HashSet::new());
-        for output in outputs {
-            let bad = |message: String| {
-                OnnxError::new("bad_output", format!("output `{}`: {message}", quote(output.name)))
-            };
-            let wanted = self.names.of(output.name);
-            let Some(mut id) = self.tensor(output.name)? else {
-                return Err(bad("no node makes it".into()));
-            };
-            if self.builder.tensor(id).name != wanted || given.contains(&id) {
-                let name = if self.builder.id(&wanted).is_some() {
-                    self.names.free(&wanted)
-                } else {
-                    wanted
-                };
-                let made =
-                    self.builder.op("identity", &[Operand::Tensor(id)], &Map::new(), &[&name]);
-                id = made.map_err(|e| bad(e.message))?[0];
-            }
-            let t = self.builder.tensor(id);
-            if let Some(dims) = &output.dims {
-                let fits = |(d, n): (&Dim<'_>, &i64)| !matches!(d, Dim::Fixed(m) if m != n);
-                if dims.len() != t.size.len() || !dims.iter().zip(&t.size).all(fits) {
-                    let said: Vec<String> = dims
-                        .iter()
-                        .map(|d| match d {
-                            Dim::Fixed(n) => n.to_string(),
-                            Dim::Symbol(s) => quote(s),
-                            Dim::Unknown => "?".into(),
-                        })
-                        .collect();
-                    let said = said.join(", ");
-                    return Err(bad(format!(
-                        "its nodes make {:?}, and the file says [{said}]",
-                        t.size
-                    )));
-                }
-            }
-            if output.dtype != 0 && dtype_of(output.dtype).is_ok_and(|d| d != t.dtype) {
-                let said = dtype_of(output.dtype).map_err(bad)?;
-                return Err(bad(format!("its nodes make {}, and the file says {said}", t.dtype)));
-            }
-            given.insert(id);
-            ids.push(id);
-        }
-        // Built anew with its inputs first, as a text of it would be: weights were met on the way.
-        let graph = self.builder.finish(&ids).and_then(|g| {
-            let mut source = g.source();
-            let needed = prune(&mut source);
-            self.weights.retain(|w| needed.contains(&w.name));
-            source.bind(&BTreeMap::new())
-        });
-        let graph = graph.map_err(|e| OnnxError::new("bad_graph", e.message))?;
-        Ok(Imported { graph, weights: self.weights })
     }
 }
 
-/// Takes out operations and weights that no output needs; the names of what is left.
-fn prune(source: &mut GraphSource) -> HashSet<String> {
-    let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
-    let mut kept = Vec::new();
-    for op in std::mem::take(&mut source.ops).into_iter().rev() {
-        if op.outputs.iter().any(|o| needed.contains(o)) {
-            needed.extend(op.inputs.iter().filter_map(|i| i.as_str()).map(str::to_string));
-            kept.push(op);
-        }
+/// The elements of an input that is bound.
+fn known(
+    constant: &Constant,
+    stored: Dtype,
+    dtype: Dtype,
+    size: &[i64],
+) -> Result<Literal, String> {
+    if constant.dtype != stored || constant.size != size {
+        return Err(format!(
+            "{} {:?} is given, and the model has {stored} {size:?}",
+            constant.dtype, constant.size
+        ));
     }
-    kept.reverse();
-    source.ops = kept;
-    source.inputs.retain(|i| i.role != Role::Weight || needed.contains(&i.name));
-    needed
+    let count = literal::numel(size).and_then(|n| usize::try_from(n).ok());
+    let Some(count) = count.filter(|c| *c <= literal::MOST) else {
+        return Err(format!(
+            "sizes follow from its elements, and it has too many for that: {size:?}; accepted: at most {}",
+            literal::MOST
+        ));
+    };
+    let wide = carried::carry(&constant.bytes, stored);
+    let literal = wide.and_then(|wide| Literal::decode(dtype, size, &wide));
+    literal.filter(|l| l.len() == count).ok_or_else(|| {
+        format!("{} bytes are no {count} elements of {stored}", constant.bytes.len())
+    })
 }

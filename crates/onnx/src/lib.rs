@@ -33,8 +33,10 @@
 //! |---|---|
 //! | `wire` | the wire format of protocol buffers |
 //! | `proto` | the messages of ONNX |
+//! | `carried` | element types that the card does not store |
 //! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
-//! | `import`, `node` | the walk over the nodes, and a node as rules see it |
+//! | `import`, `walk`, `scope` | a model for given sizes, the walk over its nodes, what names mean on the way |
+//! | `node` | a node as rules see it |
 //! | `ops` | what each operation becomes |
 //! | `file`, `skeleton` | files without the elements of large weights, external data |
 //!
@@ -43,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod carried;
 mod error;
 mod file;
 mod import;
@@ -51,12 +54,15 @@ mod names;
 mod node;
 mod ops;
 mod proto;
+mod scope;
 mod skeleton;
 mod tensor;
+mod walk;
 mod wire;
 
+pub use carried::{carrier, carry};
 pub use error::{OnnxError, Result};
 pub use file::ModelFile;
-pub use import::{Imported, Model, Weight};
+pub use import::{Constant, Imported, Model, Weight};
 pub use ops::operations;
 pub use tensor::Data;

@@ -1,5 +1,6 @@
 //! Small tensors whose elements are known when a model is read: shapes, axes, numbers.
 
+use crate::carried::{carrier, fit};
 use crate::error::{OnnxError, Result};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
@@ -25,7 +26,7 @@ pub(crate) enum Numbers {
 }
 
 pub(crate) fn is_float(dtype: Dtype) -> bool {
-    dtype.number_format().is_some_and(Format::is_float)
+    carrier(dtype).number_format().is_some_and(Format::is_float)
 }
 
 impl Literal {
@@ -37,7 +38,7 @@ impl Literal {
 
     /// From elements in the formats of a file: floats as float64, others as int64.
     pub(crate) fn decode(dtype: Dtype, shape: &[i64], bytes: &[u8]) -> Option<Literal> {
-        let format = dtype.number_format()?;
+        let format = carrier(dtype).number_format()?;
         let count = bytes.len() / format.size();
         let mut wide = vec![0; count * 8];
         let to = if format.is_float() { Format::F64 } else { Format::I64 };
@@ -53,9 +54,12 @@ impl Literal {
 
     /// Its elements as they lie in memory.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let format = self.dtype.number_format()?;
+        let format = carrier(self.dtype).number_format()?;
         let (from, wide): (Format, Vec<u8>) = match &self.data {
-            Numbers::Int(v) => (Format::I64, v.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Numbers::Int(v) => {
+                let fitting = v.iter().map(|x| fit(self.dtype, *x));
+                (Format::I64, fitting.flat_map(i64::to_le_bytes).collect())
+            }
             Numbers::Float(v) => (Format::F64, v.iter().flat_map(|x| x.to_le_bytes()).collect()),
         };
         let mut out = vec![0; self.len() * format.size()];
@@ -197,6 +201,23 @@ pub(crate) fn broadcast_strides(of: &[i64], to: &[i64]) -> Vec<i64> {
     let lead = to.len() - of.len();
     let stride = |d: usize| if d < lead || of[d - lead] == 1 { 0 } else { own[d - lead] };
     (0..to.len()).map(stride).collect()
+}
+
+/// Literals of one shape and dtype as the rows of one; none where they are too many together.
+pub(crate) fn stack(rows: &[std::rc::Rc<Literal>]) -> Option<Literal> {
+    let first = rows.first()?;
+    if first.len().saturating_mul(rows.len()) > MOST {
+        return None;
+    }
+    let whole: Option<Vec<&[i64]>> = rows.iter().map(|l| l.whole()).collect();
+    let data = match whole {
+        Some(parts) => Numbers::Int(parts.concat()),
+        None => {
+            Numbers::Float(rows.iter().flat_map(|l| (0..l.len()).map(|i| l.number(i))).collect())
+        }
+    };
+    let shape = [&[i64::try_from(rows.len()).ok()?], &first.shape[..]].concat();
+    Some(Literal { dtype: first.dtype, shape, data })
 }
 
 /// One result of two literals, element by element.

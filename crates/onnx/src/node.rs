@@ -1,13 +1,20 @@
 //! A node as the rules of operations see it: operands, attributes, results.
 
-use crate::error::{OnnxError, Result, quote};
-use crate::import::{Import, Value};
+use crate::carried::{self, carrier};
+use crate::error::{Needs, OnnxError, Result, quote};
+use crate::walk::{Import, Value};
 use crate::literal::{self, Literal};
 use crate::proto::{self, Given};
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{GraphError, Operand, TensorId};
+
+/// Operations that give elements of their first operand and nothing else.
+const MOVES: &[&str] = &[
+    "reshape", "permute", "transpose", "slice", "select", "squeeze", "unsqueeze", "expand", "flip",
+    "repeat", "cat", "stack", "index_select", "embedding", "gather", "index", "identity", "tril", "triu",
+];
 
 /// A node on its way into the graph.
 pub(crate) struct Node<'i, 'a> {
@@ -16,6 +23,8 @@ pub(crate) struct Node<'i, 'a> {
     index: usize,
     /// Attributes that were asked for.
     taken: Vec<&'static str>,
+    /// Whether all were.
+    all_taken: bool,
     /// Results that were made.
     named: usize,
 }
@@ -26,7 +35,7 @@ impl<'i, 'a> Node<'i, 'a> {
         proto: &'a proto::Node<'a>,
         index: usize,
     ) -> Node<'i, 'a> {
-        Node { import, proto, index, taken: Vec::new(), named: 0 }
+        Node { import, proto, index, taken: Vec::new(), all_taken: false, named: 0 }
     }
 
     /// Its operation.
@@ -38,8 +47,19 @@ impl<'i, 'a> Node<'i, 'a> {
         self.proto.domain
     }
 
+    pub(crate) fn overload(&self) -> &'a str {
+        self.proto.overload
+    }
+
+    /// Every attribute, as the call of a function passes them on.
+    pub(crate) fn all_attributes(&mut self) -> Vec<(&'a str, &'a Given<'a>)> {
+        self.all_taken = true;
+        let all = self.proto.attributes.iter();
+        all.filter_map(|a| Some((a.name, self.resolved(&a.value)?))).collect()
+    }
+
     pub(crate) fn opset(&self) -> i64 {
-        self.import.opset
+        self.import.opset()
     }
 
     fn label(&self) -> String {
@@ -59,8 +79,13 @@ impl<'i, 'a> Node<'i, 'a> {
         OnnxError { operand: Some((k, name)), ..self.bad("bad_operand", message) }
     }
 
-    fn placed(&self, e: OnnxError) -> OnnxError {
-        OnnxError { node: e.node.clone().or_else(|| Some(self.label())), ..e }
+    /// An error of the node, or of one inside of it.
+    pub(crate) fn placed(&self, e: OnnxError) -> OnnxError {
+        let node = match &e.node {
+            Some(inner) => format!("{inner} in {}", self.label()),
+            None => self.label(),
+        };
+        OnnxError { node: Some(node), ..e }
     }
 
     fn refused(&self, op: &str, e: &GraphError) -> OnnxError {
@@ -112,6 +137,71 @@ impl<'i, 'a> Node<'i, 'a> {
         )
     }
 
+    /// What an operand stands for.
+    pub(crate) fn value(&self, k: usize) -> Result<Value> {
+        let name = self.name(k)?;
+        self.import.value(name).cloned().ok_or_else(|| self.unknown(k))
+    }
+
+    /// The tensor of a value.
+    pub(crate) fn tensor_of(&mut self, value: &Value, part: &str) -> Result<TensorId> {
+        match value {
+            Value::Tensor(id) => Ok(*id),
+            Value::Known(literal) => {
+                let name = self.free_name(part);
+                self.import.materialize(literal, name).map_err(|e| self.placed(e))
+            }
+            Value::Initializer(k) => {
+                let name = self.import.initializers[*k].name;
+                let id = self.import.tensor(name).map_err(|e| self.placed(e))?;
+                id.ok_or_else(|| self.bad("bad_operand", "an initializer of another graph"))
+            }
+        }
+    }
+
+    /// Slice `at` of a dimension of an operand.
+    pub(crate) fn slice_at(&mut self, k: usize, dim: usize, at: i64) -> Result<Value> {
+        if let Some(x) = self.literal(k)?
+            && let Some(made) = crate::ops::taken(&x, dim, &[at], &[])
+        {
+            return Ok(Value::Known(Rc::new(made)));
+        }
+        let x = Operand::Tensor(self.tensor(k)?);
+        let attributes = serde_json::json!({"dim": dim, "index": at});
+        Ok(Value::Tensor(self.part("turn", "select", &[x], attributes)?))
+    }
+
+    /// Values of one shape as slices of a new dimension.
+    pub(crate) fn stacked(&mut self, rows: &[Value], axis: i64) -> Result<Value> {
+        let Some(first) = rows.first() else {
+            return Err(self.bad("bad_operand", "no turns, and results stacked of them: no shape"));
+        };
+        let (size, dtype) = self.import.meta_of(first).map_err(|e| self.placed(e))?;
+        let dim = self.dim(axis, size.len() + 1)?;
+        let known: Option<Vec<Rc<Literal>>> = rows
+            .iter()
+            .map(|r| match r {
+                Value::Known(l) if l.shape == size && l.dtype == dtype => Some(l.clone()),
+                _ => None,
+            })
+            .collect();
+        if let Some(all) = known
+            && dim == 0
+            && let Some(made) = literal::stack(&all)
+        {
+            self.named += 1;
+            return Ok(Value::Known(Rc::new(made)));
+        }
+        let mut operands = Vec::new();
+        for row in rows {
+            operands.push(Operand::Tensor(self.tensor_of(row, "row")?));
+        }
+        if operands.len() == 1 {
+            return self.emit("unsqueeze", &operands, serde_json::json!({"dim": dim}));
+        }
+        self.emit("stack", &operands, serde_json::json!({"dim": dim}))
+    }
+
     /// The tensor of an operand.
     pub(crate) fn tensor(&mut self, k: usize) -> Result<TensorId> {
         let name = self.name(k)?;
@@ -147,15 +237,31 @@ impl<'i, 'a> Node<'i, 'a> {
 
     /// The elements of an operand, which have to be known.
     pub(crate) fn known(&mut self, k: usize, what: &str) -> Result<Rc<Literal>> {
-        let literal = self.literal(k)?;
-        literal.ok_or_else(|| {
-            self.bad_operand(
-                k,
-                format!(
-                    "{what}: computed from data; accepted: a constant, or what follows from shapes"
-                ),
-            )
-        })
+        if let Some(literal) = self.literal(k)? {
+            return Ok(literal);
+        }
+        let value = self.value(k)?;
+        Err(self.needed(what, &value, Some(k)))
+    }
+
+    /// A refusal because something has to be known and is not.
+    pub(crate) fn needed(&self, what: &str, value: &Value, operand: Option<usize>) -> OnnxError {
+        let roots = self.import.roots(value);
+        let from = match &roots[..] {
+            [] => "computed from data".into(),
+            [one] => format!("computed from the input `{}`", quote(one)),
+            more => format!("computed from the inputs {}", quote(&more.join(", "))),
+        };
+        let message = format!(
+            "{what}: {from}; accepted: a constant, what follows from shapes, or inputs whose elements \
+             are at hand when it is compiled (zellige run --input NAME=FILE)"
+        );
+        let needs = (!roots.is_empty()).then(|| Box::new(Needs(roots)));
+        let refused = match operand {
+            Some(k) => self.bad_operand(k, message),
+            None => self.bad("bad_operand", message),
+        };
+        OnnxError { needs, ..refused }
     }
 
     /// Whole numbers that have to be known.
@@ -205,10 +311,19 @@ impl<'i, 'a> Node<'i, 'a> {
 
     fn given(&mut self, name: &'static str) -> Option<&'a Given<'a>> {
         self.taken.push(name);
-        self.proto.attributes.iter().find(|a| a.name == name).map(|a| &a.value)
+        let given = &self.proto.attributes.iter().find(|a| a.name == name)?.value;
+        self.resolved(given)
     }
 
-    fn wrong(&self, name: &str, accepted: &str) -> OnnxError {
+    /// An attribute; one that refers to the call of a function is what the call says, if it does.
+    fn resolved(&self, given: &'a Given<'a>) -> Option<&'a Given<'a>> {
+        match given {
+            Given::Reference(name) => self.import.attribute(name),
+            given => Some(given),
+        }
+    }
+
+    pub(crate) fn wrong(&self, name: &str, accepted: &str) -> OnnxError {
         let given = self.proto.attributes.iter().find(|a| a.name == name);
         let is = given.map_or("nothing", |a| a.value.kind());
         self.bad("bad_attribute", format!("attribute `{name}` is {is}; accepted: {accepted}"))
@@ -216,7 +331,8 @@ impl<'i, 'a> Node<'i, 'a> {
 
     /// Whether an attribute is given.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        self.proto.attributes.iter().any(|a| a.name == name)
+        let given = self.proto.attributes.iter().find(|a| a.name == name);
+        given.is_some_and(|a| self.resolved(&a.value).is_some())
     }
 
     /// An integer.
@@ -280,7 +396,7 @@ impl<'i, 'a> Node<'i, 'a> {
     /// The name of result `k` in the graph.
     fn result(&mut self, k: usize) -> String {
         match self.proto.outputs.get(k) {
-            Some(name) if !name.is_empty() => self.import.names.of(name),
+            Some(name) if !name.is_empty() => self.import.name_of(name),
             _ => {
                 let like = format!("{}.unused", self.base());
                 self.import.names.free(&like)
@@ -295,7 +411,7 @@ impl<'i, 'a> Node<'i, 'a> {
 
     fn base(&mut self) -> String {
         match self.proto.outputs.iter().find(|n| !n.is_empty()) {
-            Some(name) => self.import.names.of(name),
+            Some(name) => self.import.name_of(name),
             None => format!("_{}_{}", self.proto.op, self.index),
         }
     }
@@ -316,6 +432,46 @@ impl<'i, 'a> Node<'i, 'a> {
     ) -> Result<TensorId> {
         let name = self.free_name(part);
         self.add(op, operands, attributes, &[&name]).map(|ids| ids[0])
+    }
+
+    /// An operation on tensors on the way to the results.
+    pub(crate) fn step(&mut self, op: &str, of: &[TensorId], attributes: Json) -> Result<TensorId> {
+        let operands: Vec<Operand> = of.iter().map(|id| Operand::Tensor(*id)).collect();
+        self.part(op, op, &operands, attributes)
+    }
+
+    /// An operation on a tensor and a number on the way to the results.
+    pub(crate) fn with(&mut self, op: &str, x: TensorId, number: f64) -> Result<TensorId> {
+        self.part(op, op, &[Operand::Tensor(x), Operand::Number(number)], Json::Null)
+    }
+
+    /// A tensor in this dtype on the way to the results.
+    pub(crate) fn cast(&mut self, x: TensorId, dtype: Dtype) -> Result<TensorId> {
+        if self.import.builder.tensor(x).dtype == dtype {
+            return Ok(x);
+        }
+        self.step("cast", &[x], serde_json::json!({"dtype": dtype.name()}))
+    }
+
+    /// A tensor with elements that are known.
+    pub(crate) fn constant(&mut self, literal: &Literal, part: &str) -> Result<TensorId> {
+        let name = self.free_name(part);
+        self.import.materialize(literal, name).map_err(|e| self.placed(e))
+    }
+
+    /// A tensor of numbers that are known, in this dtype.
+    pub(crate) fn numbers(
+        &mut self,
+        shape: &[i64],
+        list: Vec<f64>,
+        dtype: Dtype,
+        part: &str,
+    ) -> Result<TensorId> {
+        let data = literal::Numbers::Float(list);
+        let float = Literal { dtype: Dtype::Float64, shape: shape.to_vec(), data };
+        let made = float.cast(dtype);
+        let made = made.ok_or_else(|| self.bad("bad_operand", format!("no numbers of {dtype}")))?;
+        self.constant(&made, part)
     }
 
     /// The operation that makes the next result.
@@ -361,11 +517,36 @@ impl<'i, 'a> Node<'i, 'a> {
 
     /// A tensor as the next result, in this dtype.
     pub(crate) fn converted(&mut self, id: TensorId, dtype: Dtype) -> Result<Value> {
-        if self.import.builder.tensor(id).dtype == dtype {
+        if self.import.dtype_of(id) == dtype {
             self.named += 1;
             return Ok(Value::Tensor(id));
         }
+        if let Some((bits, signed)) = carried::bits(dtype) {
+            let made = self.fitted(id, dtype, bits, signed)?;
+            self.named += 1;
+            return Ok(Value::Tensor(made));
+        }
         self.emit("cast", &[Operand::Tensor(id)], serde_json::json!({"dtype": dtype.name()}))
+    }
+
+    /// Whole numbers cut to the bits of a dtype that is carried.
+    fn fitted(&mut self, id: TensorId, dtype: Dtype, bits: u32, signed: bool) -> Result<TensorId> {
+        let wide = if bits > 16 { Dtype::Int64 } else { Dtype::Int32 };
+        let x = self.cast(id, wide)?;
+        let span = 1i64 << bits;
+        let low = [Operand::Tensor(x), Operand::Whole(span - 1)];
+        let mut x = self.part("low", "bitwise_and", &low, Json::Null)?;
+        if signed {
+            // The upper half stands for negative numbers.
+            let half = (span / 2) as f64;
+            x = self.with("add", x, half)?;
+            let low = [Operand::Tensor(x), Operand::Whole(span - 1)];
+            x = self.part("turned", "bitwise_and", &low, Json::Null)?;
+            x = self.with("sub", x, half)?;
+        }
+        let made = self.cast(x, carrier(dtype))?;
+        self.import.carry(made, dtype);
+        Ok(made)
     }
 
     fn add(
@@ -384,6 +565,13 @@ impl<'i, 'a> Node<'i, 'a> {
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }
+        // What only moves elements carries what its first tensor does.
+        if let Some(Operand::Tensor(first)) = operands.first()
+            && MOVES.contains(&op)
+        {
+            let dtype = self.import.dtype_of(*first);
+            made.iter().for_each(|id| self.import.carry(*id, dtype));
+        }
         if !self.proto.name.is_empty() {
             self.import.builder.at(made[0], self.proto.name);
         }
@@ -397,7 +585,7 @@ impl<'i, 'a> Node<'i, 'a> {
 
     /// Names the results, after every attribute was looked at.
     pub(crate) fn finish(self, made: &[Value]) -> Result<()> {
-        let known = |name: &str| self.taken.contains(&name);
+        let known = |name: &str| self.all_taken || self.taken.contains(&name);
         if let Some(a) = self.proto.attributes.iter().find(|a| !known(a.name)) {
             let accepted =
                 if self.taken.is_empty() { "none".into() } else { self.taken.join(", ") };

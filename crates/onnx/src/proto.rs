@@ -13,8 +13,22 @@ pub(crate) struct Model<'a> {
     pub(crate) graph: Graph<'a>,
     /// Domains with their versions.
     pub(crate) opsets: Vec<(&'a str, i64)>,
-    /// Names of the functions that it brings along.
-    pub(crate) functions: Vec<&'a str>,
+    /// Functions that it brings along.
+    pub(crate) functions: Vec<Function<'a>>,
+}
+
+/// A function of the model: nodes that stand for one node of its name.
+#[derive(Debug, Default)]
+pub(crate) struct Function<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) domain: &'a str,
+    pub(crate) overload: &'a str,
+    pub(crate) inputs: Vec<&'a str>,
+    pub(crate) outputs: Vec<&'a str>,
+    /// Attributes that a call may leave out.
+    pub(crate) defaults: Vec<Attribute<'a>>,
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) opsets: Vec<(&'a str, i64)>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +48,7 @@ pub(crate) struct Node<'a> {
     pub(crate) name: &'a str,
     pub(crate) op: &'a str,
     pub(crate) domain: &'a str,
+    pub(crate) overload: &'a str,
     pub(crate) attributes: Vec<Attribute<'a>>,
 }
 
@@ -52,6 +67,10 @@ pub(crate) enum Given<'a> {
     Tensor(Box<Tensor<'a>>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
+    Texts(Vec<&'a [u8]>),
+    Graph(Box<Graph<'a>>),
+    /// The attribute of the function's call that has this name.
+    Reference(&'a str),
     /// Something without a use here: its name.
     Other(&'static str),
 }
@@ -66,6 +85,9 @@ impl Given<'_> {
             Given::Tensor(_) => "a tensor",
             Given::Floats(_) => "a list of floats",
             Given::Ints(_) => "a list of integers",
+            Given::Texts(_) => "a list of texts",
+            Given::Graph(_) => "a graph",
+            Given::Reference(_) => "a reference to an attribute of a function",
             Given::Other(kind) => kind,
         }
     }
@@ -108,12 +130,17 @@ pub(crate) enum Dim<'a> {
 /// What is read, and how much of it there was.
 pub(crate) struct Decoder {
     left: usize,
+    /// Graphs inside of graphs that may still follow.
+    depth: usize,
 }
+
+/// Graphs inside of each other at most.
+const DEEPEST: usize = 16;
 
 impl Decoder {
     /// The model that a file is.
     pub(crate) fn model(file: &[u8]) -> Result<Model<'_>> {
-        let mut d = Decoder { left: MOST };
+        let mut d = Decoder { left: MOST, depth: DEEPEST };
         let mut model = Model::default();
         let mut m = Message::whole(file);
         let mut graph = None;
@@ -124,10 +151,7 @@ impl Decoder {
                 }
                 7 => graph = Some(d.graph(f.message("ModelProto.graph")?)?),
                 8 => model.opsets.push(d.opset(f.message("ModelProto.opset_import")?)?),
-                25 => {
-                    let name = d.name_of(f.message("ModelProto.functions")?, 1)?;
-                    model.functions.push(name);
-                }
+                25 => model.functions.push(d.function(f.message("ModelProto.functions")?)?),
                 _ => {}
             }
         }
@@ -158,15 +182,27 @@ impl Decoder {
         Ok((domain, version))
     }
 
-    fn name_of<'a>(&mut self, mut m: Message<'a>, number: u32) -> Result<&'a str> {
+    fn function<'a>(&mut self, mut m: Message<'a>) -> Result<Function<'a>> {
         self.count(m.range().start)?;
-        let mut name = "";
+        let mut made = Function::default();
         while let Some(f) = m.next()? {
-            if f.number == number {
-                name = f.text("name")?;
+            self.count(f.at)?;
+            match f.number {
+                1 => made.name = f.text("FunctionProto.name")?,
+                4 => made.inputs.push(f.text("FunctionProto.input")?),
+                5 => made.outputs.push(f.text("FunctionProto.output")?),
+                7 => made.nodes.push(self.node(f.message("FunctionProto.node")?)?),
+                9 => made.opsets.push(self.opset(f.message("FunctionProto.opset_import")?)?),
+                10 => made.domain = f.text("FunctionProto.domain")?,
+                11 => {
+                    let m = f.message("FunctionProto.attribute_proto")?;
+                    made.defaults.push(self.attribute(m)?);
+                }
+                13 => made.overload = f.text("FunctionProto.overload")?,
+                _ => {}
             }
         }
-        Ok(name)
+        Ok(made)
     }
 
     fn graph<'a>(&mut self, mut m: Message<'a>) -> Result<Graph<'a>> {
@@ -183,6 +219,17 @@ impl Decoder {
             }
         }
         Ok(g)
+    }
+
+    /// The graph of an attribute.
+    fn inner<'a>(&mut self, m: Message<'a>) -> Result<Graph<'a>> {
+        let at = m.range().start;
+        self.depth = self.depth.checked_sub(1).ok_or_else(|| {
+            OnnxError::malformed(at, format!("more than {DEEPEST} graphs inside of each other"))
+        })?;
+        let graph = self.graph(m);
+        self.depth += 1;
+        graph
     }
 
     fn node<'a>(&mut self, mut m: Message<'a>) -> Result<Node<'a>> {
@@ -202,6 +249,7 @@ impl Decoder {
                 4 => n.op = f.text("NodeProto.op_type")?,
                 5 => n.attributes.push(self.attribute(f.message("NodeProto.attribute")?)?),
                 7 => n.domain = f.text("NodeProto.domain")?,
+                8 => n.overload = f.text("NodeProto.overload")?,
                 _ => {}
             }
         }
@@ -213,8 +261,8 @@ impl Decoder {
         self.count(at)?;
         let (mut name, mut kind) = ("", 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, &[][..], None);
-        let (mut floats, mut ints) = (Vec::new(), Vec::new());
-        let mut reference = false;
+        let (mut floats, mut ints, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut reference, mut graph) = (None, None);
         while let Some(f) = m.next()? {
             match f.number {
                 1 => name = f.text("AttributeProto.name")?,
@@ -222,15 +270,22 @@ impl Decoder {
                 3 => int = f.int("AttributeProto.i")?,
                 4 => text = f.message("AttributeProto.s")?.bytes(),
                 5 => tensor = Some(self.tensor(f.message("AttributeProto.t")?)?),
+                6 => graph = Some(self.inner(f.message("AttributeProto.g")?)?),
                 7 => f.fixed::<4>("AttributeProto.floats", &mut floats)?,
                 8 => f.ints("AttributeProto.ints", &mut ints)?,
+                9 => {
+                    self.count(f.at)?;
+                    texts.push(f.message("AttributeProto.strings")?.bytes());
+                }
                 20 => kind = f.int("AttributeProto.type")?,
-                21 => reference = true,
+                21 => reference = Some(f.text("AttributeProto.ref_attr_name")?),
                 _ => {}
             }
         }
         let value = match kind {
-            _ if reference => Given::Other("a reference to an attribute of a function"),
+            _ if reference.is_some_and(|r| !r.is_empty()) => {
+                Given::Reference(reference.unwrap_or_default())
+            }
             1 => Given::Float(float),
             2 => Given::Int(int),
             3 => Given::Text(text),
@@ -241,12 +296,13 @@ impl Decoder {
                     return Err(OnnxError::malformed(at, message));
                 }
             },
-            5 | 10 => Given::Other("a graph"),
+            5 => Given::Graph(Box::new(graph.unwrap_or_default())),
+            10 => Given::Other("a list of graphs"),
             6 => {
                 Given::Floats(floats.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
             }
             7 => Given::Ints(ints),
-            8 => Given::Other("a list of texts"),
+            8 => Given::Texts(texts),
             9 => Given::Other("a list of tensors"),
             11 | 12 => Given::Other("a sparse tensor"),
             13 | 14 => Given::Other("a type"),

@@ -1,6 +1,7 @@
 //! Tensors of a file: their dtypes, their elements, where those lie.
 
 use crate::error::{OnnxError, Result, quote};
+use crate::carried;
 use crate::literal::{self, Literal};
 use crate::proto::Tensor;
 use std::ops::Range;
@@ -29,36 +30,40 @@ const CODES: &[(i64, Dtype)] = &[
     (1, Dtype::Float32),
     (2, Dtype::Uint8),
     (3, Dtype::Int8),
+    (4, Dtype::Uint16),
     (5, Dtype::Int16),
     (6, Dtype::Int32),
     (7, Dtype::Int64),
     (9, Dtype::Bool),
     (10, Dtype::Float16),
     (11, Dtype::Float64),
+    (12, Dtype::Uint32),
     (16, Dtype::Bfloat16),
     (17, Dtype::Float8E4m3fn),
     (19, Dtype::Float8E5m2),
+    (20, Dtype::Float8E5m2fnuz),
+    (21, Dtype::Uint4),
+    (22, Dtype::Int4),
+    (25, Dtype::Uint2),
+    (26, Dtype::Int2),
 ];
 
 /// Names of the other codes, for messages.
 const OTHERS: &[(i64, &str)] = &[
-    (4, "uint16"),
     (8, "string"),
-    (12, "uint32"),
     (13, "uint64"),
     (14, "complex64"),
     (15, "complex128"),
     (18, "float8e4m3fnuz"),
-    (20, "float8e5m2fnuz"),
-    (21, "uint4"),
-    (22, "int4"),
     (23, "float4e2m1"),
+    (24, "float8e8m0"),
 ];
 
 /// The dtype of a code, or what is accepted.
 pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
     if let Some((_, dtype)) = CODES.iter().find(|(c, _)| *c == code) {
-        return Ok(*dtype);
+        // Nothing tells it from float32 from here on: it is computed as that.
+        return Ok(if *dtype == Dtype::Float64 { Dtype::Float32 } else { *dtype });
     }
     let accepted = CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
     let name = match OTHERS.iter().find(|(c, _)| *c == code) {
@@ -69,7 +74,18 @@ pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
     Err(format!("{name}; accepted: {accepted}"))
 }
 
+/// The dtype of a code, as files store it.
+pub(crate) fn stored_as(code: i64) -> Option<Dtype> {
+    CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d)
+}
+
 impl Tensor<'_> {
+    /// Its dtype as the file stores it.
+    pub(crate) fn stored(&self) -> Result<Dtype> {
+        let dtype = self.element()?;
+        Ok(stored_as(self.dtype).unwrap_or(dtype))
+    }
+
     fn bad(&self, message: &str) -> OnnxError {
         let message = format!("tensor `{}`: {message}", quote(self.name));
         OnnxError { at: Some(self.at), ..OnnxError::new("bad_tensor", message) }
@@ -93,7 +109,7 @@ impl Tensor<'_> {
 
     /// Bytes of its elements.
     fn bytes(&self) -> Result<u64> {
-        Ok(self.numel()?.unsigned_abs() * self.element()?.bits().unsigned_abs() / 8)
+        Ok((self.numel()?.unsigned_abs() * self.stored()?.bits().unsigned_abs()).div_ceil(8))
     }
 
     /// Its elements where they lie; those of typed fields are brought together.
@@ -108,7 +124,7 @@ impl Tensor<'_> {
         if let Some(raw) = &self.raw {
             if raw.len() as u64 != need {
                 let (dims, have) = (&self.dims, raw.len());
-                let dtype = self.element()?;
+                let dtype = self.stored()?;
                 let told =
                     format!("{dims:?} of {dtype} takes {need} bytes, and raw_data has {have}");
                 return Err(self.bad(&told));
@@ -117,8 +133,7 @@ impl Tensor<'_> {
         }
         let bytes = self.typed()?;
         if bytes.len() as u64 != need {
-            let dtype = self.element()?;
-            let width = (dtype.bits() / 8).unsigned_abs();
+            let width = (self.stored()?.bits() / 8).unsigned_abs().max(1);
             let have = bytes.len() as u64 / width;
             let told =
                 format!("{:?} has {} elements, and {have} are stored", self.dims, need / width);
@@ -129,11 +144,12 @@ impl Tensor<'_> {
 
     /// The elements of typed fields, as they lie in memory.
     fn typed(&self) -> Result<Vec<u8>> {
-        let dtype = self.element()?;
+        let dtype = self.stored()?;
         // The field that a dtype is stored in, and the one of each value.
         let field = match dtype {
             Dtype::Float32 => 4,
             Dtype::Float64 => 10,
+            Dtype::Uint32 => 11,
             Dtype::Int64 => 7,
             _ => 5,
         };
@@ -149,7 +165,7 @@ impl Tensor<'_> {
                 _ => f.ints("TensorProto.int32_data or int64_data", &mut ints)?,
             }
         }
-        let width = usize::try_from(dtype.bits() / 8).unwrap_or(1);
+        let width = usize::try_from(dtype.bits() / 8).unwrap_or(1).max(1);
         // Floats of 16 and 8 bits are stored as their bits: the low bytes, as of whole numbers.
         out.extend(ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width)));
         Ok(out)
@@ -193,10 +209,14 @@ impl Tensor<'_> {
         if self.external || self.numel()? > most as i64 {
             return Ok(None);
         }
-        Ok(match self.data()? {
-            Data::Inside(range) => Literal::decode(dtype, &self.dims, &file[range]),
-            Data::Owned(bytes) => Literal::decode(dtype, &self.dims, &bytes),
-            Data::External { .. } => None,
-        })
+        let data = self.data()?;
+        let bytes = match &data {
+            Data::Inside(range) => &file[range.clone()],
+            Data::Owned(bytes) => bytes,
+            Data::External { .. } => return Ok(None),
+        };
+        let count = usize::try_from(self.numel()?).unwrap_or(usize::MAX);
+        let wide = carried::unpack(bytes, self.stored()?, count);
+        Ok(wide.and_then(|wide| Literal::decode(dtype, &self.dims, &wide)))
     }
 }

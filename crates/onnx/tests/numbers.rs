@@ -121,6 +121,7 @@ fn check(case: &Value) {
             Data::Owned(bytes) => bytes.clone(),
             Data::External { .. } => panic!("{what}: nothing is outside"),
         };
+        let bytes = w.elements(bytes.into()).unwrap().into_owned();
         given.insert(w.name.clone(), HostArray::contiguous(bytes, &w.size, w.dtype).unwrap());
     }
     let card = Card::builder().keep(Kept::ALL).build().unwrap();

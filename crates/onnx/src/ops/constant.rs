@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::literal::{self, Literal, Numbers, number, numel};
 use crate::node::Node;
 use crate::proto::Given;
@@ -131,11 +131,11 @@ fn range(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 impl Node<'_, '_> {
     /// A tensor of an attribute as a weight.
     fn weight(&mut self, t: &crate::proto::Tensor<'_>) -> Result<Value> {
-        let made: Result<(Vec<i64>, Dtype, Data)> =
-            t.numel().and_then(|_| Ok((t.dims.clone(), t.element()?, t.data()?)));
-        let (size, dtype, data) = made.map_err(|e| self.bad(e.kind, e.message))?;
+        let made: Result<(Vec<i64>, Dtype, Dtype, Data)> =
+            t.numel().and_then(|_| Ok((t.dims.clone(), t.element()?, t.stored()?, t.data()?)));
+        let (size, dtype, stored, data) = made.map_err(|e| self.bad(e.kind, e.message))?;
         let name = self.result_name();
-        let id = self.import.weight(name, size, dtype, data);
+        let id = self.import.weight(name, size, dtype, stored, data);
         id.map(Value::Tensor).map_err(|e| self.bad(e.kind, e.message))
     }
 }

@@ -3,7 +3,7 @@
 use super::Table;
 use super::rearrange::taken;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::literal::{Literal, Numbers, numel};
 use crate::node::Node;
 use serde_json::{Value as Json, json};

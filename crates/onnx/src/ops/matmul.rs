@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::node::Node;
 use serde_json::{Value as Json, json};
 use zellige_graph::{Operand, TensorId};

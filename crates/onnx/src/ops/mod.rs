@@ -2,9 +2,11 @@
 
 mod attention;
 mod constant;
+mod control;
 mod einsum;
 mod gelu;
 mod index;
+mod loss;
 mod matmul;
 mod norm;
 mod pointwise;
@@ -14,8 +16,10 @@ mod shape;
 mod window;
 
 use crate::error::{Result, quote};
-use crate::import::Value;
+use crate::walk::Value;
 use crate::node::Node;
+
+pub(crate) use rearrange::taken;
 
 /// What an operation of ONNX becomes: its results.
 type Rule = fn(&mut Node<'_, '_>) -> Result<Vec<Value>>;
@@ -27,6 +31,7 @@ const TABLES: &[Table] = &[
     matmul::TABLE,
     einsum::TABLE,
     attention::TABLE,
+    loss::TABLE,
     reduce::TABLE,
     norm::TABLE,
     window::TABLE,
@@ -34,6 +39,7 @@ const TABLES: &[Table] = &[
     rearrange::TABLE,
     index::TABLE,
     constant::TABLE,
+    control::TABLE,
 ];
 
 /// The operations of ONNX that are read, by name.
@@ -47,14 +53,16 @@ pub fn operations() -> Vec<&'static str> {
 /// The results of a node.
 pub(crate) fn lower(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let op = n.op();
+    if let Some(function) = n.function() {
+        return control::call(n, function);
+    }
     if !matches!(n.domain(), "" | "ai.onnx") {
-        let domain = quote(n.domain());
-        let help = if n.import.proto.functions.contains(&op) {
-            "it is a function of the file: write it out with onnx.inliner.inline_local_functions"
-        } else {
-            "accepted: operations of ai.onnx; export without fused or custom operations"
-        };
-        return Err(n.bad("no_such_op", format!("it is of the domain `{domain}`; {help}")));
+        let message = format!(
+            "it is of the domain `{}`; accepted: operations of ai.onnx and functions of the file; export \
+             without fused or custom operations",
+            quote(n.domain())
+        );
+        return Err(n.bad("no_such_op", message));
     }
     if let Some(made) = pointwise::plain(n)? {
         return Ok(made);
@@ -68,9 +76,6 @@ pub(crate) fn lower(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 
 fn refusal(op: &str) -> String {
     let why = match op {
-        "If" | "Loop" | "Scan" | "SequenceMap" => {
-            "graphs have no control flow; export the branch that is taken, or the loop written out"
-        }
         "NonZero" | "Compress" | "Unique" | "NonMaxSuppression" => {
             "the size of its result depends on data; sizes are known before a run here"
         }

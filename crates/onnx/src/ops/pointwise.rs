@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::literal::{Literal, Numbers, broadcast, is_float, zip};
 use crate::node::Node;
 use crate::tensor::dtype_of;

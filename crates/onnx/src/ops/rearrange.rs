@@ -3,7 +3,7 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::literal::{self, Literal, Numbers, number, numel, places, strides};
 use crate::node::Node;
 use serde_json::json;
@@ -213,7 +213,7 @@ fn space_to_depth(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 }
 
 /// A known tensor along one dimension, at these places of it.
-pub(super) fn taken(x: &Literal, dim: usize, at: &[i64], index: &[i64]) -> Option<Literal> {
+pub(crate) fn taken(x: &Literal, dim: usize, at: &[i64], index: &[i64]) -> Option<Literal> {
     let (before, after) = (&x.shape[..dim], &x.shape[dim + 1..]);
     let shape = [before, index, after].concat();
     if numel(&shape)? > literal::MOST as i64 {

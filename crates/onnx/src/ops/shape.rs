@@ -3,7 +3,7 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::import::Value;
+use crate::walk::Value;
 use crate::literal::{self, broadcast, broadcast_strides, numel, places, strides};
 use crate::node::Node;
 use serde_json::json;

@@ -1,0 +1,113 @@
+//! Element types that the card does not store, and the wider ones that carry them.
+//!
+//! Whole numbers of 2 and 4 bits take 8, unsigned ones of 16 and 32 bits take twice as many; every operation
+//! on them ends by fitting its result into the bits of the type. float64 is computed in float32, as the card
+//! has nothing wider.
+
+use zellige_float::{Converter, Dtype, Format};
+
+/// The dtype that the graph has in the place of another: the same, where the card stores it.
+pub fn carrier(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Float64 => Dtype::Float32,
+        Dtype::Int4 | Dtype::Int2 => Dtype::Int8,
+        Dtype::Uint4 | Dtype::Uint2 => Dtype::Uint8,
+        Dtype::Uint16 => Dtype::Int32,
+        Dtype::Uint32 => Dtype::Int64,
+        other => other,
+    }
+}
+
+/// Elements of a tensor in host memory, row-major, in the dtype that carries theirs; types below eight bits
+/// take a byte each. None where a byte is missing.
+pub fn carry(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
+    match dtype {
+        Dtype::Float64 => narrowed(bytes),
+        Dtype::Uint16 => {
+            let all = bytes.as_chunks::<2>();
+            all.1.is_empty().then(|| {
+                all.0.iter().flat_map(|b| i32::from(u16::from_le_bytes(*b)).to_le_bytes()).collect()
+            })
+        }
+        Dtype::Uint32 => {
+            let all = bytes.as_chunks::<4>();
+            all.1.is_empty().then(|| {
+                all.0.iter().flat_map(|b| i64::from(u32::from_le_bytes(*b)).to_le_bytes()).collect()
+            })
+        }
+        _ => Some(bytes.to_vec()),
+    }
+}
+
+fn narrowed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let count = bytes.len() / 8;
+    let mut out = vec![0; count * 4];
+    Converter::new(Format::F64, Format::F32).convert(bytes, &mut out, count).ok()?;
+    (bytes.len() % 8 == 0).then_some(out)
+}
+
+/// The bits of a whole number that is carried, and whether it has a sign.
+pub(crate) fn bits(dtype: Dtype) -> Option<(u32, bool)> {
+    match dtype {
+        Dtype::Int2 => Some((2, true)),
+        Dtype::Uint2 => Some((2, false)),
+        Dtype::Int4 => Some((4, true)),
+        Dtype::Uint4 => Some((4, false)),
+        Dtype::Uint16 => Some((16, false)),
+        Dtype::Uint32 => Some((32, false)),
+        _ => None,
+    }
+}
+
+/// The smallest and the largest whole number of a dtype.
+pub(crate) fn range(dtype: Dtype) -> Option<(i64, i64)> {
+    let (bits, signed) = match dtype {
+        Dtype::Int8 => (8, true),
+        Dtype::Uint8 => (8, false),
+        Dtype::Int16 => (16, true),
+        Dtype::Int32 => (32, true),
+        other => bits(other)?,
+    };
+    Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
+}
+
+/// A whole number in the bits of its dtype: what is past them is cut off.
+pub(crate) fn fit(dtype: Dtype, x: i64) -> i64 {
+    let Some((bits, signed)) = bits(dtype) else { return x };
+    let low = x & ((1 << bits) - 1);
+    if signed && low >> (bits - 1) == 1 { low - (1 << bits) } else { low }
+}
+
+/// Elements as a file has them, in the dtype that carries theirs: those below eight bits lie packed there, the
+/// first in the lowest bits.
+pub(crate) fn unpack(stored: &[u8], dtype: Dtype, count: usize) -> Option<Vec<u8>> {
+    let width = match bits(dtype) {
+        Some((bits @ (2 | 4), _)) => bits as usize,
+        _ => return carry(stored, dtype),
+    };
+    let each = 8 / width;
+    if stored.len() != count.div_ceil(each) {
+        return None;
+    }
+    let one = |i: usize| {
+        let bits = i64::from(stored[i / each] >> (width * (i % each)));
+        fit(dtype, bits).to_le_bytes()[0]
+    };
+    Some((0..count).map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_numbers_are_those_of_their_bits() {
+        assert_eq!(unpack(&[0x8f, 0x07], Dtype::Int4, 3), Some(vec![255, 248, 7]));
+        assert_eq!(unpack(&[0x8f, 0x07], Dtype::Uint4, 3), Some(vec![15, 8, 7]));
+        assert_eq!(unpack(&[0b11_10_01_00], Dtype::Int2, 4), Some(vec![0, 1, 254, 255]));
+        assert_eq!(unpack(&[0b11_10_01_00], Dtype::Uint2, 4), Some(vec![0, 1, 2, 3]));
+        assert_eq!(unpack(&[0], Dtype::Int4, 3), None);
+        assert_eq!(fit(Dtype::Uint16, -1), 65_535);
+        assert_eq!(fit(Dtype::Int4, 8), -8);
+    }
+}

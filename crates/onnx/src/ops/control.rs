@@ -1,0 +1,185 @@
+//! Branches, loops and functions: written out, as what decides them is known.
+
+use super::Table;
+use crate::error::{OnnxError, Result};
+use crate::node::Node;
+use crate::proto::{Function, Given, Graph};
+use crate::walk::Value;
+use crate::literal::Literal;
+use std::rc::Rc;
+use zellige_float::Dtype;
+
+pub(super) const TABLE: Table = &[("If", branch), ("Loop", turns), ("Scan", scan)];
+
+/// Turns of a loop at most: each is written out.
+const MOST_TURNS: i64 = 1 << 14;
+
+impl<'a> Node<'_, 'a> {
+    /// The function of the model that this node calls.
+    pub(super) fn function(&self) -> Option<&'a Function<'a>> {
+        let proto = self.import.proto;
+        let (op, domain, overload) = (self.op(), self.domain(), self.overload());
+        proto
+            .functions
+            .iter()
+            .find(|f| f.name == op && f.domain == domain && f.overload == overload)
+    }
+
+    /// A graph that is an attribute.
+    fn graph(&mut self, name: &'static str) -> Result<&'a Graph<'a>> {
+        match self.any(name) {
+            Some(Given::Graph(graph)) => Ok(graph),
+            Some(_) => Err(self.wrong(name, "a graph")),
+            None => Err(self.bad("bad_attribute", format!("attribute `{name}` is missing; a graph"))),
+        }
+    }
+
+    fn inside(&mut self, graph: &'a Graph<'a>, given: &[Value]) -> Result<Vec<Value>> {
+        self.import.inside(graph, given).map_err(|e| self.placed(e))
+    }
+}
+
+/// The nodes of a function in the place of its call.
+pub(super) fn call<'a>(n: &mut Node<'_, 'a>, function: &'a Function<'a>) -> Result<Vec<Value>> {
+    let mut attributes = n.all_attributes();
+    for default in &function.defaults {
+        if !attributes.iter().any(|(name, _)| *name == default.name) {
+            attributes.push((default.name, &default.value));
+        }
+    }
+    let count = n.inputs();
+    if count > function.inputs.len() {
+        let message = format!("it has {count} operands; accepted: {}", function.inputs.len());
+        return Err(n.bad("bad_operand", message));
+    }
+    let given = (0..count).map(|k| n.value(k)).collect::<Result<Vec<_>>>()?;
+    n.import.call(function, attributes, &given).map_err(|e| n.placed(e))
+}
+
+/// One of two graphs, by a condition that is known.
+fn branch(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 1)?;
+    let (yes, no) = (n.graph("then_branch")?, n.graph("else_branch")?);
+    let taken = if n.number(0, "the condition")? != 0.0 { yes } else { no };
+    n.inside(taken, &[])
+}
+
+/// A loop with a known number of turns: operand 0 bounds them, operand 1 and the first result of the body
+/// may end it.
+fn turns(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let body = n.graph("body")?;
+    let most = if n.has(0) { Some(n.number(0, "the number of turns")?) } else { None };
+    let mut going = !n.has(1) || n.number(1, "the condition")? != 0.0;
+    let carried = n.inputs().max(2) - 2;
+    let mut state = (0..carried).map(|k| n.value(k + 2)).collect::<Result<Vec<_>>>()?;
+    let scans = body.outputs.len().checked_sub(carried + 1).ok_or_else(|| {
+        let message = format!(
+            "attribute `body` has {} outputs; accepted: a condition, {carried} values and what is stacked",
+            body.outputs.len()
+        );
+        n.bad("bad_attribute", message)
+    })?;
+    let mut rows: Vec<Vec<Value>> = vec![Vec::new(); scans];
+    let mut turn = 0i64;
+    while going && most.is_none_or(|m| (turn as f64) < m) {
+        if turn == MOST_TURNS {
+            let message = format!("more than {MOST_TURNS} turns; each is written out");
+            return Err(n.bad("too_large", message));
+        }
+        let truth = Literal::ints(vec![1]).reshaped(vec![]).cast(Dtype::Bool);
+        let mut given = vec![
+            Value::Known(Rc::new(Literal::ints(vec![turn]).reshaped(vec![]))),
+            Value::Known(Rc::new(truth.ok_or_else(|| n.bad("bad_operand", "no truth value"))?)),
+        ];
+        given.append(&mut state);
+        let mut made = n.inside(body, &given)?.into_iter();
+        if let Some(condition) = made.next() {
+            let known = n.import.elements(&condition)?;
+            let Some(known) = known.filter(|l| l.len() == 1) else {
+                return Err(n.undecided("the condition for the next turn", &condition));
+            };
+            going = known.number(0) != 0.0;
+        }
+        state = made.by_ref().take(carried).collect();
+        made.zip(&mut rows).for_each(|(value, row)| row.push(value));
+        turn += 1;
+    }
+    let mut results = state;
+    for row in rows {
+        results.push(n.stacked(&row, 0)?);
+    }
+    Ok(results)
+}
+
+/// A body applied to the slices of its operands, one after the other.
+fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let body = n.graph("body")?;
+    let over = n.int("num_scan_inputs", 0)?;
+    let first = usize::from(n.opset() < 9);
+    if first == 1 {
+        return Err(n.bad("bad_opset", "Scan of opset 8 has a batch; accepted: opset 9 and newer"));
+    }
+    let count = n.inputs();
+    let over = usize::try_from(over).ok().filter(|o| (1..=count).contains(o)).ok_or_else(|| {
+        n.bad("bad_attribute", format!("attribute `num_scan_inputs` is {over}; accepted: 1 to {count}"))
+    })?;
+    let carried = count - over;
+    let scans = body.outputs.len().checked_sub(carried).ok_or_else(|| {
+        n.bad("bad_attribute", format!("attribute `body` has {} outputs", body.outputs.len()))
+    })?;
+    let mut lists = Vec::new();
+    for (name, length) in [
+        ("scan_input_axes", over),
+        ("scan_input_directions", over),
+        ("scan_output_axes", scans),
+        ("scan_output_directions", scans),
+    ] {
+        let list = n.list(name)?.unwrap_or_else(|| vec![0; length]);
+        if list.len() != length {
+            let message = format!("attribute `{name}` is {list:?}; accepted: {length} integers");
+            return Err(n.bad("bad_attribute", message));
+        }
+        lists.push(list);
+    }
+    let mut state = (0..carried).map(|k| n.value(k)).collect::<Result<Vec<_>>>()?;
+    let mut dims = Vec::new();
+    let mut length = None;
+    for k in 0..over {
+        let size = n.size(carried + k)?;
+        let dim = n.dim(lists[0][k], size.len())?;
+        if *length.get_or_insert(size[dim]) != size[dim] {
+            return Err(n.bad_operand(carried + k, format!("{size:?} is not as long as the others")));
+        }
+        dims.push(dim);
+    }
+    let length = length.unwrap_or(0);
+    if length > MOST_TURNS {
+        let message = format!("{length} turns; accepted: {MOST_TURNS}, as each is written out");
+        return Err(n.bad("too_large", message));
+    }
+    let mut rows: Vec<Vec<Value>> = vec![Vec::new(); scans];
+    for turn in 0..length {
+        let mut given = std::mem::take(&mut state);
+        for k in 0..over {
+            let at = if lists[1][k] == 0 { turn } else { length - 1 - turn };
+            given.push(n.slice_at(carried + k, dims[k], at)?);
+        }
+        let mut made = n.inside(body, &given)?.into_iter();
+        state = made.by_ref().take(carried).collect();
+        made.zip(&mut rows).for_each(|(value, row)| row.push(value));
+    }
+    let mut results = state;
+    for (k, mut row) in rows.into_iter().enumerate() {
+        if lists[3][k] != 0 {
+            row.reverse();
+        }
+        results.push(n.stacked(&row, lists[2][k])?);
+    }
+    Ok(results)
+}
+
+impl Node<'_, '_> {
+    fn undecided(&self, what: &str, value: &Value) -> OnnxError {
+        self.needed(what, value, None)
+    }
+}

@@ -1,0 +1,283 @@
+//! ONNX's own node tests, through the compiler and the card. `./test onnx` writes the cases from the `onnx`
+//! package into a folder, names it in `ZELLIGE_ONNX_CASES` and runs this test.
+//!
+//! A case passes where every output has the elements, the shape and the type that ONNX wants; it is refused
+//! where an error says why; everything else is wrong, and none may be. docs/conformance.md has the counts.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use zellige_compile::{Options, compile};
+use zellige_device::{Card, Kept, Mode};
+use zellige_float::{Converter, Dtype, Format};
+use zellige_graph::{Def, Role, TensorId};
+use zellige_onnx::{Constant, Data, Imported, Model};
+use zellige_run::HostArray;
+
+/// What came of a case.
+#[derive(Debug, Clone, PartialEq)]
+enum Outcome {
+    /// Right; the inputs that were bound when it was compiled.
+    Passed(Vec<String>),
+    /// The operation and the reason.
+    Refused(String, String),
+    Wrong(String),
+}
+
+struct Cases {
+    list: Vec<Value>,
+    bytes: Vec<u8>,
+}
+
+impl Cases {
+    fn read(folder: &str) -> Cases {
+        let list = std::fs::read_to_string(format!("{folder}/cases.json")).unwrap();
+        let mut list: Value = serde_json::from_str(&list).unwrap();
+        let Value::Array(list) = list["cases"].take() else { panic!("no list of cases") };
+        Cases { list, bytes: std::fs::read(format!("{folder}/cases.bin")).unwrap() }
+    }
+
+    fn part(&self, range: &Value) -> &[u8] {
+        let at = |k: usize| usize::try_from(range[k].as_u64().unwrap()).unwrap();
+        &self.bytes[at(0)..at(1)]
+    }
+
+    /// The inputs of a case, or the name of one that is no tensor of numbers.
+    fn inputs(&self, case: &Value) -> Result<BTreeMap<String, Constant>, String> {
+        let mut all = BTreeMap::new();
+        for pair in case["inputs"].as_array().unwrap() {
+            let name = pair[0].as_str().unwrap();
+            if pair[1].is_null() {
+                return Err(name.into());
+            }
+            let size: Vec<i64> =
+                pair[1]["shape"].as_array().unwrap().iter().map(|d| d.as_i64().unwrap()).collect();
+            let Some(dtype) = named(pair[1]["dtype"].as_str().unwrap()) else { continue };
+            let bytes = self.part(&pair[1]["at"]).to_vec();
+            all.insert(name.to_string(), Constant { size, dtype, bytes });
+        }
+        Ok(all)
+    }
+}
+
+/// The dtype of a name of numpy's.
+fn named(name: &str) -> Option<Dtype> {
+    Dtype::from_name(name).ok()
+}
+
+/// The elements of a result as float64, or as int64 where they are whole.
+fn wide(host: &HostArray, float: bool) -> Vec<[u8; 8]> {
+    let from = host.dtype().number_format().unwrap();
+    let to = if float { Format::F64 } else { Format::I64 };
+    let count = host.bytes().len() / from.size();
+    let mut out = vec![0; count * 8];
+    Converter::new(from, to).convert(host.bytes(), &mut out, count).unwrap();
+    out.as_chunks::<8>().0.to_vec()
+}
+
+/// The first element that differs by more than the tolerance.
+fn difference(got: &HostArray, want: &Value, cases: &Cases, rtol: f64, atol: f64) -> Option<String> {
+    let shape: Vec<i64> =
+        want["shape"].as_array().unwrap().iter().map(|d| d.as_i64().unwrap()).collect();
+    if got.size() != shape {
+        return Some(format!("shape {:?} and not {shape:?}", got.size()));
+    }
+    let dtype = want["dtype"].as_str().unwrap();
+    if named(dtype).map(zellige_onnx::carrier) != Some(got.dtype()) {
+        return Some(format!("{} and not {dtype}", got.dtype()));
+    }
+    let float = want["float"] == true;
+    // As ONNX's own runner has it: two units in the last place of bfloat16.
+    let rtol = if dtype == "bfloat16" { rtol.max(2f64.powi(-6)) } else { rtol };
+    let expected = cases.part(&want["at"]).as_chunks::<8>().0;
+    for (i, (a, b)) in wide(got, float).iter().zip(expected).enumerate() {
+        let off = if float {
+            let (a, b) = (f64::from_le_bytes(*a), f64::from_le_bytes(*b));
+            let same = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= atol + rtol * b.abs();
+            (!same).then(|| format!("{a} and not {b}"))
+        } else {
+            (a != b).then(|| {
+                format!("{} and not {}", i64::from_le_bytes(*a), i64::from_le_bytes(*b))
+            })
+        };
+        if let Some(off) = off {
+            return Some(format!("element {i} is {off}"));
+        }
+    }
+    None
+}
+
+/// The operation that refused, or nothing.
+fn stage(e: &zellige_onnx::OnnxError) -> String {
+    let node = e.node.as_deref().unwrap_or_default();
+    node.split_once('(').and_then(|(_, r)| r.split_once(')')).map_or(e.kind, |(op, _)| op).into()
+}
+
+fn outcome(cases: &Cases, case: &Value) -> Outcome {
+    let file = cases.part(&case["model"]);
+    let refused = |stage: &str, e: &dyn std::fmt::Display| {
+        Outcome::Refused(stage.into(), e.to_string())
+    };
+    let model = match Model::read(file) {
+        Ok(model) => model,
+        Err(e) => return refused("read", &e),
+    };
+    let inputs = match cases.inputs(case) {
+        Ok(inputs) => inputs,
+        Err(name) => {
+            return match model.import(&BTreeMap::new()) {
+                Ok(_) => Outcome::Wrong(format!("`{name}` is no tensor and was accepted")),
+                Err(e) => refused(&stage(&e), &e),
+            };
+        }
+    };
+    let imported = match model.import_with(&BTreeMap::new(), &inputs) {
+        Ok(imported) => imported,
+        Err(e) => return refused(&stage(&e), &e),
+    };
+    let names: Vec<String> = case["inputs"].as_array().unwrap().iter().map(|p| p[0].as_str().unwrap().into()).collect();
+    match ran(&imported, file, &inputs, &names) {
+        Err(e) => refused("card", &e),
+        Ok(made) => {
+            let (rtol, atol) = (case["rtol"].as_f64().unwrap(), case["atol"].as_f64().unwrap());
+            for (got, pair) in made.iter().zip(case["outputs"].as_array().unwrap()) {
+                if pair[1].is_null() {
+                    return Outcome::Wrong("an output that is no tensor of numbers".into());
+                }
+                if let Some(off) = difference(got, &pair[1], cases, rtol, atol) {
+                    return Outcome::Wrong(format!("output {}: {off}", pair[0]));
+                }
+            }
+            Outcome::Passed(imported.bound)
+        }
+    }
+}
+
+fn ran(
+    imported: &Imported,
+    file: &[u8],
+    inputs: &BTreeMap<String, Constant>,
+    names: &[String],
+) -> Result<Vec<HostArray>, String> {
+    let keep = Kept::ALL;
+    let mut options = Options::default();
+    options.storage.keep = keep;
+    options.storage.mode = Mode::Ieee;
+    let program = compile(&imported.graph, &options).map_err(|e| e.to_string())?;
+    let card = Card::builder()
+        .hardware(options.hardware.clone())
+        .mode(options.storage.mode)
+        .keep(keep)
+        .profile(options.coverage)
+        .cores(options.cores)
+        .build()
+        .map_err(|e| e.to_string())?;
+    let weights: BTreeMap<&str, _> = imported.weights.iter().map(|w| (w.name.as_str(), w)).collect();
+    // Inputs of the graph are those of the model that were not bound, in their order.
+    let graph = &imported.graph;
+    let is_input = |id: &&TensorId| graph.get(**id).def == Def::Input(Role::Input);
+    let runtime: Vec<TensorId> = graph.inputs().iter().filter(is_input).copied().collect();
+    let free: Vec<&String> = names.iter().filter(|n| !imported.bound.contains(n)).collect();
+    let given = |name: &str| {
+        if let Some(w) = weights.get(name) {
+            let bytes = match &w.data {
+                Data::Inside(range) => file[range.clone()].to_vec(),
+                Data::Owned(bytes) => bytes.clone(),
+                Data::External { .. } => panic!("nothing is outside"),
+            };
+            let bytes = w.elements(bytes.into()).unwrap().into_owned();
+            return HostArray::contiguous(bytes, &w.size, w.dtype);
+        }
+        let id = imported.graph.id(name).unwrap();
+        let input = &inputs[free[runtime.iter().position(|i| *i == id).unwrap()]];
+        let bytes = zellige_onnx::carry(&input.bytes, input.dtype).unwrap();
+        HostArray::contiguous(bytes, &input.size, imported.graph.get(id).dtype)
+    };
+    let mut model =
+        zellige_run::Model::load(program, &card, given).map_err(|e| e.to_string())?;
+    let ran = model.run(given).map_err(|e| e.to_string())?;
+    Ok(ran.outputs)
+}
+
+/// A reason without what is particular to one case.
+fn kind_of(stage: &str, reason: &str) -> String {
+    let told = reason.rsplit_once("): ").map_or(reason, |(_, r)| r);
+    let mut out = String::new();
+    for c in told.chars().take(110) {
+        match c {
+            '0'..='9' => {
+                if !out.ends_with('#') {
+                    out.push('#');
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    format!("{stage}: {out}")
+}
+
+#[test]
+#[ignore = "needs the cases of the onnx package, which `./test onnx` writes"]
+fn node_tests_of_onnx() {
+    let folder = std::env::var("ZELLIGE_ONNX_CASES").expect("ZELLIGE_ONNX_CASES names the folder");
+    let only = std::env::var("ZELLIGE_ONNX_ONLY").unwrap_or_default();
+    let cases = Cases::read(&folder);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut mine = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.list.get(i) else { return mine };
+            let name = case["name"].as_str().unwrap();
+            if !name.contains(&only) {
+                continue;
+            }
+            let got = catch_unwind(AssertUnwindSafe(|| outcome(&cases, case)));
+            let got = got.unwrap_or_else(|_| Outcome::Wrong("it panicked".into()));
+            mine.push((name.to_string(), got));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(8));
+    let mut all: Vec<(String, Outcome)> = std::thread::scope(|s| {
+        let crew: Vec<_> = (0..threads).map(|_| s.spawn(&work)).collect();
+        crew.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut reasons: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let (mut passed, mut bound, mut wrong) = (0, 0, 0);
+    let mut lines = String::new();
+    for (name, outcome) in &all {
+        match outcome {
+            Outcome::Passed(constants) => {
+                passed += 1;
+                bound += usize::from(!constants.is_empty());
+                lines += &format!("passed\t{name}\t{}\n", constants.join(" "));
+            }
+            Outcome::Refused(stage, reason) => {
+                reasons.entry(kind_of(stage, reason)).or_default().insert(name);
+                lines += &format!("refused\t{name}\t{stage}\t{reason}\n");
+            }
+            Outcome::Wrong(how) => {
+                wrong += 1;
+                println!("WRONG {name}: {how}");
+                lines += &format!("wrong\t{name}\t{how}\n");
+            }
+        }
+    }
+    std::fs::write(format!("{folder}/outcomes.tsv"), lines).unwrap();
+    let mut table: Vec<_> = reasons.iter().collect();
+    table.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    for (reason, names) in table {
+        println!("{:5}  {reason}  [{}]", names.len(), names.iter().next().unwrap());
+    }
+    let refused = all.len() - passed - wrong;
+    println!("{passed} passed ({bound} with bound inputs), {wrong} wrong, {refused} refused of {}", all.len());
+    assert_eq!(wrong, 0);
+}
