@@ -35,6 +35,11 @@ pub fn carry(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
                 all.0.iter().flat_map(|b| i64::from(u32::from_le_bytes(*b)).to_le_bytes()).collect()
             })
         }
+        Dtype::Int2 | Dtype::Uint2 | Dtype::Int4 | Dtype::Uint4 => {
+            // Only the low bits of each byte are its number.
+            let one = |b: &u8| fit(dtype, i64::from(*b)).to_le_bytes()[0];
+            Some(bytes.iter().map(one).collect())
+        }
         _ => Some(bytes.to_vec()),
     }
 }

@@ -11,7 +11,9 @@ mod matmul;
 mod norm;
 mod pointwise;
 mod rearrange;
+mod recurrent;
 mod reduce;
+mod resize;
 mod shape;
 mod window;
 
@@ -32,6 +34,8 @@ const TABLES: &[Table] = &[
     einsum::TABLE,
     attention::TABLE,
     loss::TABLE,
+    recurrent::TABLE,
+    resize::TABLE,
     reduce::TABLE,
     norm::TABLE,
     window::TABLE,
