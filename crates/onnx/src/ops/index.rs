@@ -15,7 +15,10 @@ pub(super) const TABLE: Table = &[
     ("GatherElements", gather_elements),
     ("GatherND", gather_nd),
     ("ScatterElements", scatter_elements),
+    ("Scatter", scatter_elements),
     ("ScatterND", scatter_nd),
+    ("OneHot", one_hot),
+    ("Compress", compress),
 ];
 
 /// Known indices with those from the end counted from the start.
@@ -160,4 +163,65 @@ fn scatter_nd(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     operands.extend(leading(n)?);
     operands.push(Operand::Tensor(n.tensor(2)?));
     Ok(vec![n.emit("index_put", &operands, json!({"accumulate": add}))?])
+}
+
+/// `on` in the place of an index along a new dimension, `off` elsewhere.
+fn one_hot(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(3, 3)?;
+    let axis = n.int("axis", -1)?;
+    let depth = n.number(1, "the depth")?;
+    let size = n.size(0)?;
+    let dim = n.dim(axis, size.len() + 1)?;
+    if !(1.0..=1e9).contains(&depth) || depth.fract() != 0.0 {
+        return Err(n.bad_operand(1, format!("{depth}; accepted: 1 and more")));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+    let depth = depth as i64;
+    let index = n.tensor(0)?;
+    let index = n.cast(index, zellige_float::Dtype::Int64)?;
+    // Those from -depth on count from the end; what is outside is nowhere.
+    let below = n.with("lt", index, 0.0)?;
+    let moved = n.part("moved", "add", &[Operand::Tensor(index), Operand::Whole(depth)], Json::Null)?;
+    let index = n.step("where", &[below, moved, index], Json::Null)?;
+    let index = n.step("unsqueeze", &[index], json!({"dim": dim}))?;
+    let mut shape = vec![1; size.len() + 1];
+    shape[dim] = depth;
+    let places = (0..depth).map(|i| i as f64).collect();
+    let places = n.numbers(&shape, places, zellige_float::Dtype::Int64, "places")?;
+    let mask = n.step("eq", &[index, places], Json::Null)?;
+    let (values, dtype) = (n.tensor(2)?, n.dtype(2)?);
+    let off = n.step("select", &[values], json!({"dim": 0, "index": 0}))?;
+    let on = n.step("select", &[values], json!({"dim": 0, "index": 1}))?;
+    let operands = [mask, on, off].map(Operand::Tensor);
+    Ok(vec![n.emit_as(dtype, "where", &operands, Json::Null)?])
+}
+
+/// The slices that a condition, which has to be known, is true for.
+fn compress(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 2)?;
+    let condition = n.known(1, "the condition, which the size of the result follows from")?;
+    let mut x = n.tensor(0)?;
+    let size = n.size(0)?;
+    let axis = n.int("axis", 0)?;
+    let dim = if n.is_given("axis") {
+        n.dim(axis, size.len())?
+    } else {
+        x = n.step("reshape", &[x], json!({"size": [numel(&size).unwrap_or(0)]}))?;
+        0
+    };
+    let extent = n.size_of(x)[dim];
+    let kept = (0..condition.len()).filter(|i| condition.number(*i) != 0.0);
+    let at: Vec<f64> = kept.map(|i| i as f64).collect();
+    if at.last().is_some_and(|last| *last >= extent as f64) {
+        let message = format!("{} truth values for {extent} slices", condition.len());
+        return Err(n.bad_operand(1, message));
+    }
+    let count = i64::try_from(at.len()).unwrap_or(0);
+    if count == 0 {
+        let nothing = json!({"dim": dim, "start": 0, "end": 0});
+        return Ok(vec![n.emit("slice", &[Operand::Tensor(x)], nothing)?]);
+    }
+    let index = n.numbers(&[count], at, zellige_float::Dtype::Int64, "index")?;
+    let operands = [Operand::Tensor(x), Operand::Tensor(index)];
+    Ok(vec![n.emit("index_select", &operands, json!({"dim": dim}))?])
 }

@@ -37,6 +37,7 @@ pub(super) const TABLE: Table = &[
     ("IsInf", is_inf),
     ("Identity", |n| Ok(vec![same(n, 0)?])),
     ("Dropout", dropout),
+    ("Shrink", shrink),
 ];
 
 /// The names of those that the table of operations knows: one operation, without attributes.
@@ -82,6 +83,7 @@ fn unary_of(op: &str, x: &Literal) -> Option<Literal> {
         (Numbers::Int(v), "Abs") => {
             Numbers::Int(v.iter().map(|a| a.checked_abs()).collect::<Option<_>>()?)
         }
+        (Numbers::Int(v), "Relu") => Numbers::Int(v.iter().map(|a| (*a).max(0)).collect()),
         (Numbers::Int(v), "Sign") => Numbers::Int(v.iter().map(|a| a.signum()).collect()),
         (Numbers::Int(v), "Not") => Numbers::Int(v.iter().map(|a| i64::from(*a == 0)).collect()),
         (Numbers::Float(v), _) => {
@@ -95,6 +97,7 @@ fn unary_of(op: &str, x: &Literal) -> Option<Literal> {
                 "Reciprocal" => f64::recip,
                 "Exp" => f64::exp,
                 "Log" => f64::ln,
+                "Relu" => |a| if a < 0.0 { 0.0 } else { a },
                 _ => return None,
             };
             Numbers::Float(v.iter().map(|a| f(*a)).collect())
@@ -293,6 +296,16 @@ fn clip(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 3)?;
     let (dtype, x) = (n.dtype(0)?, n.tensor(0)?);
     let mut bounds = serde_json::Map::new();
+    // Before opset 11 they are attributes.
+    for name in ["min", "max"] {
+        let bound = n.float(name, 0.0)?;
+        if n.is_given(name) {
+            bounds.insert(name.into(), crate::literal::number(bound));
+        }
+    }
+    if !bounds.is_empty() {
+        return Ok(vec![n.emit_as(dtype, "clamp", &[Operand::Tensor(x)], Json::Object(bounds))?]);
+    }
     for (k, name) in [(1, "min"), (2, "max")] {
         if n.has(k)
             && let Some(l) = n.literal(k)?
@@ -388,13 +401,13 @@ fn gelu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 fn selu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (alpha, gamma) = (n.float("alpha", 1.673_263_2)?, n.float("gamma", 1.050_701)?);
-    let usual = (alpha - 1.673_263_242).abs() < 1e-5 && (gamma - 1.050_700_987).abs() < 1e-5;
-    if !usual {
-        let message = format!("alpha {alpha} and gamma {gamma}; accepted: 1.67326 and 1.0507");
-        return Err(n.bad("bad_attribute", message));
-    }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("selu", &[Operand::Tensor(x)], Json::Null)?])
+    let usual = (alpha - 1.673_263_242).abs() < 1e-5 && (gamma - 1.050_700_987).abs() < 1e-5;
+    if usual {
+        return Ok(vec![n.emit("selu", &[Operand::Tensor(x)], Json::Null)?]);
+    }
+    let bent = n.part("bent", "elu", &[Operand::Tensor(x)], json!({"alpha": alpha}))?;
+    Ok(vec![n.emit("mul", &[Operand::Tensor(bent), Operand::Number(gamma)], Json::Null)?])
 }
 
 fn prelu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -449,18 +462,50 @@ fn thresholded(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 
 fn is_inf(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
-    n.only("detect_negative", 1)?;
-    n.only("detect_positive", 1)?;
+    let (below, above) = (n.flag("detect_negative", true)?, n.flag("detect_positive", true)?);
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("isinf", &[Operand::Tensor(x)], Json::Null)?])
+    let inf = match (below, above) {
+        (true, true) => return Ok(vec![n.emit("isinf", &[Operand::Tensor(x)], Json::Null)?]),
+        (false, true) => f64::INFINITY,
+        (true, false) => f64::NEG_INFINITY,
+        (false, false) => f64::NAN,
+    };
+    // Nothing is equal to NaN.
+    Ok(vec![n.emit("eq", &[Operand::Tensor(x), Operand::Number(inf)], Json::Null)?])
 }
 
-/// Nothing is dropped outside of training.
+/// Nothing is dropped outside of training, and where the ratio is 0; the mask says that all is kept.
 fn dropout(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 3)?;
     n.int("seed", 0)?;
-    if n.has(2) && n.number(2, "the training mode")? != 0.0 {
-        return Err(n.bad_operand(2, "training mode; accepted: inference"));
+    n.float("ratio", 0.5)?;
+    n.int("is_test", 1)?;
+    let ratio = if n.has(1) { n.literal(1)?.map_or(0.5, |l| l.number(0)) } else { 0.5 };
+    if n.has(2) && n.number(2, "the training mode")? != 0.0 && ratio != 0.0 {
+        return Err(n.bad_operand(2, "training mode drops at random; accepted: inference, or the ratio 0"));
     }
-    Ok(vec![same(n, 0)?])
+    let mut made = vec![same(n, 0)?];
+    if n.outputs() > 1 {
+        let size = n.size(0)?;
+        let name = n.free_name("mask");
+        // Before opset 10 the mask has the type of the operand.
+        let dtype = if n.opset() < 10 { n.dtype(0)? } else { Dtype::Bool };
+        let attributes = json!({"size": size, "value": 1, "dtype": dtype.name()});
+        let attributes = attributes.as_object().cloned().unwrap_or_default();
+        let mask = n.import.builder.op("full", &[], &attributes, &[&name]);
+        made.push(Value::Tensor(mask.map_err(|e| n.bad(e.kind, e.message))?[0]));
+    }
+    Ok(made)
+}
+
+fn shrink(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 1)?;
+    let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
+    let (bias, lambd) = (n.float("bias", 0.0)?, n.float("lambd", 0.5)?);
+    let (low, high) = (n.with("lt", x, -lambd)?, n.with("gt", x, lambd)?);
+    let (up, down) = (n.with("add", x, bias)?, n.with("sub", x, bias)?);
+    let low = [Operand::Tensor(low), Operand::Tensor(up), Operand::Number(0.0)];
+    let low = n.part("low", "where", &low, Json::Null)?;
+    let high = [high, down, low].map(Operand::Tensor);
+    Ok(vec![n.emit_as(dtype, "where", &high, Json::Null)?])
 }

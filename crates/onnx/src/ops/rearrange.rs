@@ -17,6 +17,9 @@ pub(super) const TABLE: Table = &[
     ("Trilu", trilu),
     ("DepthToSpace", depth_to_space),
     ("SpaceToDepth", space_to_depth),
+    ("CenterCropPad", center_crop_pad),
+    ("EyeLike", eye_like),
+    ("ReverseSequence", reverse_sequence),
 ];
 
 fn concat(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -84,7 +87,7 @@ fn tile(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 }
 
 fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 4)?;
+    n.arity(1, 4)?;
     let mode = n.word("mode", "constant")?;
     let ours = match mode.as_str() {
         "constant" => "constant",
@@ -98,7 +101,12 @@ fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         }
     };
     let rank = n.size(0)?.len();
-    let pads = n.ints(1, "the pads")?;
+    // Before opset 11 the pads are an attribute, and so is the value.
+    let pads = match n.list("pads")? {
+        Some(pads) => pads,
+        None => n.ints(1, "the pads")?,
+    };
+    let value = n.float("value", 0.0)?;
     let axes: Vec<usize> = if n.has(3) {
         let list = n.ints(3, "the axes")?;
         list.iter().map(|a| n.dim(*a, rank)).collect::<Result<_>>()?
@@ -124,6 +132,8 @@ fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         attributes["mode"] = json!(ours);
     } else if n.has(2) {
         attributes["value"] = number(n.number(2, "the value")?);
+    } else if value != 0.0 {
+        attributes["value"] = number(value);
     }
     let x = n.tensor(0)?;
     Ok(vec![n.emit("pad", &[Operand::Tensor(x)], attributes)?])
@@ -209,7 +219,16 @@ fn space_to_depth(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Err(n.bad_operand(0, format!("{h} by {w} is no multiple of {b}")));
     }
     let apart = [batch, c, h / b, b, w / b, b];
-    blocks(n, &apart, &[0, 3, 5, 1, 2, 4], &[batch, c.saturating_mul(b * b), h / b, w / b])
+    let mode = n.word("mode", "DCR")?;
+    let order = match mode.as_str() {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => {
+            let message = format!("attribute `mode` is `{other}`; accepted: DCR, CRD");
+            return Err(n.bad("bad_attribute", message));
+        }
+    };
+    blocks(n, &apart, &order, &[batch, c.saturating_mul(b * b), h / b, w / b])
 }
 
 /// A known tensor along one dimension, at these places of it.
@@ -230,4 +249,88 @@ pub(crate) fn taken(x: &Literal, dim: usize, at: &[i64], index: &[i64]) -> Optio
         }
     }
     Some(x.pick(shape, all.into_iter()))
+}
+
+/// Extents made shorter or longer around their middle.
+fn center_crop_pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 2)?;
+    let size = n.size(0)?;
+    let wanted = n.ints(1, "the shape")?;
+    let listed = n.list("axes")?;
+    let dims: Vec<usize> = match listed {
+        Some(list) => list.iter().map(|a| n.dim(*a, size.len())).collect::<Result<_>>()?,
+        None => (0..size.len()).collect(),
+    };
+    if wanted.len() != dims.len() || wanted.iter().any(|w| *w < 0) {
+        let message = format!("{wanted:?}; accepted: {} extents, 0 or more", dims.len());
+        return Err(n.bad_operand(1, message));
+    }
+    let mut x = n.tensor(0)?;
+    let mut pairs = vec![[0, 0]; size.len()];
+    for (d, want) in dims.iter().zip(&wanted) {
+        let (have, less) = (size[*d], size[*d] - want);
+        if less > 0 {
+            let start = less / 2;
+            x = n.step("slice", &[x], json!({"dim": d, "start": start, "end": start + want}))?;
+        } else if less < 0 {
+            let before = -less / 2;
+            pairs[*d] = [before, want - have - before];
+        }
+    }
+    if pairs.iter().any(|p| *p != [0, 0]) {
+        let list: Vec<i64> = pairs.iter().rev().flatten().copied().collect();
+        x = n.step("pad", &[x], json!({"pad": list}))?;
+    }
+    Ok(vec![n.emit("identity", &[Operand::Tensor(x)], json!({}))?])
+}
+
+fn eye_like(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 1)?;
+    let (size, own) = n.meta(0)?;
+    let code = n.int("dtype", 0)?;
+    let k = n.int("k", 0)?;
+    let dtype = if code == 0 {
+        own
+    } else {
+        crate::tensor::dtype_of(code)
+            .map_err(|e| n.bad("bad_attribute", format!("attribute `dtype` is {e}")))?
+    };
+    let [rows, columns] = size[..] else {
+        return Err(n.bad_operand(0, format!("{size:?}; accepted: a matrix")));
+    };
+    if numel(&size).is_none_or(|c| c > 1 << 20) {
+        return Err(n.bad_operand(0, format!("{size:?} has too many elements")));
+    }
+    let one = |i: i64| (0..columns).map(move |j| f64::from(u8::from(j - i == k)));
+    let id = n.numbers(&size, (0..rows).flat_map(one).collect(), dtype, "eye")?;
+    Ok(vec![Value::Tensor(id)])
+}
+
+/// The first elements of every sequence in the opposite order; how many, operand 1 says.
+fn reverse_sequence(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 2)?;
+    let size = n.size(0)?;
+    let (batch, time) = (n.int("batch_axis", 1)?, n.int("time_axis", 0)?);
+    let (batch, time) = (n.dim(batch, size.len())?, n.dim(time, size.len())?);
+    if batch == time {
+        return Err(n.bad("bad_attribute", "batch_axis and time_axis are the same"));
+    }
+    let lengths = n.tensor(1)?;
+    let mut line = vec![1; size.len()];
+    line[time] = size[time];
+    let mut column = vec![1; size.len()];
+    column[batch] = size[batch];
+    // Element t of a sequence of length l is element l - 1 - t, from l on it stays.
+    let places = (0..size[time]).map(|t| t as f64).collect();
+    let places = n.numbers(&line, places, zellige_float::Dtype::Int64, "places")?;
+    let lengths = n.cast(lengths, zellige_float::Dtype::Int64)?;
+    let lengths = n.step("reshape", &[lengths], json!({"size": column}))?;
+    let turned = n.step("sub", &[lengths, places], json!({}))?;
+    let turned = n.with("sub", turned, 1.0)?;
+    let inside = n.part("inside", "ge", &[Operand::Tensor(turned), Operand::Number(0.0)], json!({}))?;
+    let index = n.step("where", &[inside, turned, places], json!({}))?;
+    let index = n.step("expand", &[index], json!({"size": size}))?;
+    let x = n.tensor(0)?;
+    let operands = [Operand::Tensor(x), Operand::Tensor(index)];
+    Ok(vec![n.emit("gather", &operands, json!({"dim": time}))?])
 }

@@ -26,7 +26,9 @@ pub(super) const TABLE: Table = &[
     ("ArgMin", |n| arg(n, "argmin")),
     ("Softmax", |n| along(n, "softmax")),
     ("LogSoftmax", |n| along(n, "log_softmax")),
-    ("CumSum", cumsum),
+    ("CumSum", |n| running(n, "cumsum", 0)),
+    ("CumProd", |n| running(n, "cumprod", 1)),
+    ("Hardmax", hardmax),
     ("TopK", topk),
 ];
 
@@ -117,23 +119,74 @@ fn axis(n: &mut Node<'_, '_>, default: i64) -> Result<(TensorId, usize)> {
 
 fn arg(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
-    n.only("select_last_index", 0)?;
+    let last = n.flag("select_last_index", false)?;
     let (x, dim) = axis(n, 0)?;
     let keep = n.flag("keepdims", true)?;
     let attributes = json!({"dim": dim, "keepdim": keep});
-    Ok(vec![n.emit_as(Dtype::Int64, ours, &[Operand::Tensor(x)], attributes)?])
+    if !last {
+        return Ok(vec![n.emit_as(Dtype::Int64, ours, &[Operand::Tensor(x)], attributes)?]);
+    }
+    // The last of several is the first from the other end.
+    let end = n.size(0)?[dim] - 1;
+    let turned = n.step("flip", &[x], json!({"dims": [dim]}))?;
+    let at = n.step(ours, &[turned], attributes)?;
+    let back = n.step("neg", &[at], Json::Null)?;
+    let operands = [Operand::Tensor(back), Operand::Whole(end)];
+    Ok(vec![n.emit_as(Dtype::Int64, "add", &operands, Json::Null)?])
+}
+
+/// One in the place of the first largest element of a line, zeros elsewhere.
+fn hardmax(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 1)?;
+    let (x, dim, together) = line(n)?;
+    let size = n.size_of(x);
+    let at = n.step("argmax", &[x], json!({"dim": dim, "keepdim": true}))?;
+    let mut shape = vec![1; size.len()];
+    shape[dim] = size[dim];
+    let places = (0..size[dim]).map(|i| i as f64).collect();
+    let places = n.numbers(&shape, places, Dtype::Int64, "places")?;
+    let mask = n.step("eq", &[at, places], Json::Null)?;
+    let dtype = n.dtype(0)?;
+    let made = n.step("cast", &[mask], json!({"dtype": dtype.name()}))?;
+    apart(n, made, together)
+}
+
+/// Operand 0 and the dimension that an operation goes along; before opset 13 that is all dimensions from the
+/// axis on, which become one. The size to go back to in the end.
+fn line(n: &mut Node<'_, '_>) -> Result<(TensorId, usize, Option<Vec<i64>>)> {
+    let old = n.opset() < 13;
+    let (x, dim) = axis(n, if old { 1 } else { -1 })?;
+    let size = n.size(0)?;
+    if !old || dim + 1 == size.len() {
+        return Ok((x, dim, None));
+    }
+    let count = |part: &[i64]| part.iter().product::<i64>();
+    let matrix = json!({"size": [count(&size[..dim]), count(&size[dim..])]});
+    Ok((n.step("reshape", &[x], matrix)?, 1, Some(size)))
+}
+
+fn apart(n: &mut Node<'_, '_>, x: TensorId, size: Option<Vec<i64>>) -> Result<Vec<Value>> {
+    let x = Operand::Tensor(x);
+    Ok(vec![match size {
+        None => n.emit("identity", &[x], Json::Null)?,
+        Some(size) => n.emit("reshape", &[x], json!({"size": size}))?,
+    }])
 }
 
 fn along(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
-    let (x, dim) = axis(n, -1)?;
-    Ok(vec![n.emit(ours, &[Operand::Tensor(x)], json!({"dim": dim}))?])
+    let (x, dim, together) = line(n)?;
+    if together.is_none() {
+        return Ok(vec![n.emit(ours, &[Operand::Tensor(x)], json!({"dim": dim}))?]);
+    }
+    let made = n.step(ours, &[x], json!({"dim": dim}))?;
+    apart(n, made, together)
 }
 
-fn cumsum(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+/// Sums or products of all elements up to each; `exclusive` leaves out the element itself.
+fn running(n: &mut Node<'_, '_>, ours: &str, neutral: i64) -> Result<Vec<Value>> {
     n.arity(2, 2)?;
-    n.only("exclusive", 0)?;
-    let reverse = n.flag("reverse", false)?;
+    let (exclusive, reverse) = (n.flag("exclusive", false)?, n.flag("reverse", false)?);
     let list = n.ints(1, "the axis")?;
     let [at] = list[..] else {
         return Err(n.bad_operand(1, format!("{} axes; accepted: 1", list.len())));
@@ -141,20 +194,33 @@ fn cumsum(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (size, dtype) = n.meta(0)?;
     let dim = n.dim(at, size.len())?;
     let mut x = n.tensor(0)?;
+    if reverse {
+        x = n.step("flip", &[x], json!({"dims": [dim]}))?;
+    }
+    if exclusive {
+        // One further, with the neutral element in front.
+        let mut pads = vec![0; 2 * (size.len() - dim)];
+        pads[2 * (size.len() - dim) - 2] = 1;
+        x = n.step("pad", &[x], json!({"pad": pads, "value": neutral}))?;
+        x = n.step("slice", &[x], json!({"dim": dim, "start": 0, "end": size[dim]}))?;
+    }
     if !reverse {
-        return Ok(vec![n.emit_as(dtype, "cumsum", &[Operand::Tensor(x)], json!({"dim": dim}))?]);
+        return Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], json!({"dim": dim}))?]);
     }
-    for (part, op, key) in [("turned", "flip", "dims"), ("sums", "cumsum", "dim")] {
-        let value = if key == "dims" { json!({"dims": [dim]}) } else { json!({"dim": dim}) };
-        x = n.part(part, op, &[Operand::Tensor(x)], value)?;
-    }
+    x = n.step(ours, &[x], json!({"dim": dim}))?;
     Ok(vec![n.emit_as(dtype, "flip", &[Operand::Tensor(x)], json!({"dims": [dim]}))?])
 }
 
 fn topk(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 2)?;
     let (x, dim) = axis(n, -1)?;
-    let k = n.ints(1, "the number of elements")?;
+    // Before opset 10 the number is an attribute.
+    let k = match n.int("k", -1)? {
+        -1 => {
+            n.arity(2, 2)?;
+            n.ints(1, "the number of elements")?
+        }
+        k => vec![k],
+    };
     let [k] = k[..] else { return Err(n.bad_operand(1, "it is one integer")) };
     let (largest, sorted) = (n.flag("largest", true)?, n.flag("sorted", true)?);
     let attributes = json!({"k": k, "dim": dim, "largest": largest, "sorted": sorted});

@@ -39,9 +39,9 @@ fn shaped(n: &mut Node<'_, '_>, shape: Vec<i64>) -> Result<Vec<Value>> {
 
 /// 0 keeps the extent of that place, and one -1 takes what is left.
 fn reshape(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 2)?;
     let keep = !n.flag("allowzero", false)?;
     let size = n.size(0)?;
+    n.arity(2, 2)?;
     let mut shape = n.ints(1, "the shape")?;
     for (d, extent) in shape.iter_mut().enumerate() {
         if *extent == 0 && keep {
@@ -91,11 +91,16 @@ fn flatten(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     shaped(n, shape)
 }
 
-fn axes(n: &mut Node<'_, '_>, rank: usize) -> Result<Option<Vec<usize>>> {
-    if !n.has(1) {
-        return Ok(None);
+/// The axes of an attribute, as before opset 13, or of operand 1.
+fn listed(n: &mut Node<'_, '_>) -> Result<Option<Vec<i64>>> {
+    match n.list("axes")? {
+        None if n.has(1) => n.ints(1, "the axes").map(Some),
+        axes => Ok(axes),
     }
-    let list = n.ints(1, "the axes")?;
+}
+
+fn axes(n: &mut Node<'_, '_>, rank: usize) -> Result<Option<Vec<usize>>> {
+    let Some(list) = listed(n)? else { return Ok(None) };
     let mut dims = list.iter().map(|a| n.dim(*a, rank)).collect::<Result<Vec<_>>>()?;
     dims.sort_unstable();
     if dims.windows(2).any(|w| w[0] == w[1]) {
@@ -117,9 +122,9 @@ fn squeeze(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 }
 
 fn unsqueeze(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 2)?;
+    n.arity(1, 2)?;
     let size = n.size(0)?;
-    let count = n.ints(1, "the axes")?.len();
+    let count = listed(n)?.map_or(0, |list| list.len());
     let new = axes(n, size.len() + count)?.unwrap_or_default();
     let mut old = size.iter();
     let shape = (0..size.len() + count)
@@ -249,11 +254,19 @@ fn cut(n: &mut Node<'_, '_>, parts: &[Part]) -> Result<Value> {
 }
 
 fn slice(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(3, 5)?;
     let size = n.size(0)?;
-    let (starts, ends) = (n.ints(1, "the starts")?, n.ints(2, "the ends")?);
+    // Before opset 10 they are attributes.
+    let (starts, ends) = match (n.list("starts")?, n.list("ends")?) {
+        (Some(starts), Some(ends)) => (starts, ends),
+        _ => {
+            n.arity(3, 5)?;
+            (n.ints(1, "the starts")?, n.ints(2, "the ends")?)
+        }
+    };
     let count = starts.len();
-    let axes = if n.has(3) {
+    let axes = if let Some(axes) = n.list("axes")? {
+        axes
+    } else if n.has(3) {
         n.ints(3, "the axes")?
     } else {
         (0..i64::try_from(count).unwrap_or(0)).collect()
@@ -289,7 +302,9 @@ fn split(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let dim = n.dim(axis, size.len())?;
     let extent = size[dim];
     let asked = n.int("num_outputs", i64::try_from(n.outputs()).unwrap_or(1))?;
-    let lengths = if n.has(1) {
+    let lengths = if let Some(lengths) = n.list("split")? {
+        lengths
+    } else if n.has(1) {
         n.ints(1, "the lengths")?
     } else {
         let whole = asked >= 1 && asked <= extent.max(1) && asked <= 1 << 16;
