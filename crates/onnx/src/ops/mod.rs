@@ -10,11 +10,13 @@ mod loss;
 mod matmul;
 mod norm;
 mod pointwise;
+mod quantize;
 mod rearrange;
 mod recurrent;
 mod reduce;
 mod resize;
 mod shape;
+mod unfold;
 mod window;
 
 use crate::error::{Result, quote};
@@ -39,6 +41,7 @@ const TABLES: &[Table] = &[
     reduce::TABLE,
     norm::TABLE,
     window::TABLE,
+    quantize::TABLE,
     shape::TABLE,
     rearrange::TABLE,
     index::TABLE,
@@ -83,13 +86,6 @@ fn refusal(op: &str) -> String {
         "NonZero" | "Compress" | "Unique" | "NonMaxSuppression" => {
             "the size of its result depends on data; sizes are known before a run here"
         }
-        "QuantizeLinear"
-        | "DequantizeLinear"
-        | "DynamicQuantizeLinear"
-        | "QLinearMatMul"
-        | "QLinearConv"
-        | "MatMulInteger"
-        | "ConvInteger" => "export the model before it is quantized",
         _ => {
             let shared = |name: &str| {
                 name.chars().zip(op.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()

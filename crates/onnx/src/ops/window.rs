@@ -1,6 +1,7 @@
 //! Convolutions and pooling.
 
 use super::Table;
+use super::unfold::Windows;
 use crate::error::Result;
 use crate::walk::Value;
 use crate::node::Node;
@@ -13,16 +14,12 @@ pub(super) const TABLE: Table = &[
     ("AveragePool", average_pool),
     ("GlobalAveragePool", |n| global(n, "mean")),
     ("GlobalMaxPool", |n| global(n, "amax")),
+    ("LpPool", lp_pool),
+    ("GlobalLpPool", global_lp),
+    ("ConvTranspose", conv_transpose),
+    ("CausalConvWithState", causal_conv),
+    ("Col2Im", col2im),
 ];
-
-/// The windows of a node, one entry for each spatial dimension.
-struct Windows {
-    kernel: Vec<i64>,
-    stride: Vec<i64>,
-    dilation: Vec<i64>,
-    before: Vec<i64>,
-    after: Vec<i64>,
-}
 
 impl Windows {
     fn read(n: &mut Node<'_, '_>, spatial: &[i64], kernel: Vec<i64>) -> Result<Windows> {
@@ -97,13 +94,13 @@ fn each(
     Ok(list)
 }
 
-/// The spatial extents of operand 0: one or two.
+/// The spatial extents of operand 0.
 fn spatial(n: &Node<'_, '_>) -> Result<Vec<i64>> {
     let size = n.size(0)?;
-    if !(3..=4).contains(&size.len()) {
+    if size.len() < 3 || size.len() > 8 {
         let message = format!(
-            "{size:?} has {} dimensions; accepted: [batch, channels, width] and \
-             [batch, channels, height, width]",
+            "{size:?} has {} dimensions; accepted: [batch, channels, width], [batch, channels, height, \
+             width] and up to four more",
             size.len()
         );
         return Err(n.bad_operand(0, message));
@@ -111,10 +108,17 @@ fn spatial(n: &Node<'_, '_>) -> Result<Vec<i64>> {
     Ok(size[2..].to_vec())
 }
 
-fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 3)?;
-    let extents = spatial(n)?;
-    let weight = n.size(1)?;
+/// The bias of channels, added.
+fn biased(n: &mut Node<'_, '_>, y: TensorId, bias: Option<TensorId>) -> Result<TensorId> {
+    let Some(bias) = bias else { return Ok(y) };
+    let mut shape = vec![1; n.size_of(y).len()];
+    shape[1] = n.size_of(bias).iter().product();
+    let bias = n.step("reshape", &[bias], json!({"size": shape}))?;
+    n.step("add", &[y, bias], Json::Null)
+}
+
+/// The windows of a convolution with this kernel.
+fn conv_windows(n: &mut Node<'_, '_>, extents: &[i64], weight: &[i64]) -> Result<Windows> {
     if weight.len() != extents.len() + 2 {
         return Err(n.bad_operand(1, format!("{weight:?} beside {:?}", n.size(0)?)));
     }
@@ -126,9 +130,38 @@ fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             format!("attribute `kernel_shape` is {said:?}, and the weight has {kernel:?}");
         return Err(n.bad("bad_attribute", message));
     }
-    let w = Windows::read(n, &extents, kernel)?;
+    Windows::read(n, extents, kernel)
+}
+
+/// A convolution of whole numbers, whose sums are exact.
+pub(super) fn summed(
+    n: &mut Node<'_, '_>,
+    x: TensorId,
+    weight: TensorId,
+    bias: Option<TensorId>,
+) -> Result<TensorId> {
+    let extents = spatial(n)?;
+    let size = n.size_of(weight);
+    let w = conv_windows(n, &extents, &size)?;
+    let groups = n.int("group", 1)?;
+    let y = w.product(n, x, weight, groups)?;
+    biased(n, y, bias)
+}
+
+fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 3)?;
+    let extents = spatial(n)?;
+    let weight = n.size(1)?;
+    let w = conv_windows(n, &extents, &weight)?;
     let groups = n.int("group", 1)?;
     let x = n.tensor(0)?;
+    if extents.len() > 2 {
+        let weight = n.tensor(1)?;
+        let y = w.product(n, x, weight, groups)?;
+        let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
+        let y = biased(n, y, bias)?;
+        return Ok(vec![n.emit("identity", &[Operand::Tensor(y)], Json::Null)?]);
+    }
     let (x, padding) = w.padded(n, x, 0.0, |_| i64::MAX)?;
     let mut operands = vec![Operand::Tensor(x)];
     for k in 1..n.inputs() {
@@ -141,10 +174,9 @@ fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     Ok(vec![n.emit(ours, &operands, attributes)?])
 }
 
-/// The operand of a pooling in two spatial dimensions, and its windows there; whether one was added.
-fn pooled(n: &mut Node<'_, '_>, value: f64) -> Result<(TensorId, Windows, Vec<i64>, bool)> {
+/// The windows of a pooling.
+fn pool_windows(n: &mut Node<'_, '_>, extents: &[i64]) -> Result<Windows> {
     n.arity(1, 1)?;
-    let extents = spatial(n)?;
     let rank = extents.len();
     let Some(kernel) = n.list("kernel_shape")? else {
         return Err(n.bad("bad_attribute", "attribute `kernel_shape` is missing"));
@@ -155,7 +187,16 @@ fn pooled(n: &mut Node<'_, '_>, value: f64) -> Result<(TensorId, Windows, Vec<i6
             format!("attribute `kernel_shape` is {shown:?}; accepted: {rank} integers, 1 or more");
         return Err(n.bad("bad_attribute", message));
     }
-    let mut w = Windows::read(n, &extents, kernel)?;
+    Windows::read(n, extents, kernel)
+}
+
+/// The operand of a pooling in two spatial dimensions, and its windows there; whether one was added.
+fn pooled(
+    n: &mut Node<'_, '_>,
+    mut w: Windows,
+    value: f64,
+) -> Result<(TensorId, Windows, Vec<i64>, bool)> {
+    let rank = w.kernel.len();
     let x = n.tensor(0)?;
     let half: Vec<i64> = w.kernel.iter().map(|k| k / 2).collect();
     let (mut x, mut padding) = w.padded(n, x, value, |d| half[d])?;
@@ -187,7 +228,21 @@ fn pool(
 fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.int("storage_order", 0)?;
     let ceil = n.flag("ceil_mode", false)?;
-    let (x, w, padding, line) = pooled(n, f64::NEG_INFINITY)?;
+    let extents = spatial(n)?;
+    let w = pool_windows(n, &extents)?;
+    let dtype = n.dtype(0)?;
+    let float = crate::literal::is_float(dtype);
+    if extents.len() > 2 || !float {
+        let lowest = match crate::carried::range(dtype) {
+            Some((low, _)) => json!(low),
+            None => json!("-inf"),
+        };
+        let x = n.tensor(0)?;
+        let windows = w.unfolded(n, x, &lowest, ceil)?;
+        let over = json!({"dim": w.inner()});
+        return Ok(vec![n.emit_as(dtype, "amax", &[Operand::Tensor(windows)], over)?]);
+    }
+    let (x, w, padding, line) = pooled(n, w, f64::NEG_INFINITY)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "dilation": w.dilation, "ceil_mode": ceil,
@@ -198,26 +253,302 @@ fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 fn average_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let ceil = n.flag("ceil_mode", false)?;
     let counted = n.flag("count_include_pad", false)?;
-    let (x, w, padding, line) = pooled(n, 0.0)?;
-    if w.dilation.iter().any(|d| *d != 1) {
-        let message = format!("attribute `dilations` is {:?}; accepted: ones", w.dilation);
-        return Err(n.bad("bad_attribute", message));
+    let extents = spatial(n)?;
+    let w = pool_windows(n, &extents)?;
+    let rank = extents.len();
+    let plain = rank < 3
+        && w.dilation.iter().all(|d| *d == 1)
+        && (0..rank).all(|d| w.before[d] == w.after[d] && w.before[d] <= w.kernel[d] / 2);
+    if !plain {
+        return counted_average(n, &w, &extents, ceil, counted);
     }
-    let explicit =
-        w.before.iter().chain(&w.after).any(|p| *p != 0) && padding.iter().all(|p| *p == 0);
-    if explicit && (!counted || ceil) {
-        let message = format!(
-            "pads {:?} before and {:?} after; accepted: the same on both sides, at most half of the \
-             kernel, or others with count_include_pad = 1 and ceil_mode = 0",
-            w.before, w.after
-        );
-        return Err(n.bad("bad_attribute", message));
-    }
+    let (x, w, padding, line) = pooled(n, w, 0.0)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "ceil_mode": ceil, "count_include_pad": counted,
     });
     pool(n, "avg_pool2d", x, attributes, line)
+}
+
+/// The sum of every window by the number of its elements that count.
+fn counted_average(
+    n: &mut Node<'_, '_>,
+    w: &Windows,
+    extents: &[i64],
+    ceil: bool,
+    counted: bool,
+) -> Result<Vec<Value>> {
+    let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
+    let windows = w.unfolded(n, x, &json!(0), ceil)?;
+    let sums = n.step("sum", &[windows], json!({"dim": w.inner()}))?;
+    let mut counts = vec![1.0];
+    let mut shape = Vec::new();
+    for (d, extent) in extents.iter().enumerate() {
+        let windows = w.count(d, *extent, ceil);
+        let there = if counted { -w.before[d]..extent + w.after[d] } else { 0..*extent };
+        let own: Vec<f64> = (0..windows)
+            .map(|i| i * w.stride[d] - w.before[d])
+            .map(|at| (0..w.kernel[d]).filter(|k| there.contains(&(at + k * w.dilation[d]))).count())
+            .map(|count| count as f64)
+            .collect();
+        counts = counts.iter().flat_map(|c| own.iter().map(move |o| c * o)).collect();
+        shape.push(windows);
+    }
+    let counts = n.numbers(&shape, counts, dtype, "counts")?;
+    Ok(vec![n.emit("div", &[Operand::Tensor(sums), Operand::Tensor(counts)], Json::Null)?])
+}
+
+/// The p-norm of every window.
+fn lp_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    let ceil = n.flag("ceil_mode", false)?;
+    let p = n.int("p", 2)?;
+    let extents = spatial(n)?;
+    let w = pool_windows(n, &extents)?;
+    let x = n.tensor(0)?;
+    let windows = w.unfolded(n, x, &json!(0), ceil)?;
+    // Elements of a window in one dimension, which a norm goes along.
+    let size = n.size_of(windows);
+    let rank = extents.len();
+    let inner: i64 = size[rank + 2..].iter().product();
+    let lines = [&size[..rank + 2], &[inner]].concat();
+    let lines = n.step("reshape", &[windows], json!({"size": lines}))?;
+    let norm = json!({"p": p, "dim": rank + 2});
+    Ok(vec![n.emit("norm", &[Operand::Tensor(lines)], norm)?])
+}
+
+fn global_lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(1, 1)?;
+    let (p, size) = (n.int("p", 2)?, n.size(0)?);
+    if size.len() < 3 {
+        return Err(n.bad_operand(0, format!("{} dimensions; accepted: 3 and more", size.len())));
+    }
+    let x = n.tensor(0)?;
+    let inner: i64 = size[2..].iter().product();
+    let lines = n.step("reshape", &[x], json!({"size": [size[0], size[1], inner]}))?;
+    let norm = n.step("norm", &[lines], json!({"p": p, "dim": 2}))?;
+    let shape: Vec<i64> = (0..size.len()).map(|d| if d < 2 { size[d] } else { 1 }).collect();
+    Ok(vec![n.emit("reshape", &[Operand::Tensor(norm)], json!({"size": shape}))?])
+}
+
+/// A convolution the other way: with zeros between the elements of the operand, and the kernel turned around.
+fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 3)?;
+    let extents = spatial(n)?;
+    let weight = n.size(1)?;
+    let rank = extents.len();
+    let groups = n.int("group", 1)?;
+    let wanted = n.list("output_shape")?;
+    let extra = each(n, "output_padding", rank, 0, 0)?;
+    let auto = n.word("auto_pad", "NOTSET")?;
+    let channels = n.size(0)?[1];
+    if weight.len() != rank + 2 || weight[0] != channels || groups < 1 || channels % groups != 0 {
+        let message = format!("{weight:?} beside {:?} in {groups} groups", n.size(0)?);
+        return Err(n.bad_operand(1, message));
+    }
+    if let Some(said) = n.list("kernel_shape")?
+        && said != weight[2..]
+    {
+        let message = format!("attribute `kernel_shape` is {said:?}, and the weight has {:?}", &weight[2..]);
+        return Err(n.bad("bad_attribute", message));
+    }
+    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
+    let pads = each(n, "pads", 2 * rank, 0, 0)?;
+    let (mut before, mut after) = (pads[..rank].to_vec(), pads[rank..].to_vec());
+    let reach = |d: usize| (weight[d + 2] - 1) * dilation[d] + 1;
+    if wanted.as_ref().is_some_and(|w| w.len() != rank) {
+        return Err(n.bad("bad_attribute", format!("attribute `output_shape` has not {rank} numbers")));
+    }
+    match auto.as_str() {
+        "NOTSET" | "" if wanted.is_none() => {}
+        "VALID" => (before, after) = (vec![0; rank], vec![0; rank]),
+        "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => {
+            for d in 0..rank {
+                let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
+                let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
+                let total = total.max(0);
+                let (small, large) = (total / 2, total - total / 2);
+                (before[d], after[d]) =
+                    if auto == "SAME_UPPER" { (small, large) } else { (large, small) };
+            }
+        }
+        other => {
+            let message = format!(
+                "attribute `auto_pad` is `{other}`; accepted: NOTSET, VALID, SAME_UPPER, SAME_LOWER"
+            );
+            return Err(n.bad("bad_attribute", message));
+        }
+    }
+    let mut x = n.tensor(0)?;
+    for d in 0..rank {
+        x = apart(n, x, d + 2, stride[d])?;
+        let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
+        x = reached(n, x, d + 2, left, right)?;
+    }
+    let w = Windows {
+        kernel: weight[2..].to_vec(),
+        stride: vec![1; rank],
+        dilation,
+        before: vec![0; rank],
+        after: vec![0; rank],
+    };
+    let kernel = turned(n, &weight, groups)?;
+    let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
+    if rank > 2 {
+        let y = w.product(n, x, kernel, groups)?;
+        let y = biased(n, y, bias)?;
+        return Ok(vec![n.emit("identity", &[Operand::Tensor(y)], Json::Null)?]);
+    }
+    let mut operands = vec![Operand::Tensor(x), Operand::Tensor(kernel)];
+    operands.extend(bias.map(Operand::Tensor));
+    let ours = if rank == 1 { "conv1d" } else { "conv2d" };
+    let zeros = vec![0; rank];
+    let attributes = json!({
+        "stride": w.stride, "padding": zeros, "dilation": w.dilation, "groups": groups,
+    });
+    Ok(vec![n.emit(ours, &operands, attributes)?])
+}
+
+/// A dimension with `step - 1` zeros between its elements.
+fn apart(n: &mut Node<'_, '_>, x: TensorId, dim: usize, step: i64) -> Result<TensorId> {
+    if step == 1 {
+        return Ok(x);
+    }
+    let mut size = n.size_of(x);
+    let x = n.step("unsqueeze", &[x], json!({"dim": dim + 1}))?;
+    let mut pads = vec![0; 2 * (size.len() - dim)];
+    let last = pads.len() - 1;
+    pads[last] = step - 1;
+    // The new dimension is the one behind `dim`.
+    let x = n.step("pad", &[x], json!({"pad": &pads[..]}))?;
+    let extent = size[dim];
+    size[dim] = extent * step;
+    let x = n.step("reshape", &[x], json!({"size": size}))?;
+    n.step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
+}
+
+/// A dimension with so many zeros more at its ends; less than none cuts elements off.
+fn reached(n: &mut Node<'_, '_>, x: TensorId, dim: usize, left: i64, right: i64) -> Result<TensorId> {
+    let mut x = x;
+    if left > 0 || right > 0 {
+        let rank = n.size_of(x).len();
+        let mut pads = vec![0; 2 * (rank - dim)];
+        let last = pads.len();
+        (pads[last - 2], pads[last - 1]) = (left.max(0), right.max(0));
+        x = n.step("pad", &[x], json!({"pad": pads}))?;
+    }
+    if left < 0 || right < 0 {
+        let (start, end) = ((-left).max(0), n.size_of(x)[dim] - (-right).max(0));
+        x = n.step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))?;
+    }
+    Ok(x)
+}
+
+/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, turned around.
+fn turned(n: &mut Node<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
+    let dims: Vec<usize> = (2..weight.len()).collect();
+    let w = n.tensor(1)?;
+    let w = n.step("flip", &[w], json!({"dims": dims}))?;
+    let kernel = &weight[2..];
+    let apart = [&[groups, weight[0] / groups, weight[1]], kernel].concat();
+    let w = n.step("reshape", &[w], json!({"size": apart}))?;
+    let w = n.step("transpose", &[w], json!({"dim0": 1, "dim1": 2}))?;
+    let together = [&[groups * weight[1], weight[0] / groups], kernel].concat();
+    n.step("reshape", &[w], json!({"size": together}))
+}
+
+/// A convolution of every channel by itself with what came before: `[batch, channels, length]`, weights,
+/// bias, the last elements of the past.
+fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 4)?;
+    let activation = n.word("activation", "none")?;
+    let (size, weight) = (n.size(0)?, n.size(1)?);
+    let ([_, channels, _], [_, 1, k]) = (&size[..], &weight[..]) else {
+        let message = format!("{size:?} and weights {weight:?}; accepted: [batch, channels, length] and [channels, 1, width]");
+        return Err(n.bad("bad_operand", message));
+    };
+    let x = n.tensor(0)?;
+    let whole = if n.has(3) {
+        let past = n.tensor(3)?;
+        if *k == 1 { x } else { n.step("cat", &[past, x], json!({"dim": 2}))? }
+    } else {
+        reached(n, x, 2, k - 1, 0)?
+    };
+    let w = n.tensor(1)?;
+    let mut operands = vec![whole, w];
+    if n.has(2) {
+        operands.push(n.tensor(2)?);
+    }
+    let y = n.step("conv1d", &operands, json!({"groups": channels}))?;
+    let y = match activation.as_str() {
+        "none" => n.emit("identity", &[Operand::Tensor(y)], Json::Null)?,
+        "silu" | "swish" => n.emit("silu", &[Operand::Tensor(y)], Json::Null)?,
+        other => {
+            let message = format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
+            return Err(n.bad("bad_attribute", message));
+        }
+    };
+    let length = n.size_of(whole)[2];
+    let last = json!({"dim": 2, "start": length - (k - 1), "end": length});
+    Ok(vec![y, Value::Tensor(n.step("slice", &[whole], last)?)])
+}
+
+/// Columns of windows added up where they lie in the image: the transpose of taking windows.
+fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(3, 3)?;
+    let (image, block) = (n.ints(1, "the shape of the image")?, n.ints(2, "the shape of a block")?);
+    let rank = image.len();
+    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
+    let pads = each(n, "pads", 2 * rank, 0, 0)?;
+    let size = n.size(0)?;
+    let inside = |v: &i64| (1..1 << 20).contains(v);
+    let inner: i64 = if block.iter().all(inside) { block.iter().product() } else { 0 };
+    let ([batch, rows, columns], true) = (&size[..], block.len() == rank && image.iter().all(inside))
+    else {
+        return Err(n.bad_operand(0, format!("{size:?} for {image:?} in blocks of {block:?}")));
+    };
+    if inner == 0 || rows % inner != 0 {
+        return Err(n.bad_operand(0, format!("{rows} rows in blocks of {block:?}")));
+    }
+    let w = Windows {
+        kernel: block,
+        stride,
+        dilation,
+        before: pads[..rank].to_vec(),
+        after: pads[rank..].to_vec(),
+    };
+    let counts: Vec<i64> = (0..rank).map(|d| w.count(d, image[d], false)).collect();
+    if counts.iter().product::<i64>() != *columns {
+        return Err(n.bad_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
+    }
+    // Where in the image every element of every block belongs; what lies in padding goes to one place more.
+    let pixels: i64 = image.iter().product();
+    let mut index = Vec::new();
+    for k in 0..inner {
+        for column in 0..*columns {
+            let (mut at, mut k, mut c, mut step, mut is_in) = (0, k, column, 1, true);
+            for d in (0..rank).rev() {
+                let p = (c % counts[d]) * w.stride[d] + (k % w.kernel[d]) * w.dilation[d] - w.before[d];
+                is_in &= (0..image[d]).contains(&p);
+                at += p * step;
+                step *= image[d];
+                k /= w.kernel[d];
+                c /= counts[d];
+            }
+            index.push(if is_in { at as f64 } else { pixels as f64 });
+        }
+    }
+    let count = inner * columns;
+    let dtype = n.dtype(0)?;
+    let index = n.numbers(&[count], index, zellige_float::Dtype::Int64, "index")?;
+    let channels = rows / inner;
+    let x = n.tensor(0)?;
+    let x = n.step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
+    let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
+    let zeros = n.part("image", "full", &[], full)?;
+    let sums = n.step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
+    let sums = n.step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
+    let shape = [&[*batch, channels], &image[..]].concat();
+    Ok(vec![n.emit("reshape", &[Operand::Tensor(sums)], json!({"size": shape}))?])
 }
 
 fn global(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
