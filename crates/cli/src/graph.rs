@@ -11,11 +11,12 @@ use zellige_compile::report::refusal;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
 use zellige_device::Kept;
-use zellige_files::read_text;
+use zellige_files::{HostTensor, read_text};
 use zellige_graph::{Graph, GraphFormat, GraphSource, json, text};
+use zellige_layout::Strided;
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
-use zellige_onnx::{Imported, ModelFile, Weight};
+use zellige_onnx::{Constant, Imported, ModelFile, Weight};
 use zellige_op::Profile;
 use zellige_stick::LayoutRequest;
 
@@ -60,8 +61,9 @@ pub(crate) struct GraphArgs {
     /// One operation after the other, never two at the same time
     #[arg(long)]
     one_by_one: bool,
-    /// The value of a symbol of the graph; others take their largest, but those of .onnx have none
-    #[arg(long, value_name = "SYMBOL=VALUE")]
+    /// The value of a symbol of the graph; others take their largest, but those of .onnx have none. Or the
+    /// elements of an input of an .onnx model that sizes follow from: NAME=FILE.npy
+    #[arg(long, value_name = "SYMBOL=VALUE|NAME=FILE")]
     bind: Vec<String>,
     /// Pin a tensor: NAME=stick:1, NAME=order:1,0, NAME=sparse or NAME=SpyreTensorLayout(..)
     #[arg(long, value_name = "TENSOR=LAYOUT")]
@@ -100,6 +102,8 @@ pub(crate) struct Loaded {
     text: Option<String>,
     /// The file of an ONNX model and the weights in it.
     pub(crate) model: Option<(ModelFile, Vec<Weight>)>,
+    /// Inputs of an ONNX model that became constants.
+    pub(crate) bound: Vec<String>,
 }
 
 impl GraphArgs {
@@ -110,21 +114,47 @@ impl GraphArgs {
 
     /// Reads the file.
     pub(crate) fn read(&self) -> Result<GraphFile> {
+        self.read_with(&[])
+    }
+
+    /// The same, where inputs of a model are at hand: NAME=FILE, read only where sizes follow from them.
+    fn read_with(&self, inputs: &[String]) -> Result<GraphFile> {
         let name = shown(&self.graph);
         let form = GraphFormat::of_file(&self.graph)
             .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx"))?;
         if form == GraphFormat::Onnx {
             let values = self.values()?;
             let file = ModelFile::open(&self.graph).with_context(|| name.clone())?;
-            let imported = file.import(&values).context(name)?;
+            let mut given = BTreeMap::new();
+            for text in self.bind.iter().filter(|b| symbol(b).is_err()) {
+                let (name, constant) = constant(text).with_context(|| format!("--bind {text}"))?;
+                given.insert(name, constant);
+            }
+            let imported = loop {
+                let refused = match file.import_with(&values, &given) {
+                    Ok(imported) => break imported,
+                    Err(e) => e,
+                };
+                let missing = refused.needs().iter().filter(|n| !given.contains_key(*n));
+                let files: Vec<&String> =
+                    missing.filter_map(|n| inputs.iter().find(|i| named(i) == Some(n))).collect();
+                if files.is_empty() {
+                    return Err(refused).context(name);
+                }
+                for text in files {
+                    let (name, constant) =
+                        constant(text).with_context(|| format!("--input {text}"))?;
+                    given.insert(name, constant);
+                }
+            };
             return Ok(GraphFile::Model(Box::new((file, imported))));
         }
         Ok(GraphFile::Text { form, content: read_text(&self.graph, MOST_TEXT)? })
     }
 
-    /// Reads the graph, pins and binds.
-    pub(crate) fn load(&self) -> Result<Loaded> {
-        self.load_from(self.read()?)
+    /// Reads the graph, pins and binds. Inputs of a model may be at hand: NAME=FILE.
+    pub(crate) fn load_with(&self, inputs: &[String]) -> Result<Loaded> {
+        self.load_from(self.read_with(inputs)?)
     }
 
     /// The same of a file that was read.
@@ -150,12 +180,14 @@ impl GraphArgs {
             (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
         })?;
-        Ok(Loaded { graph, source, text: (!is_json).then_some(content), model: None })
+        Ok(Loaded { graph, source, text: (!is_json).then_some(content), model: None, bound: vec![] })
     }
 
     /// The values of symbols.
     fn values(&self) -> Result<BTreeMap<String, i64>> {
-        self.bind.iter().map(|b| symbol(b)).collect()
+        let model = GraphFormat::of_file(&self.graph).is_ok_and(|f| f == GraphFormat::Onnx);
+        let file = |b: &&String| model && symbol(b).is_err() && named(b).is_some();
+        self.bind.iter().filter(|b| !file(b)).map(|b| symbol(b)).collect()
     }
 
     /// The graph of an ONNX model; its weights stay in the file.
@@ -168,7 +200,8 @@ impl GraphArgs {
             }
             graph = source.bind(&BTreeMap::new())?;
         }
-        Ok(Loaded { graph, source, text: None, model: Some((file, imported.weights)) })
+        let (model, bound) = (Some((file, imported.weights)), imported.bound);
+        Ok(Loaded { graph, source, text: None, model, bound })
     }
 
     /// What is asked of the compiler.
@@ -262,6 +295,25 @@ fn rendered(d: &Diagnostic, text: &str) -> anyhow::Error {
 
 fn word<T>(flag: &str, given: &str, accepted: &str, f: impl Fn(&str) -> Option<T>) -> Result<T> {
     f(given).ok_or_else(|| anyhow!("{flag} {given}: accepted are {accepted}"))
+}
+
+/// The name in front of `=`.
+fn named(text: &str) -> Option<&str> {
+    text.split_once('=').map(|(name, _)| name.trim()).filter(|name| !name.is_empty())
+}
+
+/// An input of a model and its elements, from NAME=FILE.
+fn constant(text: &str) -> Result<(String, Constant)> {
+    let Some((name, file)) = text.split_once('=') else {
+        bail!("write SYMBOL=VALUE, such as s=128, or NAME=FILE.npy");
+    };
+    let host = HostTensor::parse(file)?;
+    let view = host.strided()?;
+    if view != Strided::contiguous(view.size())? {
+        bail!("its elements are not in row-major order; store them so");
+    }
+    let (size, dtype) = (view.size().to_vec(), host.info().dtype());
+    Ok((name.trim().into(), Constant { size, dtype, bytes: host.read()? }))
 }
 
 fn symbol(text: &str) -> Result<(String, i64)> {

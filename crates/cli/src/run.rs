@@ -29,7 +29,10 @@ Examples:
   zellige run examples/softmax.graph --input x=x.npy --output y.npy
   zellige run model.graph --weights model.safetensors --input tokens=t.npy --output out/
   zellige run examples/onnx/mlp.onnx --bind batch=4 --input x=x.npy --output y.npy
-  zellige run examples/llama-block.graph --verify")]
+  zellige run examples/llama-block.graph --verify
+
+An input of an .onnx model that sizes follow from (a shape, axes, a number of turns) is read when the model
+is compiled: `--input shape=shape.npy` does that where it is needed, and the report names it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     graph: GraphArgs,
@@ -60,7 +63,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.graph.load()?;
+    let loaded = args.graph.load_with(&args.input)?;
     let options = args.graph.options()?;
     let mut inputs = Inputs::new(&loaded, &args.input, args.load.as_deref(), args.seed)?;
     let targets = outputs::targets(&loaded.graph, &args.output)?;

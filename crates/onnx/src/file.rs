@@ -1,7 +1,7 @@
 //! Models in files: weights are read when they are asked for and never before.
 
 use crate::error::{OnnxError, Result, quote};
-use crate::import::{Imported, Model, Weight};
+use crate::import::{Constant, Imported, Model, Weight};
 use crate::skeleton;
 use crate::tensor::Data;
 use std::borrow::Cow;
@@ -36,6 +36,18 @@ impl ModelFile {
     /// As [`Model::read`] and [`Model::import`].
     pub fn import(&self, bind: &BTreeMap<String, i64>) -> Result<Imported> {
         Model::read(&self.skeleton)?.import(bind)
+    }
+
+    /// The same where elements of inputs are at hand.
+    ///
+    /// # Errors
+    /// As [`Model::read`] and [`Model::import_with`].
+    pub fn import_with(
+        &self,
+        bind: &BTreeMap<String, i64>,
+        given: &BTreeMap<String, Constant>,
+    ) -> Result<Imported> {
+        Model::read(&self.skeleton)?.import_with(bind, given)
     }
 
     /// The elements of a weight that was imported from this file.

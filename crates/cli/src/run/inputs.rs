@@ -22,6 +22,8 @@ pub(super) struct Inputs<'g> {
     files: BTreeMap<String, HostTensor>,
     /// The file of an ONNX model and the weights in it, by name.
     model: Option<(&'g ModelFile, BTreeMap<&'g str, &'g Weight>)>,
+    /// Inputs of an ONNX model that were read when it was compiled.
+    bound: &'g [String],
     seed: u64,
 }
 
@@ -49,6 +51,9 @@ impl<'g> Inputs<'g> {
         }
         for text in given {
             let (name, file) = named("--input", text)?;
+            if loaded.bound.iter().any(|b| b == name) {
+                continue;
+            }
             if known(name).is_none() {
                 let names: Vec<&str> = graph
                     .inputs()
@@ -71,7 +76,7 @@ impl<'g> Inputs<'g> {
             .model
             .as_ref()
             .map(|(file, weights)| (file, weights.iter().map(|w| (w.name.as_str(), w)).collect()));
-        Ok(Inputs { graph, files, model, seed })
+        Ok(Inputs { graph, files, model, bound: &loaded.bound, seed })
     }
 
     /// The input of a name.
@@ -89,7 +94,15 @@ impl<'g> Inputs<'g> {
             (Some(file), _) => {
                 let view = file.strided().map_err(|e| refuse(e.to_string()))?;
                 let bytes = file.read().map_err(|e| refuse(e.to_string()))?;
-                Ok(HostArray::new(bytes, view, file.info().dtype()))
+                let dtype = file.info().dtype();
+                // A model may have element types that the card does not store.
+                let carried = zellige_onnx::carrier(dtype);
+                if self.model.is_some() && dtype != t.dtype && carried == t.dtype {
+                    let wide = zellige_onnx::carry(&bytes, dtype);
+                    let wide = wide.ok_or_else(|| refuse(format!("no elements of {dtype}")))?;
+                    return Ok(HostArray::new(wide, view, carried));
+                }
+                Ok(HostArray::new(bytes, view, dtype))
             }
         }
     }
@@ -133,6 +146,10 @@ impl<'g> Inputs<'g> {
         let mut lines = Vec::new();
         if !self.files.is_empty() {
             lines.push(format!("{} from files", counted(self.files.len(), "tensor")));
+        }
+        if !self.bound.is_empty() {
+            let names = self.bound.join(", ");
+            lines.push(format!("bound when it was compiled, as sizes follow from them: {names}"));
         }
         if let Some((_, weights)) = &self.model {
             let own = weights.keys().filter(|name| !self.files.contains_key(**name)).count();

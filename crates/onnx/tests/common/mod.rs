@@ -7,6 +7,7 @@ use zellige_onnx::{Imported, Model, Result};
 
 pub(crate) const F32: i64 = 1;
 pub(crate) const U8: i64 = 2;
+pub(crate) const I8: i64 = 3;
 pub(crate) const I32: i64 = 6;
 pub(crate) const I64: i64 = 7;
 pub(crate) const BOOL: i64 = 9;
@@ -85,6 +86,10 @@ pub(crate) enum A {
     L(&'static str, Vec<i64>),
     T(&'static str, Vec<u8>),
     Graph(&'static str),
+    /// A graph with nodes.
+    Body(&'static str, Vec<u8>),
+    /// What a call of the function gives to another attribute; its type.
+    Of(&'static str, &'static str, i64),
 }
 
 impl A {
@@ -97,20 +102,40 @@ impl A {
             A::L(n, v) => (n, v.iter().flat_map(|i| int(8, *i)).collect(), 7),
             A::T(n, t) => (n, bytes(5, t), 4),
             A::Graph(n) => (n, bytes(6, &[]), 5),
+            A::Body(n, graph) => (n, bytes(6, graph), 5),
+            A::Of(n, other, kind) => (n, bytes(21, other.as_bytes()), *kind),
         };
         [bytes(1, name.as_bytes()), value, int(20, kind)].concat()
     }
+}
+
+/// A node as bytes.
+pub(crate) fn node(
+    domain: &str,
+    op: &str,
+    inputs: &[&str],
+    outputs: &[&str],
+    attributes: &[A],
+) -> Vec<u8> {
+    let mut node = Vec::new();
+    inputs.iter().for_each(|i| node.extend(bytes(1, i.as_bytes())));
+    outputs.iter().for_each(|o| node.extend(bytes(2, o.as_bytes())));
+    node.extend(bytes(4, op.as_bytes()));
+    attributes.iter().for_each(|a| node.extend(bytes(5, &a.write())));
+    node.extend(bytes(7, domain.as_bytes()));
+    node
 }
 
 pub(crate) struct Net {
     opset: i64,
     domain: &'static str,
     graph: Vec<u8>,
+    functions: Vec<u8>,
 }
 
 impl Net {
     pub(crate) fn new(opset: i64) -> Net {
-        Net { opset, domain: "", graph: bytes(2, b"net") }
+        Net { opset, domain: "", graph: bytes(2, b"net"), functions: Vec::new() }
     }
 
     pub(crate) fn domain(self, domain: &'static str) -> Net {
@@ -147,13 +172,29 @@ impl Net {
         outputs: &[&str],
         attributes: &[A],
     ) -> Net {
-        let mut node = Vec::new();
-        inputs.iter().for_each(|i| node.extend(bytes(1, i.as_bytes())));
-        outputs.iter().for_each(|o| node.extend(bytes(2, o.as_bytes())));
-        node.extend(bytes(4, op.as_bytes()));
-        attributes.iter().for_each(|a| node.extend(bytes(5, &a.write())));
-        node.extend(bytes(7, domain.as_bytes()));
-        self.put(1, &node)
+        self.put(1, &node(domain, op, inputs, outputs, attributes))
+    }
+
+    /// A function of the file, in the domain `own`: its nodes as bytes.
+    pub(crate) fn function(
+        mut self,
+        name: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        nodes: &[Vec<u8>],
+    ) -> Net {
+        let mut f = [bytes(1, name.as_bytes()), bytes(10, b"own")].concat();
+        inputs.iter().for_each(|i| f.extend(bytes(4, i.as_bytes())));
+        outputs.iter().for_each(|o| f.extend(bytes(5, o.as_bytes())));
+        nodes.iter().for_each(|n| f.extend(bytes(7, n)));
+        f.extend(bytes(9, &[bytes(1, b""), int(2, self.opset)].concat()));
+        self.functions.extend(bytes(25, &f));
+        self
+    }
+
+    /// The graph alone, for an attribute.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        self.graph.clone()
     }
 
     /// An output of which only the name is said.
@@ -163,7 +204,7 @@ impl Net {
 
     pub(crate) fn file(&self) -> Vec<u8> {
         let opset = [bytes(1, self.domain.as_bytes()), int(2, self.opset)].concat();
-        [int(1, 8), bytes(7, &self.graph), bytes(8, &opset)].concat()
+        [int(1, 8), bytes(7, &self.graph), bytes(8, &opset), self.functions.clone()].concat()
     }
 
     pub(crate) fn import(&self) -> Result<Imported> {

@@ -37,7 +37,7 @@ def case(op, *operands, opset=18, outputs=1, constants=(), **attributes):
 
     def told(name, a, constant=False):
         a = np.asarray(a)
-        kind = {"float32": 1, "int64": 7, "bool": 9, "int32": 6}[str(a.dtype)]
+        kind = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9}[str(a.dtype)]
         return {"name": name, "dtype": kind, "size": a.shape, "values": [float(v) for v in a.ravel()], "constant": constant}
 
     CASES.append(
@@ -126,6 +126,38 @@ def main():
     case("GatherND", x(3, 4, 2), ints(0, 1, 2, 3).reshape(2, 2))
     case("ScatterElements", x(3, 3), ints(0, 2, 1, 1).reshape(2, 2), x(2, 2), axis=1, reduction="add")
     case("ScatterND", x(4, 2), ints(1, 3).reshape(2, 1), x(2, 2))
+    sizes = dict(constants=[3])
+    case("Resize", x(1, 2, 4, 5), None, None, ints(1, 2, 7, 3), mode="linear", **sizes)
+    case("Resize", x(1, 2, 4, 5), None, None, ints(1, 2, 2, 9), mode="cubic", coordinate_transformation_mode="align_corners", **sizes)
+    case("Resize", x(1, 2, 4, 5), None, None, ints(1, 2, 6, 3), mode="nearest", nearest_mode="floor", **sizes)
+    case("Resize", x(1, 1, 6, 6), None, None, ints(1, 1, 3, 4), mode="linear", antialias=1, **sizes)
+    case("ConvTranspose", x(1, 3, 4, 3), x(3, 2, 3, 2), x(2), strides=[2, 1], pads=[1, 0, 0, 1], output_padding=[1, 0])
+    case("ConvTranspose", x(2, 4, 5), x(4, 2, 3), strides=[3], dilations=[2])
+    case("Conv", x(1, 2, 3, 4, 3), x(3, 2, 2, 2, 2), x(3), pads=[0, 1, 0, 1, 0, 1])
+    case("AveragePool", x(1, 2, 3, 4, 3), kernel_shape=[2, 2, 2], opset=19)
+    case("MaxPool", x(1, 2, 3, 4, 3), kernel_shape=[2, 2, 2], dilations=[1, 2, 1])
+    case("LSTM", x(3, 2, 4), x(1, 12, 4), x(1, 12, 3), x(1, 24), outputs=3, hidden_size=3, opset=14)
+    case("GRU", x(3, 2, 4), x(1, 9, 4), x(1, 9, 3), x(1, 18), outputs=2, hidden_size=3, linear_before_reset=1, opset=14)
+    case("RNN", x(3, 2, 4), x(1, 3, 4), x(1, 3, 3), x(1, 6), outputs=2, hidden_size=3, opset=14)
+    eight = np.array([[3, 250, 7], [0, 128, 255]], dtype=np.uint8)
+    case("QuantizeLinear", x(2, 3), np.float32(0.05), np.uint8(120))
+    case("QuantizeLinear", x(2, 3), np.array([0.1, 0.02, 0.4], np.float32), np.array([1, -5, 0], np.int8), axis=1)
+    case("DequantizeLinear", eight, np.array([0.5, 2], np.float32), np.array([3, 200], np.uint8), axis=0)
+    case("DynamicQuantizeLinear", x(3, 4), outputs=3)
+    case("MatMulInteger", eight, np.array([[1, -2], [3, 4], [-128, 127]], np.int8), np.uint8(12), np.int8(-1))
+    case("ConvInteger", eight.reshape(1, 1, 2, 3), np.array([1, 2, 255, 4], np.uint8).reshape(1, 1, 2, 2), np.uint8(3))
+    case("QLinearMatMul", eight, np.float32(0.02), np.uint8(9), eight.T.copy(), np.float32(0.01), np.uint8(100), np.float32(0.3), np.uint8(60))
+    case("ArgMax", ints(1, 3, 3, 2).astype(np.float32).reshape(2, 2).T.copy(), axis=0, select_last_index=1)
+    case("Hardmax", x(3, 4), axis=0)
+    case("CumSum", x(3, 4), ints(1)[0], constants=[1], exclusive=1, reverse=1)
+    case("OneHot", ints(0, 3, -1), ints(4)[0], np.array([2, 5], np.float32), constants=[1])
+    case("ReverseSequence", x(4, 2), ints(3, 1))
+    case("LRN", x(1, 5, 2, 2), size=3)
+    case("NegativeLogLikelihoodLoss", x(3, 4, 2), np.array([[0, 3], [1, 1], [2, 0]]), np.abs(x(4)), ignore_index=1)
+    case("SoftmaxCrossEntropyLoss", x(3, 4), ints(0, 3, 2), outputs=2)
+    case("LayerNormalization", x(2, 3, 4), x(4), x(4), outputs=3)
+    heads = dict(opset=23, outputs=3, is_causal=1, softcap=2.0)
+    case("Attention", x(1, 2, 3, 4), x(1, 2, 3, 4), x(1, 2, 3, 4), None, x(1, 2, 2, 4), x(1, 2, 2, 4), **heads)
     path = pathlib.Path(__file__).with_name("nodes.json")
     path.write_text("[\n" + ",\n".join(json.dumps(c) for c in CASES) + "\n]\n")
     print(len(CASES), "cases")
