@@ -180,7 +180,13 @@ impl GraphArgs {
             (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
         })?;
-        Ok(Loaded { graph, source, text: (!is_json).then_some(content), model: None, bound: vec![] })
+        Ok(Loaded {
+            graph,
+            source,
+            text: (!is_json).then_some(content),
+            model: None,
+            bound: vec![],
+        })
     }
 
     /// The values of symbols.

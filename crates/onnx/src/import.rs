@@ -279,7 +279,8 @@ impl<'a> Import<'a> {
             })
             .collect();
         if let Some(constant) = constant {
-            let literal = known(constant, stored_as(input.dtype).unwrap_or(dtype), dtype, &size).map_err(bad)?;
+            let literal = known(constant, stored_as(input.dtype).unwrap_or(dtype), dtype, &size)
+                .map_err(bad)?;
             return self.define(input.name, Value::Known(Rc::new(literal)));
         }
         let name = self.name_of(input.name);

@@ -2,9 +2,9 @@
 
 use crate::carried::{self, carrier};
 use crate::error::{Needs, OnnxError, Result, quote};
-use crate::walk::{Import, Value};
 use crate::literal::{self, Literal};
 use crate::proto::{self, Given};
+use crate::walk::{Import, Value};
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
@@ -12,8 +12,25 @@ use zellige_graph::{GraphError, Operand, TensorId};
 
 /// Operations that give elements of their first operand and nothing else.
 const MOVES: &[&str] = &[
-    "reshape", "permute", "transpose", "slice", "select", "squeeze", "unsqueeze", "expand", "flip",
-    "repeat", "cat", "stack", "index_select", "embedding", "gather", "index", "identity", "tril", "triu",
+    "reshape",
+    "permute",
+    "transpose",
+    "slice",
+    "select",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "flip",
+    "repeat",
+    "cat",
+    "stack",
+    "index_select",
+    "embedding",
+    "gather",
+    "index",
+    "identity",
+    "tril",
+    "triu",
 ];
 
 /// A node on its way into the graph.

@@ -1,7 +1,7 @@
 //! Tensors of a file: their dtypes, their elements, where those lie.
 
-use crate::error::{OnnxError, Result, quote};
 use crate::carried;
+use crate::error::{OnnxError, Result, quote};
 use crate::literal::{self, Literal};
 use crate::proto::Tensor;
 use std::ops::Range;

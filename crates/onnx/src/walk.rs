@@ -94,7 +94,10 @@ impl<'a> Import<'a> {
         given: &[Value],
     ) -> Result<Vec<Value>> {
         if graph.sparse > 0 {
-            return Err(OnnxError::new("bad_tensor", "it has sparse initializers; store them as dense ones"));
+            return Err(OnnxError::new(
+                "bad_tensor",
+                "it has sparse initializers; store them as dense ones",
+            ));
         }
         let scope = Scope { open: true, ..Scope::new(self.opset()) };
         let inputs: Vec<&'a str> = graph.inputs.iter().map(|i| i.name).collect();
@@ -115,7 +118,9 @@ impl<'a> Import<'a> {
         let opset = crate::scope::opset_of(&function.opsets).unwrap_or_else(|| self.opset());
         let scope = Scope { attributes, ..Scope::new(opset) };
         let inputs: Vec<&'a str> = function.inputs.iter().take(given.len()).copied().collect();
-        self.scoped(scope, &inputs, given, &function.outputs, |import| import.nodes(&function.nodes))
+        self.scoped(scope, &inputs, given, &function.outputs, |import| {
+            import.nodes(&function.nodes)
+        })
     }
 
     fn scoped(
@@ -256,9 +261,7 @@ impl<'a> Import<'a> {
                 t.numel()?;
                 (t.dims.clone(), t.element()?)
             }
-            Value::Tensor(id) => {
-                (self.builder.tensor(*id).size.clone(), self.dtype_of(*id))
-            }
+            Value::Tensor(id) => (self.builder.tensor(*id).size.clone(), self.dtype_of(*id)),
         })
     }
 
@@ -293,7 +296,8 @@ impl<'a> Import<'a> {
             Value::Initializer(k) => {
                 let t = self.initializers[k];
                 t.numel()?;
-                let (size, dtype, stored, data) = (t.dims.clone(), t.element()?, t.stored()?, t.data()?);
+                let (size, dtype, stored, data) =
+                    (t.dims.clone(), t.element()?, t.stored()?, t.data()?);
                 let name = self.name_of(name);
                 self.weight(name, size, dtype, stored, data)?
             }

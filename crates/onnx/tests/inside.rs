@@ -58,12 +58,18 @@ fn truth(name: &str, value: bool) -> Vec<u8> {
 
 #[test]
 fn a_branch_with_a_known_condition_is_the_one_that_is_taken() {
-    let branch = |op: &str, name: &str| {
-        Net::new(17).node(op, &["x", "x"], &[name], &[]).output(name).body()
-    };
+    let branch =
+        |op: &str, name: &str| Net::new(17).node(op, &["x", "x"], &[name], &[]).output(name).body();
     let net = |value: bool| {
-        let bodies = [A::Body("then_branch", branch("Add", "a")), A::Body("else_branch", branch("Mul", "b"))];
-        Net::new(17).x(&[3]).weight(&truth("c", value)).node("If", &["c"], &["y"], &bodies).output("y")
+        let bodies = [
+            A::Body("then_branch", branch("Add", "a")),
+            A::Body("else_branch", branch("Mul", "b")),
+        ];
+        Net::new(17)
+            .x(&[3])
+            .weight(&truth("c", value))
+            .node("If", &["c"], &["y"], &bodies)
+            .output("y")
     };
     assert_eq!(run(&net(true), &[1.0, 2.0, 5.0]), [2.0, 4.0, 10.0]);
     assert_eq!(run(&net(false), &[1.0, 2.0, 5.0]), [1.0, 4.0, 25.0]);
@@ -71,13 +77,23 @@ fn a_branch_with_a_known_condition_is_the_one_that_is_taken() {
     let open = Net::new(17)
         .x(&[])
         .node("IsNaN", &["x"], &["c"], &[])
-        .node("If", &["c"], &["y"], &[
-            A::Body("then_branch", branch("Add", "a")),
-            A::Body("else_branch", branch("Mul", "b")),
-        ])
+        .node(
+            "If",
+            &["c"],
+            &["y"],
+            &[
+                A::Body("then_branch", branch("Add", "a")),
+                A::Body("else_branch", branch("Mul", "b")),
+            ],
+        )
         .output("y")
         .refusal();
-    assert!(open.starts_with("node 1 (If), operand 0 `c`: the condition: computed from the input `x`; "), "{open}");
+    assert!(
+        open.starts_with(
+            "node 1 (If), operand 0 `c`: the condition: computed from the input `x`; "
+        ),
+        "{open}"
+    );
 }
 
 /// A loop that doubles `v`, gives the sum with `x` of every turn, and goes on while the turn is below `stop`.
@@ -103,7 +119,12 @@ fn a_loop_with_a_known_number_of_turns_is_written_out() {
             .x(&[2])
             .weight(&raw("most", I64, &[], &most.to_le_bytes()))
             .weight(&truth("go", true))
-            .node("Loop", &["most", "go", "x"], &["last", "rows"], &[A::Body("body", doubling(stop))])
+            .node(
+                "Loop",
+                &["most", "go", "x"],
+                &["last", "rows"],
+                &[A::Body("body", doubling(stop))],
+            )
             .output(result)
     };
     assert_eq!(run(&net(3, 9, "last"), &[1.0, -2.0]), [8.0, -16.0]);
@@ -172,7 +193,8 @@ fn an_input_that_sizes_follow_from_is_bound_where_its_elements_are_at_hand() {
     assert!(bad.contains("int64 [2] is given, and the model has int64 [1]"), "{bad}");
     // What nothing needs to know stays an input.
     let plain = Net::new(17).x(&[2]).node("Relu", &["x"], &["y"], &[]).output("y").file();
-    let given = BTreeMap::from([("x".to_string(), constant(&[2], Dtype::Float32, f32s(&[1.0, 2.0])))]);
+    let given =
+        BTreeMap::from([("x".to_string(), constant(&[2], Dtype::Float32, f32s(&[1.0, 2.0])))]);
     let made = Model::read(&plain).unwrap().import_with(&BTreeMap::new(), &given).unwrap();
     assert!(made.bound.is_empty() && made.graph.inputs().len() == 1);
 }
@@ -222,15 +244,24 @@ fn older_opsets_have_attributes_in_the_place_of_operands() {
     assert_eq!(run(&one(10, "Pad", &[2], &pad), &[1.0, 2.0]), [7.0, 1.0, 2.0]);
     let clip = [A::F("min", 0.0), A::F("max", 2.0)];
     assert_eq!(run(&one(7, "Clip", &[3], &clip), &[-1.0, 1.0, 5.0]), [0.0, 1.0, 2.0]);
-    assert_eq!(one(11, "Squeeze", &[1, 3], &[list("axes", &[0])]).text(), "y = reshape(x, size=[3])");
-    assert_eq!(one(12, "Unsqueeze", &[3], &[list("axes", &[1])]).text(), "y = reshape(x, size=[3,1])");
+    assert_eq!(
+        one(11, "Squeeze", &[1, 3], &[list("axes", &[0])]).text(),
+        "y = reshape(x, size=[3])"
+    );
+    assert_eq!(
+        one(12, "Unsqueeze", &[3], &[list("axes", &[1])]).text(),
+        "y = reshape(x, size=[3,1])"
+    );
     let sums = one(12, "ReduceSum", &[2, 3], &[list("axes", &[1]), A::I("keepdims", 0)]).text();
     assert_eq!(sums, "y = sum(x, dim=[1], keepdim=false)");
     // Before opset 13 a softmax goes over all dimensions from its axis on.
     let old = one(12, "Softmax", &[2, 1, 2], &[]).text();
     assert!(old.contains("reshape(x, size=[2,2])"), "{old}");
     assert_eq!(one(13, "Softmax", &[2, 1, 2], &[]).text(), "y = softmax(x, dim=2)");
-    let split = Net::new(11).x(&[3]).node("Split", &["x"], &["a", "y"], &[list("split", &[1, 2])]).output("y");
+    let split = Net::new(11)
+        .x(&[3])
+        .node("Split", &["x"], &["a", "y"], &[list("split", &[1, 2])])
+        .output("y");
     assert_eq!(run(&split, &[1.0, 2.0, 3.0]), [2.0, 3.0]);
 }
 

@@ -91,7 +91,13 @@ fn power_of_two_below(x: f64) -> f64 {
 }
 
 /// The first element that differs by more than the tolerance.
-fn difference(got: &HostArray, want: &Value, cases: &Cases, rtol: f64, atol: f64) -> Option<String> {
+fn difference(
+    got: &HostArray,
+    want: &Value,
+    cases: &Cases,
+    rtol: f64,
+    atol: f64,
+) -> Option<String> {
     let shape: Vec<i64> =
         want["shape"].as_array().unwrap().iter().map(|d| d.as_i64().unwrap()).collect();
     if got.size() != shape {
@@ -109,14 +115,14 @@ fn difference(got: &HostArray, want: &Value, cases: &Cases, rtol: f64, atol: f64
         let off = if float {
             let (a, b) = (f64::from_le_bytes(*a), f64::from_le_bytes(*b));
             // Two units in the last place of float16 are more than the tolerance, too.
-            let units = if dtype == "float16" { 2f64.powi(-9) * power_of_two_below(b) } else { 0.0 };
+            let units =
+                if dtype == "float16" { 2f64.powi(-9) * power_of_two_below(b) } else { 0.0 };
             let near = (a - b).abs() <= (atol + rtol * b.abs()).max(units);
             let same = a == b || (a.is_nan() && b.is_nan()) || near;
             (!same).then(|| format!("{a} and not {b}"))
         } else {
-            (a != b).then(|| {
-                format!("{} and not {}", i64::from_le_bytes(*a), i64::from_le_bytes(*b))
-            })
+            (a != b)
+                .then(|| format!("{} and not {}", i64::from_le_bytes(*a), i64::from_le_bytes(*b)))
         };
         if let Some(off) = off {
             return Some(format!("element {i} is {off}"));
@@ -133,9 +139,8 @@ fn stage(e: &zellige_onnx::OnnxError) -> String {
 
 fn outcome(cases: &Cases, case: &Value) -> Outcome {
     let file = cases.part(&case["model"]);
-    let refused = |stage: &str, e: &dyn std::fmt::Display| {
-        Outcome::Refused(stage.into(), e.to_string())
-    };
+    let refused =
+        |stage: &str, e: &dyn std::fmt::Display| Outcome::Refused(stage.into(), e.to_string());
     let model = match Model::read(file) {
         Ok(model) => model,
         Err(e) => return refused("read", &e),
@@ -153,7 +158,8 @@ fn outcome(cases: &Cases, case: &Value) -> Outcome {
         Ok(imported) => imported,
         Err(e) => return refused(&stage(&e), &e),
     };
-    let names: Vec<String> = case["inputs"].as_array().unwrap().iter().map(|p| p[0].as_str().unwrap().into()).collect();
+    let names: Vec<String> =
+        case["inputs"].as_array().unwrap().iter().map(|p| p[0].as_str().unwrap().into()).collect();
     match ran(&imported, file, &inputs, &names) {
         Err(e) => refused("card", &e),
         Ok(made) => {
@@ -190,7 +196,8 @@ fn ran(
         .cores(options.cores)
         .build()
         .map_err(|e| e.to_string())?;
-    let weights: BTreeMap<&str, _> = imported.weights.iter().map(|w| (w.name.as_str(), w)).collect();
+    let weights: BTreeMap<&str, _> =
+        imported.weights.iter().map(|w| (w.name.as_str(), w)).collect();
     // Inputs of the graph are those of the model that were not bound, in their order.
     let graph = &imported.graph;
     let is_input = |id: &&TensorId| graph.get(**id).def == Def::Input(Role::Input);
@@ -211,8 +218,7 @@ fn ran(
         let bytes = zellige_onnx::carry(&input.bytes, input.dtype).unwrap();
         HostArray::contiguous(bytes, &input.size, imported.graph.get(id).dtype)
     };
-    let mut model =
-        zellige_run::Model::load(program, &card, given).map_err(|e| e.to_string())?;
+    let mut model = zellige_run::Model::load(program, &card, given).map_err(|e| e.to_string())?;
     let ran = model.run(given).map_err(|e| e.to_string())?;
     Ok(ran.outputs)
 }
@@ -220,9 +226,13 @@ fn ran(
 /// A reason in few words, without what is particular to one case.
 fn reason_of(stage: &str, reason: &str) -> String {
     let told = reason.rsplit_once("): ").map_or(reason, |(_, r)| r);
-    let told = told.rsplit_once("`: ").filter(|_| told.starts_with("input")).map_or(told, |(_, r)| r);
+    let told =
+        told.rsplit_once("`: ").filter(|_| told.starts_with("input")).map_or(told, |(_, r)| r);
     let told = told.split_once(';').map_or(told, |(head, _)| head);
-    let told = told.split_once(", operand ").and_then(|(_, r)| r.split_once("`: ")).map_or(told, |(_, r)| r);
+    let told = told
+        .split_once(", operand ")
+        .and_then(|(_, r)| r.split_once("`: "))
+        .map_or(told, |(_, r)| r);
     let mut words = String::new();
     for c in told.chars().take(90) {
         match c {
@@ -348,6 +358,9 @@ fn node_tests_of_onnx() {
     }
     let told = format!("{MARK}{told}");
     let differs = made.lines().zip(told.lines()).find(|(a, b)| a != b);
-    assert_eq!(differs, None, "docs/conformance.md is stale: ZELLIGE_BLESS=1 ./test onnx writes it");
+    assert_eq!(
+        differs, None,
+        "docs/conformance.md is stale: ZELLIGE_BLESS=1 ./test onnx writes it"
+    );
     assert_eq!(made.lines().count(), told.lines().count(), "docs/conformance.md is stale");
 }

@@ -191,8 +191,7 @@ fn written_out(
         2 => masked,
         3 => shares,
         other => {
-            let message =
-                format!("attribute `qk_matmul_output_mode` is {other}; accepted: 0 to 3");
+            let message = format!("attribute `qk_matmul_output_mode` is {other}; accepted: 0 to 3");
             return Err(n.bad("bad_attribute", message));
         }
     };
@@ -251,11 +250,9 @@ fn masks(
                 let each = n.step("reshape", &[lengths], json!({"size": [batch, 1, 1, 1]}))?;
                 let ahead = n.step("sub", &[places, each], Json::Null)?;
                 let mut seen = None;
-                for (bound, op, is_on) in [
-                    (0, "le", asked.causal),
-                    (-left, "ge", left >= 0),
-                    (right, "le", right >= 0),
-                ] {
+                for (bound, op, is_on) in
+                    [(0, "le", asked.causal), (-left, "ge", left >= 0), (right, "le", right >= 0)]
+                {
                     if is_on {
                         let more = n.part(
                             "seen",

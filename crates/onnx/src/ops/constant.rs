@@ -2,11 +2,11 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{self, Literal, Numbers, number, numel};
 use crate::node::Node;
 use crate::proto::Given;
 use crate::tensor::Data;
+use crate::walk::Value;
 use serde_json::json;
 use std::rc::Rc;
 use zellige_float::Dtype;

@@ -2,10 +2,10 @@
 
 use super::Table;
 use crate::error::{OnnxError, Result};
+use crate::literal::Literal;
 use crate::node::Node;
 use crate::proto::{Function, Given, Graph};
 use crate::walk::Value;
-use crate::literal::Literal;
 use std::rc::Rc;
 use zellige_float::Dtype;
 
@@ -30,7 +30,9 @@ impl<'a> Node<'_, 'a> {
         match self.any(name) {
             Some(Given::Graph(graph)) => Ok(graph),
             Some(_) => Err(self.wrong(name, "a graph")),
-            None => Err(self.bad("bad_attribute", format!("attribute `{name}` is missing; a graph"))),
+            None => {
+                Err(self.bad("bad_attribute", format!("attribute `{name}` is missing; a graph")))
+            }
         }
     }
 
@@ -121,7 +123,10 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     }
     let count = n.inputs();
     let over = usize::try_from(over).ok().filter(|o| (1..=count).contains(o)).ok_or_else(|| {
-        n.bad("bad_attribute", format!("attribute `num_scan_inputs` is {over}; accepted: 1 to {count}"))
+        n.bad(
+            "bad_attribute",
+            format!("attribute `num_scan_inputs` is {over}; accepted: 1 to {count}"),
+        )
     })?;
     let carried = count - over;
     let scans = body.outputs.len().checked_sub(carried).ok_or_else(|| {
@@ -148,7 +153,9 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let size = n.size(carried + k)?;
         let dim = n.dim(lists[0][k], size.len())?;
         if *length.get_or_insert(size[dim]) != size[dim] {
-            return Err(n.bad_operand(carried + k, format!("{size:?} is not as long as the others")));
+            return Err(
+                n.bad_operand(carried + k, format!("{size:?} is not as long as the others"))
+            );
         }
         dims.push(dim);
     }

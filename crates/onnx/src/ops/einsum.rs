@@ -2,9 +2,9 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::numel;
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_graph::{Operand, TensorId};
 

@@ -3,9 +3,9 @@
 use super::Table;
 use super::rearrange::taken;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{Literal, Numbers, numel};
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use zellige_graph::{Operand, TensorId};
@@ -181,7 +181,8 @@ fn one_hot(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let index = n.cast(index, zellige_float::Dtype::Int64)?;
     // Those from -depth on count from the end; what is outside is nowhere.
     let below = n.with("lt", index, 0.0)?;
-    let moved = n.part("moved", "add", &[Operand::Tensor(index), Operand::Whole(depth)], Json::Null)?;
+    let moved =
+        n.part("moved", "add", &[Operand::Tensor(index), Operand::Whole(depth)], Json::Null)?;
     let index = n.step("where", &[below, moved, index], Json::Null)?;
     let index = n.step("unsqueeze", &[index], json!({"dim": dim}))?;
     let mut shape = vec![1; size.len() + 1];

@@ -24,7 +24,10 @@ pub(super) const TABLE: Table = &[
 /// The loss of logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand 2.
 fn loss(n: &mut Node<'_, '_>, x: TensorId) -> Result<Value> {
     let (size, target) = (n.size_of(x), n.size(1)?);
-    if size.len() < 2 || target.len() != size.len() - 1 || target[0] != size[0] || target[1..] != size[2..]
+    if size.len() < 2
+        || target.len() != size.len() - 1
+        || target[0] != size[0]
+        || target[1..] != size[2..]
     {
         let message = format!("{target:?} beside {size:?}; accepted: its size without dimension 1");
         return Err(n.bad_operand(1, message));

@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_graph::{Operand, TensorId};
 

@@ -15,13 +15,14 @@ mod rearrange;
 mod recurrent;
 mod reduce;
 mod resize;
+mod sequence;
 mod shape;
 mod unfold;
 mod window;
 
 use crate::error::{Result, quote};
-use crate::walk::Value;
 use crate::node::Node;
+use crate::walk::Value;
 
 pub(crate) use rearrange::taken;
 
@@ -36,6 +37,7 @@ const TABLES: &[Table] = &[
     einsum::TABLE,
     attention::TABLE,
     loss::TABLE,
+    sequence::TABLE,
     recurrent::TABLE,
     resize::TABLE,
     reduce::TABLE,

@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
 use zellige_graph::{Operand, TensorId};
@@ -153,7 +153,8 @@ fn local_response(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (bias, count) = (n.float("bias", 1.0)?, n.int("size", 0)?);
     let size = n.size(0)?;
     if size.len() < 2 || !(1..=1 << 16).contains(&count) {
-        let message = format!("{count} neighbours in {size:?}; accepted: 1 and more, along dimension 1");
+        let message =
+            format!("{count} neighbours in {size:?}; accepted: 1 and more, along dimension 1");
         return Err(n.bad("bad_attribute", message));
     }
     let x = n.tensor(0)?;

@@ -2,10 +2,10 @@
 
 use super::Table;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{Literal, Numbers, broadcast, is_float, zip};
 use crate::node::Node;
 use crate::tensor::dtype_of;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;
@@ -482,7 +482,9 @@ fn dropout(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.int("is_test", 1)?;
     let ratio = if n.has(1) { n.literal(1)?.map_or(0.5, |l| l.number(0)) } else { 0.5 };
     if n.has(2) && n.number(2, "the training mode")? != 0.0 && ratio != 0.0 {
-        return Err(n.bad_operand(2, "training mode drops at random; accepted: inference, or the ratio 0"));
+        return Err(
+            n.bad_operand(2, "training mode drops at random; accepted: inference, or the ratio 0")
+        );
     }
     let mut made = vec![same(n, 0)?];
     if n.outputs() > 1 {

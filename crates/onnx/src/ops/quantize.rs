@@ -24,7 +24,13 @@ pub(super) const TABLE: Table = &[
 
 /// A scale or a zero point that broadcasts with a tensor of this size: one number, one for each slice of an
 /// axis, or one for each block of it.
-fn spread(n: &mut Node<'_, '_>, x: TensorId, size: &[i64], axis: i64, block: i64) -> Result<TensorId> {
+fn spread(
+    n: &mut Node<'_, '_>,
+    x: TensorId,
+    size: &[i64],
+    axis: i64,
+    block: i64,
+) -> Result<TensorId> {
     let own = n.size_of(x);
     if own.iter().all(|e| *e == 1) {
         return if own.is_empty() { Ok(x) } else { n.step("reshape", &[x], json!({"size": []})) };
@@ -37,9 +43,8 @@ fn spread(n: &mut Node<'_, '_>, x: TensorId, size: &[i64], axis: i64, block: i64
     }
     let fits = own.len() == size.len()
         && block > 0
-        && (0..size.len()).all(|d| {
-            own[d] == if d == dim { (size[d] + block - 1) / block } else { size[d] }
-        });
+        && (0..size.len())
+            .all(|d| own[d] == if d == dim { (size[d] + block - 1) / block } else { size[d] });
     if !fits {
         let message = format!(
             "a scale of {own:?} for {size:?}; accepted: one number, one for each slice of axis {axis}, or \
@@ -66,7 +71,8 @@ fn stored(
             Dtype::Float8E4m3fn => 448.0,
             Dtype::Float8E5m2 | Dtype::Float8E5m2fnuz => 57_344.0,
             other => {
-                let message = format!("{other}; accepted: float8_e4m3fn, float8_e5m2, float8_e5m2fnuz");
+                let message =
+                    format!("{other}; accepted: float8_e4m3fn, float8_e5m2, float8_e5m2fnuz");
                 return Err(n.bad("bad_operand", message));
             }
         };
@@ -255,4 +261,3 @@ fn quantized_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let y = rescaled(n, product, [scales[0], scales[1]], [6, 7])?;
     Ok(vec![y])
 }
-

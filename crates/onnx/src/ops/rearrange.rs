@@ -3,9 +3,9 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{self, Literal, Numbers, number, numel, places, strides};
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::json;
 use std::rc::Rc;
 use zellige_graph::Operand;
@@ -327,7 +327,8 @@ fn reverse_sequence(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let lengths = n.step("reshape", &[lengths], json!({"size": column}))?;
     let turned = n.step("sub", &[lengths, places], json!({}))?;
     let turned = n.with("sub", turned, 1.0)?;
-    let inside = n.part("inside", "ge", &[Operand::Tensor(turned), Operand::Number(0.0)], json!({}))?;
+    let inside =
+        n.part("inside", "ge", &[Operand::Tensor(turned), Operand::Number(0.0)], json!({}))?;
     let index = n.step("where", &[inside, turned, places], json!({}))?;
     let index = n.step("expand", &[index], json!({"size": size}))?;
     let x = n.tensor(0)?;

@@ -96,7 +96,9 @@ fn layer(n: &mut Node<'_, '_>, cell: Cell) -> Result<Vec<Value>> {
         ("reverse", 1) => &[true],
         ("bidirectional", 2) => &[false, true],
         _ => {
-            let message = format!("attribute `direction` is `{direction}`, and the weights have {directions}");
+            let message = format!(
+                "attribute `direction` is `{direction}`, and the weights have {directions}"
+            );
             return Err(n.bad("bad_attribute", message));
         }
     };
@@ -137,7 +139,11 @@ fn layer(n: &mut Node<'_, '_>, cell: Cell) -> Result<Vec<Value>> {
 }
 
 /// The activations of every direction.
-fn activations(n: &mut Node<'_, '_>, cell: Cell, directions: usize) -> Result<Vec<Vec<Activation>>> {
+fn activations(
+    n: &mut Node<'_, '_>,
+    cell: Cell,
+    directions: usize,
+) -> Result<Vec<Vec<Activation>>> {
     let usual = cell.activations();
     let names: Vec<String> = match n.any("activations") {
         None => (0..directions).flat_map(|_| usual.iter().map(|s| (*s).to_string())).collect(),
@@ -147,7 +153,8 @@ fn activations(n: &mut Node<'_, '_>, cell: Cell, directions: usize) -> Result<Ve
         Some(_) => return Err(n.wrong("activations", "a list of texts")),
     };
     if names.len() != usual.len() * directions {
-        let message = format!("{} activations; accepted: {}", names.len(), usual.len() * directions);
+        let message =
+            format!("{} activations; accepted: {}", names.len(), usual.len() * directions);
         return Err(n.bad("bad_attribute", message));
     }
     let mut lists = Vec::new();
@@ -170,7 +177,11 @@ fn activations(n: &mut Node<'_, '_>, cell: Cell, directions: usize) -> Result<Ve
 }
 
 /// For every step, which sequences reach it `[batch, 1]`; none where all do.
-fn masks(n: &mut Node<'_, '_>, lengths: Option<TensorId>, shape: &Shape) -> Result<Vec<Option<TensorId>>> {
+fn masks(
+    n: &mut Node<'_, '_>,
+    lengths: Option<TensorId>,
+    shape: &Shape,
+) -> Result<Vec<Option<TensorId>>> {
     let Some(lengths) = lengths else {
         return Ok(vec![None; usize::try_from(shape.steps).unwrap_or(0)]);
     };
@@ -294,7 +305,12 @@ fn walk(
 }
 
 /// The sums of all gates.
-fn gates(n: &mut Node<'_, '_>, direction: &Direction, x: TensorId, h: TensorId) -> Result<TensorId> {
+fn gates(
+    n: &mut Node<'_, '_>,
+    direction: &Direction,
+    x: TensorId,
+    h: TensorId,
+) -> Result<TensorId> {
     let own = n.step("matmul", &[h, direction.recurrent], Json::Null)?;
     let sum = n.step("add", &[x, own], Json::Null)?;
     match direction.bias {
@@ -323,13 +339,14 @@ fn lstm(
     for k in 0..4 {
         sums.push(gate(n, shape, all, k, 1)?);
     }
-    let peep = |n: &mut Node<'_, '_>, sum: TensorId, k: usize, c: TensorId| match &direction.peepholes {
-        None => Ok(sum),
-        Some(p) => {
-            let seen = n.step("mul", &[c, p[k]], Json::Null)?;
-            n.step("add", &[sum, seen], Json::Null)
-        }
-    };
+    let peep =
+        |n: &mut Node<'_, '_>, sum: TensorId, k: usize, c: TensorId| match &direction.peepholes {
+            None => Ok(sum),
+            Some(p) => {
+                let seen = n.step("mul", &[c, p[k]], Json::Null)?;
+                n.step("add", &[sum, seen], Json::Null)
+            }
+        };
     let [f, g, last] = &direction.activations[..] else {
         return Err(n.bad("bad_attribute", "three activations for each direction"));
     };

@@ -3,9 +3,9 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{Literal, Numbers};
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Map, Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;

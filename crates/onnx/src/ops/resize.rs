@@ -179,7 +179,8 @@ fn fitted(
 
 fn interpolated(n: &mut Node<'_, '_>, axes: &[Axis], rule: &Rule) -> Result<Vec<Value>> {
     if !matches!(rule.mode.as_str(), "nearest" | "linear" | "cubic") {
-        let message = format!("attribute `mode` is `{}`; accepted: nearest, linear, cubic", rule.mode);
+        let message =
+            format!("attribute `mode` is `{}`; accepted: nearest, linear, cubic", rule.mode);
         return Err(n.bad("bad_attribute", message));
     }
     let mut x = n.tensor(0)?;
@@ -201,7 +202,13 @@ fn interpolated(n: &mut Node<'_, '_>, axes: &[Axis], rule: &Rule) -> Result<Vec<
 }
 
 /// One axis.
-fn along(n: &mut Node<'_, '_>, x: TensorId, axis: &Axis, rule: &Rule, dtype: Dtype) -> Result<TensorId> {
+fn along(
+    n: &mut Node<'_, '_>,
+    x: TensorId,
+    axis: &Axis,
+    rule: &Rule,
+    dtype: Dtype,
+) -> Result<TensorId> {
     let mut at = Vec::new();
     for i in 0..axis.to {
         at.push(coordinate(n, i as f64, axis, rule)?);
@@ -248,7 +255,11 @@ fn coordinate(n: &Node<'_, '_>, i: f64, axis: &Axis, rule: &Rule) -> Result<f64>
     Ok(match rule.coordinates.as_str() {
         "half_pixel" => (i + 0.5) / scale - 0.5,
         "pytorch_half_pixel" => {
-            if to == 1.0 { -0.5 } else { (i + 0.5) / scale - 0.5 }
+            if to == 1.0 {
+                -0.5
+            } else {
+                (i + 0.5) / scale - 0.5
+            }
         }
         "half_pixel_symmetric" => {
             let offset = from / 2.0 * (1.0 - axis.to as f64 / to);
@@ -256,7 +267,11 @@ fn coordinate(n: &Node<'_, '_>, i: f64, axis: &Axis, rule: &Rule) -> Result<f64>
         }
         "asymmetric" => i / scale,
         "align_corners" => {
-            if to == 1.0 { 0.0 } else { i * (from - 1.0) / (to - 1.0) }
+            if to == 1.0 {
+                0.0
+            } else {
+                i * (from - 1.0) / (to - 1.0)
+            }
         }
         "tf_crop_and_resize" => {
             let [start, end] = axis.region;

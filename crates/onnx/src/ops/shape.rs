@@ -3,9 +3,9 @@
 use super::Table;
 use super::pointwise::same;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::literal::{self, broadcast, broadcast_strides, numel, places, strides};
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::json;
 use std::rc::Rc;
 use zellige_graph::Operand;

@@ -28,9 +28,8 @@ impl Windows {
             return 0;
         }
         let whole = left / self.stride[d] + 1;
-        let more = ceil
-            && left % self.stride[d] != 0
-            && whole * self.stride[d] < extent + self.before[d];
+        let more =
+            ceil && left % self.stride[d] != 0 && whole * self.stride[d] < extent + self.before[d];
         whole + i64::from(more)
     }
 
@@ -103,8 +102,7 @@ impl Windows {
         let places: i64 = counts.iter().product();
         let inner: i64 = kernel[1..].iter().product();
         // Windows first, then what is summed: the channels of a group and the elements of a window.
-        let order: Vec<usize> =
-            [vec![0], (2..rank + 2).collect(), vec![1], self.inner()].concat();
+        let order: Vec<usize> = [vec![0], (2..rank + 2).collect(), vec![1], self.inner()].concat();
         let windows = n.step("permute", &[windows], json!({"dims": order}))?;
         let apart = json!({"size": [batch, places, groups, inner]});
         let rows = n.step("reshape", &[windows], apart)?;

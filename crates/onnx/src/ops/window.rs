@@ -3,8 +3,8 @@
 use super::Table;
 use super::unfold::Windows;
 use crate::error::Result;
-use crate::walk::Value;
 use crate::node::Node;
+use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_graph::{Operand, TensorId};
 
@@ -288,7 +288,9 @@ fn counted_average(
         let there = if counted { -w.before[d]..extent + w.after[d] } else { 0..*extent };
         let own: Vec<f64> = (0..windows)
             .map(|i| i * w.stride[d] - w.before[d])
-            .map(|at| (0..w.kernel[d]).filter(|k| there.contains(&(at + k * w.dilation[d]))).count())
+            .map(|at| {
+                (0..w.kernel[d]).filter(|k| there.contains(&(at + k * w.dilation[d]))).count()
+            })
             .map(|count| count as f64)
             .collect();
         counts = counts.iter().flat_map(|c| own.iter().map(move |o| c * o)).collect();
@@ -338,7 +340,7 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let rank = extents.len();
     let groups = n.int("group", 1)?;
     let wanted = n.list("output_shape")?;
-    let extra = each(n, "output_padding", rank, 0, 0)?;
+    let mut extra = each(n, "output_padding", rank, 0, 0)?;
     let auto = n.word("auto_pad", "NOTSET")?;
     let channels = n.size(0)?[1];
     if weight.len() != rank + 2 || weight[0] != channels || groups < 1 || channels % groups != 0 {
@@ -348,7 +350,8 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     if let Some(said) = n.list("kernel_shape")?
         && said != weight[2..]
     {
-        let message = format!("attribute `kernel_shape` is {said:?}, and the weight has {:?}", &weight[2..]);
+        let message =
+            format!("attribute `kernel_shape` is {said:?}, and the weight has {:?}", &weight[2..]);
         return Err(n.bad("bad_attribute", message));
     }
     let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
@@ -356,7 +359,9 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (mut before, mut after) = (pads[..rank].to_vec(), pads[rank..].to_vec());
     let reach = |d: usize| (weight[d + 2] - 1) * dilation[d] + 1;
     if wanted.as_ref().is_some_and(|w| w.len() != rank) {
-        return Err(n.bad("bad_attribute", format!("attribute `output_shape` has not {rank} numbers")));
+        return Err(
+            n.bad("bad_attribute", format!("attribute `output_shape` has not {rank} numbers"))
+        );
     }
     match auto.as_str() {
         "NOTSET" | "" if wanted.is_none() => {}
@@ -365,6 +370,8 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             for d in 0..rank {
                 let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
                 let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
+                // A result that is larger than all that is reached ends in zeros.
+                extra[d] -= total.min(0);
                 let total = total.max(0);
                 let (small, large) = (total / 2, total - total / 2);
                 (before[d], after[d]) =
@@ -427,7 +434,13 @@ fn apart(n: &mut Node<'_, '_>, x: TensorId, dim: usize, step: i64) -> Result<Ten
 }
 
 /// A dimension with so many zeros more at its ends; less than none cuts elements off.
-fn reached(n: &mut Node<'_, '_>, x: TensorId, dim: usize, left: i64, right: i64) -> Result<TensorId> {
+fn reached(
+    n: &mut Node<'_, '_>,
+    x: TensorId,
+    dim: usize,
+    left: i64,
+    right: i64,
+) -> Result<TensorId> {
     let mut x = x;
     if left > 0 || right > 0 {
         let rank = n.size_of(x).len();
@@ -463,7 +476,9 @@ fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let activation = n.word("activation", "none")?;
     let (size, weight) = (n.size(0)?, n.size(1)?);
     let ([_, channels, _], [_, 1, k]) = (&size[..], &weight[..]) else {
-        let message = format!("{size:?} and weights {weight:?}; accepted: [batch, channels, length] and [channels, 1, width]");
+        let message = format!(
+            "{size:?} and weights {weight:?}; accepted: [batch, channels, length] and [channels, 1, width]"
+        );
         return Err(n.bad("bad_operand", message));
     };
     let x = n.tensor(0)?;
@@ -483,7 +498,8 @@ fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         "none" => n.emit("identity", &[Operand::Tensor(y)], Json::Null)?,
         "silu" | "swish" => n.emit("silu", &[Operand::Tensor(y)], Json::Null)?,
         other => {
-            let message = format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
+            let message =
+                format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
             return Err(n.bad("bad_attribute", message));
         }
     };
@@ -502,7 +518,8 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let size = n.size(0)?;
     let inside = |v: &i64| (1..1 << 20).contains(v);
     let inner: i64 = if block.iter().all(inside) { block.iter().product() } else { 0 };
-    let ([batch, rows, columns], true) = (&size[..], block.len() == rank && image.iter().all(inside))
+    let ([batch, rows, columns], true) =
+        (&size[..], block.len() == rank && image.iter().all(inside))
     else {
         return Err(n.bad_operand(0, format!("{size:?} for {image:?} in blocks of {block:?}")));
     };
@@ -527,7 +544,8 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         for column in 0..*columns {
             let (mut at, mut k, mut c, mut step, mut is_in) = (0, k, column, 1, true);
             for d in (0..rank).rev() {
-                let p = (c % counts[d]) * w.stride[d] + (k % w.kernel[d]) * w.dilation[d] - w.before[d];
+                let p =
+                    (c % counts[d]) * w.stride[d] + (k % w.kernel[d]) * w.dilation[d] - w.before[d];
                 is_in &= (0..image[d]).contains(&p);
                 at += p * step;
                 step *= image[d];
