@@ -260,6 +260,52 @@ fn models_run_with_the_weights_of_their_file() {
     f.fails(&["compile", "none.onnx"], "none.onnx");
 }
 
+/// A model of one node: `y = Reshape(x, shape)`, both of them inputs.
+fn reshape() -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| {
+        [&[number << 3 | 2, u8::try_from(bytes.len()).expect("short")], bytes].concat()
+    };
+    let value = |name: &str, dtype: u8, size: &[u8]| {
+        let dims: Vec<u8> = size.iter().flat_map(|n| field(1, &[0x08, *n])).collect();
+        let tensor = [&[0x08, dtype][..], &field(2, &dims)].concat();
+        [field(1, name.as_bytes()), field(2, &field(1, &tensor))].concat()
+    };
+    let node = [field(1, b"x"), field(1, b"shape"), field(2, b"y"), field(4, b"Reshape")].concat();
+    let inputs =
+        [field(11, &value("x", 11, &[2, 3])), field(11, &value("shape", 7, &[1]))].concat();
+    let graph = [field(1, &node), inputs, field(12, &field(1, b"y"))].concat();
+    [field(7, &graph), field(8, &[0x10, 17])].concat()
+}
+
+#[test]
+fn an_input_that_sizes_follow_from_is_read_when_a_model_is_compiled() {
+    let f = Folder::new("run-bound");
+    std::fs::write(f.0.join("m.onnx"), reshape()).expect("written");
+    let npy = |name: &str, dtype, size: &[i64], bytes: &[u8]| {
+        let new = NewTensor::new("x", dtype, size);
+        write_all(f.0.join(name), &[(new, bytes)], Kind::Npy).expect("written");
+    };
+    npy("shape.npy", Dtype::Int64, &[1], &6i64.to_le_bytes());
+    // float64 is computed in float32.
+    let x: Vec<u8> = (0..6).flat_map(|i| (f64::from(i) / 4.0).to_le_bytes()).collect();
+    npy("x.npy", Dtype::Float64, &[2, 3], &x);
+    f.fails(&["compile", "m.onnx"], "computed from the input `shape`");
+    f.fails(&["compile", "m.onnx", "--bind", "shape=none.npy"], "none.npy");
+    let text = f.stdout(&["compile", "m.onnx", "--bind", "shape=shape.npy", "--pass", "read"]);
+    assert!(text.contains("size=[6]") && !text.contains("shape:"), "{text}");
+    let files =
+        ["--input", "shape=shape.npy", "--input", "x=x.npy", "-o", "y.npy", "--fp32", "keep"];
+    let text = f.stdout(&[&["run", "m.onnx"][..], &files].concat());
+    assert!(
+        text.contains("bound when it was compiled, as sizes follow from them: shape"),
+        "{text}"
+    );
+    let (info, bytes) = read_all(&f.0.join("y.npy"), None).expect("a tensor");
+    assert_eq!((info.shape(), info.dtype()), (&[6i64][..], Dtype::Float32));
+    let made: Vec<f32> = bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    assert_eq!(made, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
+}
+
 #[test]
 fn bad_input_is_an_error_that_says_where() {
     let f = Folder::new("compile-bad");

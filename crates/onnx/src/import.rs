@@ -195,6 +195,7 @@ impl<'a> Model<'a> {
             scopes: vec![Scope::new(self.opset)],
             initializers: Vec::new(),
             weights: Vec::new(),
+            weights_of: HashMap::new(),
             made: HashMap::new(),
             literals: HashMap::new(),
             inputs: HashMap::new(),

@@ -36,7 +36,7 @@
 //! | `carried` | element types that the card does not store |
 //! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
 //! | `import`, `walk`, `scope` | a model for given sizes, the walk over its nodes, what names mean on the way |
-//! | `node` | a node as rules see it |
+//! | `node`, `emit` | a node as rules see it, and what it adds to the graph |
 //! | `ops` | what each operation becomes |
 //! | `file`, `skeleton` | files without the elements of large weights, external data |
 //!
@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod carried;
+mod emit;
 mod error;
 mod file;
 mod import;

@@ -47,6 +47,8 @@ pub(crate) struct Import<'a> {
     /// Initializers of all graphs that were entered.
     pub(crate) initializers: Vec<&'a proto::Tensor<'a>>,
     pub(crate) weights: Vec<Weight>,
+    /// The tensors of initializers that an operation needed.
+    pub(crate) weights_of: HashMap<usize, TensorId>,
     /// The operations that patterns are made of, by their results.
     pub(crate) made: HashMap<TensorId, (String, Vec<Operand>)>,
     /// Elements of initializers that were asked for.
@@ -293,14 +295,7 @@ impl<'a> Import<'a> {
         }
         let id = match value {
             Value::Tensor(id) => return Ok(Some(id)),
-            Value::Initializer(k) => {
-                let t = self.initializers[k];
-                t.numel()?;
-                let (size, dtype, stored, data) =
-                    (t.dims.clone(), t.element()?, t.stored()?, t.data()?);
-                let name = self.name_of(name);
-                self.weight(name, size, dtype, stored, data)?
-            }
+            Value::Initializer(k) => return self.initializer(k).map(Some),
             Value::Known(literal) => {
                 let name = self.name_of(name);
                 let name =
@@ -310,6 +305,25 @@ impl<'a> Import<'a> {
         };
         self.scopes[at].tensors.insert(name, id);
         Ok(Some(id))
+    }
+
+    /// The weight of an initializer, one for all names that it has.
+    pub(crate) fn initializer(&mut self, k: usize) -> Result<TensorId> {
+        if let Some(id) = self.weights_of.get(&k) {
+            return Ok(*id);
+        }
+        let t = self.initializers[k];
+        t.numel()?;
+        let (size, dtype, stored, data) = (t.dims.clone(), t.element()?, t.stored()?, t.data()?);
+        // Those of the model keep their names; an inner graph may have the same ones.
+        let name = if k < self.proto.graph.initializers.len() {
+            self.names.of(t.name)
+        } else {
+            self.names.free(&crate::names::plain(t.name))
+        };
+        let id = self.weight(name, size, dtype, stored, data)?;
+        self.weights_of.insert(k, id);
+        Ok(id)
     }
 
     /// The inputs of the model that a value follows from.

@@ -17,6 +17,7 @@ mod reduce;
 mod resize;
 mod sequence;
 mod shape;
+mod transposed;
 mod unfold;
 mod window;
 
@@ -43,6 +44,7 @@ const TABLES: &[Table] = &[
     reduce::TABLE,
     norm::TABLE,
     window::TABLE,
+    transposed::TABLE,
     quantize::TABLE,
     shape::TABLE,
     rearrange::TABLE,

@@ -1,0 +1,250 @@
+//! Convolutions the other way, those that carry a state, and columns of windows as images.
+
+use super::Table;
+use super::unfold::Windows;
+use super::window::{biased, each, spatial};
+use crate::error::Result;
+use crate::node::Node;
+use crate::walk::Value;
+use serde_json::{Value as Json, json};
+use zellige_graph::{Operand, TensorId};
+
+pub(super) const TABLE: Table =
+    &[("ConvTranspose", conv_transpose), ("CausalConvWithState", causal_conv), ("Col2Im", col2im)];
+
+/// A convolution the other way: with zeros between the elements of the operand, and the kernel turned around.
+fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 3)?;
+    let extents = spatial(n)?;
+    let weight = n.size(1)?;
+    let rank = extents.len();
+    let groups = n.int("group", 1)?;
+    let wanted = n.list("output_shape")?;
+    let mut extra = each(n, "output_padding", rank, 0, 0)?;
+    let auto = n.word("auto_pad", "NOTSET")?;
+    let channels = n.size(0)?[1];
+    if weight.len() != rank + 2 || weight[0] != channels || groups < 1 || channels % groups != 0 {
+        let message = format!("{weight:?} beside {:?} in {groups} groups", n.size(0)?);
+        return Err(n.bad_operand(1, message));
+    }
+    if let Some(said) = n.list("kernel_shape")?
+        && said != weight[2..]
+    {
+        let message =
+            format!("attribute `kernel_shape` is {said:?}, and the weight has {:?}", &weight[2..]);
+        return Err(n.bad("bad_attribute", message));
+    }
+    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
+    let pads = each(n, "pads", 2 * rank, 0, 0)?;
+    let (mut before, mut after) = (pads[..rank].to_vec(), pads[rank..].to_vec());
+    let reach = |d: usize| (weight[d + 2] - 1) * dilation[d] + 1;
+    if wanted.as_ref().is_some_and(|w| w.len() != rank) {
+        return Err(
+            n.bad("bad_attribute", format!("attribute `output_shape` has not {rank} numbers"))
+        );
+    }
+    match auto.as_str() {
+        "NOTSET" | "" if wanted.is_none() => {}
+        "VALID" => (before, after) = (vec![0; rank], vec![0; rank]),
+        "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => {
+            for d in 0..rank {
+                let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
+                let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
+                // A result that is larger than all that is reached ends in zeros.
+                extra[d] -= total.min(0);
+                let total = total.max(0);
+                let (small, large) = (total / 2, total - total / 2);
+                (before[d], after[d]) =
+                    if auto == "SAME_UPPER" { (small, large) } else { (large, small) };
+            }
+        }
+        other => {
+            let message = format!(
+                "attribute `auto_pad` is `{other}`; accepted: NOTSET, VALID, SAME_UPPER, SAME_LOWER"
+            );
+            return Err(n.bad("bad_attribute", message));
+        }
+    }
+    let mut x = n.tensor(0)?;
+    for d in 0..rank {
+        x = apart(n, x, d + 2, stride[d])?;
+        let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
+        x = reached(n, x, d + 2, left, right)?;
+    }
+    let w = Windows {
+        kernel: weight[2..].to_vec(),
+        stride: vec![1; rank],
+        dilation,
+        before: vec![0; rank],
+        after: vec![0; rank],
+    };
+    let kernel = turned(n, &weight, groups)?;
+    let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
+    if rank > 2 {
+        let y = w.product(n, x, kernel, groups)?;
+        let y = biased(n, y, bias)?;
+        return Ok(vec![n.emit("identity", &[Operand::Tensor(y)], Json::Null)?]);
+    }
+    let mut operands = vec![Operand::Tensor(x), Operand::Tensor(kernel)];
+    operands.extend(bias.map(Operand::Tensor));
+    let ours = if rank == 1 { "conv1d" } else { "conv2d" };
+    let zeros = vec![0; rank];
+    let attributes = json!({
+        "stride": w.stride, "padding": zeros, "dilation": w.dilation, "groups": groups,
+    });
+    Ok(vec![n.emit(ours, &operands, attributes)?])
+}
+
+/// A dimension with `step - 1` zeros between its elements.
+fn apart(n: &mut Node<'_, '_>, x: TensorId, dim: usize, step: i64) -> Result<TensorId> {
+    if step == 1 {
+        return Ok(x);
+    }
+    let mut size = n.size_of(x);
+    let x = n.step("unsqueeze", &[x], json!({"dim": dim + 1}))?;
+    let mut pads = vec![0; 2 * (size.len() - dim)];
+    let last = pads.len() - 1;
+    pads[last] = step - 1;
+    // The new dimension is the one behind `dim`.
+    let x = n.step("pad", &[x], json!({"pad": &pads[..]}))?;
+    let extent = size[dim];
+    size[dim] = extent * step;
+    let x = n.step("reshape", &[x], json!({"size": size}))?;
+    n.step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
+}
+
+/// A dimension with so many zeros more at its ends; less than none cuts elements off.
+fn reached(
+    n: &mut Node<'_, '_>,
+    x: TensorId,
+    dim: usize,
+    left: i64,
+    right: i64,
+) -> Result<TensorId> {
+    let mut x = x;
+    if left > 0 || right > 0 {
+        let rank = n.size_of(x).len();
+        let mut pads = vec![0; 2 * (rank - dim)];
+        let last = pads.len();
+        (pads[last - 2], pads[last - 1]) = (left.max(0), right.max(0));
+        x = n.step("pad", &[x], json!({"pad": pads}))?;
+    }
+    if left < 0 || right < 0 {
+        let (start, end) = ((-left).max(0), n.size_of(x)[dim] - (-right).max(0));
+        x = n.step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))?;
+    }
+    Ok(x)
+}
+
+/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, turned around.
+fn turned(n: &mut Node<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
+    let dims: Vec<usize> = (2..weight.len()).collect();
+    let w = n.tensor(1)?;
+    let w = n.step("flip", &[w], json!({"dims": dims}))?;
+    let kernel = &weight[2..];
+    let apart = [&[groups, weight[0] / groups, weight[1]], kernel].concat();
+    let w = n.step("reshape", &[w], json!({"size": apart}))?;
+    let w = n.step("transpose", &[w], json!({"dim0": 1, "dim1": 2}))?;
+    let together = [&[groups * weight[1], weight[0] / groups], kernel].concat();
+    n.step("reshape", &[w], json!({"size": together}))
+}
+
+/// A convolution of every channel by itself with what came before: `[batch, channels, length]`, weights,
+/// bias, the last elements of the past.
+fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(2, 4)?;
+    let activation = n.word("activation", "none")?;
+    let (size, weight) = (n.size(0)?, n.size(1)?);
+    let ([_, channels, _], [_, 1, k]) = (&size[..], &weight[..]) else {
+        let message = format!(
+            "{size:?} and weights {weight:?}; accepted: [batch, channels, length] and [channels, 1, width]"
+        );
+        return Err(n.bad("bad_operand", message));
+    };
+    let x = n.tensor(0)?;
+    let whole = if n.has(3) {
+        let past = n.tensor(3)?;
+        if *k == 1 { x } else { n.step("cat", &[past, x], json!({"dim": 2}))? }
+    } else {
+        reached(n, x, 2, k - 1, 0)?
+    };
+    let w = n.tensor(1)?;
+    let mut operands = vec![whole, w];
+    if n.has(2) {
+        operands.push(n.tensor(2)?);
+    }
+    let y = n.step("conv1d", &operands, json!({"groups": channels}))?;
+    let y = match activation.as_str() {
+        "none" => n.emit("identity", &[Operand::Tensor(y)], Json::Null)?,
+        "silu" | "swish" => n.emit("silu", &[Operand::Tensor(y)], Json::Null)?,
+        other => {
+            let message =
+                format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
+            return Err(n.bad("bad_attribute", message));
+        }
+    };
+    let length = n.size_of(whole)[2];
+    let last = json!({"dim": 2, "start": length - (k - 1), "end": length});
+    Ok(vec![y, Value::Tensor(n.step("slice", &[whole], last)?)])
+}
+
+/// Columns of windows added up where they lie in the image: the transpose of taking windows.
+fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+    n.arity(3, 3)?;
+    let (image, block) = (n.ints(1, "the shape of the image")?, n.ints(2, "the shape of a block")?);
+    let rank = image.len();
+    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
+    let pads = each(n, "pads", 2 * rank, 0, 0)?;
+    let size = n.size(0)?;
+    let inside = |v: &i64| (1..1 << 20).contains(v);
+    let inner: i64 = if block.iter().all(inside) { block.iter().product() } else { 0 };
+    let ([batch, rows, columns], true) =
+        (&size[..], block.len() == rank && image.iter().all(inside))
+    else {
+        return Err(n.bad_operand(0, format!("{size:?} for {image:?} in blocks of {block:?}")));
+    };
+    if inner == 0 || rows % inner != 0 {
+        return Err(n.bad_operand(0, format!("{rows} rows in blocks of {block:?}")));
+    }
+    let w = Windows {
+        kernel: block,
+        stride,
+        dilation,
+        before: pads[..rank].to_vec(),
+        after: pads[rank..].to_vec(),
+    };
+    let counts: Vec<i64> = (0..rank).map(|d| w.count(d, image[d], false)).collect();
+    if counts.iter().product::<i64>() != *columns {
+        return Err(n.bad_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
+    }
+    // Where in the image every element of every block belongs; what lies in padding goes to one place more.
+    let pixels: i64 = image.iter().product();
+    let mut index = Vec::new();
+    for k in 0..inner {
+        for column in 0..*columns {
+            let (mut at, mut k, mut c, mut step, mut is_in) = (0, k, column, 1, true);
+            for d in (0..rank).rev() {
+                let p =
+                    (c % counts[d]) * w.stride[d] + (k % w.kernel[d]) * w.dilation[d] - w.before[d];
+                is_in &= (0..image[d]).contains(&p);
+                at += p * step;
+                step *= image[d];
+                k /= w.kernel[d];
+                c /= counts[d];
+            }
+            index.push(if is_in { at as f64 } else { pixels as f64 });
+        }
+    }
+    let count = inner * columns;
+    let dtype = n.dtype(0)?;
+    let index = n.numbers(&[count], index, zellige_float::Dtype::Int64, "index")?;
+    let channels = rows / inner;
+    let x = n.tensor(0)?;
+    let x = n.step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
+    let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
+    let zeros = n.part("image", "full", &[], full)?;
+    let sums = n.step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
+    let sums = n.step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
+    let shape = [&[*batch, channels], &image[..]].concat();
+    Ok(vec![n.emit("reshape", &[Operand::Tensor(sums)], json!({"size": shape}))?])
+}
