@@ -48,7 +48,7 @@ fn narrowed(bytes: &[u8]) -> Option<Vec<u8>> {
     let count = bytes.len() / 8;
     let mut out = vec![0; count * 4];
     Converter::new(Format::F64, Format::F32).convert(bytes, &mut out, count).ok()?;
-    (bytes.len() % 8 == 0).then_some(out)
+    bytes.len().is_multiple_of(8).then_some(out)
 }
 
 /// The bits of a whole number that is carried, and whether it has a sign.

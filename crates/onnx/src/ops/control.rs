@@ -149,9 +149,9 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let mut state = (0..carried).map(|k| n.value(k)).collect::<Result<Vec<_>>>()?;
     let mut dims = Vec::new();
     let mut length = None;
-    for k in 0..over {
+    for (k, axis) in lists[0].iter().enumerate() {
         let size = n.size(carried + k)?;
-        let dim = n.dim(lists[0][k], size.len())?;
+        let dim = n.dim(*axis, size.len())?;
         if *length.get_or_insert(size[dim]) != size[dim] {
             return Err(
                 n.bad_operand(carried + k, format!("{size:?} is not as long as the others"))
