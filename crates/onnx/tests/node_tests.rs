@@ -322,7 +322,7 @@ fn node_tests_of_onnx() {
     };
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(8));
     let mut all: Vec<(String, Outcome)> = std::thread::scope(|s| {
-        let crew: Vec<_> = (0..threads).map(|_| s.spawn(&work)).collect();
+        let crew: Vec<_> = (0..threads).map(|_| s.spawn(work)).collect();
         crew.into_iter().flat_map(|t| t.join().unwrap()).collect()
     });
     all.sort_by(|a, b| a.0.cmp(&b.0));
