@@ -31,6 +31,7 @@ pub use card::lx::Lx;
 pub use card::mode::Mode;
 pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};
 pub use error::{DeviceError, Result};
+pub use kernels::moves::{Move, Piece, PieceOf};
 pub use kernels::{KernelLayouts, LayoutNeed};
 pub use memory::{Block, Guards, Memory, MemoryStats};
 pub use run::division::{Division, Span, core_order};

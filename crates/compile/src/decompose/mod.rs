@@ -15,8 +15,10 @@
 //! | `rows` | softmax, log_softmax, max and min along a dimension |
 //! | `pointwise` | activations, rounding, tests, arithmetic |
 //! | `shape` | stack, repeat, repeat_interleave |
+//! | `functions` | what programs keep whole and the form of kernels has no function for |
 
 mod attention;
+mod functions;
 mod pointwise;
 mod products;
 mod recipe;
@@ -103,6 +105,37 @@ pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
     Ok(Decomposed { graph: to.finish()?, taken, whole })
 }
 
+/// A graph whose operations are made of others wherever parts are known, whether or not programs take them apart; why
+/// where one of them has no parts.
+///
+/// # Errors
+/// The reason.
+pub(crate) fn into_parts(graph: &Graph) -> std::result::Result<Graph, String> {
+    let said = |e: crate::error::CompileError| e.to_string();
+    let mut to = Rebuild::new(graph).map_err(said)?;
+    for (id, t) in graph.tensors() {
+        match &t.def {
+            Def::Result(node, 0) => {
+                let node = graph.node(*node);
+                let name = node.op.name();
+                let known = functions::recipe(name).or_else(|| recipe(name));
+                let recipe = known.ok_or_else(|| format!("no parts of {name} are known"))?;
+                let recipe = tried(graph, node, recipe)?;
+                let operands = to.operands(node).map_err(said)?;
+                let given = Given::new(graph, node, operands);
+                let mut parts = Parts::new(&mut to.builder, graph, node);
+                let made = recipe(&mut parts, &given).map_err(|s| s.to_string())?;
+                for (id, made) in node.outputs.iter().zip(made) {
+                    to.set(*id, made).map_err(said)?;
+                }
+            }
+            Def::View { .. } => to.view(id, t).map_err(said)?,
+            _ => {}
+        }
+    }
+    to.finish().map_err(said)
+}
+
 /// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
 fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe, String>> {
@@ -114,11 +147,16 @@ fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe
     let Some(recipe) = recipe(node.op.name()) else {
         return Some(Err("no parts are known".into()));
     };
+    Some(tried(graph, node, recipe))
+}
+
+/// The recipe, tried on tensors of the same sizes and dtypes; why where it does not serve.
+fn tried(graph: &Graph, node: &Node, recipe: Recipe) -> Result<Recipe, String> {
     if !node.hint.is_empty() {
-        return Some(Err("its division is given, and its parts have other loops".into()));
+        return Err("its division is given, and its parts have other loops".into());
     }
     if node.inputs.iter().any(|i| is_narrow(graph.get(*i).dtype)) {
-        return Some(Err("parts in 8 bits would lose digits".into()));
+        return Err("parts in 8 bits would lose digits".into());
     }
     let mut scratch = Builder::new("scratch");
     let operands = node.inputs.iter().enumerate().map(|(k, i)| {
@@ -136,14 +174,14 @@ fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe
     });
     let made = match made {
         Ok(made) => made,
-        Err(stop) => return Some(Err(stop.to_string())),
+        Err(stop) => return Err(stop.to_string()),
     };
-    let Ok(trial) = scratch.finish(&made) else { return Some(Err("it gives nothing".into())) };
+    let Ok(trial) = scratch.finish(&made) else { return Err("it gives nothing".into()) };
     let same = node.outputs.iter().zip(trial.outputs()).all(|(a, b)| {
         let (a, b) = (graph.get(*a), trial.get(*b));
         (&a.size, a.dtype) == (&b.size, b.dtype)
     });
-    Some(if same { Ok(recipe) } else { Err("its parts would give another size or dtype".into()) })
+    if same { Ok(recipe) } else { Err("its parts would give another size or dtype".into()) }
 }
 
 fn is_narrow(dtype: Dtype) -> bool {

@@ -83,6 +83,7 @@ pub fn json(
         "addresses": mode,
         "arguments": map.arguments().iter().map(|b| b.0).collect::<Vec<_>>(),
         "pool_bytes": pool.max().unwrap_or(0),
+        "workspace": workspace(map),
         "buffers": buffers,
         "load": {
             "constants": constants.collect::<Vec<_>>(),
@@ -140,6 +141,34 @@ fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
     described
 }
 
+/// The memory of kernels beside the buffers, with what is written there before anything runs.
+fn workspace(map: &MemoryMap) -> Value {
+    let plan = map.plan();
+    if plan.bytes() == 0 {
+        return Value::Null;
+    }
+    let Address::Argument(argument, address) = map.workspace() else { return Value::Null };
+    let table = |(k, t): (usize, &superdsc::Table)| {
+        let layout = t.laid.layout();
+        json!({
+            "offset": plan.table_at(k).to_string(),
+            "bytes": t.bytes(),
+            "dtype": t.laid.dtype().name(),
+            "size": t.laid.size(),
+            "device_size": layout.device_size(),
+            "stride_map": layout.stride_map(),
+            "device_dtype": layout.device_dtype().name(),
+            "holds": t.made,
+        })
+    };
+    json!({
+        "argument": argument,
+        "address": address.map(|a| a.to_string()),
+        "bytes": plan.bytes(),
+        "tables": plan.tables.iter().enumerate().map(table).collect::<Vec<_>>(),
+    })
+}
+
 fn transfer(t: &dci::Dci) -> Value {
     json!({"tensor": t.name, "buffer": t.buffer.0, "dci": t.file})
 }
@@ -150,7 +179,7 @@ fn view(v: &Strided) -> Value {
 }
 
 /// A number; what JSON has no number for is a text.
-fn number(value: Scalar) -> Value {
+pub(super) fn number(value: Scalar) -> Value {
     match value {
         Scalar::Int(n) => json!(n),
         Scalar::Float(x) if x.is_finite() => json!(x),
@@ -186,8 +215,9 @@ impl Launches<'_> {
         };
         let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
         let bundle = self.bundles.iter().find(|b| b.phase == phase);
-        let kernel = bundle.and_then(|b| b.kernels.iter().find(|k| k.step == id));
-        let path = kernel.map(|k| format!("{}/{}", superdsc::folder(phase), k.file));
+        let own = bundle.into_iter().flat_map(|b| b.kernels.iter().filter(|k| k.step == id));
+        let paths: Vec<String> =
+            own.map(|k| format!("{}/{}", superdsc::folder(phase), k.file)).collect();
         let refused = bundle.and_then(|b| b.refused.iter().find(|r| r.step == id));
         json!({
             "step": id.0,
@@ -199,7 +229,7 @@ impl Launches<'_> {
                 Action::Move { why, .. } => Some(why),
                 _ => None,
             },
-            "kernel": path,
+            "kernels": paths,
             "no_kernel": refused.map(|r| &r.reason),
             "ktir": self.kernels.kernels.iter().find(|k| k.step == id).map(|k| &k.file),
             "reads": reads.collect::<Vec<_>>(),

@@ -2,8 +2,10 @@
 //!
 //! Device memory is seen as segments of 16 GiB. The first holds the program's pool, where it has one;
 //! buffers with memory of their own are the arguments of its kernels: number `k` begins segment `k`, or
-//! `k + 1` beside a pool. Programs with more arguments than segments put several into one, in order.
+//! `k + 1` beside a pool. Programs with more arguments than segments put several into one, in order. Where kernels
+//! need a workspace, it is the argument behind all others.
 
+use super::superdsc::{KernelPlan, WorkMemory};
 use crate::program::{BufferId, Place, Program};
 
 /// Bytes from one segment to the next.
@@ -35,11 +37,14 @@ impl Address {
     }
 }
 
-/// The addresses of a program's buffers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The addresses of a program's buffers, and of what its kernels need beside them.
+#[derive(Debug, Clone)]
 pub struct MemoryMap {
     of: Vec<Address>,
     arguments: Vec<BufferId>,
+    /// The kernels, which say how large the workspace is.
+    plan: KernelPlan,
+    workspace: Address,
 }
 
 impl MemoryMap {
@@ -51,8 +56,14 @@ impl MemoryMap {
         let arguments: Vec<BufferId> =
             program.inputs.iter().copied().chain(rest).filter(own).collect();
         let pool = program.buffers.iter().any(|b| matches!(b.place, Place::Pool(_)));
-        let bytes: Vec<u64> = arguments.iter().map(|b| program.buffer(*b).bytes()).collect();
+        let plan = KernelPlan::new(program);
+        let mut bytes: Vec<u64> = arguments.iter().map(|b| program.buffer(*b).bytes()).collect();
+        if plan.bytes() > 0 {
+            bytes.push(plan.bytes());
+        }
         let places = segments(&bytes, u64::from(pool));
+        let last = arguments.len();
+        let workspace = Address::Argument(last, places.get(last).copied().flatten());
         let place = |id: BufferId| {
             let holder = holder(program, id);
             match program.buffer(holder).place {
@@ -65,7 +76,29 @@ impl MemoryMap {
             }
         };
         let of = (0..count).map(|i| place(BufferId(i))).collect();
-        MemoryMap { of, arguments }
+        MemoryMap { of, arguments, plan, workspace }
+    }
+
+    /// The kernels of the program.
+    pub(crate) fn plan(&self) -> &KernelPlan {
+        &self.plan
+    }
+
+    /// The workspace of the kernels.
+    pub fn workspace(&self) -> Address {
+        self.workspace
+    }
+
+    /// Where memory of a kernel begins: in which block, and at which byte of it.
+    pub(crate) fn of_work(&self, memory: WorkMemory) -> (Address, u64) {
+        match memory {
+            WorkMemory::Buffer(id) => (self.of(id), 0),
+            WorkMemory::Scratch(at) => (self.workspace, at),
+            WorkMemory::Table(k) => (self.workspace, self.plan.table_at(k)),
+            WorkMemory::Operand(_) | WorkMemory::Result(_) => {
+                unreachable!("kernels of a plan have memory")
+            }
+        }
     }
 
     /// Where a buffer begins.

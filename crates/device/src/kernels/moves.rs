@@ -19,7 +19,7 @@ use zellige_stick::StickLayout;
 
 /// Whose memory a piece is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub enum PieceOf {
     /// Operand number.
     Input(usize),
     /// Result number.
@@ -30,9 +30,11 @@ pub(crate) enum Of {
 
 /// A view of an operand, of a result, or of scratch.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
-    pub(crate) of: Of,
-    pub(crate) laid: TensorLayout,
+pub struct Piece {
+    /// Whose memory it is in.
+    pub of: PieceOf,
+    /// How its elements lie in it.
+    pub laid: TensorLayout,
 }
 
 impl Piece {
@@ -41,7 +43,7 @@ impl Piece {
         let format = like.layout().device_dtype();
         let layout = StickLayout::default_in(like.size(), None, format)?;
         let laid = TensorLayout::new(like.storage(), like.dtype(), &layout)?;
-        Ok(Piece { of: Of::Scratch(number), laid })
+        Ok(Piece { of: PieceOf::Scratch(number), laid })
     }
 
     /// Another view of the same memory.
@@ -62,7 +64,7 @@ impl Deref for Piece {
 
 /// One step of such an operation.
 #[derive(Debug, Clone)]
-pub(crate) enum Move {
+pub enum Move {
     /// Copies elements between two views of one size.
     Copy {
         /// Read.
@@ -89,9 +91,9 @@ struct Tensors<'a> {
 impl Tensors<'_> {
     fn tensor(&mut self, piece: &Piece) -> Result<Tensor> {
         let whole = match piece.of {
-            Of::Input(i) => self.inputs[i].clone(),
-            Of::Output(i) => self.outputs[i].clone(),
-            Of::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
+            PieceOf::Input(i) => self.inputs[i].clone(),
+            PieceOf::Output(i) => self.outputs[i].clone(),
+            PieceOf::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
                 Some((_, t)) => t.clone(),
                 None => {
                     let card = self.outputs[0].card();
@@ -208,10 +210,10 @@ impl<M: Moves> Kernel for Moving<M> {
         if outputs[0].numel() == 0 {
             return Ok(Some(Vec::new()));
         }
-        let piece = |of: Of, laid: &TensorLayout| Piece { of, laid: laid.clone() };
+        let piece = |of: PieceOf, laid: &TensorLayout| Piece { of, laid: laid.clone() };
         let list = inputs.iter().enumerate();
-        let inputs: Vec<Piece> = list.map(|(i, t)| piece(Of::Input(i), t)).collect();
-        self.rule.moves(&inputs, &piece(Of::Output(0), &outputs[0])).map(Some)
+        let inputs: Vec<Piece> = list.map(|(i, t)| piece(PieceOf::Input(i), t)).collect();
+        self.rule.moves(&inputs, &piece(PieceOf::Output(0), &outputs[0])).map(Some)
     }
 
     fn task(&self, _: &[Sticks], _: &[Sticks], _: &Division) -> Result<Box<dyn Task>> {

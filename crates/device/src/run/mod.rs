@@ -24,6 +24,7 @@ use self::loops::Loops;
 use crate::card::Card;
 use crate::error::Result;
 use crate::kernels::KernelLayouts;
+use crate::kernels::moves::Move;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -134,6 +135,14 @@ pub trait PlanOp {
     fn charges(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
     -> Result<Option<Charges>>;
 
+    /// The copies and fills that make the results of an operation that only moves elements, in their order; none for
+    /// one that computes.
+    ///
+    /// # Errors
+    /// Tensors that the operation does not take or make.
+    fn moves(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
+    -> Result<Option<Vec<Move>>>;
+
     /// What it takes to let the host do it: operands are downloaded, the host computes, results are
     /// uploaded.
     ///
@@ -227,6 +236,15 @@ impl PlanOp for Op {
         outputs: &[TensorLayout],
     ) -> Result<Option<Charges>> {
         loops::charges(self, inputs, outputs)
+    }
+
+    fn moves(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<Move>>> {
+        loops::check_tensors(self, inputs, outputs)?;
+        crate::kernels::kernel(self).moves(inputs, outputs)
     }
 
     fn round_trip(&self, operands: &[TensorLayout], results: &[TensorLayout]) -> Result<Work> {

@@ -21,17 +21,8 @@ pub(super) fn sdsc(
     symbols: &mut SdscSymbols,
 ) -> Result<(Value, Vec<(i64, SdscSymbol)>), String> {
     symbols.begin();
-    let top = SdscWriter { kernel, map, layouts: Vec::new() }.top(symbols);
-    match top {
-        Ok(top) => {
-            let ids = symbols.current();
-            Ok((object([(format!("{index}_{}", kernel.name), top)]), ids))
-        }
-        Err(reason) => {
-            symbols.abandon();
-            Err(reason)
-        }
-    }
+    let top = SdscWriter { kernel, map, layouts: Vec::new() }.top(symbols)?;
+    Ok((object([(format!("{index}_{}", kernel.name), top)]), symbols.current()))
 }
 
 /// A layout that tensors of a kernel share.
@@ -54,13 +45,11 @@ impl SdscWriter<'_> {
     }
 
     fn ids(&self) -> impl Iterator<Item = usize> {
-        let first = self.kernel.first_core;
-        first..first + self.kernel.cores()
+        self.kernel.ids.iter().copied()
     }
 
     fn per_core(&self, f: impl Fn(usize) -> Value) -> Value {
-        let first = self.kernel.first_core;
-        object(self.ids().map(|id| (id.to_string(), f(id - first))))
+        object(self.ids().enumerate().map(|(slice, id)| (id.to_string(), f(slice))))
     }
 
     fn top(mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
@@ -90,7 +79,7 @@ impl SdscWriter<'_> {
 
     fn dsc(&mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
         let labels: Vec<usize> =
-            self.kernel.args.iter().map(|a| self.layout(a)).collect::<Result<_, _>>()?;
+            self.kernel.args.iter().enumerate().map(|(i, a)| self.layout(i, a)).collect::<Result<_, _>>()?;
         let kernel = self.kernel;
         let sizes = |name: &str, f: &dyn Fn(&SdscDim) -> usize| {
             let named = [("name_".to_string(), json!(name))];
@@ -135,15 +124,21 @@ impl SdscWriter<'_> {
         }))
     }
 
+    fn is_index(&self, tensor: usize) -> bool {
+        self.kernel.indexed.is_some_and(|x| x.index == tensor)
+    }
+
     /// The number of a tensor's layout; the first tensor that has it gives the order.
-    fn layout(&mut self, arg: &SdscArg) -> Result<usize, String> {
+    fn layout(&mut self, tensor: usize, arg: &SdscArg) -> Result<usize, String> {
         let order: Vec<usize> = arg.order.iter().map(|a| a.dim).collect();
+        let is_index = self.is_index(tensor);
         let mut set = order.clone();
         set.sort_unstable();
         let same = |l: &SdscLayout| {
             let mut other = l.order.clone();
             other.sort_unstable();
-            other == set && l.stick == arg.stick && l.eps == arg.eps
+            let indices = l.label == LABELS[3];
+            other == set && l.stick == arg.stick && l.eps == arg.eps && indices == is_index
         };
         if let Some(i) = self.layouts.iter().position(same) {
             return Ok(i);
@@ -151,7 +146,8 @@ impl SdscWriter<'_> {
         let product = self.kernel.func.family == Family::Product;
         let labels = if product { PRODUCT_LABELS } else { LABELS };
         let at = self.layouts.len();
-        let label = labels.get(at).ok_or("its tensors have more than 4 layouts")?;
+        let label = if is_index { labels.last() } else { labels.get(at) };
+        let label = label.ok_or("its tensors have more than 4 layouts")?;
         self.layouts.push(SdscLayout { label, order, stick: arg.stick, eps: arg.eps });
         Ok(at)
     }
@@ -163,17 +159,14 @@ impl SdscWriter<'_> {
         layout: usize,
         symbols: &mut SdscSymbols,
     ) -> Result<Value, String> {
-        let base = self.map.of(arg.buffer);
+        let (base, within) = self.map.of_work(arg.memory);
         let lx = matches!(base, Address::Lx(_));
-        if lx && arg.is_inside() {
-            return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
-        }
         let component = if lx { "lx" } else { "hbm" };
         let cores = self.kernel.cores();
         let mut starts = Map::new();
         for (core, id) in self.ids().enumerate() {
             let at = arg.start(self.dims(), &self.kernel.slice(core));
-            starts.insert(format!("[{id}, 0, 0]"), json!(symbols.name(base, at)?));
+            starts.insert(format!("[{id}, 0, 0]"), json!(symbols.name(base, within + at)?));
         }
         let mut node = Map::new();
         let mut put = |name: &str, value: Value| node.insert(name.into(), value);
@@ -187,8 +180,31 @@ impl SdscWriter<'_> {
         }
         let own: Vec<&str> = arg.order.iter().map(|a| self.dims()[a.dim].label).collect();
         put("layoutDimOrder_", json!(own));
-        put("maxDimSizes_", json!(vec![-1; own.len()]));
-        put("indirectAllocType_", json!("no_indirection"));
+        let indexed = self.kernel.indexed.filter(|x| x.index == i || x.value == i);
+        // One place at a time of the dimension that is looked up.
+        let most = |a: &Along| match indexed {
+            Some(x) if x.value == i && a.dim == x.dim => 1,
+            _ => -1,
+        };
+        put("maxDimSizes_", json!(arg.order.iter().map(most).collect::<Vec<_>>()));
+        let name = |t: usize| {
+            let lx = matches!(self.map.of_work(self.kernel.args[t].memory).0, Address::Lx(_));
+            format!("allocate-Tensor{t}_{}", if lx { "lx" } else { "hbm" })
+        };
+        match indexed {
+            None => {
+                put("indirectAllocType_", json!("no_indirection"));
+            }
+            Some(x) if x.index == i => {
+                put("indirectAllocType_", json!("index_tensor"));
+                put("relatedIndirectAccessAlloc_", json!(name(x.value)));
+                put("indexTensorType_", json!("index"));
+            }
+            Some(x) => {
+                put("indirectAllocType_", json!("value_tensor"));
+                put("relatedIndirectAccessAlloc_", json!(name(x.index)));
+            }
+        }
         let data = json!({
             "dim_prop_func": [{"Map": {}}, {"Const": {}}, {"Const": {}}],
             "dim_prop_attr": [factor(cores, "core"), factor(1, "corelet"), factor(1, "time")],
@@ -217,17 +233,23 @@ impl SdscWriter<'_> {
     }
 
     fn labelled(&self, i: usize, arg: &SdscArg, layout: usize) -> Value {
-        let lx = matches!(self.map.of(arg.buffer), Address::Lx(_));
+        let lx = matches!(self.map.of_work(arg.memory).0, Address::Lx(_));
         let present = json!({"isPresent": 1});
-        let memory =
-            if lx { json!({"lx": present}) } else { json!({"hbm": present, "lx": present}) };
+        let is_index = self.is_index(i);
+        let memory = if lx {
+            json!({"lx": present})
+        } else if is_index {
+            json!({"hbm": present})
+        } else {
+            json!({"hbm": present, "lx": present})
+        };
         json!({
             "ldsIdx_": i,
             "dsName_": format!("Tensor{i}"),
             "dsType_": self.layouts[layout].label,
             "scale_": self.in_order(arg, layout).map(|a| a.scale.number()).collect::<Vec<_>>(),
             "wordLength": 128 / arg.eps,
-            "dataFormat_": arg.format.name(),
+            "dataFormat_": if is_index { "SENUINT32" } else { arg.format.name() },
             "memOrg_": memory,
         })
     }
@@ -271,14 +293,19 @@ impl SdscWriter<'_> {
         // A reduction also reads what it adds to.
         let reduces = matches!(func.family, Family::Reduction { .. });
         let inputs = if reduces { 0..out + 1 } else { 0..out };
-        json!({
+        let inputs = inputs.filter(|i| !self.is_index(*i));
+        let mut op = json!({
             "exUnit": func.unit().name(),
             "opFuncName": self.kernel.name,
             "attributes_": {"dataFormat_": self.kernel.args[0].format.name(), "fidelity_": "regular"},
             "location": "Inner",
             "inputLabeledDs": inputs.map(name).collect::<Vec<_>>(),
             "outputLabeledDs": [name(out)],
-        })
+        });
+        if let Some(x) = self.kernel.indexed {
+            op["indirectAccessIndexLabeledDs"] = json!([name(x.index)]);
+        }
+        op
     }
 }
 

@@ -1,15 +1,14 @@
 //! A step as the device sees it: labelled loops, and tensors that follow some of them.
 
-use super::op_func::{Family, OpFunc, op_func};
-use crate::program::{BufferId, Program, Step};
-use zellige_device::PlanOp;
-use zellige_device::{Division, Span, Sticks, TensorLayout, core_order};
+use super::op_func::{Family, OpFunc};
+use super::work::{KernelWork, LoopPiece, WorkMemory, WorkTensor};
+use zellige_device::{Sticks, TensorLayout};
 use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.
-const LABELS: [&str; 7] = ["mb", "x", "y", "i", "j", "ki", "kj"];
+pub(super) const LABELS: [&str; 7] = ["mb", "x", "y", "i", "j", "ki", "kj"];
 /// Labels of the loops of a product, of which it has the last ones.
-const PRODUCT: [&str; 7] = ["ki", "kj", "y", "x", "mb", "out", "in"];
+pub(super) const PRODUCT: [&str; 7] = ["ki", "kj", "y", "x", "mb", "out", "in"];
 
 /// A loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +67,9 @@ pub(super) struct Along {
 /// A tensor of a kernel.
 #[derive(Debug, Clone)]
 pub(super) struct SdscArg {
-    pub(super) buffer: BufferId,
+    pub(super) memory: WorkMemory,
+    /// Whether it is in the scratchpads, where every core has its own slice alone.
+    pub(super) scratchpad: bool,
     pub(super) format: DataFormat,
     pub(super) eps: usize,
     /// The loops, from the one right above the stick outward.
@@ -81,6 +82,9 @@ pub(super) struct SdscArg {
 impl SdscArg {
     /// The byte of its block where a core's slice begins.
     pub(super) fn start(&self, dims: &[SdscDim], slice: &[usize]) -> u64 {
+        if self.scratchpad {
+            return 0;
+        }
         let mut at = self.offset;
         for along in self.order.iter().filter(|a| a.scale == SdscScale::Follows) {
             let first = slice[along.dim] * dims[along.dim].slice();
@@ -88,11 +92,6 @@ impl SdscArg {
             at += steps * along.stride;
         }
         at as u64 * 128 / self.eps as u64
-    }
-
-    /// Whether it begins behind the first element of its block.
-    pub(super) fn is_inside(&self) -> bool {
-        self.offset > 0
     }
 
     /// How it goes along a loop.
@@ -110,50 +109,80 @@ pub(super) struct SdscKernel {
     pub(super) dims: Vec<SdscDim>,
     /// Operands in order, the result last.
     pub(super) args: Vec<SdscArg>,
-    pub(super) first_core: usize,
+    /// The numbers of its cores, in the order of their slices.
+    pub(super) ids: Vec<usize>,
     /// The loops whose padding is masked.
     pub(super) masked: Vec<usize>,
+    /// The tensor that is looked up, if any.
+    pub(super) indexed: Option<SdscIndex>,
+}
+
+/// A tensor of a kernel that is looked up by another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SdscIndex {
+    /// The tensor with the indices.
+    pub(super) index: usize,
+    /// The tensor that they look up.
+    pub(super) value: usize,
+    /// The loop over the indices.
+    pub(super) dim: usize,
 }
 
 impl SdscKernel {
-    /// The kernel of a step; why where there is none.
-    pub(super) fn new(program: &Program, step: &Step) -> Result<SdscKernel, String> {
-        let func = op_func(program, step)?;
-        let [result] = step.writes.as_slice() else {
-            return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
-        };
-        let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
-        let tensors: Vec<(BufferId, &TensorLayout)> =
-            reads.chain([(*result, &program.buffer(*result).laid)]).collect();
-        let forms: Vec<Sticks> = tensors
-            .iter()
-            .map(|(_, t)| t.sticks())
-            .collect::<Result<_, _>>()
-            .map_err(|e| e.to_string())?;
-        if forms.iter().any(|f| f.numel() == 0) {
+    /// The kernels of some work; why where there are none. Slices of one length are one kernel, so that loops whose
+    /// slices differ make several, each on cores of its own.
+    pub(super) fn of(work: &KernelWork) -> Result<Vec<SdscKernel>, String> {
+        if work.tensors.iter().any(|t| t.form.numel() == 0) {
             return Err("it has no elements".into());
         }
-        let loops = SdscLoops::of(program, step, &func, &forms)?;
+        let all = |work: &KernelWork| -> Result<Vec<SdscKernel>, String> {
+            let pieces = work.loops.pieces(work.func.family)?;
+            pieces.iter().map(|p| SdscKernel::piece(work, p)).collect()
+        };
+        // A tensor of which one row is seen steps from stick to stick past the other rows.
+        all(work).or_else(|reason| all(&work.with_row()).map_err(|_| reason))
+    }
+
+    fn piece(work: &KernelWork, piece: &LoopPiece) -> Result<SdscKernel, String> {
+        let func = &work.func;
+        let forms: Vec<Sticks> =
+            (0..work.tensors.len()).map(|t| work.part(t, piece)).collect::<Result<_, _>>()?;
+        let loops = work.loops.part(piece);
         let kept = loops.kept(func.family);
-        let mut dims = loops.dims(&kept, func.family, program.options.cores)?;
-        let mut args = Vec::with_capacity(tensors.len());
+        let mut dims = loops.dims(&kept, func.family)?;
+        let mut args = Vec::with_capacity(forms.len());
         let lead =
             if matches!(func.family, Family::Reduction { .. }) { 0 } else { forms.len() - 1 };
         let along = |t: usize| {
             let loop_of = forms[t].stick.and_then(|d| loops.follows[t][d]);
             loop_of.and_then(|l| kept.iter().position(|k| *k == l))
         };
-        let stick = along(lead).or_else(|| (0..forms.len()).find_map(along));
+        // The lanes of an index are numbers of its own.
+        let values = (0..forms.len()).filter(|t| work.indexed.is_none_or(|i| i.index != *t));
+        let stick = along(lead).or_else(|| values.into_iter().find_map(along));
         let extra = (func.family != Family::Product && stick.is_none()).then_some(dims.len());
         if extra.is_some() {
             let eps = forms[lead].eps;
             let label = LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
             dims.push(SdscDim { label, size: eps, padded: eps, split: 1, reduced: false });
         }
-        for (t, ((buffer, laid), form)) in tensors.iter().zip(&forms).enumerate() {
-            let place = Placing { dims: &dims, family: func.family, operand: t, stick, extra };
-            let arg = place.arg(*buffer, laid, form, &loops.follows[t], &kept)?;
-            args.push(arg);
+        let looked_up =
+            work.indexed.map(|i| (i, kept.iter().position(|k| *k == i.along)));
+        for (t, (tensor, form)) in work.tensors.iter().zip(&forms).enumerate() {
+            let by_index = match looked_up {
+                Some((i, Some(dim))) if i.value == t => Some((i.dim, dim)),
+                _ => None,
+            };
+            let place = Placing {
+                dims: &dims,
+                family: func.family,
+                operand: t,
+                stick,
+                extra,
+                by_index,
+                compact: tensor.scratchpad,
+            };
+            args.push(place.arg(tensor, form, &loops.follows[t], &kept)?);
         }
         let virtual_row = func.family == Family::Convert && dims.len() == 1;
         if virtual_row {
@@ -173,7 +202,25 @@ impl SdscKernel {
         } else {
             Vec::new()
         };
-        Ok(SdscKernel { func, name, dims, args, first_core: step.first_core, masked })
+        let indexed = match looked_up {
+            Some((i, Some(dim))) => Some(SdscIndex { index: i.index, value: i.value, dim }),
+            Some((_, None)) => return Err("an index of one element is no loop".into()),
+            None => None,
+        };
+        let ids = piece.cores.iter().map(|c| work.cores.number(*c)).collect();
+        Ok(SdscKernel { func: func.clone(), name, dims, args, ids, masked, indexed })
+    }
+
+    /// The same kernel on other memory, and on cores that many numbers later.
+    pub(super) fn moved(
+        &self,
+        place: impl Fn(WorkMemory) -> WorkMemory,
+        cores: usize,
+    ) -> SdscKernel {
+        let mut kernel = self.clone();
+        kernel.args.iter_mut().for_each(|a| a.memory = place(a.memory));
+        kernel.ids.iter_mut().for_each(|id| *id += cores);
+        kernel
     }
 
     /// How many cores it runs on.
@@ -203,100 +250,6 @@ fn prepend_row(dims: &mut Vec<SdscDim>, args: &mut [SdscArg]) {
     }
 }
 
-/// The loops of a step before they have labels.
-struct SdscLoops {
-    spans: Vec<Span>,
-    splits: Vec<usize>,
-    follows: Vec<Vec<Option<usize>>>,
-}
-
-impl SdscLoops {
-    fn of(
-        program: &Program,
-        step: &Step,
-        func: &OpFunc,
-        forms: &[Sticks],
-    ) -> Result<SdscLoops, String> {
-        let Some(op) = step.op() else {
-            return Ok(SdscLoops::of_move(program, step, forms));
-        };
-        let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
-        let outs: Vec<TensorLayout> =
-            step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
-        let found = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
-        let found = found.ok_or("its slices are no boxes of its tensors")?;
-        let last = found.tensors() - 1;
-        let tensors = func.operands.iter().copied().chain([last]);
-        Ok(SdscLoops {
-            spans: found.spans().to_vec(),
-            splits: step.division.splits().to_vec(),
-            follows: tensors.map(|t| found.follows(t).to_vec()).collect(),
-        })
-    }
-
-    /// A move has a loop for every dimension of its tensors, in whole sticks of both. One that is padded
-    /// is not divided. Cores that share bursts are given slices here.
-    fn of_move(program: &Program, step: &Step, forms: &[Sticks]) -> SdscLoops {
-        let rank = forms[0].rank();
-        let unit = |d: usize| {
-            let lanes = forms.iter().filter(|f| f.stick == Some(d)).map(|f| f.eps);
-            lanes.max().unwrap_or(1)
-        };
-        let spans: Vec<Span> = (0..rank).map(|d| Span::output(forms[0].size[d], unit(d))).collect();
-        let padded = |s: &Span| !s.size.is_multiple_of(s.unit);
-        let given = step.division.splits();
-        let splits = if given.len() == rank && step.division.cores() > 1 {
-            let whole = spans.iter().zip(given).map(|(s, n)| if padded(s) { 1 } else { *n });
-            whole.collect()
-        } else {
-            // A padded loop counts as one unit, which nothing divides.
-            let units =
-                spans.iter().map(|s| Span { unit: if padded(s) { s.size } else { s.unit }, ..*s });
-            let units: Vec<Span> = units.collect();
-            Division::distribute(&units, program.options.cores, false).splits().to_vec()
-        };
-        let follows = forms.iter().map(|_| (0..rank).map(Some).collect()).collect();
-        SdscLoops { spans, splits, follows }
-    }
-
-    /// The loops that are more than one iteration; a product keeps its columns and its sum.
-    fn kept(&self, family: Family) -> Vec<usize> {
-        let count = self.spans.len();
-        let least = if family == Family::Product { 2 } else { 1 };
-        let first = |l: &usize| self.spans[*l].size > 1;
-        let keep = |l: &usize| first(l) || (family == Family::Product && l + 2 >= count);
-        let kept: Vec<usize> = (0..count).filter(keep).collect();
-        if kept.len() >= least { kept } else { (count.saturating_sub(least)..count).collect() }
-    }
-
-    fn dims(&self, kept: &[usize], family: Family, cores: usize) -> Result<Vec<SdscDim>, String> {
-        let rank = kept.len();
-        if rank > 7 {
-            return Err(format!("it has {rank} dimensions, and a kernel has 7 at most"));
-        }
-        let label = |i: usize| match family {
-            Family::Product => PRODUCT[7 - rank + i],
-            _ if i + 1 == rank => "out",
-            _ => LABELS[i],
-        };
-        let mut dims = Vec::with_capacity(rank);
-        for (i, l) in kept.iter().enumerate() {
-            let (span, split) = (self.spans[*l], self.splits.get(*l).copied().unwrap_or(1));
-            if !span.units().is_multiple_of(split) {
-                return Err(format!(
-                    "slices of `{}` are not equal: {} units over {split} of {cores} cores",
-                    label(i),
-                    span.units()
-                ));
-            }
-            let padded = span.units() * span.unit.max(1);
-            let reduced = span.reduced;
-            dims.push(SdscDim { label: label(i), size: span.size, padded, split, reduced });
-        }
-        Ok(dims)
-    }
-}
-
 /// Where one tensor is put among the loops.
 struct Placing<'a> {
     dims: &'a [SdscDim],
@@ -306,22 +259,30 @@ struct Placing<'a> {
     stick: Option<usize>,
     /// The loop that stands for lanes that no tensor uses.
     extra: Option<usize>,
+    /// The dimension that an index looks up, and the loop over the indices.
+    by_index: Option<(usize, usize)>,
+    /// Whether every core has its own slice alone, without gaps.
+    compact: bool,
 }
 
 impl Placing<'_> {
     fn arg(
         &self,
-        buffer: BufferId,
-        laid: &TensorLayout,
+        tensor: &WorkTensor,
         form: &Sticks,
         follows: &[Option<usize>],
         kept: &[usize],
     ) -> Result<SdscArg, String> {
+        let laid = &tensor.laid;
         let refuse =
             |d: usize, why: &str| Err(format!("dimension {d} of operand {}: {why}", self.operand));
         let mut own: Option<usize> = None;
         let mut steps: Vec<(usize, usize)> = Vec::new();
         for (d, follows) in follows.iter().enumerate() {
+            if let Some((_, dim)) = self.by_index.filter(|(by, _)| *by == d) {
+                steps.push((dim, form.stride[d]));
+                continue;
+            }
             let dim = follows.and_then(|l| kept.iter().position(|k| *k == l));
             let Some(dim) = dim else {
                 if form.size[d] > 1 {
@@ -341,7 +302,9 @@ impl Placing<'_> {
         }
         if self.family == Family::Product {
             let wanted = if self.operand == 0 { "in" } else { "out" };
-            if own.is_none_or(|d| self.dims[d].label != wanted) {
+            // Lanes of one element stand where the wanted loop would be.
+            let lanes = own.map_or("out", |d| self.dims[d].label);
+            if lanes != wanted {
                 let k = self.operand;
                 return Err(format!("the lanes of operand {k} do not run along `{wanted}`"));
             }
@@ -367,7 +330,16 @@ impl Placing<'_> {
             }
         }
         let format = laid.layout().device_dtype();
-        Ok(SdscArg { buffer, format, eps: form.eps, order, stick, offset: form.offset })
+        let (memory, scratchpad) = (tensor.memory, tensor.scratchpad);
+        Ok(SdscArg {
+            memory,
+            scratchpad,
+            format,
+            eps: form.eps,
+            order,
+            stick,
+            offset: form.offset,
+        })
     }
 
     /// The loops that a tensor steps along, innermost first, with the gaps between them.
@@ -385,7 +357,15 @@ impl Placing<'_> {
         let stride = |j: usize| usize::try_from(strides[j]).unwrap_or(0);
         let least = steps.iter().map(|s| s.1).filter(|n| *n > 0).min();
         // Sticks that follow each other with others between them belong to one long stick dimension.
-        let apart = least.filter(|n| *n != form.eps);
+        let mut apart = least.filter(|n| *n != form.eps);
+        let row = (0..self.dims.len())
+            .find(|d| self.dims[*d].padded == 1 && steps.iter().all(|(dim, _)| dim != d));
+        let mut steps = steps.to_vec();
+        let lone = steps.iter().all(|s| s.1 > 0);
+        if let (Some(row), Some(_), true) = (row, apart, lone) {
+            steps.push((row, form.eps));
+            apart = None;
+        }
         // A single stick stands where the device has a dimension of one, innermost first.
         let single = match apart {
             Some(_) => Some(0),
@@ -433,7 +413,9 @@ impl Placing<'_> {
             };
             let gap =
                 i64::try_from(device).unwrap_or(i64::MAX) - i64::try_from(it).unwrap_or(i64::MAX);
-            if gap < 0 && (own == Some(dim) || self.family != Family::Restickify) {
+            let looked_up = self.by_index.is_some_and(|(_, by)| by == dim);
+            let gap = if self.compact { 0 } else { gap };
+            if gap < 0 && !looked_up && (own == Some(dim) || self.family != Family::Restickify) {
                 return Err(format!(
                     "operand {}: loop `{}` goes to {it} with its padding, and the tensor to {device}",
                     self.operand, self.dims[dim].label

@@ -1,8 +1,8 @@
 //! SuperDSC: one JSON per kernel, and the bundle that runs them in order.
 //!
 //! A kernel is described by labelled loops, by tensors that follow some of them, and by the slice that
-//! every core has. What decides each field is in `kernel`; `json` writes them down; `bundle` writes
-//! the program around the kernels.
+//! every core has. Which kernels do a step is decided in `plan` (with `copy` for elements that only move); what
+//! decides each field is in `kernel`; `json` writes them down; `bundle` writes the program around the kernels.
 //!
 //! # Choices where the form leaves room
 //! - `scale_`, `maxDimSizes_` and `coordInfo` go by the dimension order of the tensor's label, and
@@ -12,17 +12,24 @@
 //! - A device dimension that no loop follows (a selected index) is part of the gap of the loop inside
 //!   it.
 //! - Cores that share the bursts of a move get slices of its loops here, by the default distribution.
+//! - Slices of different lengths are kernels of their own, as all cores of a kernel have one description.
+//! - Rows that are written by an index have the fields that the form documents for rows that are read by one.
 //! - Steps are in the order of the program; there are no loops around kernels.
 
 mod bundle;
+mod copy;
 mod json;
 mod kernel;
 mod op_func;
+mod plan;
 mod symbols;
+mod work;
+
+pub(crate) use plan::{KernelPlan, Table};
+pub(crate) use work::WorkMemory;
 
 use super::{Addresses, BundlePhase, EmitRefusal, EmittedFile, MemoryMap};
 use crate::program::{Program, StepId};
-use kernel::SdscKernel;
 use serde_json::Value;
 use symbols::SdscSymbols;
 
@@ -97,15 +104,22 @@ pub fn bundle(
         if !phase.has(step.load) {
             continue;
         }
-        let made = SdscKernel::new(program, step)
-            .and_then(|kernel| json::sdsc(&kernel, kernels.len(), map, &mut symbols));
+        let begin = symbols.all().len();
+        let made = map.plan().steps[i].clone().and_then(|own| {
+            let first = kernels.len();
+            let file = |(k, kernel)| json::sdsc(kernel, first + k, map, &mut symbols);
+            own.iter().enumerate().map(file).collect::<Result<Vec<_>, _>>()
+        });
         match made {
-            Ok((json, ids)) => {
-                let file = format!("sdsc_{}.json", kernels.len());
-                body.execute(&file, &ids);
-                kernels.push(Sdsc { step: StepId(i), file, json });
+            Ok(made) => {
+                for (json, ids) in made {
+                    let file = format!("sdsc_{}.json", kernels.len());
+                    body.execute(&file, &ids);
+                    kernels.push(Sdsc { step: StepId(i), file, json });
+                }
             }
             Err(reason) => {
+                symbols.truncate(begin);
                 body.leave_out(i, &step.name, &reason);
                 let (step, name) = (StepId(i), step.name.clone());
                 refused.push(EmitRefusal { target: folder(phase), step, name, reason });

@@ -56,9 +56,9 @@ impl SdscSymbols {
         all.map(|(i, s)| (number(i), *s)).collect()
     }
 
-    /// Takes back what a kernel registered that is none.
-    pub(super) fn abandon(&mut self) {
-        self.all.truncate(self.from);
+    /// Takes back what was registered after the first `count` symbols.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.all.truncate(count);
     }
 
     /// How a byte of a buffer is named; why where it has no address.

@@ -1,0 +1,292 @@
+//! Elements from one place to another, by the two functions that do that: a copy of whole sticks, and a restickify.
+//!
+//! Where neither does it at once, elements go through the workspace:
+//!
+//! - **A view that begins inside a stick**, or steps over lanes: its tensor is restickified along another dimension
+//!   first. There the dimension is an ordinary one, of which any part is a view by whole sticks.
+//! - **Dimensions that a view has merged** are taken apart again where that makes both sides regular.
+//! - **One element in each stick to full sticks**: all lanes are moved along as a dimension of their own, of which the
+//!   first place (or that of the lane) is copied. The other way the dimension has one place.
+
+use super::op_func::{Family, OpFunc};
+use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
+use zellige_device::TensorLayout;
+use zellige_layout::Strided;
+use zellige_stick::StickLayout;
+
+/// A tensor in memory, whether or not kernels can read it as it lies.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    pub(super) memory: WorkMemory,
+    pub(super) laid: TensorLayout,
+}
+
+/// The workspace of a step while its kernels are planned, and the cores that they run on.
+#[derive(Debug, Clone)]
+pub(super) struct Workbench {
+    /// Bytes that are taken.
+    pub(super) used: u64,
+    pub(super) first_core: usize,
+    pub(super) cores: usize,
+}
+
+/// How often elements may go through the workspace on their way.
+const DEPTH: usize = 3;
+
+impl Workbench {
+    /// Memory for a tensor of the workspace.
+    pub(super) fn take(&mut self, laid: &TensorLayout) -> Placed {
+        let memory = WorkMemory::Scratch(self.used);
+        let bytes = laid.layout().bytes().map_or(0, i64::unsigned_abs);
+        self.used = (self.used + bytes).next_multiple_of(128);
+        Placed { memory, laid: laid.clone() }
+    }
+
+    /// The kernels that copy all elements; why where there are none.
+    pub(super) fn copy(&mut self, from: &Placed, to: &Placed) -> Result<Vec<KernelWork>, String> {
+        self.copy_in(from, to, DEPTH)
+    }
+
+    fn copy_in(
+        &mut self,
+        from: &Placed,
+        to: &Placed,
+        depth: usize,
+    ) -> Result<Vec<KernelWork>, String> {
+        if from.laid.layout().device_dtype() != to.laid.layout().device_dtype() {
+            return Err("a copy does not change the format of elements".into());
+        }
+        match (WorkTensor::new(from.memory, &from.laid), WorkTensor::new(to.memory, &to.laid)) {
+            (Ok(a), Ok(b)) => {
+                let reason = match self.regular(from, a, to, b, depth) {
+                    Ok(made) => return Ok(made),
+                    Err(reason) => reason,
+                };
+                self.through(from, to, depth).map_err(|_| reason)
+            }
+            (Err(reason), Ok(_)) => match self.split(from, to, depth) {
+                Some(made) => Ok(made),
+                None => self.through(from, to, depth).map_err(|_| reason),
+            },
+            (_, Err(reason)) => self.split(from, to, depth).ok_or(reason),
+        }
+    }
+
+    /// Two regular tensors.
+    fn regular(
+        &mut self,
+        from: &Placed,
+        a: WorkTensor,
+        to: &Placed,
+        b: WorkTensor,
+        depth: usize,
+    ) -> Result<Vec<KernelWork>, String> {
+        let work = match (a.form.stick, b.form.stick) {
+            (None, Some(d)) if a.form.size[d] > 1 && depth > 0 => {
+                return self.condense(from, a, to, d, depth);
+            }
+            // A stick of one element is its first lane, as that of a sparse tensor is.
+            (None, None | Some(_)) | (Some(_), Some(_)) => self.work(a, b),
+            (Some(d), None) if a.form.size[d] == 1 => self.work(a, b),
+            (Some(_), None) => self.work(widened(a, None)?, widened(b, Some(1))?),
+        };
+        super::kernel::SdscKernel::of(&work)?;
+        Ok(vec![work])
+    }
+
+    fn work(&self, a: WorkTensor, b: WorkTensor) -> KernelWork {
+        let moved = matches!((a.form.stick, b.form.stick), (Some(x), Some(y)) if x != y);
+        let loops = SdscLoops::of_copy(&[&a.form, &b.form], None, self.cores, moved);
+        let (name, family) = if moved {
+            ("ReStickifyOpHBM", Family::Restickify)
+        } else {
+            ("identity", Family::Pointwise)
+        };
+        let func = OpFunc { name, family, constants: Vec::new(), operands: vec![0] };
+        let cores = WorkCores::From(self.first_core);
+        KernelWork { func, tensors: vec![a, b], loops, cores, indexed: None }
+    }
+
+    /// One element in each stick into sticks along dimension `d`.
+    fn condense(
+        &mut self,
+        from: &Placed,
+        mut a: WorkTensor,
+        to: &Placed,
+        d: usize,
+        depth: usize,
+    ) -> Result<Vec<KernelWork>, String> {
+        let (eps, lane) = (a.form.eps, a.form.offset % a.form.eps);
+        a.form.offset -= lane;
+        let wide = widened(a, Some(eps))?;
+        let lanes = i64::try_from(eps).unwrap_or(i64::MAX);
+        let size = [from.laid.size(), &[lanes]].concat();
+        let rank = size.len();
+        // Dimension `d` in sticks, the lanes as the slowest dimension but for that.
+        let others = (0..rank - 1).filter(|k| *k != d);
+        let mut order: Vec<usize> = others.collect();
+        order.insert(order.len().min(1), rank - 1);
+        order.push(d);
+        let laid = plain(&from.laid, &size, &order)?;
+        let all = self.take(&laid);
+        let moved = self.work(wide, WorkTensor::new(all.memory, &all.laid)?);
+        super::kernel::SdscKernel::of(&moved)?;
+        let (last, lane) =
+            (i64::try_from(rank - 1).unwrap_or(0), i64::try_from(lane).unwrap_or(0));
+        let first = all.laid.seen(|v| v.select(last, lane)).map_err(|e| e.to_string())?;
+        let rest =
+            self.copy_in(&Placed { memory: all.memory, laid: first }, to, depth - 1)?;
+        Ok([vec![moved], rest].concat())
+    }
+
+    /// Both sides with dimensions taken apart, where both are regular then: as the tensors of the two have them, or
+    /// one dimension by any of its divisors.
+    fn split(&mut self, from: &Placed, to: &Placed, depth: usize) -> Option<Vec<KernelWork>> {
+        let size = from.laid.size().to_vec();
+        let own = |d: usize| boundaries(&[&from.laid, &to.laid], d);
+        let merged = (0..size.len()).flat_map(|d| own(d).into_iter().map(move |n| (d, n)));
+        let all: Vec<(usize, i64)> = merged.collect();
+        let one = size.iter().enumerate().flat_map(|(d, n)| {
+            let n = *n;
+            (2..n).filter(move |k| n % k == 0).map(move |k| vec![(d, k)])
+        });
+        for cuts in [all].into_iter().filter(|c| !c.is_empty()).chain(one) {
+            let cut = |p: &Placed| -> Option<Placed> {
+                let laid = p.laid.seen(|v| taken_apart(v, &cuts)).ok()?;
+                laid.sticks().ok()?;
+                Some(Placed { memory: p.memory, laid })
+            };
+            if let (Some(a), Some(b)) = (cut(from), cut(to)) {
+                let mut tried = self.clone();
+                if let Ok(made) = tried.copy_in(&a, &b, depth) {
+                    *self = tried;
+                    return Some(made);
+                }
+            }
+        }
+        None
+    }
+
+    /// By a restickified copy of the whole source, of which the view is regular: the smallest that leads on.
+    fn through(
+        &mut self,
+        from: &Placed,
+        to: &Placed,
+        depth: usize,
+    ) -> Result<Vec<KernelWork>, String> {
+        let depth = depth.checked_sub(1).ok_or("it takes too many steps")?;
+        let whole = Placed { memory: from.memory, laid: from.laid.whole() };
+        let host = whole.laid.view().clone();
+        let own = whole.laid.sticks().map_err(|e| e.to_string())?;
+        let mut best: Option<(Workbench, Vec<KernelWork>)> = None;
+        for laid in other_layouts(&whole.laid, &host, own.stick) {
+            let mut tried = self.clone();
+            let staged = tried.take(&laid);
+            if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
+                continue;
+            }
+            let Ok(view) = staged.laid.seen(|_| Ok(from.laid.view().clone())) else { continue };
+            if view.sticks().is_err() {
+                continue;
+            }
+            let Ok(first) = tried.copy_in(&whole, &staged, 0) else { continue };
+            let staged = Placed { memory: staged.memory, laid: view };
+            let Ok(rest) = tried.copy_in(&staged, to, depth) else { continue };
+            if best.as_ref().is_none_or(|(b, _)| tried.used < b.used) {
+                best = Some((tried, [first, rest].concat()));
+            }
+        }
+        let (bench, made) = best.ok_or("no layout leads from one to the other")?;
+        *self = bench;
+        Ok(made)
+    }
+}
+
+/// Layouts of a whole tensor with its sticks along other dimensions than `own`, smaller ones first.
+pub(super) fn other_layouts(
+    like: &TensorLayout,
+    host: &Strided,
+    own: Option<usize>,
+) -> Vec<TensorLayout> {
+    let rank = host.rank();
+    let mut all = Vec::new();
+    for stick in (0..rank).filter(|d| Some(*d) != own).map(Some).chain([None]) {
+        for first in (0..rank).filter(|d| Some(*d) != stick) {
+            let rest = (0..rank).filter(|d| Some(*d) != stick && *d != first);
+            let order: Vec<i64> = [first]
+                .into_iter()
+                .chain(rest)
+                .chain(stick)
+                .map(|d| i64::try_from(d).unwrap_or(0))
+                .chain(stick.is_none().then_some(-1))
+                .collect();
+            let format = like.layout().device_dtype();
+            let (size, stride) = (host.size(), Some(host.stride()));
+            let made = StickLayout::with_dim_order_in(size, stride, format, &order);
+            all.extend(made.ok().and_then(|l| TensorLayout::new(like.storage(), like.dtype(), &l).ok()));
+        }
+    }
+    all.sort_by_key(|l| l.layout().bytes().unwrap_or(i64::MAX));
+    all
+}
+
+/// A row-major tensor of the workspace in the layout of an order of dimensions, of which the last one is in sticks.
+fn plain(like: &TensorLayout, size: &[i64], order: &[usize]) -> Result<TensorLayout, String> {
+    let order: Vec<i64> = order.iter().map(|d| i64::try_from(*d).unwrap_or(0)).collect();
+    let format = like.layout().device_dtype();
+    let layout = StickLayout::with_dim_order_in(size, None, format, &order);
+    let layout = layout.map_err(|e| e.to_string())?;
+    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
+}
+
+/// A tensor with one more dimension: its lanes, where it has one element in each stick; else one place.
+fn widened(mut t: WorkTensor, lanes: Option<usize>) -> Result<WorkTensor, String> {
+    if lanes.is_some() && !t.form.offset.is_multiple_of(t.form.eps) {
+        return Err("its elements are in other lanes than the first".into());
+    }
+    let rank = t.form.rank();
+    t.form.size.push(lanes.unwrap_or(1));
+    t.form.stride.push(0);
+    if lanes.is_some() {
+        t.form.stick = Some(rank);
+    }
+    Ok(t)
+}
+
+/// Where a dimension of two views runs over the end of a dimension of either tensor: places of a part, the smallest
+/// first, each a multiple of the one before.
+fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
+    let mut ends: Vec<i64> = Vec::new();
+    let n = list[0].size()[d];
+    for laid in list {
+        let step = laid.view().stride()[d];
+        let Some(host) = laid.layout().host().filter(|_| step > 0) else { continue };
+        let outer = host.dims().filter(|(m, s)| *m > 1 && s % step == 0).map(|(_, s)| s / step);
+        ends.extend(outer.filter(|k| *k > 1 && *k < n && n % k == 0));
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    let mut kept: Vec<i64> = Vec::new();
+    for end in ends {
+        if kept.last().is_none_or(|k| end % k == 0) {
+            kept.push(end);
+        }
+    }
+    kept
+}
+
+/// A view with dimensions as several: each cut is a dimension, and the places of its inner part.
+fn taken_apart(v: &Strided, cuts: &[(usize, i64)]) -> zellige_layout::Result<Strided> {
+    let (mut size, mut stride) = (Vec::new(), Vec::new());
+    for (d, (n, s)) in v.dims().enumerate() {
+        let mut rest = n;
+        for (_, inner) in cuts.iter().filter(|c| c.0 == d).rev() {
+            size.push(rest / inner);
+            stride.push(s * inner);
+            rest = *inner;
+        }
+        size.push(rest);
+        stride.push(s);
+    }
+    Strided::new(&size, &stride, v.offset())
+}

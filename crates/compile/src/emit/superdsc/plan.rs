@@ -1,0 +1,880 @@
+//! Which kernels do a step.
+//!
+//! Most steps are one function. What is not becomes several kernels, in this order of attempts:
+//!
+//! 1. **Moves** (`cat`, `pad`, `slice_scatter`, restickifies): copies into slices of the result.
+//! 2. **Rows by index** (`embedding`, `index_select`, `index_copy`): copies through an index tensor.
+//! 3. **Everything else** is taken apart into operations (`decompose`), which are compiled as a program of their
+//!    own, by the rules of the existing compiler and without scratchpads; its steps are planned the same way.
+//!
+//! What lies between the kernels of a step is in the *workspace*, a block of memory beside the program's own. Numbers
+//! that kernels need, and tensors that follow from no input (the mask of a causal attention), are *tables* of the
+//! workspace, written once when the program is loaded. Operands in scratchpads, and results there, are copied from
+//! and to the workspace by the cores that have them.
+
+use super::copy::{Placed, Workbench, other_layouts};
+use super::kernel::SdscKernel;
+use super::op_func::{Family, OpFunc, op_func};
+use super::work::{Indexed, KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
+use crate::compile::compile;
+use crate::emit::host::number;
+use crate::decompose::into_parts;
+use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
+use crate::program::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use zellige_device::{Division, Loops, Move, PieceOf, PlanOp, Span, TensorLayout};
+use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
+use zellige_layout::Strided;
+use zellige_op::{Combine, Form, IndexPattern, IndexSource, Op, Profile, Scalar, TensorType};
+use zellige_stick::{LayoutRequest, StickLayout};
+
+/// How deep operations may be made of others.
+const DEPTH: usize = 6;
+/// The most kernels of rows by index, one for each list of indices.
+const LISTS: i64 = 64;
+
+/// The kernels of every step of a program, and the memory that they need beside the program's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KernelPlan {
+    /// Per step its kernels, or why there are none.
+    pub(super) steps: Vec<Result<Vec<SdscKernel>, String>>,
+    /// Bytes between kernels.
+    pub(crate) scratch: u64,
+    /// What is written when the program is loaded.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Numbers of the workspace that are there before anything runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    /// How they lie.
+    pub(crate) laid: TensorLayout,
+    /// What they are: a number, or operations that follow from no input.
+    pub(crate) made: Value,
+}
+
+impl Table {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.laid.layout().bytes().map_or(0, i64::unsigned_abs)
+    }
+}
+
+impl KernelPlan {
+    /// Plans all steps.
+    pub(crate) fn new(program: &Program) -> KernelPlan {
+        let mut planner = Planner { tables: Vec::new(), known: HashMap::new() };
+        let (mut steps, mut scratch) = (Vec::with_capacity(program.steps.len()), 0);
+        let mut wave: Option<(bool, usize, u64)> = None;
+        for step in &program.steps {
+            // Steps of one wave may run at the same time, so that each has memory of its own.
+            let used = match wave {
+                Some((load, number, used)) if (load, number) == (step.load, step.wave) => used,
+                _ => 0,
+            };
+            let cores = step.division.cores().max(step.work.cores.len()).max(1);
+            let cores = cores.min(program.options.cores);
+            let mut bench = Workbench { used, first_core: step.first_core, cores };
+            let made = planner.step(program, step, &mut bench, DEPTH);
+            let end = if made.is_ok() { bench.used } else { used };
+            wave = Some((step.load, step.wave, end));
+            scratch = scratch.max(end);
+            steps.push(made);
+        }
+        KernelPlan { steps, scratch, tables: planner.tables }
+    }
+
+    /// Where a table begins in the workspace.
+    pub(crate) fn table_at(&self, table: usize) -> u64 {
+        let bytes = |t: &Table| t.bytes().next_multiple_of(128);
+        self.scratch.next_multiple_of(128) + self.tables[..table].iter().map(bytes).sum::<u64>()
+    }
+
+    /// Bytes of the workspace.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self.tables.last() {
+            Some(last) => self.table_at(self.tables.len() - 1) + last.bytes(),
+            None => self.scratch,
+        }
+    }
+}
+
+type Planned = Result<Vec<SdscKernel>, String>;
+
+/// What was planned once for an operation on tensors that lie the same way.
+#[derive(Debug, Clone)]
+struct Template {
+    kernels: Vec<SdscKernel>,
+    bytes: u64,
+}
+
+struct Planner {
+    tables: Vec<Table>,
+    known: HashMap<String, Result<Template, String>>,
+}
+
+/// The operands and results of a step in device memory, with the copies before and behind its kernels.
+struct Staged {
+    reads: Vec<Placed>,
+    writes: Vec<Placed>,
+    before: Vec<SdscKernel>,
+    after: Vec<SdscKernel>,
+}
+
+impl Planner {
+    fn step(
+        &mut self,
+        program: &Program,
+        step: &Step,
+        bench: &mut Workbench,
+        depth: usize,
+    ) -> Planned {
+        let op = match &step.action {
+            Action::Host(..) => return Err("the host does it".into()),
+            Action::Move { .. } => return restickify(program, step, bench),
+            Action::Op(_, op) => op,
+        };
+        let direct = match direct(program, step, op) {
+            Ok(made) => return Ok(made),
+            Err(reason) => reason,
+        };
+        let Some(depth) = depth.checked_sub(1) else { return Err(direct) };
+        let before = bench.clone();
+        let staged = stage(program, step, op, bench)?;
+        let made = match self.moves(op, &staged, bench) {
+            Some(made) => made,
+            None => match rows_by_index(op, &staged, bench) {
+                Some(made) => made,
+                None => self.parts(program, step, &staged, bench, depth),
+            },
+        };
+        match made {
+            Ok(kernels) => Ok([staged.before, kernels, staged.after].concat()),
+            Err(reason) => {
+                *bench = before;
+                Err(if reason.starts_with("no parts of") { direct } else { reason })
+            }
+        }
+    }
+
+    /// A number as a tensor of one element.
+    fn table(&mut self, laid: &TensorLayout, made: Value) -> WorkMemory {
+        let known = self.tables.iter().position(|t| t.laid == *laid && t.made == made);
+        WorkMemory::Table(known.unwrap_or_else(|| {
+            self.tables.push(Table { laid: laid.clone(), made });
+            self.tables.len() - 1
+        }))
+    }
+
+    /// An operation that only moves elements; none for one that computes.
+    fn moves(&mut self, op: &Op, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
+        let ins: Vec<TensorLayout> = staged.reads.iter().map(|p| p.laid.clone()).collect();
+        let outs: Vec<TensorLayout> = staged.writes.iter().map(|p| p.laid.clone()).collect();
+        let list = match op.moves(&ins, &outs) {
+            Ok(list) => list?,
+            Err(e) => return Some(Err(e.to_string())),
+        };
+        Some(self.move_all(&list, staged, bench))
+    }
+
+    fn move_all(&mut self, list: &[Move], staged: &Staged, bench: &mut Workbench) -> Planned {
+        let begin = bench.clone();
+        let reason = match self.move_into(list, staged, &staged.writes[0], bench) {
+            Ok(made) => return Ok(made),
+            Err(reason) => reason,
+        };
+        // Slices of the result begin inside sticks: it is made with its sticks along another dimension.
+        let out = &staged.writes[0];
+        let own = out.laid.sticks().map_err(|e| e.to_string())?;
+        for laid in other_layouts(&out.laid, out.laid.view(), own.stick) {
+            *bench = begin.clone();
+            let between = bench.take(&laid);
+            let over = !list.iter().any(|m| whole(m, &staged.writes[0].laid));
+            let mut attempt = || -> Planned {
+                // What the moves do not write stays as it is.
+                let load = if over && written(list) < out.laid.numel() {
+                    kernels(&bench.copy(out, &between)?)?
+                } else {
+                    Vec::new()
+                };
+                let moved = self.move_into(list, staged, &between, bench)?;
+                let back = kernels(&bench.copy(&between, out)?)?;
+                Ok([load, moved, back].concat())
+            };
+            if let Ok(made) = attempt() {
+                return Ok(made);
+            }
+        }
+        *bench = begin;
+        Err(reason)
+    }
+
+    /// The moves with another tensor of the same size in the place of the result.
+    fn move_into(
+        &mut self,
+        list: &[Move],
+        staged: &Staged,
+        out: &Placed,
+        bench: &mut Workbench,
+    ) -> Planned {
+        let mut scratch: HashMap<usize, WorkMemory> = HashMap::new();
+        let mut made = Vec::new();
+        for step in list {
+            let mut place = |piece: &zellige_device::Piece, bench: &mut Workbench| {
+                let laid = piece.laid.clone();
+                Ok::<Placed, String>(match piece.of {
+                    PieceOf::Input(k) => Placed { memory: staged.reads[k].memory, laid },
+                    PieceOf::Output(_) => {
+                        let view = piece.laid.view().clone();
+                        let laid = out.laid.seen(|_| Ok(view)).map_err(|e| e.to_string())?;
+                        Placed { memory: out.memory, laid }
+                    }
+                    PieceOf::Scratch(n) => {
+                        let memory = *scratch
+                            .entry(n)
+                            .or_insert_with(|| bench.take(&piece.laid.whole()).memory);
+                        Placed { memory, laid }
+                    }
+                })
+            };
+            match step {
+                Move::Copy { from, to } => {
+                    let (from, to) = (place(from, bench)?, place(to, bench)?);
+                    made.extend(kernels(&bench.copy(&from, &to)?)?);
+                }
+                Move::Fill { to, value } => {
+                    let to = place(to, bench)?;
+                    made.extend(self.fill(&to, *value, bench)?);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// A number into every element.
+    fn fill(&mut self, to: &Placed, value: Scalar, bench: &Workbench) -> Planned {
+        let format = to.laid.layout().device_dtype();
+        let one = StickLayout::default_in(&[], None, format).map_err(|e| e.to_string())?;
+        let one = TensorLayout::new(to.laid.storage(), to.laid.dtype(), &one)
+            .map_err(|e| e.to_string())?;
+        let memory = self.table(&one, json!({"number": number(value)}));
+        let tensors = vec![WorkTensor::new(memory, &one)?, WorkTensor::new(to.memory, &to.laid)?];
+        let mut loops = SdscLoops::of_copy(&[&tensors[1].form], None, bench.cores, false);
+        loops.follows.insert(0, Vec::new());
+        let func = copy_function();
+        let cores = WorkCores::From(bench.first_core);
+        SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
+    }
+
+    /// The kernels of the operations that a step is made of.
+    fn parts(
+        &mut self,
+        program: &Program,
+        step: &Step,
+        staged: &Staged,
+        bench: &mut Workbench,
+        depth: usize,
+    ) -> Planned {
+        let node = step.node().map(|n| program.graph.node(n));
+        let attributes = node.map(|n| &n.attributes);
+        let laid = |list: &[Placed]| list.iter().map(|p| p.laid.clone()).collect::<Vec<_>>();
+        let constants: Vec<Option<Scalar>> = node.map_or_else(Vec::new, |n| {
+            let of = |i: &TensorId| match program.graph.get(*i).def {
+                Def::Constant(value) => Some(value),
+                _ => None,
+            };
+            n.inputs.iter().map(of).collect()
+        });
+        let key = format!(
+            "{:?} {attributes:?} {constants:?} {:?} {:?} {}",
+            step.op().map(Op::name),
+            laid(&staged.reads),
+            laid(&staged.writes),
+            bench.cores,
+        );
+        let template = match self.known.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let made = self.template(program, step, staged, bench, depth);
+                self.known.insert(key, made.clone());
+                made
+            }
+        }?;
+        let base = bench.used;
+        bench.used = (base + template.bytes).next_multiple_of(128);
+        let place = |memory: WorkMemory| match memory {
+            WorkMemory::Operand(k) => staged.reads[k].memory,
+            WorkMemory::Result(k) => staged.writes[k].memory,
+            WorkMemory::Scratch(at) => WorkMemory::Scratch(base + at),
+            other => other,
+        };
+        let first = bench.first_core;
+        Ok(template.kernels.iter().map(|k| k.moved(place, first)).collect())
+    }
+
+    /// The same with operands and results by number, on cores from 0 on.
+    fn template(
+        &mut self,
+        program: &Program,
+        step: &Step,
+        staged: &Staged,
+        bench: &Workbench,
+        depth: usize,
+    ) -> Result<Template, String> {
+        let said = |e: zellige_graph::GraphError| e.to_string();
+        let mut own = Workbench { used: 0, first_core: 0, cores: bench.cores };
+        let node = step.node().map(|n| program.graph.node(n)).ok_or("it is no operation")?;
+        let mut builder = Builder::new("parts");
+        let (mut operands, mut memory, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        for (k, (id, read)) in node.inputs.iter().zip(&staged.reads).enumerate() {
+            if let Def::Constant(value) = program.graph.get(*id).def {
+                let value = builder.constant(value, program.graph.get(*id).dtype).map_err(said)?;
+                operands.push(Operand::Tensor(value));
+                continue;
+            }
+            let name = format!("operand.{k}");
+            let given = Placed { memory: WorkMemory::Operand(k), laid: read.laid.clone() };
+            let seen = match input(&mut builder, &name, &program.graph, *id, &given.laid) {
+                Some(seen) => {
+                    memory.push(given.memory);
+                    seen
+                }
+                None => {
+                    // A view that no operations of a graph make: its elements are copied first.
+                    let copied = own.take(&dense(&given.laid)?);
+                    made.extend(kernels(&own.copy(&given, &copied)?)?);
+                    memory.push(copied.memory);
+                    let (size, dtype) = (copied.laid.size(), copied.laid.dtype());
+                    let name = format!("{name}.copied");
+                    let id = builder.input(&name, size, dtype, Role::Input).map_err(said)?;
+                    let pin = LayoutRequest::Exactly(copied.laid.layout().clone());
+                    builder.pin(id, pin).map_err(said)?;
+                    id
+                }
+            };
+            operands.push(Operand::Tensor(seen));
+        }
+        let names: Vec<String> = (0..node.outputs.len()).map(|k| format!("result.{k}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let op = builder.op(node.op.name(), &operands, &node.attributes, &names);
+        let results = op.map_err(said)?;
+        for (id, write) in results.iter().zip(&staged.writes) {
+            let layout = write.laid.layout().clone();
+            builder.pin(*id, LayoutRequest::Exactly(layout)).map_err(said)?;
+        }
+        let graph = into_parts(&builder.finish(&results).map_err(said)?)?;
+        let options = Options {
+            policy: Policy::Baseline,
+            coverage: Profile::Full,
+            weights: WeightLayouts::Given,
+            outputs: OutputLayouts::Default,
+            decompose: Some(false),
+            strict: false,
+            scratchpads: None,
+            concurrent: false,
+            cores: bench.cores,
+            ..program.options.clone()
+        };
+        let sub = compile(&graph, &options).map_err(|e| e.to_string())?;
+        made.extend(self.program(&sub, &memory, staged, &mut own, depth)?);
+        Ok(Template { kernels: made, bytes: own.used })
+    }
+
+    /// The kernels of a program of parts, whose inputs are in this memory and whose outputs are the results.
+    fn program(
+        &mut self,
+        sub: &Program,
+        inputs: &[WorkMemory],
+        staged: &Staged,
+        bench: &mut Workbench,
+        depth: usize,
+    ) -> Planned {
+        let base = bench.used;
+        let pool = sub.buffers.iter().filter_map(|b| match b.place {
+            Place::Pool(at) => Some(at + b.bytes()),
+            _ => None,
+        });
+        bench.used = (base + pool.max().unwrap_or(0)).next_multiple_of(128);
+        let mut memory: Vec<WorkMemory> = Vec::with_capacity(sub.buffers.len());
+        for (i, b) in sub.buffers.iter().enumerate() {
+            let input = sub.inputs.iter().position(|id| id.0 == i);
+            memory.push(match (&b.origin, b.place) {
+                (Origin::Constant(value), _) => {
+                    self.table(&b.laid, json!({"number": number(*value)}))
+                }
+                (_, _) if input.is_some() => inputs[input.unwrap_or(0)],
+                (_, Place::Pool(at)) => WorkMemory::Scratch(base + at),
+                (_, Place::Over(under)) if under.0 < i => memory[under.0],
+                _ => bench.take(&b.laid).memory,
+            });
+        }
+        let mut copied = Vec::new();
+        for (k, (read, write)) in sub.outputs.iter().zip(&staged.writes).enumerate() {
+            let b = sub.buffer(read.buffer);
+            let alone = matches!(b.place, Place::Pool(_)) && !matches!(b.origin, Origin::Input(_));
+            let same = read.laid == b.laid && b.laid.layout() == write.laid.layout();
+            let once = sub.outputs.iter().filter(|r| r.buffer == read.buffer).count() == 1;
+            // A result that takes the place of an operand is written last.
+            let over = staged.reads.iter().any(|r| r.memory == write.memory);
+            if alone && same && once && !over {
+                memory[read.buffer.0] = WorkMemory::Result(k);
+                for (i, b) in sub.buffers.iter().enumerate() {
+                    if b.place == Place::Over(read.buffer) {
+                        memory[i] = WorkMemory::Result(k);
+                    }
+                }
+            } else {
+                let to = Placed { memory: WorkMemory::Result(k), laid: write.laid.clone() };
+                copied.push((read, to));
+            }
+        }
+        // What follows from no input is computed once, by the host.
+        let mut fixed: HashMap<usize, Value> = HashMap::new();
+        for (i, b) in sub.buffers.iter().enumerate() {
+            if let Origin::Constant(value) = b.origin {
+                fixed.insert(i, json!({"number": number(value)}));
+            }
+        }
+        let mut made = Vec::new();
+        let (begin, mut peak) = (bench.used, bench.used);
+        for step in &sub.steps {
+            bench.used = begin;
+            let of: Option<Vec<Value>> = step.reads.iter().map(|r| viewed(&fixed, r)).collect();
+            if let (Some(of), [write]) = (of, step.writes.as_slice()) {
+                let expression = expression(sub, step, of);
+                let laid = &sub.buffer(*write).laid;
+                memory[write.0] = self.table(laid, expression.clone());
+                fixed.insert(write.0, expression);
+                continue;
+            }
+            let kernels = self.step(sub, step, bench, depth).map_err(|e| {
+                let op = step.op().map_or("move", Op::name);
+                format!("its part {} ({op}): {e}", step.name)
+            })?;
+            let place = |m: WorkMemory| match m {
+                WorkMemory::Buffer(id) => memory[id.0],
+                other => other,
+            };
+            made.extend(kernels.iter().map(|k| k.moved(place, 0)));
+            peak = peak.max(bench.used);
+        }
+        bench.used = peak;
+        for (read, to) in copied {
+            let from = Placed { memory: memory[read.buffer.0], laid: read.laid.clone() };
+            made.extend(kernels(&bench.copy(&from, &to)?)?);
+        }
+        Ok(made)
+    }
+}
+
+/// A view of what follows from no input; none of anything else.
+fn viewed(fixed: &HashMap<usize, Value>, read: &BufferRead) -> Option<Value> {
+    let of = fixed.get(&read.buffer.0)?;
+    if read.laid.is_base() {
+        return Some(of.clone());
+    }
+    let v = read.laid.view();
+    Some(json!({"view": {"size": v.size(), "stride": v.stride(), "offset": v.offset()}, "of": [of]}))
+}
+
+/// What a step computes of tensors that follow from no input.
+fn expression(program: &Program, step: &Step, of: Vec<Value>) -> Value {
+    match (step.op(), step.node()) {
+        (Some(op), Some(node)) => {
+            json!({"op": op.name(), "attributes": program.graph.node(node).attributes, "of": of})
+        }
+        _ => of.into_iter().next().unwrap_or(Value::Null),
+    }
+}
+
+fn copy_function() -> OpFunc {
+    OpFunc { name: "identity", family: Family::Pointwise, constants: Vec::new(), operands: vec![0] }
+}
+
+fn kernels(list: &[KernelWork]) -> Planned {
+    let made: Vec<Vec<SdscKernel>> = list.iter().map(SdscKernel::of).collect::<Result<_, _>>()?;
+    Ok(made.concat())
+}
+
+/// Whether a move writes all of a result.
+fn whole(m: &Move, out: &TensorLayout) -> bool {
+    let (Move::Copy { to, .. } | Move::Fill { to, .. }) = m;
+    matches!(to.of, PieceOf::Output(_)) && to.laid.view() == out.view()
+}
+
+/// The elements of a result that moves write; slices of one operation do not overlap.
+fn written(list: &[Move]) -> i64 {
+    let of = |m: &Move| {
+        let (Move::Copy { to, .. } | Move::Fill { to, .. }) = m;
+        if matches!(to.of, PieceOf::Output(_)) { to.laid.numel() } else { 0 }
+    };
+    list.iter().map(of).sum()
+}
+
+/// A step that is one function.
+fn direct(program: &Program, step: &Step, op: &Op) -> Planned {
+    let func = op_func(program, step)?;
+    let [result] = step.writes.as_slice() else {
+        return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
+    };
+    let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
+    let tensors: Vec<WorkTensor> = reads
+        .chain([(*result, &program.buffer(*result).laid)])
+        .map(|(b, laid)| tensor(program, b, laid))
+        .collect::<Result<_, _>>()?;
+    let inside = |t: &WorkTensor| t.scratchpad && t.form.offset > 0;
+    if let Some(i) = tensors.iter().position(inside) {
+        return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
+    }
+    let found = loops(program, step, op)?;
+    let last = found.tensors() - 1;
+    let order = func.operands.iter().copied().chain([last]);
+    let loops = SdscLoops {
+        spans: found.spans().to_vec(),
+        splits: step.division.splits().to_vec(),
+        follows: order.map(|t| found.follows(t).to_vec()).collect(),
+        row: false,
+        keep: None,
+        rounds: None,
+    };
+    let cores = WorkCores::From(step.first_core);
+    SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
+}
+
+fn loops(program: &Program, step: &Step, op: &Op) -> Result<Loops, String> {
+    let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
+    let outs: Vec<TensorLayout> =
+        step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+    let found = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
+    found.ok_or_else(|| "its slices are no boxes of its tensors".into())
+}
+
+fn tensor(program: &Program, id: BufferId, laid: &TensorLayout) -> Result<WorkTensor, String> {
+    let scratchpad = matches!(program.buffer(id).place, Place::Lx(_));
+    Ok(WorkTensor { scratchpad, ..WorkTensor::new(WorkMemory::Buffer(id), laid)? })
+}
+
+/// A restickify of the program, divided as it says.
+fn restickify(program: &Program, step: &Step, bench: &mut Workbench) -> Planned {
+    let (read, write) = (&step.reads[0], step.writes[0]);
+    let from = Placed { memory: WorkMemory::Buffer(read.buffer), laid: read.laid.clone() };
+    let to = Placed {
+        memory: WorkMemory::Buffer(write),
+        laid: program.buffer(write).laid.clone(),
+    };
+    if from.laid.numel() == 0 {
+        return Err("it has no elements".into());
+    }
+    bench.cores = program.options.cores;
+    let mut list = bench.copy(&from, &to)?;
+    if let [only] = list.as_mut_slice() {
+        let given = step.division.splits();
+        if given.len() == only.loops.spans.len() && step.division.cores() > 1 {
+            let forms = [&only.tensors[0].form, &only.tensors[1].form];
+            let moved = only.func.family == Family::Restickify;
+            only.loops = SdscLoops::of_copy(&forms, Some(given), bench.cores, moved);
+        }
+    }
+    kernels(&list)
+}
+
+/// Operands and results in device memory: those in scratchpads are copied by the cores that have them.
+fn stage(
+    program: &Program,
+    step: &Step,
+    op: &Op,
+    bench: &mut Workbench,
+) -> Result<Staged, String> {
+    let mut staged = Staged {
+        reads: Vec::new(),
+        writes: Vec::new(),
+        before: Vec::new(),
+        after: Vec::new(),
+    };
+    let count = step.reads.len();
+    let resident = |b: BufferId| matches!(program.buffer(b).place, Place::Lx(_));
+    for (k, read) in step.reads.iter().enumerate() {
+        if !resident(read.buffer) {
+            let memory = WorkMemory::Buffer(read.buffer);
+            staged.reads.push(Placed { memory, laid: read.laid.clone() });
+            continue;
+        }
+        let copy = bench.take(&read.laid.whole());
+        let copy = Placed { memory: copy.memory, laid: read.laid.clone() };
+        let from = tensor(program, read.buffer, &read.laid)?;
+        let to = WorkTensor::new(copy.memory, &copy.laid)?;
+        staged.before.extend(from_scratchpads(program, step, op, k, [from, to])?);
+        staged.reads.push(copy);
+    }
+    for (k, write) in step.writes.iter().enumerate() {
+        let laid = &program.buffer(*write).laid;
+        if !resident(*write) {
+            staged.writes.push(Placed { memory: WorkMemory::Buffer(*write), laid: laid.clone() });
+            continue;
+        }
+        let copy = bench.take(laid);
+        let from = WorkTensor::new(copy.memory, laid)?;
+        let to = tensor(program, *write, laid)?;
+        staged.after.extend(from_scratchpads(program, step, op, count + k, [from, to])?);
+        staged.writes.push(copy);
+    }
+    // Buffers that replace others have their memory.
+    for placed in staged.reads.iter_mut().chain(&mut staged.writes) {
+        if let WorkMemory::Buffer(id) = placed.memory {
+            placed.memory = WorkMemory::Buffer(holder(program, id));
+        }
+    }
+    Ok(staged)
+}
+
+/// The buffer whose memory a buffer is in.
+fn holder(program: &Program, id: BufferId) -> BufferId {
+    let mut at = id;
+    for _ in 0..program.buffers.len() {
+        match program.buffer(at).place {
+            Place::Over(under) => at = under,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// The copy of a tensor of a step between the scratchpads and device memory, by the cores that have its slices.
+fn from_scratchpads(
+    program: &Program,
+    step: &Step,
+    op: &Op,
+    t: usize,
+    tensors: [WorkTensor; 2],
+) -> Planned {
+    let found = loops(program, step, op)?;
+    let splits = step.division.splits();
+    let follows = found.follows(t);
+    let own: Vec<usize> =
+        follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
+    let loops = SdscLoops::of_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
+    let count: usize = own.iter().product();
+    let whose = Division::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
+    let cores = (0..count).map(|slice| {
+        let digits = whose.digits(slice);
+        let core = splits.iter().enumerate().fold(0, |core, (l, n)| {
+            let digit = follows.iter().position(|f| *f == Some(l)).map_or(0, |d| digits[d]);
+            core * n + digit
+        });
+        step.first_core + core
+    });
+    let cores = WorkCores::These(cores.collect());
+    let work =
+        KernelWork { func: copy_function(), tensors: tensors.into(), loops, cores, indexed: None };
+    SdscKernel::of(&work)
+}
+
+/// A tensor of the same elements in row-major order and a layout with the same sticks.
+fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
+    let rank = like.size().len();
+    let stick = like.sticks().ok().and_then(|s| s.stick);
+    let order: Vec<i64> = (0..rank)
+        .filter(|d| Some(*d) != stick)
+        .chain(stick)
+        .map(|d| i64::try_from(d).unwrap_or(0))
+        .chain(stick.is_none().then_some(-1))
+        .collect();
+    let format = like.layout().device_dtype();
+    let layout = StickLayout::with_dim_order_in(like.size(), None, format, &order);
+    let layout = layout.map_err(|e| e.to_string())?;
+    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
+}
+
+/// An input of a graph of parts with the views that the program's graph has of it; none where they do not give the
+/// same elements.
+fn input(
+    builder: &mut Builder,
+    name: &str,
+    graph: &Graph,
+    id: TensorId,
+    laid: &TensorLayout,
+) -> Option<TensorId> {
+    let host = laid.layout().host()?;
+    if *host != Strided::contiguous(host.size()).ok()? {
+        return None;
+    }
+    let mut chain = Vec::new();
+    let mut at = id;
+    if !laid.is_base() {
+        while let Def::View { made: (op, of, attributes), .. } = &graph.get(at).def {
+            chain.push((op, attributes));
+            at = *of;
+        }
+        if graph.get(at).size != host.size() {
+            return None;
+        }
+    }
+    // Tried before the builder has anything of it.
+    let mut trial = Builder::new("trial");
+    let build = |builder: &mut Builder| -> Option<(TensorId, Strided)> {
+        let base = builder.input(name, host.size(), laid.dtype(), Role::Input).ok()?;
+        builder.pin(base, LayoutRequest::Exactly(laid.layout().clone())).ok()?;
+        let mut seen = base;
+        for (k, (op, attributes)) in chain.iter().rev().enumerate() {
+            let name = format!("{name}.view{k}");
+            seen = *builder.op(op, &[Operand::Tensor(seen)], attributes, &[&name]).ok()?.first()?;
+        }
+        let map = match &builder.tensor(seen).def {
+            Def::View { base: of, map, .. } if *of == base => map.clone(),
+            _ if seen == base => host.clone(),
+            _ => return None,
+        };
+        Some((seen, map))
+    };
+    let (_, map) = build(&mut trial)?;
+    if map != *laid.view() {
+        return None;
+    }
+    build(builder).map(|(seen, _)| seen)
+}
+
+/// Rows that are looked up, or written, by an index tensor; none for other operations.
+fn rows_by_index(op: &Op, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
+    let types: Vec<TensorType> = staged.reads.iter().map(|p| p.laid.tensor_type()).collect();
+    let out = staged.writes.first()?;
+    match op.form() {
+        Form::IndexRead(read) => {
+            // Negative positions count from the end there, and a kernel takes an index as it is.
+            if matches!(read.pattern, IndexPattern::Gather(_) | IndexPattern::Advanced) {
+                return Some(Err("its indices are not of whole rows".into()));
+            }
+            let rows = Rows { pattern: &read.pattern, x: &staged.reads[0], plain: out, read: true };
+            Some(rows.kernels(op, &staged.reads[1], &types, bench))
+        }
+        Form::IndexWrite(write) => {
+            let whole = matches!(write.pattern, IndexPattern::Select(_));
+            if write.combine != Combine::Replace || !whole {
+                return Some(Err("it combines elements, or its indices are not of whole rows".into()));
+            }
+            let mut made = Vec::new();
+            // Where the result is in the place of the operand, everything else is there already.
+            if !write.over {
+                match bench.copy(&staged.reads[0], out).and_then(|c| kernels(&c)) {
+                    Ok(copy) => made.extend(copy),
+                    Err(reason) => return Some(Err(reason)),
+                }
+            }
+            let plain = &staged.reads[2];
+            let rows = Rows { pattern: &write.pattern, x: out, plain, read: false };
+            let scattered = rows.kernels(op, &staged.reads[1], &types, bench);
+            Some(scattered.map(|s| [made, s].concat()))
+        }
+        _ => None,
+    }
+}
+
+/// Rows of a tensor beside a plain one that has a row for every index.
+struct Rows<'a> {
+    pattern: &'a IndexPattern,
+    x: &'a Placed,
+    plain: &'a Placed,
+    /// Whether rows are read, not written.
+    read: bool,
+}
+
+impl Rows<'_> {
+    fn kernels(
+        &self,
+        op: &Op,
+        index: &Placed,
+        types: &[TensorType],
+        bench: &mut Workbench,
+    ) -> Planned {
+        let shape = self
+            .pattern
+            .resolve(op.name(), &self.x.laid.tensor_type(), &types[1..2])
+            .map_err(|e| e.to_string())?;
+        let dims = &shape.dims[0];
+        let size = |d: &usize| shape.size[*d];
+        // The last dimension of the index is a loop; the others are lists of their own.
+        let lists: i64 = dims.iter().rev().skip(1).map(size).product();
+        if lists > LISTS {
+            return Err(format!("its indices are {lists} lists, and at most {LISTS} are kernels"));
+        }
+        let mut made = Vec::new();
+        for list in 0..lists.max(1) {
+            let mut rest = list;
+            let (mut own, mut plain) = (index.laid.clone(), self.plain.laid.clone());
+            let mut removed = 0;
+            let lead: Vec<usize> = dims.iter().rev().skip(1).rev().copied().collect();
+            let inner: Vec<i64> = lead
+                .iter()
+                .rev()
+                .map(|d| {
+                    let at = rest % shape.size[*d];
+                    rest /= shape.size[*d];
+                    at
+                })
+                .collect();
+            for (d, at) in lead.iter().zip(inner.iter().rev()) {
+                let d = i64::try_from(*d).unwrap_or(0) - removed;
+                own = own.seen(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
+                plain = plain.seen(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
+                removed += 1;
+            }
+            let own = Placed { memory: index.memory, laid: own };
+            let last = dims.last().copied();
+            made.extend(self.list(&shape.from, last, lead.len(), &own, &plain, bench)?);
+        }
+        Ok(made)
+    }
+
+    /// The kernel of one list of indices.
+    fn list(
+        &self,
+        from: &[IndexSource],
+        along: Option<usize>,
+        removed: usize,
+        index: &Placed,
+        plain: &TensorLayout,
+        bench: &Workbench,
+    ) -> Planned {
+        let along = along.ok_or("its index is one number")? - removed;
+        let plain = WorkTensor::new(self.plain.memory, plain)?;
+        let x = WorkTensor::new(self.x.memory, &self.x.laid)?;
+        let by = from
+            .iter()
+            .position(|f| matches!(f, IndexSource::Index(_)))
+            .ok_or("nothing is looked up")?;
+        if x.form.stick == Some(by) || plain.form.stick == Some(along) {
+            return Err("its rows lie along the lanes".into());
+        }
+        let rank = plain.form.rank();
+        let unit = |d: usize| if plain.form.stick == Some(d) { plain.form.eps } else { 1 };
+        let spans: Vec<Span> =
+            (0..rank).map(|d| Span::output(plain.form.size[d], unit(d))).collect();
+        // Cores share all loops but the one over the indices, whose sticks have another number of lanes.
+        let shared: Vec<Span> = spans
+            .iter()
+            .enumerate()
+            .map(|(d, s)| Span { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
+            .collect();
+        let splits = Division::distribute(&shared, bench.cores, false).splits().to_vec();
+        let follows_x: Vec<Option<usize>> = from
+            .iter()
+            .map(|f| match f {
+                IndexSource::Dim(d) => Some(if *d > along { d - removed } else { *d }),
+                IndexSource::Index(_) => None,
+            })
+            .collect();
+        let index = WorkTensor::new(index.memory, &index.laid)?;
+        let all = (0..rank).map(Some).collect();
+        let (tensors, follows, value) = if self.read {
+            (vec![x, index, plain], vec![follows_x, vec![Some(along)], all], 0)
+        } else {
+            (vec![plain, index, x], vec![all, vec![Some(along)], follows_x], 2)
+        };
+        let loops =
+            SdscLoops { spans, splits, follows, row: false, keep: Some(along), rounds: None };
+        let cores = WorkCores::From(bench.first_core);
+        let indexed = Some(Indexed { index: 1, value, dim: by, along });
+        let func = OpFunc { operands: vec![0, 1], ..copy_function() };
+        SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed })
+    }
+}
