@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, PASSES, Pass, emit, print_pass};
-use zellige_files::{content_hash, make_folder, write_bytes};
+use zellige_compile::{Options, PASSES, emit, print_pass};
+use zellige_files::{content_hash, write_bytes, write_folder};
 use zellige_report::{LayoutExplanation, Report};
 use zellige_view::page;
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// Write the kernels, transfers and the host program: SuperDSC, DCI, KTIR, JSON
+    /// Write the kernels, transfers, the host program and the report: SuperDSC, DCI, KTIR, JSON
     #[arg(long, value_name = "DIR/")]
     emit: Option<PathBuf>,
     /// Compile although the report of the same graph and options is in the cache
@@ -200,13 +200,7 @@ fn compile(
     if let Some(folder) = &args.emit {
         progress.step("emitting");
         let emitted = emit::all(&program, &emit::EmitOptions::default())?;
-        for file in &emitted.files {
-            let path = folder.join(&file.path);
-            if let Some(parent) = path.parent() {
-                make_folder(parent)?;
-            }
-            write_bytes(&path, file.text.as_bytes())?;
-        }
+        write_folder(folder, emitted.texts())?;
         written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));
         for r in emitted.refused.iter().take(8) {
             text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));

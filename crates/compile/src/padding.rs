@@ -1,11 +1,14 @@
-//! Padding: what a program needs in it, and what moving it costs. It follows from layouts and changes no
-//! program, so it is no pass but an analysis of one, which reports and emitters read.
+//! Padding: what a program needs in it, who puts it there, and what moving it costs. It follows from layouts, so it is
+//! no pass but an analysis of a program, which reports and emitters read.
 //!
 //! A stick that its dimension does not fill has lanes without elements. What lies there matters to the
 //! hardware in two places, and nowhere else:
 //!
 //! - **Products.** A is read stick by stick along k, so that lanes past k meet rows of B past k: B is
-//!   padded along k to whole sticks, with zeros. A is not, and the loop still counts k itself.
+//!   padded along k to whole sticks, with zeros. A is not, and the loop still counts k itself. Weights that only
+//!   products read are loaded with these rows: what is transferred has zeros wherever there is no element. Every other
+//!   B goes through a move that copies its elements and fills the rows; it is made when steps are (`lower`), and a
+//!   step like any other.
 //! - **Reductions along the stick.** The last stick is masked with the number that changes nothing: 0 of
 //!   a sum, -inf of a maximum, +inf of a minimum.
 //!
@@ -13,9 +16,9 @@
 //! never read a lane of padding; this analysis says, as data, what a card has to be given, and how many of
 //! the bytes that a step moves are padding.
 
-use crate::program::{BufferRead, Program, Step, StepId};
+use crate::program::{BufferRead, Origin, Program, Step, StepId};
 use zellige_device::TensorLayout;
-use zellige_op::{Form, ProductKind};
+use zellige_op::{Form, Product, ProductKind};
 
 /// The padding of one step.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +53,19 @@ pub struct PaddedDim {
     pub padded: i64,
     /// The number that has to be there; none where anything may be.
     pub fill: Option<f64>,
+    /// Who sees to that.
+    pub by: Option<FilledBy>,
+}
+
+/// Who fills padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilledBy {
+    /// The kernel that works along it masks the lanes.
+    Mask,
+    /// The move that made the tensor.
+    Step(StepId),
+    /// The transfer that wrote the tensor: it writes zeros wherever there is no element.
+    Transfer,
 }
 
 /// The padding of every step that has some, in order.
@@ -76,7 +92,9 @@ fn extents(program: &Program, step: &Step) -> Vec<PaddedDim> {
         let Ok(form) = laid.sticks() else { continue };
         let Some(dim) = form.stick else { continue };
         let fill = masked(program, step, side, dim);
-        list.extend(PaddedDim::of(side, laid, dim, fill));
+        let by = fill.and_then(|_| lanes_by(program, step, side));
+        let found = PaddedDim::of(side, laid, dim, fill);
+        list.extend(found.map(|p| PaddedDim { by, ..p }));
     }
     list.extend(rows_of_b(program, step));
     list
@@ -102,7 +120,14 @@ impl PaddedDim {
     ) -> Option<PaddedDim> {
         let valid = laid.size()[dim];
         let padded = valid + (eps - valid % eps) % eps;
-        (valid > 0 && padded != valid).then_some(PaddedDim { side, dim, valid, padded, fill })
+        (valid > 0 && padded != valid).then_some(PaddedDim {
+            side,
+            dim,
+            valid,
+            padded,
+            fill,
+            by: None,
+        })
     }
 }
 
@@ -111,14 +136,41 @@ fn rows_of_b(program: &Program, step: &Step) -> Option<PaddedDim> {
     let Form::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
     let (a, b) = (product.roles.a, product.roles.b);
     let (left, right): (&BufferRead, &BufferRead) = (step.reads.get(a)?, step.reads.get(b)?);
-    let rank = right.laid.size().len();
-    let k = match product.form {
-        ProductKind::Linear => rank - 1,
-        ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => return None,
-        _ => rank.checked_sub(2)?,
-    };
+    let k = summed_dim(product, right.laid.size().len())?;
     let eps = left.laid.layout().elems_per_stick();
-    PaddedDim::in_sticks(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))
+    let found = PaddedDim::in_sticks(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))?;
+    Some(PaddedDim { by: written_by(program, right), ..found })
+}
+
+/// Which dimension of B a product sums over; none where A and B are vectors, or nothing is summed.
+pub(crate) fn summed_dim(product: &Product, rank: usize) -> Option<usize> {
+    match product.form {
+        ProductKind::Linear => rank.checked_sub(1),
+        ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => None,
+        _ => rank.checked_sub(2),
+    }
+}
+
+/// Who made the rows of a tensor past its end; none where it has none, or nobody did.
+fn written_by(program: &Program, read: &BufferRead) -> Option<FilledBy> {
+    read.laid.whole().rows_past_the_end()?;
+    if matches!(program.buffer(read.buffer).origin, Origin::Input(_)) {
+        return Some(FilledBy::Transfer);
+    }
+    let made = |s: &Step| s.is_move() && s.writes.contains(&read.buffer);
+    program.steps.iter().position(made).map(|i| FilledBy::Step(StepId(i)))
+}
+
+/// Who sees to the lanes of an operand past its end: the kernel, but for products, whose vectors have zeros there where
+/// they were transferred.
+fn lanes_by(program: &Program, step: &Step, side: StepTensor) -> Option<FilledBy> {
+    let StepTensor::Operand(k) = side else { return None };
+    let op = &program.graph.node(step.node()?).op;
+    if !matches!(op.form(), Form::Product(_)) {
+        return Some(FilledBy::Mask);
+    }
+    let given = matches!(program.buffer(step.reads[k].buffer).origin, Origin::Input(_));
+    given.then_some(FilledBy::Transfer)
 }
 
 /// What the lanes of an operand must hold for an operation that works along them; none where it does not.

@@ -126,6 +126,9 @@ pub struct Step {
     pub space: Option<Vec<Span>>,
     /// How the loops are cut.
     pub division: Division,
+    /// A loop that is gone through in this many rounds, one after the other, each cut like the whole: a core addresses
+    /// a limited part of a tensor at a time. None goes through all loops at once.
+    pub rounds: Option<(usize, usize)>,
     /// Who decided the division, and why.
     pub decided: (String, String),
     /// What each core does with everything in device memory.

@@ -41,6 +41,7 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
             load: step.load,
             space: step.space,
             division: divided.division,
+            rounds: divided.rounds,
             decided: divided.decided,
             full: divided.work,
             work,

@@ -246,6 +246,56 @@ fn every_step_of_every_example_is_in_its_bundle() {
     assert!(list.is_empty(), "{} steps are left out:\n{}", list.len(), list.join("\n"));
 }
 
+/// The bytes of a tensor from the first that a core of a kernel touches to the last, by the file alone.
+fn reached(dsc: &Value, tensor: usize) -> u64 {
+    let node = &dsc["scheduleTree_"][tensor];
+    let lds = &dsc["labeledDs_"][tensor];
+    let info = &dsc["primaryDsInfo_"][lds["dsType_"].as_str().unwrap()];
+    let eps = info["stickSize_"][0].as_u64().unwrap();
+    let own = &dsc["dataStageParam_"]["0"]["ss_"];
+    let (mut run, mut last) = (eps, 0);
+    for d in node["layoutDimOrder_"].as_array().unwrap() {
+        let name = d.as_str().unwrap();
+        let gap: i64 = node["backGapCore_"][name]["-1"].as_str().map_or(0, |g| g.parse().unwrap());
+        let sticks = if info["stickDimOrder_"][0] == *d { eps } else { 1 };
+        let all = dsc["N_"][format!("{name}_")].as_u64().unwrap().checked_add_signed(gap).unwrap();
+        last += (own[format!("{name}_")].as_u64().unwrap().div_ceil(sticks) - 1) * run;
+        run *= all.div_ceil(sticks);
+    }
+    (last + eps) * lds["wordLength"].as_u64().unwrap()
+}
+
+#[test]
+fn tensors_above_8_gib_are_gone_through_in_rounds() {
+    let span = 256 << 20;
+    let text =
+        "graph g(x: float16[70000, 65536], y: float16[70000, 65536]) { z = add(x, y) return z }";
+    for options in [Options::baseline(), Options::default()] {
+        let graph = zellige_graph::text::parse(text).unwrap();
+        let program = compile(&graph, &options).unwrap();
+        let (_, rounds) = program.steps[0].rounds.unwrap();
+        let map = MemoryMap::new(&program);
+        assert!(program.buffers[0].bytes() > 32 * span && rounds == 2);
+        let bundle = emit::superdsc::bundle(&program, &map, BundlePhase::Run, Addresses::Concrete);
+        assert!(bundle.refused.is_empty(), "{:?}", bundle.refused);
+        assert!(bundle.kernels.len() >= rounds);
+        let mut elements = 0;
+        for kernel in &bundle.kernels {
+            let (_, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
+            let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
+            for tensor in 0..3 {
+                assert!(reached(dsc, tensor) <= span, "{} bytes", reached(dsc, tensor));
+            }
+            let n = &dsc["N_"];
+            elements += n["mb_"].as_u64().unwrap() * n["out_"].as_u64().unwrap();
+        }
+        assert_eq!(elements, 70000 * 65536);
+        // Smaller ones go at once; what cannot be cut is refused as before.
+        let strict = Options { strict: true, ..options };
+        assert_eq!(compile(&graph, &strict).unwrap_err().kind(), "span_limit");
+    }
+}
+
 #[test]
 fn schemas_refuse_what_is_not_said() {
     let text = "graph g(x: float16[64, 64]) { z = exp(x) return z }";
@@ -272,7 +322,9 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
     let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
     let bundle = emitted.file("superdsc/bundle.mlir").unwrap();
     assert!(bundle.contains("sdscbundle.sdsc_execute () {sdsc_filename=\"sdsc_0.json\"}"));
-    assert!(bundle.contains("// step 1, z, is not in this bundle: the card leaves cumsum to the host"));
+    assert!(
+        bundle.contains("// step 1, z, is not in this bundle: the card leaves cumsum to the host")
+    );
     let refused: Vec<_> = emitted.refused.iter().map(|r| (r.target, r.step.0)).collect();
     assert_eq!(refused, [("superdsc", 1), ("ktir", 1)]);
     // Seven dimensions are the most.

@@ -178,9 +178,8 @@ impl Machine {
         for core in k.dsc["coreIdsUsed_"].as_array().unwrap() {
             let core = count(core);
             let slice = &k.top["coreIdToWkSlice_"][core.to_string()];
-            let first: Vec<usize> = (0..k.dims.len())
-                .map(|d| count(&slice[k.dims[d].as_str()]) * k.own[d])
-                .collect();
+            let first: Vec<usize> =
+                (0..k.dims.len()).map(|d| count(&slice[k.dims[d].as_str()]) * k.own[d]).collect();
             each(&k.own, |at| {
                 let masked = (0..at.len()).any(|d| first[d] + at[d] >= valid[d]);
                 if reduces && masked {
@@ -320,8 +319,11 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
         tensors[id.0].write_from(&bytes, &host, Dtype::Float32).unwrap();
     }
     for step in &program.steps {
-        let ins: Vec<Tensor> =
-            step.reads.iter().map(|r| tensors[r.buffer.0].viewed(|_| Ok(r.laid.view().clone())).unwrap()).collect();
+        let ins: Vec<Tensor> = step
+            .reads
+            .iter()
+            .map(|r| tensors[r.buffer.0].viewed(|_| Ok(r.laid.view().clone())).unwrap())
+            .collect();
         let outs: Vec<Tensor> = step.writes.iter().map(|b| tensors[b.0].clone()).collect();
         match &step.action {
             Action::Op(_, op) => {
@@ -329,7 +331,7 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                 op.launch(&card, &ins, &outs, division, program.options.cores).unwrap();
             }
             Action::Move { .. } => {
-                outs[0].copy_from(&ins[0]).unwrap();
+                outs[0].copy_and_pad(&ins[0], 0.0).unwrap();
             }
             Action::Host(..) => panic!("the host has no part in this"),
         }
@@ -350,7 +352,8 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
     let mut put = |at: u64, laid: &TensorLayout, values: &[f32]| {
         // What is transferred has zeros in its padding.
         let width = laid.format().size() as u64;
-        for byte in (0..u64::try_from(laid.layout().bytes().unwrap()).unwrap()).step_by(width as usize)
+        for byte in
+            (0..u64::try_from(laid.layout().bytes().unwrap()).unwrap()).step_by(width as usize)
         {
             machine.memory.insert((None, at + byte), 0.0);
         }
@@ -485,8 +488,14 @@ fn parts_of_tensors() {
     );
     check("graph g(x: float16[5, 20]) { z = pad(x, pad=[3, 2, 1, 1], value=0.5) return z }", 0);
     check("graph g(x: float16[130]) { z = add(x, 1) pin sparse y = exp(z) return y }", 0);
-    check("graph g(x: float16[70, 66], y: float16[70]) { s = sum(x, dim=1) z = add(s, y) return z }", 0);
-    check("graph g(x: float16[6, 2, 130]) { t = transpose(x, dim0=0, dim1=1) r = reshape(t, size=[2, 780]) z = neg(r) return z }", 0);
+    check(
+        "graph g(x: float16[70, 66], y: float16[70]) { s = sum(x, dim=1) z = add(s, y) return z }",
+        0,
+    );
+    check(
+        "graph g(x: float16[6, 2, 130]) { t = transpose(x, dim0=0, dim1=1) r = reshape(t, size=[2, 780]) z = neg(r) return z }",
+        0,
+    );
 }
 
 #[test]
@@ -496,7 +505,10 @@ fn images() {
             z = conv2d(x, w, stride=[2, 1], padding=[1, 1]) return z }",
         0,
     );
-    check("graph g(x: float16[2, 3, 4, 6]) { z = adaptive_avg_pool2d(x, output_size=[1, 1]) return z }", 0);
+    check(
+        "graph g(x: float16[2, 3, 4, 6]) { z = adaptive_avg_pool2d(x, output_size=[1, 1]) return z }",
+        0,
+    );
     check("graph g(x: float16[2, 3, 4, 6]) { z = max_pool2d(x, kernel_size=[2, 2]) return z }", 0);
 }
 
@@ -504,7 +516,10 @@ fn images() {
 fn rows_by_index() {
     check("graph g(t: float16[9, 70], i: int64[4]) { z = embedding(t, i) return z }", 8);
     check("graph g(t: float16[9, 70], i: int64[2, 3]) { z = embedding(t, i) return z }", 8);
-    check("graph g(x: float16[2, 9, 64], i: int64[1], v: float16[2, 1, 64]) { z = index_copy(x, i, v, dim=1) return z }", 5);
+    check(
+        "graph g(x: float16[2, 9, 64], i: int64[1], v: float16[2, 1, 64]) { z = index_copy(x, i, v, dim=1) return z }",
+        5,
+    );
 }
 
 #[test]
@@ -520,8 +535,14 @@ fn attention() {
 fn sums_over_dimensions_that_are_not_whole_sticks() {
     check("graph g(x: float16[5, 67], y: float16[67, 70]) { z = mm(x, y) return z }", 0);
     check("graph g(x: float16[5, 67], y: float16[67, 70]) { w = exp(y) z = mm(x, w) return z }", 0);
-    check("graph g(x: float16[2, 5, 67], y: float16[2, 67, 70]) { w = neg(y) z = bmm(x, w) return z }", 0);
-    check("graph g(x: float16[5, 67], w: weight float16[70, 67]) { z = linear(x, w) return z }", 0);
+    check(
+        "graph g(x: float16[2, 5, 67], y: float16[2, 67, 70]) { w = neg(y) z = bmm(x, w) return z }",
+        0,
+    );
+    check(
+        "graph g(x: float16[5, 67], w: float16[70, 67] @weight) { z = linear(x, w) return z }",
+        0,
+    );
 }
 
 #[test]

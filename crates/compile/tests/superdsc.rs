@@ -512,17 +512,52 @@ fn tensors_in_scratchpads_have_one_address() {
 }
 
 #[test]
-fn slices_of_different_lengths_are_refused() {
+fn slices_of_different_lengths_are_kernels_of_their_own() {
     let mut p = program("graph g(x: float16[10, 256]) { z = exp(x) return z }");
     let space = p.steps[0].space.clone().unwrap();
     p.steps[0].division = Division::new(&[4, 1], &space, 32).unwrap();
     let all = run(&p, Addresses::Concrete);
-    assert_eq!(all.kernels.len(), 0);
-    assert!(all.refused[0].reason.contains("10 units over 4"), "{:?}", all.refused);
-    // And a sum whose padding the right matrix does not have.
+    assert_eq!((all.kernels.len(), all.refused.len()), (2, 0));
+    // Three rows on each of the first two cores, two on the others.
+    let (first, second) = (dsc(&all, 0), dsc(&all, 1));
+    assert_eq!(first.1["N_"], json!({"name_": "n", "mb_": 6, "out_": 256}));
+    assert_eq!(first.1["coreIdsUsed_"], json!([0, 1]));
+    assert_eq!(second.1["N_"], json!({"name_": "n", "mb_": 4, "out_": 256}));
+    assert_eq!(second.1["coreIdsUsed_"], json!([2, 3]));
+    assert_eq!(second.0["coreIdToWkSlice_"]["3"], json!({"mb": 1, "out": 0}));
+    let data = &second.1["scheduleTree_"][0]["startAddressCoreCorelet_"]["data_"];
+    assert_eq!(data["[3, 0, 0]"], (SEGMENT + 8 * 128).to_string());
+    // The rows that are left out lie behind those of every stick.
+    assert_eq!(second.1["scheduleTree_"][0]["backGapCore_"], json!({"mb": {"-1": "6"}}));
+}
+
+#[test]
+fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
     let p = program("graph g(x: float16[64, 67], y: float16[67, 64]) { z = mm(x, y) return z }");
+    assert!(p.steps[0].is_move() && p.steps.len() == 2);
+    let padded = p.buffer(p.steps[0].writes[0]).laid.layout();
+    assert_eq!(padded.device_size(), [1, 128, 64]);
     let all = run(&p, Addresses::Concrete);
-    assert!(all.refused.iter().any(|r| r.reason.contains("goes to 128")), "{:?}", all.refused);
+    assert_eq!((all.kernels.len(), all.refused.as_slice()), (3, &[][..]));
+    let names: Vec<String> = all
+        .kernels
+        .iter()
+        .map(|k| k.json.as_object().unwrap().keys().next().unwrap().clone())
+        .collect();
+    assert_eq!(names, ["0_identity", "1_identity", "2_batchmatmul"]);
+    // The first one fills rows 67 to 127, behind what the second one copies.
+    let (_, fill) = dsc(&all, 0);
+    assert_eq!(fill["N_"], json!({"name_": "n", "mb_": 61, "out_": 64}));
+    assert_eq!(starts(fill, 1)[0] - starts(dsc(&all, 1).1, 1)[0], 67 * 128);
+    let (_, product) = dsc(&all, 2);
+    assert_eq!(product["N_"], json!({"name_": "n", "mb_": 64, "out_": 64, "in_": 128}));
+    // Weights have these rows when they are loaded.
+    let text =
+        "graph g(x: float16[64, 67], w: float16[64, 67] @weight) { z = linear(x, w) return z }";
+    let p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
+    assert_eq!(p.steps.len(), 1);
+    assert_eq!(p.buffer(p.inputs[1]).laid.layout().device_size(), [1, 128, 64]);
+    assert!(run(&p, Addresses::Concrete).refused.is_empty());
 }
 
 #[test]

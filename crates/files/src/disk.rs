@@ -165,6 +165,12 @@ pub(crate) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
+/// Makes a folder that is not there yet.
+pub(crate) fn make_new_folder(path: &Path) -> io::Result<()> {
+    point(Call::MakeFolder)?;
+    fs::create_dir(path)
+}
+
 /// What lies in a folder. Entries that go meanwhile are left out.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     point(Call::List)?;

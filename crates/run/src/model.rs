@@ -309,7 +309,7 @@ impl Model {
         let cores = self.program.options.cores;
         let done = match &step.action {
             Action::Move { .. } => {
-                let moved = outputs[0].copy_from(&inputs[0]).map_err(at)?;
+                let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
                 moved.work(step.name.as_str(), WorkKind::Restickify, cores)
             }
             Action::Op(_, op) => {

@@ -4,21 +4,22 @@ use super::cards::{card, refuse, variable};
 use super::{mint, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
-use crate::stick::PyStickLayout;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use zellige_compile::emit;
 use zellige_compile::report::report;
 use zellige_compile::{
     Action, BadVariable, CompileError, Decisions, Options, OutputLayouts, Place, compile,
     compile_again,
 };
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_files::{Cache, Found, content_hash};
+use zellige_files::{Cache, Found, content_hash, numbered_folder, write_folder};
 use zellige_graph::{Graph, Role};
 use zellige_run::{Model, RunError};
 use zellige_stick::StickLayout;
@@ -230,6 +231,25 @@ impl Program {
     /// The same as a web page that needs nothing else.
     fn page(&self) -> String {
         page::html(&report(&self.program))
+    }
+
+    /// Writes kernels, transfers, tile programs, the host program and the report into a folder of its own below this one;
+    /// the folder, and what the forms leave out: the form, the step and the reason.
+    fn emit(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(PathBuf, Vec<[String; 3]>)> {
+        let program = &self.program;
+        py.detach(|| {
+            let emitted = emit::all(program, &emit::EmitOptions::default())
+                .map_err(|e| DeviceFault::new_err(e.to_string()))?;
+            let name: String = emit::plain(program.graph.name()).chars().take(80).collect();
+            let refused = |e: zellige_files::Error| PyOSError::new_err(e.to_string());
+            let own = numbered_folder(&folder, &name).map_err(refused)?;
+            write_folder(&own, emitted.texts()).map_err(refused)?;
+            let left_out = emitted
+                .refused
+                .iter()
+                .map(|r| [r.target.to_string(), r.name.clone(), r.reason.clone()]);
+            Ok((own, left_out.collect()))
+        })
     }
 
     /// One run as a Chrome trace in simulated time.

@@ -28,7 +28,9 @@ def plan(make_model, *make_inputs, name: str = "plan") -> Report:
         model = make_model()
         graph, weights = _traced(model, [make() for make in make_inputs])
     program = _native.Program(json.dumps(_written(graph, weights, name, report)), 0)
-    report.parts.append(Part([program], program))
+    part = Part()
+    part.add(program)
+    report.parts.append(part)
     report.milliseconds = (time.perf_counter() - start) * 1e3
     publish(report)
     return report

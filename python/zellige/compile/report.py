@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import pathlib
 import re
 import sys
+import warnings
 import weakref
 
 from .. import _logs
@@ -32,6 +35,7 @@ class Part:
 
     def add(self, program) -> None:
         """A program of other sizes or layouts. Plans of sizes that came long ago are forgotten."""
+        emit_asked(program)
         self.programs.append(program)
         del self.programs[:-_SIZES]
         self.last = program
@@ -143,6 +147,14 @@ class Report:
         parts = [f"{found.count(source)} {words}" for source, words in told.items() if source in found]
         return f" ({', '.join(parts)})" if parts else ""
 
+    def emit(self, folder) -> list[pathlib.Path]:
+        """Writes every program as files that other tools read, each into a numbered folder of its own below this one:
+        SuperDSC bundle, transfer descriptors, KTIR, host program, report. Nothing that is there is written over.
+
+        Returns the folders, in the order of :attr:`programs`. What a form leaves out is a warning of the logger
+        ``zellige.compile`` and stands in ``host.json``."""
+        return [_emitted(program, folder) for program in self.programs]
+
     def page(self, index: int = 0) -> str:
         """The report of a program as a web page that needs nothing else."""
         return self.programs[index].page()
@@ -161,6 +173,25 @@ class Report:
         eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in (*self.breaks, *self.recompiles))
         pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.current[:4])
         return f"{head}{pages}<ul>{eager}</ul>"
+
+
+def _emitted(program, folder) -> pathlib.Path:
+    made, left_out = program.emit(folder)
+    for form, step, reason in left_out:
+        _logs.compile.warning("emit: %s is not in %s: %s", step, form, reason)
+    return pathlib.Path(made)
+
+
+def emit_asked(program) -> None:
+    """Writes a program where ``ZELLIGE_EMIT`` names a folder. One that cannot be written costs a warning, not the
+    program."""
+    folder = os.environ.get("ZELLIGE_EMIT", "").strip()
+    if not folder:
+        return
+    try:
+        _emitted(program, folder)
+    except OSError as error:
+        warnings.warn(f"ZELLIGE_EMIT={folder!r}: nothing is written for this graph: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _count(n: int, what: str) -> str:

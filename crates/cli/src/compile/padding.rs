@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use zellige_compile::Program;
-use zellige_compile::padding::{StepTensor, padding};
+use zellige_compile::padding::{FilledBy, StepTensor, padding};
 
 /// The dimensions of every step that are longer in memory than in the tensor.
 pub(super) fn text(program: &Program) -> String {
@@ -16,7 +16,15 @@ pub(super) fn text(program: &Program) -> String {
                 StepTensor::Result(k) => format!("result {k}"),
             };
             let fill = match e.fill {
-                Some(value) => format!("filled with {value}"),
+                Some(value) => {
+                    let by = match e.by {
+                        Some(FilledBy::Mask) => " by the mask of the kernel".into(),
+                        Some(FilledBy::Step(s)) => format!(" by {}", program.steps[s.0].name),
+                        Some(FilledBy::Transfer) => " by its transfer".into(),
+                        None => String::new(),
+                    };
+                    format!("filled with {value}{by}")
+                }
                 None => "holding anything".into(),
             };
             let _ = writeln!(

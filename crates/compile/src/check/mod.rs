@@ -213,7 +213,8 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
     let full = match &step.action {
         Action::Move { .. } => {
-            ins[0].moved_to(&outs[0])?.work(step.name.as_str(), WorkKind::Restickify, options.cores)
+            let moved = ins[0].moved_and_padded(&outs[0])?;
+            moved.work(step.name.as_str(), WorkKind::Restickify, options.cores)
         }
         Action::Host(_, op) => op.round_trip(&ins, &outs)?,
         Action::Op(_, op) => {

@@ -74,12 +74,7 @@ fn normalized(g: &Given<'_>) -> Result<Vec<i64>, Stop> {
 }
 
 /// `1 / sqrt(mean(x^2) + eps)` along some dimensions.
-fn inverse_root(
-    p: &mut Parts<'_>,
-    x: Operand,
-    dims: &[i64],
-    eps: f64,
-) -> Result<Operand, Stop> {
+fn inverse_root(p: &mut Parts<'_>, x: Operand, dims: &[i64], eps: f64) -> Result<Operand, Stop> {
     let square = p.part("square", "mul", &[x.clone(), x], Value::Null)?;
     let along = json!({"dim": dims, "keepdim": true});
     let mean = p.part("mean_square", "mean", &[square], along)?;
@@ -210,8 +205,7 @@ impl Windows {
         for d in 0..2 {
             let start = at[d] * self.dilation[d];
             let end = start + (self.out[d] - 1) * self.stride[d] + 1;
-            let part =
-                json!({"dim": d + 2, "start": start, "end": end, "step": self.stride[d]});
+            let part = json!({"dim": d + 2, "start": start, "end": end, "step": self.stride[d]});
             seen = p.part("element", "slice", &[seen], part)?;
         }
         Ok(seen)
@@ -341,7 +335,12 @@ fn pooled(g: &Given<'_>) -> Result<(Windows, Vec<i64>), Stop> {
 }
 
 /// One operation over the elements of all windows.
-fn over_windows(p: &mut Parts<'_>, windows: &Windows, x: &Operand, op: &str) -> Result<Operand, Stop> {
+fn over_windows(
+    p: &mut Parts<'_>,
+    windows: &Windows,
+    x: &Operand,
+    op: &str,
+) -> Result<Operand, Stop> {
     let mut sum: Option<Operand> = None;
     for at in windows.places() {
         let seen = windows.element(p, x, at)?;

@@ -29,4 +29,6 @@ pub(crate) struct StepDivision {
     pub(crate) work: Work,
     /// Who decided it, and why.
     pub(crate) decided: (String, String),
+    /// A loop that is gone through in this many rounds, each divided like the whole; none at once.
+    pub(crate) rounds: Option<(usize, usize)>,
 }

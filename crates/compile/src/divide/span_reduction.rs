@@ -26,6 +26,8 @@ use zellige_machine::Key;
 pub(super) const MOST: usize = 8;
 /// Divisions whose latency is computed; the rest is left out by the work of their largest slice.
 const LOOKED_AT: usize = 16;
+/// Rounds that an operation may be cut into: tensors fit into a segment, which is twice the span of 32 cores.
+const MOST_ROUNDS: usize = 64;
 
 /// A lowered program with the divisions that every step may have.
 pub(crate) struct DivisionCandidates {
@@ -208,6 +210,30 @@ fn rows_over_one_group(
         .then(|| op.divided(options, &splits, ("search", reason)))?
 }
 
+/// A division of an operation whose tensors no division over the cores brings under the span limit: one of its loops is
+/// gone through in as few rounds as do. Sums are not cut: their rounds would have to add to each other.
+fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<StepDivision> {
+    let all = useful_splits(&op.spans, options.cores);
+    for rounds in 2..=MOST_ROUNDS {
+        for (l, loops) in op.spans.iter().enumerate().filter(|(_, s)| !s.reduced) {
+            let mut fitting = all.iter().filter(|splits| {
+                zellige_guard::step();
+                let mut cut = (*splits).clone();
+                cut[l] *= rounds;
+                cut[l] <= loops.units() && within_span_limit(space, options, &cut)
+            });
+            if let Some(splits) = fitting.next() {
+                let reason = format!(
+                    "no division brings its tensors under the span limit: {rounds} rounds of loop {l}"
+                );
+                let divided = op.divided(options, splits, ("rounds", reason))?;
+                return Some(StepDivision { rounds: Some((l, rounds)), ..divided });
+            }
+        }
+    }
+    None
+}
+
 /// Whether every tensor stays within the span limit.
 fn within_span_limit(space: &IterationSpace, options: &Options, splits: &[usize]) -> bool {
     let limit = options.hardware.count(Key::Span);
@@ -244,7 +270,7 @@ fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivis
         }
     }
     if let (true, Some(e)) = (list.is_empty(), refused) {
-        return Err(e);
+        return in_rounds(op, space, options).map(|d| vec![d]).ok_or(e);
     }
     list.sort_by_cached_key(|d| options.hardware.latency(&d.work).cycles);
     list.truncate(MOST / 2);

@@ -236,6 +236,7 @@ impl Launches<'_> {
             "writes": step.writes.iter().map(|b| b.0).collect::<Vec<_>>(),
             "division": {
                 "splits": step.division.splits(),
+                "rounds": step.rounds.map(|(l, n)| json!({"loop": l, "count": n})),
                 "decided_by": step.decided.0,
                 "reason": step.decided.1,
             },

@@ -113,7 +113,7 @@ impl MemoryMap {
 }
 
 /// The buffer whose memory a buffer is in.
-fn holder(program: &Program, id: BufferId) -> BufferId {
+pub(super) fn holder(program: &Program, id: BufferId) -> BufferId {
     let mut at = id;
     // A chain has every buffer once.
     for _ in 0..program.buffers.len() {

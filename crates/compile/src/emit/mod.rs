@@ -7,6 +7,8 @@
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!
+//! [`all`] adds the report of the program, so that a folder of these files says what was decided, too.
+//!
 //! Every function is a pure one from a [`Program`] to text; who calls it writes the files. What a form
 //! cannot express is listed with the reason and never left out silently.
 //!
@@ -82,6 +84,11 @@ pub struct Emitted {
 }
 
 impl Emitted {
+    /// Paths and texts, as who writes them takes them.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|f| (f.path.as_str(), f.text.as_bytes()))
+    }
+
     /// The text of a file.
     pub fn file(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|f| f.path == path).map(|f| f.text.as_str())
@@ -105,6 +112,9 @@ pub fn all(program: &Program, options: &EmitOptions) -> Result<Emitted> {
     emitted.refused.extend(kernels.refused.iter().cloned());
     emitted.files.extend(kernels.files(program));
     emitted.files.push(host::file(program, &map, &bundles, &kernels, options)?);
+    let report = serde_json::to_value(crate::report::report(program));
+    let text = superdsc::pretty(&report.expect("a report is JSON"));
+    emitted.files.push(EmittedFile { path: "report.json".into(), text });
     Ok(emitted)
 }
 
@@ -128,7 +138,7 @@ impl BundlePhase {
 }
 
 /// A name that files and identifiers may have: other characters become `_`.
-pub(crate) fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }

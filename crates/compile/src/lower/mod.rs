@@ -8,7 +8,8 @@ pub(crate) use lowered::{Lowered, LoweredBuffer, LoweredStep, MemoryClass};
 use crate::choose::{Assignment, demanded, loaded, move_ends};
 use crate::divide::StepDivision;
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{Options, WeightLayouts};
+use crate::padding::summed_dim;
 use crate::program::{Action, BufferId, BufferRead, Origin};
 use crate::propagate::{OperandLayout, laid, reads_in_place, same_places};
 use std::collections::{HashMap, HashSet};
@@ -16,7 +17,8 @@ use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
 use zellige_machine::WorkKind;
-use zellige_op::Op;
+use zellige_op::{Form, Op};
+use zellige_stick::StickLayout;
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
 ///
@@ -46,6 +48,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         };
         pass.tensor(id, origin)?;
     }
+    pass.pad_weights()?;
     for (id, node) in graph.nodes() {
         pass.node(id, node)?;
     }
@@ -179,7 +182,20 @@ impl Lowering<'_> {
         *count += 1;
         let suffix = if *count == 1 { String::new() } else { format!("{count}") };
         let name = self.free_name(format!("{}.moved{suffix}", t.name));
-        let why = reason(&source, &to);
+        let why = match padded_rows(&to) {
+            Some((n, rows))
+                if source.sticks().ok().map(|s| s.stick) == to.sticks().ok().map(|s| s.stick) =>
+            {
+                format!("a sum over {n} needs whole sticks: rows to {rows} are filled with 0")
+            }
+            Some((n, rows)) => {
+                let why = reason(&source, &to);
+                format!(
+                    "{why}; a sum over {n} needs whole sticks: rows to {rows} are filled with 0"
+                )
+            }
+            None => reason(&source, &to),
+        };
         let copy = self.push(LoweredBuffer {
             name: name.clone(),
             tensor: base,
@@ -202,7 +218,7 @@ impl Lowering<'_> {
         why: String,
         load: bool,
     ) -> Result<()> {
-        let moved = read.laid.moved_to(&self.buffers[to.0].laid)?;
+        let moved = read.laid.moved_and_padded(&self.buffers[to.0].laid)?;
         let work = moved.work(name.as_str(), WorkKind::Restickify, self.options.cores);
         let division = Division::one(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
@@ -213,7 +229,7 @@ impl Lowering<'_> {
             writes: vec![to],
             load,
             space: None,
-            default: StepDivision { division, work, decided },
+            default: StepDivision { division, work, decided, rounds: None },
         });
         Ok(())
     }
@@ -222,8 +238,12 @@ impl Lowering<'_> {
         self.readers += 1;
         let chosen = self.assignment.nodes[id.0].clone();
         let mut reads = Vec::with_capacity(node.inputs.len());
-        for (operand, key) in node.inputs.iter().zip(&chosen.operands) {
-            reads.push(self.read(*operand, key.as_ref(), Some(id))?);
+        for (k, (operand, key)) in node.inputs.iter().zip(&chosen.operands).enumerate() {
+            let padded = match self.summed_dim(node, k) {
+                Some(dim) => self.padded(*operand, key.as_ref(), dim)?,
+                None => None,
+            };
+            reads.push(self.read(*operand, padded.as_ref().or(key.as_ref()), Some(id))?);
         }
         let load = self.loads[node.outputs[0].0];
         let (mut writes, mut repinned) = (Vec::new(), Vec::new());
@@ -257,13 +277,13 @@ impl Lowering<'_> {
         let (action, space, default) = if self.options.coverage.on_host(node.op.layer()) {
             let (division, work) = (Division::one(0), node.op.round_trip(&ins, &outs)?);
             let decided = ("host".into(), "the card does not run it".into());
-            let default = StepDivision { division, work, decided };
+            let default = StepDivision { division, work, decided, rounds: None };
             (Action::Host(id, node.op.clone()), None, default)
         } else {
             let space = op.space(&ins, &outs)?;
             let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
             let decided = ("work_distribution".into(), "the default distribution".into());
-            (Action::Op(id, op), space, StepDivision { division, work, decided })
+            (Action::Op(id, op), space, StepDivision { division, work, decided, rounds: None })
         };
         self.steps.push(LoweredStep { name, action, reads, writes, load, space, default });
         for (made, own) in repinned {
@@ -276,6 +296,92 @@ impl Lowering<'_> {
 }
 
 impl Lowering<'_> {
+    /// The summed dimension of an operand that is the right one of a product; none of any other.
+    fn summed_dim(&self, node: &Node, operand: usize) -> Option<usize> {
+        let Form::Product(product) = node.op.form() else { return None };
+        let rank = self.graph.get(node.inputs[operand]).size.len();
+        (operand == product.roles.b).then(|| summed_dim(product, rank))?
+    }
+
+    /// Weights that only products read, and sum over, are written with their rows of zeros when they are loaded: what
+    /// is transferred has zeros wherever there is no element.
+    fn pad_weights(&mut self) -> Result<()> {
+        if self.options.weights != WeightLayouts::Free {
+            return Ok(());
+        }
+        let weights: Vec<TensorId> = self
+            .graph
+            .tensors()
+            .filter(|(_, t)| t.def == Def::Input(Role::Weight) && t.pin.is_none())
+            .map(|(id, _)| id)
+            .collect();
+        for id in weights {
+            let mut wanted: Option<StickLayout> = None;
+            let mut all = !self.graph.outputs().iter().any(|o| self.graph.base(*o).0 == id);
+            for (node, k) in self.graph.uses(id).collect::<Vec<_>>() {
+                let (of, chosen) = (self.graph.node(node), &self.assignment.nodes[node.0]);
+                let key = chosen.operands.get(k).and_then(Option::as_ref);
+                let padded = match self.summed_dim(of, k) {
+                    Some(dim) => self.padded(of.inputs[k], key, dim)?,
+                    None => None,
+                };
+                let layout = padded.filter(|p| p.view.is_none()).map(|p| p.layout);
+                all &=
+                    layout.is_some() && wanted.as_ref().is_none_or(|w| Some(w) == layout.as_ref());
+                wanted = layout;
+            }
+            if let (Some(layout), true) = (wanted, all) {
+                let dtype = self.graph.get(id).dtype;
+                let laid = TensorLayout::new(self.options.storage, dtype, &layout)?;
+                let own = self.of[&id];
+                self.buffers[own.0].laid = laid;
+            }
+        }
+        Ok(())
+    }
+
+    /// How the right operand of a product is read where its summed dimension does not fill whole sticks: with rows of
+    /// zeros up to there. None where it does, or where lanes run along the dimension.
+    fn padded(
+        &self,
+        operand: TensorId,
+        key: Option<&OperandLayout>,
+        dim: usize,
+    ) -> Result<Option<OperandLayout>> {
+        let (base, view) = self.graph.base(operand);
+        let dtype = self.graph.get(operand).dtype;
+        let own = self.of[&base];
+        let mine = OperandLayout { view: None, layout: self.buffers[own.0].laid.layout().clone() };
+        let key = key.unwrap_or(&mine);
+        let laid = laid(self.options, dtype, key, view)?;
+        let Ok(form) = laid.sticks() else { return Ok(None) };
+        let n = form.size[dim];
+        let rows = n.next_multiple_of(form.eps);
+        if n == rows || n == 0 || form.stick.is_none_or(|s| s == dim) || form.numel() == 0 {
+            return Ok(None);
+        }
+        let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        if let Some(layout) = laid.with_rows(form.stride[dim], whole(n), whole(rows)) {
+            return Ok(Some(OperandLayout { view: key.view.clone(), layout }));
+        }
+        if laid.rows_past_the_end().is_some() {
+            return Ok(None);
+        }
+        // A part of a longer dimension: what follows it are elements, so the part is copied.
+        let stick = form.stick.map_or(-1, |s| whole(s));
+        let outer = (0..form.rank()).filter(|d| *d != dim && Some(*d) != form.stick).map(whole);
+        let order: Vec<i64> = [whole(dim)].into_iter().chain(outer).chain([stick]).collect();
+        let format = laid.layout().device_dtype();
+        let layout = StickLayout::with_dim_order_in(laid.size(), None, format, &order)?;
+        let alone = TensorLayout::new(self.options.storage, dtype, &layout)?;
+        let (view, step) = (Some(laid.view().clone()), form.eps);
+        if key.view.is_some() {
+            return Ok(None);
+        }
+        let layout = alone.with_rows(step, whole(n), whole(rows));
+        Ok(layout.map(|layout| OperandLayout { view, layout }))
+    }
+
     /// The operation with its result in the place of an operand that nobody needs any more: a state, or
     /// a result of the program.
     fn in_place(
@@ -305,6 +411,14 @@ impl Lowering<'_> {
         self.buffers[out.0].memory = MemoryClass::InPlaceOf(read.buffer);
         Some(op)
     }
+}
+
+/// Elements and places of the dimension that has rows past its end.
+fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
+    let rows = laid.rows_past_the_end()?;
+    let dim = (0..rows.size().len())
+        .find(|d| rows.layout().host().is_some_and(|h| h.size()[*d] != laid.size()[*d]))?;
+    Some((laid.size()[dim], rows.layout().host()?.size()[dim]))
 }
 
 /// The state that a tensor is the next value of: operations that write into their operand lead to it.

@@ -3,6 +3,7 @@
 pub(crate) mod format;
 pub(crate) mod layout_need;
 pub(crate) mod out_of_range;
+mod padded_rows;
 pub(crate) mod result_layout;
 pub(crate) mod sticks;
 pub(crate) mod tensor_layout;

@@ -28,6 +28,8 @@ pub(super) struct Workbench {
     pub(super) used: u64,
     pub(super) first_core: usize,
     pub(super) cores: usize,
+    /// Bytes of a tensor that a core addresses at most.
+    pub(super) span: u64,
 }
 
 /// How often elements may go through the workspace on their way.
@@ -96,7 +98,8 @@ impl Workbench {
 
     fn work(&self, a: WorkTensor, b: WorkTensor) -> KernelWork {
         let moved = matches!((a.form.stick, b.form.stick), (Some(x), Some(y)) if x != y);
-        let loops = SdscLoops::of_copy(&[&a.form, &b.form], None, self.cores, moved);
+        let mut loops = SdscLoops::of_copy(&[&a.form, &b.form], None, self.cores, moved);
+        loops.rounds = self.rounds(&loops, [&a, &b]);
         let (name, family) = if moved {
             ("ReStickifyOpHBM", Family::Restickify)
         } else {
@@ -105,6 +108,19 @@ impl Workbench {
         let func = OpFunc { name, family, constants: Vec::new(), operands: vec![0] };
         let cores = WorkCores::From(self.first_core);
         KernelWork { func, tensors: vec![a, b], loops, cores, indexed: None }
+    }
+
+    /// The rounds in which a copy goes through its outermost loop, where a core would address too much of a tensor.
+    fn rounds(&self, loops: &SdscLoops, tensors: [&WorkTensor; 2]) -> Option<(usize, usize)> {
+        let over = tensors.into_iter().max_by_key(|t| t.laid.layout().bytes().unwrap_or(0))?;
+        let bytes = over.laid.layout().bytes().map_or(0, i64::unsigned_abs);
+        let outer = (0..loops.spans.len())
+            .filter(|d| loops.spans[*d].size.is_multiple_of(loops.spans[*d].unit))
+            .max_by_key(|d| over.form.stride[*d])?;
+        let each = bytes / loops.splits[outer] as u64;
+        let rounds = usize::try_from(each.div_ceil(self.span.max(1))).ok()?;
+        let most = loops.spans[outer].units() / loops.splits[outer];
+        (rounds > 1).then_some((outer, rounds.min(most)))
     }
 
     /// One element in each stick into sticks along dimension `d`.
@@ -131,11 +147,9 @@ impl Workbench {
         let all = self.take(&laid);
         let moved = self.work(wide, WorkTensor::new(all.memory, &all.laid)?);
         super::kernel::SdscKernel::of(&moved)?;
-        let (last, lane) =
-            (i64::try_from(rank - 1).unwrap_or(0), i64::try_from(lane).unwrap_or(0));
+        let (last, lane) = (i64::try_from(rank - 1).unwrap_or(0), i64::try_from(lane).unwrap_or(0));
         let first = all.laid.seen(|v| v.select(last, lane)).map_err(|e| e.to_string())?;
-        let rest =
-            self.copy_in(&Placed { memory: all.memory, laid: first }, to, depth - 1)?;
+        let rest = self.copy_in(&Placed { memory: all.memory, laid: first }, to, depth - 1)?;
         Ok([vec![moved], rest].concat())
     }
 
@@ -196,6 +210,20 @@ impl Workbench {
                 best = Some((tried, [first, rest].concat()));
             }
         }
+        // Or a copy of the view itself, whose dimensions are those of the target.
+        let plain = Strided::contiguous(from.laid.size()).map_err(|e| e.to_string())?;
+        for laid in other_layouts(&from.laid, &plain, to.laid.sticks().ok().and_then(|s| s.stick)) {
+            let mut tried = self.clone();
+            let staged = tried.take(&laid);
+            if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
+                continue;
+            }
+            let Ok(first) = tried.copy_in(from, &staged, 0) else { continue };
+            let Ok(rest) = tried.copy_in(&staged, to, depth) else { continue };
+            if best.as_ref().is_none_or(|(b, _)| tried.used < b.used) {
+                best = Some((tried, [first, rest].concat()));
+            }
+        }
         let (bench, made) = best.ok_or("no layout leads from one to the other")?;
         *self = bench;
         Ok(made)
@@ -223,7 +251,9 @@ pub(super) fn other_layouts(
             let format = like.layout().device_dtype();
             let (size, stride) = (host.size(), Some(host.stride()));
             let made = StickLayout::with_dim_order_in(size, stride, format, &order);
-            all.extend(made.ok().and_then(|l| TensorLayout::new(like.storage(), like.dtype(), &l).ok()));
+            all.extend(
+                made.ok().and_then(|l| TensorLayout::new(like.storage(), like.dtype(), &l).ok()),
+            );
         }
     }
     all.sort_by_key(|l| l.layout().bytes().unwrap_or(i64::MAX));

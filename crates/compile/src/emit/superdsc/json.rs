@@ -78,8 +78,13 @@ impl SdscWriter<'_> {
     }
 
     fn dsc(&mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
-        let labels: Vec<usize> =
-            self.kernel.args.iter().enumerate().map(|(i, a)| self.layout(i, a)).collect::<Result<_, _>>()?;
+        let labels: Vec<usize> = self
+            .kernel
+            .args
+            .iter()
+            .enumerate()
+            .map(|(i, a)| self.layout(i, a))
+            .collect::<Result<_, _>>()?;
         let kernel = self.kernel;
         let sizes = |name: &str, f: &dyn Fn(&SdscDim) -> usize| {
             let named = [("name_".to_string(), json!(name))];

@@ -166,8 +166,7 @@ impl SdscKernel {
             let label = LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
             dims.push(SdscDim { label, size: eps, padded: eps, split: 1, reduced: false });
         }
-        let looked_up =
-            work.indexed.map(|i| (i, kept.iter().position(|k| *k == i.along)));
+        let looked_up = work.indexed.map(|i| (i, kept.iter().position(|k| *k == i.along)));
         for (t, (tensor, form)) in work.tensors.iter().zip(&forms).enumerate() {
             let by_index = match looked_up {
                 Some((i, Some(dim))) if i.value == t => Some((i.dim, dim)),
@@ -331,15 +330,7 @@ impl Placing<'_> {
         }
         let format = laid.layout().device_dtype();
         let (memory, scratchpad) = (tensor.memory, tensor.scratchpad);
-        Ok(SdscArg {
-            memory,
-            scratchpad,
-            format,
-            eps: form.eps,
-            order,
-            stick,
-            offset: form.offset,
-        })
+        Ok(SdscArg { memory, scratchpad, format, eps: form.eps, order, stick, offset: form.offset })
     }
 
     /// The loops that a tensor steps along, innermost first, with the gaps between them.

@@ -1,7 +1,7 @@
 //! SuperDSC: one JSON per kernel, and the bundle that runs them in order.
 //!
 //! A kernel is described by labelled loops, by tensors that follow some of them, and by the slice that
-//! every core has. Which kernels do a step is decided in `plan` (with `copy` for elements that only move); what
+//! every core has. Which kernels do a step is decided in `plan` (with `copy` for elements that only move, `rows` for rows by index, `staging` for scratchpads); what
 //! decides each field is in `kernel`; `json` writes them down; `bundle` writes the program around the kernels.
 //!
 //! # Choices where the form leaves room
@@ -22,6 +22,8 @@ mod json;
 mod kernel;
 mod op_func;
 mod plan;
+mod rows;
+mod staging;
 mod symbols;
 mod work;
 

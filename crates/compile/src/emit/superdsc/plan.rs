@@ -15,24 +15,24 @@
 use super::copy::{Placed, Workbench, other_layouts};
 use super::kernel::SdscKernel;
 use super::op_func::{Family, OpFunc, op_func};
-use super::work::{Indexed, KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
+use super::rows::rows_by_index;
+use super::staging::{Staged, dense, input, stage};
+use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
 use crate::compile::compile;
-use crate::emit::host::number;
 use crate::decompose::into_parts;
+use crate::emit::host::number;
 use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
 use crate::program::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use zellige_device::{Division, Loops, Move, PieceOf, PlanOp, Span, TensorLayout};
-use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
-use zellige_layout::Strided;
-use zellige_op::{Combine, Form, IndexPattern, IndexSource, Op, Profile, Scalar, TensorType};
+use zellige_device::{Loops, Move, PieceOf, PlanOp, TensorLayout};
+use zellige_graph::{Builder, Def, Operand, Role, TensorId};
+use zellige_machine::Key;
+use zellige_op::{Op, Profile, Scalar};
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// How deep operations may be made of others.
 const DEPTH: usize = 6;
-/// The most kernels of rows by index, one for each list of indices.
-const LISTS: i64 = 64;
 
 /// The kernels of every step of a program, and the memory that they need beside the program's.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +75,12 @@ impl KernelPlan {
             };
             let cores = step.division.cores().max(step.work.cores.len()).max(1);
             let cores = cores.min(program.options.cores);
-            let mut bench = Workbench { used, first_core: step.first_core, cores };
+            let mut bench = Workbench {
+                used,
+                first_core: step.first_core,
+                cores,
+                span: program.options.hardware.count(Key::Span),
+            };
             let made = planner.step(program, step, &mut bench, DEPTH);
             let end = if made.is_ok() { bench.used } else { used };
             wave = Some((step.load, step.wave, end));
@@ -100,7 +105,8 @@ impl KernelPlan {
     }
 }
 
-type Planned = Result<Vec<SdscKernel>, String>;
+/// Kernels, or why there are none.
+pub(super) type Planned = Result<Vec<SdscKernel>, String>;
 
 /// What was planned once for an operation on tensors that lie the same way.
 #[derive(Debug, Clone)]
@@ -114,14 +120,6 @@ struct Planner {
     known: HashMap<String, Result<Template, String>>,
 }
 
-/// The operands and results of a step in device memory, with the copies before and behind its kernels.
-struct Staged {
-    reads: Vec<Placed>,
-    writes: Vec<Placed>,
-    before: Vec<SdscKernel>,
-    after: Vec<SdscKernel>,
-}
-
 impl Planner {
     fn step(
         &mut self,
@@ -132,7 +130,19 @@ impl Planner {
     ) -> Planned {
         let op = match &step.action {
             Action::Host(..) => return Err("the host does it".into()),
-            Action::Move { .. } => return restickify(program, step, bench),
+            Action::Move { .. } => {
+                let made = restickify(program, step, bench)?;
+                // Rows that its target has past the end are filled first: a copy may go through them.
+                let (id, laid) = (step.writes[0], &program.buffer(step.writes[0]).laid);
+                let rows = laid.rows_past_the_end().map(|laid| {
+                    self.fill(
+                        &Placed { memory: WorkMemory::Buffer(id), laid },
+                        Scalar::Float(0.0),
+                        bench,
+                    )
+                });
+                return Ok([rows.transpose()?.unwrap_or_default(), made].concat());
+            }
             Action::Op(_, op) => op,
         };
         let direct = match direct(program, step, op) {
@@ -323,7 +333,7 @@ impl Planner {
         depth: usize,
     ) -> Result<Template, String> {
         let said = |e: zellige_graph::GraphError| e.to_string();
-        let mut own = Workbench { used: 0, first_core: 0, cores: bench.cores };
+        let mut own = Workbench { used: 0, first_core: 0, ..bench.clone() };
         let node = step.node().map(|n| program.graph.node(n)).ok_or("it is no operation")?;
         let mut builder = Builder::new("parts");
         let (mut operands, mut memory, mut made) = (Vec::new(), Vec::new(), Vec::new());
@@ -475,7 +485,9 @@ fn viewed(fixed: &HashMap<usize, Value>, read: &BufferRead) -> Option<Value> {
         return Some(of.clone());
     }
     let v = read.laid.view();
-    Some(json!({"view": {"size": v.size(), "stride": v.stride(), "offset": v.offset()}, "of": [of]}))
+    Some(
+        json!({"view": {"size": v.size(), "stride": v.stride(), "offset": v.offset()}, "of": [of]}),
+    )
 }
 
 /// What a step computes of tensors that follow from no input.
@@ -488,11 +500,11 @@ fn expression(program: &Program, step: &Step, of: Vec<Value>) -> Value {
     }
 }
 
-fn copy_function() -> OpFunc {
+pub(super) fn copy_function() -> OpFunc {
     OpFunc { name: "identity", family: Family::Pointwise, constants: Vec::new(), operands: vec![0] }
 }
 
-fn kernels(list: &[KernelWork]) -> Planned {
+pub(super) fn kernels(list: &[KernelWork]) -> Planned {
     let made: Vec<Vec<SdscKernel>> = list.iter().map(SdscKernel::of).collect::<Result<_, _>>()?;
     Ok(made.concat())
 }
@@ -536,13 +548,13 @@ fn direct(program: &Program, step: &Step, op: &Op) -> Planned {
         follows: order.map(|t| found.follows(t).to_vec()).collect(),
         row: false,
         keep: None,
-        rounds: None,
+        rounds: step.rounds,
     };
     let cores = WorkCores::From(step.first_core);
     SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
 }
 
-fn loops(program: &Program, step: &Step, op: &Op) -> Result<Loops, String> {
+pub(super) fn loops(program: &Program, step: &Step, op: &Op) -> Result<Loops, String> {
     let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
     let outs: Vec<TensorLayout> =
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
@@ -550,7 +562,11 @@ fn loops(program: &Program, step: &Step, op: &Op) -> Result<Loops, String> {
     found.ok_or_else(|| "its slices are no boxes of its tensors".into())
 }
 
-fn tensor(program: &Program, id: BufferId, laid: &TensorLayout) -> Result<WorkTensor, String> {
+pub(super) fn tensor(
+    program: &Program,
+    id: BufferId,
+    laid: &TensorLayout,
+) -> Result<WorkTensor, String> {
     let scratchpad = matches!(program.buffer(id).place, Place::Lx(_));
     Ok(WorkTensor { scratchpad, ..WorkTensor::new(WorkMemory::Buffer(id), laid)? })
 }
@@ -559,10 +575,7 @@ fn tensor(program: &Program, id: BufferId, laid: &TensorLayout) -> Result<WorkTe
 fn restickify(program: &Program, step: &Step, bench: &mut Workbench) -> Planned {
     let (read, write) = (&step.reads[0], step.writes[0]);
     let from = Placed { memory: WorkMemory::Buffer(read.buffer), laid: read.laid.clone() };
-    let to = Placed {
-        memory: WorkMemory::Buffer(write),
-        laid: program.buffer(write).laid.clone(),
-    };
+    let to = Placed { memory: WorkMemory::Buffer(write), laid: program.buffer(write).laid.clone() };
     if from.laid.numel() == 0 {
         return Err("it has no elements".into());
     }
@@ -573,308 +586,10 @@ fn restickify(program: &Program, step: &Step, bench: &mut Workbench) -> Planned 
         if given.len() == only.loops.spans.len() && step.division.cores() > 1 {
             let forms = [&only.tensors[0].form, &only.tensors[1].form];
             let moved = only.func.family == Family::Restickify;
+            let rounds = only.loops.rounds;
             only.loops = SdscLoops::of_copy(&forms, Some(given), bench.cores, moved);
+            only.loops.rounds = rounds;
         }
     }
     kernels(&list)
-}
-
-/// Operands and results in device memory: those in scratchpads are copied by the cores that have them.
-fn stage(
-    program: &Program,
-    step: &Step,
-    op: &Op,
-    bench: &mut Workbench,
-) -> Result<Staged, String> {
-    let mut staged = Staged {
-        reads: Vec::new(),
-        writes: Vec::new(),
-        before: Vec::new(),
-        after: Vec::new(),
-    };
-    let count = step.reads.len();
-    let resident = |b: BufferId| matches!(program.buffer(b).place, Place::Lx(_));
-    for (k, read) in step.reads.iter().enumerate() {
-        if !resident(read.buffer) {
-            let memory = WorkMemory::Buffer(read.buffer);
-            staged.reads.push(Placed { memory, laid: read.laid.clone() });
-            continue;
-        }
-        let copy = bench.take(&read.laid.whole());
-        let copy = Placed { memory: copy.memory, laid: read.laid.clone() };
-        let from = tensor(program, read.buffer, &read.laid)?;
-        let to = WorkTensor::new(copy.memory, &copy.laid)?;
-        staged.before.extend(from_scratchpads(program, step, op, k, [from, to])?);
-        staged.reads.push(copy);
-    }
-    for (k, write) in step.writes.iter().enumerate() {
-        let laid = &program.buffer(*write).laid;
-        if !resident(*write) {
-            staged.writes.push(Placed { memory: WorkMemory::Buffer(*write), laid: laid.clone() });
-            continue;
-        }
-        let copy = bench.take(laid);
-        let from = WorkTensor::new(copy.memory, laid)?;
-        let to = tensor(program, *write, laid)?;
-        staged.after.extend(from_scratchpads(program, step, op, count + k, [from, to])?);
-        staged.writes.push(copy);
-    }
-    // Buffers that replace others have their memory.
-    for placed in staged.reads.iter_mut().chain(&mut staged.writes) {
-        if let WorkMemory::Buffer(id) = placed.memory {
-            placed.memory = WorkMemory::Buffer(holder(program, id));
-        }
-    }
-    Ok(staged)
-}
-
-/// The buffer whose memory a buffer is in.
-fn holder(program: &Program, id: BufferId) -> BufferId {
-    let mut at = id;
-    for _ in 0..program.buffers.len() {
-        match program.buffer(at).place {
-            Place::Over(under) => at = under,
-            _ => break,
-        }
-    }
-    at
-}
-
-/// The copy of a tensor of a step between the scratchpads and device memory, by the cores that have its slices.
-fn from_scratchpads(
-    program: &Program,
-    step: &Step,
-    op: &Op,
-    t: usize,
-    tensors: [WorkTensor; 2],
-) -> Planned {
-    let found = loops(program, step, op)?;
-    let splits = step.division.splits();
-    let follows = found.follows(t);
-    let own: Vec<usize> =
-        follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
-    let loops = SdscLoops::of_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
-    let count: usize = own.iter().product();
-    let whose = Division::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
-    let cores = (0..count).map(|slice| {
-        let digits = whose.digits(slice);
-        let core = splits.iter().enumerate().fold(0, |core, (l, n)| {
-            let digit = follows.iter().position(|f| *f == Some(l)).map_or(0, |d| digits[d]);
-            core * n + digit
-        });
-        step.first_core + core
-    });
-    let cores = WorkCores::These(cores.collect());
-    let work =
-        KernelWork { func: copy_function(), tensors: tensors.into(), loops, cores, indexed: None };
-    SdscKernel::of(&work)
-}
-
-/// A tensor of the same elements in row-major order and a layout with the same sticks.
-fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
-    let rank = like.size().len();
-    let stick = like.sticks().ok().and_then(|s| s.stick);
-    let order: Vec<i64> = (0..rank)
-        .filter(|d| Some(*d) != stick)
-        .chain(stick)
-        .map(|d| i64::try_from(d).unwrap_or(0))
-        .chain(stick.is_none().then_some(-1))
-        .collect();
-    let format = like.layout().device_dtype();
-    let layout = StickLayout::with_dim_order_in(like.size(), None, format, &order);
-    let layout = layout.map_err(|e| e.to_string())?;
-    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
-}
-
-/// An input of a graph of parts with the views that the program's graph has of it; none where they do not give the
-/// same elements.
-fn input(
-    builder: &mut Builder,
-    name: &str,
-    graph: &Graph,
-    id: TensorId,
-    laid: &TensorLayout,
-) -> Option<TensorId> {
-    let host = laid.layout().host()?;
-    if *host != Strided::contiguous(host.size()).ok()? {
-        return None;
-    }
-    let mut chain = Vec::new();
-    let mut at = id;
-    if !laid.is_base() {
-        while let Def::View { made: (op, of, attributes), .. } = &graph.get(at).def {
-            chain.push((op, attributes));
-            at = *of;
-        }
-        if graph.get(at).size != host.size() {
-            return None;
-        }
-    }
-    // Tried before the builder has anything of it.
-    let mut trial = Builder::new("trial");
-    let build = |builder: &mut Builder| -> Option<(TensorId, Strided)> {
-        let base = builder.input(name, host.size(), laid.dtype(), Role::Input).ok()?;
-        builder.pin(base, LayoutRequest::Exactly(laid.layout().clone())).ok()?;
-        let mut seen = base;
-        for (k, (op, attributes)) in chain.iter().rev().enumerate() {
-            let name = format!("{name}.view{k}");
-            seen = *builder.op(op, &[Operand::Tensor(seen)], attributes, &[&name]).ok()?.first()?;
-        }
-        let map = match &builder.tensor(seen).def {
-            Def::View { base: of, map, .. } if *of == base => map.clone(),
-            _ if seen == base => host.clone(),
-            _ => return None,
-        };
-        Some((seen, map))
-    };
-    let (_, map) = build(&mut trial)?;
-    if map != *laid.view() {
-        return None;
-    }
-    build(builder).map(|(seen, _)| seen)
-}
-
-/// Rows that are looked up, or written, by an index tensor; none for other operations.
-fn rows_by_index(op: &Op, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
-    let types: Vec<TensorType> = staged.reads.iter().map(|p| p.laid.tensor_type()).collect();
-    let out = staged.writes.first()?;
-    match op.form() {
-        Form::IndexRead(read) => {
-            // Negative positions count from the end there, and a kernel takes an index as it is.
-            if matches!(read.pattern, IndexPattern::Gather(_) | IndexPattern::Advanced) {
-                return Some(Err("its indices are not of whole rows".into()));
-            }
-            let rows = Rows { pattern: &read.pattern, x: &staged.reads[0], plain: out, read: true };
-            Some(rows.kernels(op, &staged.reads[1], &types, bench))
-        }
-        Form::IndexWrite(write) => {
-            let whole = matches!(write.pattern, IndexPattern::Select(_));
-            if write.combine != Combine::Replace || !whole {
-                return Some(Err("it combines elements, or its indices are not of whole rows".into()));
-            }
-            let mut made = Vec::new();
-            // Where the result is in the place of the operand, everything else is there already.
-            if !write.over {
-                match bench.copy(&staged.reads[0], out).and_then(|c| kernels(&c)) {
-                    Ok(copy) => made.extend(copy),
-                    Err(reason) => return Some(Err(reason)),
-                }
-            }
-            let plain = &staged.reads[2];
-            let rows = Rows { pattern: &write.pattern, x: out, plain, read: false };
-            let scattered = rows.kernels(op, &staged.reads[1], &types, bench);
-            Some(scattered.map(|s| [made, s].concat()))
-        }
-        _ => None,
-    }
-}
-
-/// Rows of a tensor beside a plain one that has a row for every index.
-struct Rows<'a> {
-    pattern: &'a IndexPattern,
-    x: &'a Placed,
-    plain: &'a Placed,
-    /// Whether rows are read, not written.
-    read: bool,
-}
-
-impl Rows<'_> {
-    fn kernels(
-        &self,
-        op: &Op,
-        index: &Placed,
-        types: &[TensorType],
-        bench: &mut Workbench,
-    ) -> Planned {
-        let shape = self
-            .pattern
-            .resolve(op.name(), &self.x.laid.tensor_type(), &types[1..2])
-            .map_err(|e| e.to_string())?;
-        let dims = &shape.dims[0];
-        let size = |d: &usize| shape.size[*d];
-        // The last dimension of the index is a loop; the others are lists of their own.
-        let lists: i64 = dims.iter().rev().skip(1).map(size).product();
-        if lists > LISTS {
-            return Err(format!("its indices are {lists} lists, and at most {LISTS} are kernels"));
-        }
-        let mut made = Vec::new();
-        for list in 0..lists.max(1) {
-            let mut rest = list;
-            let (mut own, mut plain) = (index.laid.clone(), self.plain.laid.clone());
-            let mut removed = 0;
-            let lead: Vec<usize> = dims.iter().rev().skip(1).rev().copied().collect();
-            let inner: Vec<i64> = lead
-                .iter()
-                .rev()
-                .map(|d| {
-                    let at = rest % shape.size[*d];
-                    rest /= shape.size[*d];
-                    at
-                })
-                .collect();
-            for (d, at) in lead.iter().zip(inner.iter().rev()) {
-                let d = i64::try_from(*d).unwrap_or(0) - removed;
-                own = own.seen(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
-                plain = plain.seen(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
-                removed += 1;
-            }
-            let own = Placed { memory: index.memory, laid: own };
-            let last = dims.last().copied();
-            made.extend(self.list(&shape.from, last, lead.len(), &own, &plain, bench)?);
-        }
-        Ok(made)
-    }
-
-    /// The kernel of one list of indices.
-    fn list(
-        &self,
-        from: &[IndexSource],
-        along: Option<usize>,
-        removed: usize,
-        index: &Placed,
-        plain: &TensorLayout,
-        bench: &Workbench,
-    ) -> Planned {
-        let along = along.ok_or("its index is one number")? - removed;
-        let plain = WorkTensor::new(self.plain.memory, plain)?;
-        let x = WorkTensor::new(self.x.memory, &self.x.laid)?;
-        let by = from
-            .iter()
-            .position(|f| matches!(f, IndexSource::Index(_)))
-            .ok_or("nothing is looked up")?;
-        if x.form.stick == Some(by) || plain.form.stick == Some(along) {
-            return Err("its rows lie along the lanes".into());
-        }
-        let rank = plain.form.rank();
-        let unit = |d: usize| if plain.form.stick == Some(d) { plain.form.eps } else { 1 };
-        let spans: Vec<Span> =
-            (0..rank).map(|d| Span::output(plain.form.size[d], unit(d))).collect();
-        // Cores share all loops but the one over the indices, whose sticks have another number of lanes.
-        let shared: Vec<Span> = spans
-            .iter()
-            .enumerate()
-            .map(|(d, s)| Span { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
-            .collect();
-        let splits = Division::distribute(&shared, bench.cores, false).splits().to_vec();
-        let follows_x: Vec<Option<usize>> = from
-            .iter()
-            .map(|f| match f {
-                IndexSource::Dim(d) => Some(if *d > along { d - removed } else { *d }),
-                IndexSource::Index(_) => None,
-            })
-            .collect();
-        let index = WorkTensor::new(index.memory, &index.laid)?;
-        let all = (0..rank).map(Some).collect();
-        let (tensors, follows, value) = if self.read {
-            (vec![x, index, plain], vec![follows_x, vec![Some(along)], all], 0)
-        } else {
-            (vec![plain, index, x], vec![all, vec![Some(along)], follows_x], 2)
-        };
-        let loops =
-            SdscLoops { spans, splits, follows, row: false, keep: Some(along), rounds: None };
-        let cores = WorkCores::From(bench.first_core);
-        let indexed = Some(Indexed { index: 1, value, dim: by, along });
-        let func = OpFunc { operands: vec![0, 1], ..copy_function() };
-        SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed })
-    }
 }

@@ -1,0 +1,160 @@
+//! Operands and results of a step that is several kernels, as those find them.
+
+use super::copy::{Placed, Workbench};
+use super::kernel::SdscKernel;
+use super::plan::{Planned, copy_function, loops, tensor};
+use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
+use crate::emit::memory::holder;
+use crate::program::{BufferId, Place, Program, Step};
+use zellige_device::{Division, TensorLayout};
+use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
+use zellige_layout::Strided;
+use zellige_op::Op;
+use zellige_stick::{LayoutRequest, StickLayout};
+
+/// The operands and results of a step in device memory, with the copies before and behind its kernels.
+pub(super) struct Staged {
+    pub(super) reads: Vec<Placed>,
+    pub(super) writes: Vec<Placed>,
+    pub(super) before: Vec<SdscKernel>,
+    pub(super) after: Vec<SdscKernel>,
+}
+
+/// Operands and results in device memory: those in scratchpads are copied by the cores that have them.
+pub(super) fn stage(
+    program: &Program,
+    step: &Step,
+    op: &Op,
+    bench: &mut Workbench,
+) -> Result<Staged, String> {
+    let mut staged =
+        Staged { reads: Vec::new(), writes: Vec::new(), before: Vec::new(), after: Vec::new() };
+    let count = step.reads.len();
+    let resident = |b: BufferId| matches!(program.buffer(b).place, Place::Lx(_));
+    for (k, read) in step.reads.iter().enumerate() {
+        if !resident(read.buffer) {
+            let memory = WorkMemory::Buffer(read.buffer);
+            staged.reads.push(Placed { memory, laid: read.laid.clone() });
+            continue;
+        }
+        let copy = bench.take(&read.laid.whole());
+        let copy = Placed { memory: copy.memory, laid: read.laid.clone() };
+        let from = tensor(program, read.buffer, &read.laid)?;
+        let to = WorkTensor::new(copy.memory, &copy.laid)?;
+        staged.before.extend(from_scratchpads(program, step, op, k, [from, to])?);
+        staged.reads.push(copy);
+    }
+    for (k, write) in step.writes.iter().enumerate() {
+        let laid = &program.buffer(*write).laid;
+        if !resident(*write) {
+            staged.writes.push(Placed { memory: WorkMemory::Buffer(*write), laid: laid.clone() });
+            continue;
+        }
+        let copy = bench.take(laid);
+        let from = WorkTensor::new(copy.memory, laid)?;
+        let to = tensor(program, *write, laid)?;
+        staged.after.extend(from_scratchpads(program, step, op, count + k, [from, to])?);
+        staged.writes.push(copy);
+    }
+    // Buffers that replace others have their memory.
+    for placed in staged.reads.iter_mut().chain(&mut staged.writes) {
+        if let WorkMemory::Buffer(id) = placed.memory {
+            placed.memory = WorkMemory::Buffer(holder(program, id));
+        }
+    }
+    Ok(staged)
+}
+
+/// The copy of a tensor of a step between the scratchpads and device memory, by the cores that have its slices.
+fn from_scratchpads(
+    program: &Program,
+    step: &Step,
+    op: &Op,
+    t: usize,
+    tensors: [WorkTensor; 2],
+) -> Planned {
+    let found = loops(program, step, op)?;
+    let splits = step.division.splits();
+    let follows = found.follows(t);
+    let own: Vec<usize> =
+        follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
+    let loops = SdscLoops::of_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
+    let count: usize = own.iter().product();
+    let whose = Division::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
+    let cores = (0..count).map(|slice| {
+        let digits = whose.digits(slice);
+        let core = splits.iter().enumerate().fold(0, |core, (l, n)| {
+            let digit = follows.iter().position(|f| *f == Some(l)).map_or(0, |d| digits[d]);
+            core * n + digit
+        });
+        step.first_core + core
+    });
+    let cores = WorkCores::These(cores.collect());
+    let work =
+        KernelWork { func: copy_function(), tensors: tensors.into(), loops, cores, indexed: None };
+    SdscKernel::of(&work)
+}
+
+/// A tensor of the same elements in row-major order and a layout with the same sticks.
+pub(super) fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
+    let rank = like.size().len();
+    let stick = like.sticks().ok().and_then(|s| s.stick);
+    let order: Vec<i64> = (0..rank)
+        .filter(|d| Some(*d) != stick)
+        .chain(stick)
+        .map(|d| i64::try_from(d).unwrap_or(0))
+        .chain(stick.is_none().then_some(-1))
+        .collect();
+    let format = like.layout().device_dtype();
+    let layout = StickLayout::with_dim_order_in(like.size(), None, format, &order);
+    let layout = layout.map_err(|e| e.to_string())?;
+    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
+}
+
+/// An input of a graph of parts with the views that the program's graph has of it; none where they do not give the
+/// same elements.
+pub(super) fn input(
+    builder: &mut Builder,
+    name: &str,
+    graph: &Graph,
+    id: TensorId,
+    laid: &TensorLayout,
+) -> Option<TensorId> {
+    let host = laid.layout().host()?;
+    if *host != Strided::contiguous(host.size()).ok()? {
+        return None;
+    }
+    let mut chain = Vec::new();
+    let mut at = id;
+    if !laid.is_base() {
+        while let Def::View { made: (op, of, attributes), .. } = &graph.get(at).def {
+            chain.push((op, attributes));
+            at = *of;
+        }
+        if graph.get(at).size != host.size() {
+            return None;
+        }
+    }
+    // Tried before the builder has anything of it.
+    let mut trial = Builder::new("trial");
+    let build = |builder: &mut Builder| -> Option<(TensorId, Strided)> {
+        let base = builder.input(name, host.size(), laid.dtype(), Role::Input).ok()?;
+        builder.pin(base, LayoutRequest::Exactly(laid.layout().clone())).ok()?;
+        let mut seen = base;
+        for (k, (op, attributes)) in chain.iter().rev().enumerate() {
+            let name = format!("{name}.view{k}");
+            seen = *builder.op(op, &[Operand::Tensor(seen)], attributes, &[&name]).ok()?.first()?;
+        }
+        let map = match &builder.tensor(seen).def {
+            Def::View { base: of, map, .. } if *of == base => map.clone(),
+            _ if seen == base => host.clone(),
+            _ => return None,
+        };
+        Some((seen, map))
+    };
+    let (_, map) = build(&mut trial)?;
+    if map != *laid.view() {
+        return None;
+    }
+    build(builder).map(|(seen, _)| seen)
+}

@@ -1,0 +1,70 @@
+//! Folders of files that belong together.
+
+use crate::disk;
+use crate::error::{Error, Result};
+use crate::whole_file::{make_folder, write_bytes};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The most folders of numbers that a folder holds.
+const MOST: usize = 1_000_000;
+
+/// Writes files below a folder, each complete or not at all. Paths have `/` between folders, which are made where they
+/// are not there yet; files that are there are replaced.
+///
+/// # Errors
+/// What the system refuses, with the path.
+pub fn write_folder<'a>(
+    folder: impl AsRef<Path>,
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<()> {
+    let folder = folder.as_ref();
+    make_folder(folder)?;
+    for (path, bytes) in files {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            make_folder(parent)?;
+        }
+        write_bytes(&path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Makes a folder of its own below another one: `0000-stem`, or with the first number for which no folder of that number
+/// and stem is there. Several processes never get the same one.
+///
+/// # Errors
+/// What the system refuses, with the path.
+pub fn numbered_folder(below: impl AsRef<Path>, stem: &str) -> Result<PathBuf> {
+    let below = below.as_ref();
+    make_folder(below)?;
+    for number in 0..MOST {
+        let path = below.join(format!("{number:04}-{stem}"));
+        match disk::make_new_folder(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::write(&path, "make the folder", e)),
+        }
+    }
+    Err(Error::request(below, "one more numbered folder", format!("at most {MOST}")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_numbered_and_files_find_their_places() {
+        let base = std::env::temp_dir().join(format!("zellige-folder-{}", std::process::id()));
+        let first = numbered_folder(&base, "g").unwrap();
+        let second = numbered_folder(&base, "g").unwrap();
+        assert!(first.ends_with("0000-g") && second.ends_with("0001-g"));
+        write_folder(&second, [("a/b.txt", b"1".as_slice()), ("c.txt", b"2")]).unwrap();
+        assert_eq!(std::fs::read(second.join("a/b.txt")).unwrap(), b"1");
+        // A file in the place of a folder is an error with its path.
+        let error = numbered_folder(second.join("c.txt"), "g").unwrap_err();
+        assert!(error.to_string().contains("c.txt"), "{error}");
+        std::fs::remove_dir_all(base).unwrap();
+    }
+}
