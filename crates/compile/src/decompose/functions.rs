@@ -202,8 +202,8 @@ impl Windows {
     /// Element `(i, j)` of all windows, as an image of windows.
     fn element(&self, p: &mut Parts<'_>, x: &Operand, at: [i64; 2]) -> Result<Operand, Stop> {
         let mut seen = x.clone();
-        for d in 0..2 {
-            let start = at[d] * self.dilation[d];
+        for (d, at) in at.into_iter().enumerate() {
+            let start = at * self.dilation[d];
             let end = start + (self.out[d] - 1) * self.stride[d] + 1;
             let part = json!({"dim": d + 2, "start": start, "end": end, "step": self.stride[d]});
             seen = p.part("element", "slice", &[seen], part)?;

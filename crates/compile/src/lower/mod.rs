@@ -368,7 +368,7 @@ impl Lowering<'_> {
             return Ok(None);
         }
         // A part of a longer dimension: what follows it are elements, so the part is copied.
-        let stick = form.stick.map_or(-1, |s| whole(s));
+        let stick = form.stick.map_or(-1, whole);
         let outer = (0..form.rank()).filter(|d| *d != dim && Some(*d) != form.stick).map(whole);
         let order: Vec<i64> = [whole(dim)].into_iter().chain(outer).chain([stick]).collect();
         let format = laid.layout().device_dtype();

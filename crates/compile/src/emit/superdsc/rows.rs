@@ -81,7 +81,6 @@ impl Rows<'_> {
         for list in 0..lists.max(1) {
             let mut rest = list;
             let (mut own, mut plain) = (index.laid.clone(), self.plain.laid.clone());
-            let mut removed = 0;
             let lead: Vec<usize> = dims.iter().rev().skip(1).rev().copied().collect();
             let inner: Vec<i64> = lead
                 .iter()
@@ -92,11 +91,10 @@ impl Rows<'_> {
                     at
                 })
                 .collect();
-            for (d, at) in lead.iter().zip(inner.iter().rev()) {
+            for (removed, (d, at)) in (0i64..).zip(lead.iter().zip(inner.iter().rev())) {
                 let d = i64::try_from(*d).unwrap_or(0) - removed;
                 own = own.seen(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
                 plain = plain.seen(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
-                removed += 1;
             }
             let own = Placed { memory: index.memory, laid: own };
             let last = dims.last().copied();
