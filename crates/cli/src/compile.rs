@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, PASSES, emit, print_pass};
+use zellige_compile::{Options, PASSES, Pass, emit, print_pass};
 use zellige_files::{content_hash, write_bytes, write_folder};
 use zellige_report::{LayoutExplanation, Report};
 use zellige_view::page;

@@ -8,7 +8,7 @@ use crate::divide::{AnsweredSteps, span_reduction, work_distribution};
 use crate::error::{CompileError, Result};
 use crate::fold::fold;
 use crate::lower::lower;
-use crate::options::Options;
+use crate::options::{Options, Policy};
 use crate::passes::{PASSES, Pass, text};
 use crate::pool::pool;
 use crate::program::Program;

@@ -79,8 +79,8 @@ pub struct LayoutCertificate {
     pub width: usize,
     /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
     pub divisions_optimal: bool,
-    /// Cycles of the steps of a run one after the other, divided and with what the scratchpads keep; what is done when
-    /// weights are loaded counts a thousandth.
+    /// Cycles of the steps of a run one after the other, each with its launch, divided and with what the scratchpads
+    /// keep; what is done when weights are loaded counts a thousandth.
     pub steps: u64,
     /// No program with the layouts that were considered has a smaller such sum, however it is divided and whatever its
     /// scratchpads keep; 0 where nothing is proved.

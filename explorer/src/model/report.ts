@@ -176,8 +176,8 @@ export interface LayoutCertificate {
   width: number;
   /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
   divisions_optimal: boolean;
-  /// Cycles of the steps of a run one after the other, divided and with what the scratchpads keep; what is
-  /// done when weights are loaded counts a thousandth.
+  /// Cycles of the steps of a run one after the other, each with its launch, divided and with what the
+  /// scratchpads keep; what is done when weights are loaded counts a thousandth.
   steps: number;
   /// No program with the layouts that were considered has a smaller such sum, however it is divided and
   /// whatever its scratchpads keep; 0 where nothing is proved.

@@ -128,7 +128,10 @@ pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Resu
     let mut moves = MoveCosts::new(options);
     let mut problem = LayoutProblem { graph, options, candidates, moves: &mut moves };
     let mut assignment = problem.least_sum(LIMIT, None, |a| a.cycles)?;
-    assignment.least = problem.least_sum(LIMIT, None, |a| a.least)?.bound;
+    // One after the other, every step has its launch.
+    let launch = options.hardware.launch_cycles();
+    let least = |a: &Alternative| a.least.saturating_add(launch);
+    assignment.least = problem.least_sum(LIMIT, None, least)?.bound;
     Ok(assignment)
 }
 

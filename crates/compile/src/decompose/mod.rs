@@ -110,7 +110,7 @@ pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
 ///
 /// # Errors
 /// The reason.
-pub(crate) fn into_parts(graph: &Graph) -> std::result::Result<Graph, String> {
+pub(crate) fn into_parts(graph: &Graph, storage: Storage) -> std::result::Result<Graph, String> {
     let said = |e: crate::error::CompileError| e.to_string();
     let mut to = Rebuild::new(graph).map_err(said)?;
     for (id, t) in graph.tensors() {
@@ -120,9 +120,9 @@ pub(crate) fn into_parts(graph: &Graph) -> std::result::Result<Graph, String> {
                 let name = node.op.name();
                 let known = functions::recipe(name).or_else(|| recipe(name));
                 let recipe = known.ok_or_else(|| format!("no parts of {name} are known"))?;
-                let recipe = tried(graph, node, recipe)?;
+                let recipe = tried(graph, node, recipe, storage)?;
                 let operands = to.operands(node).map_err(said)?;
-                let given = Given::new(graph, node, operands);
+                let given = Given::new(graph, node, operands, storage);
                 let mut parts = Parts::new(&mut to.builder, graph, node);
                 let made = recipe(&mut parts, &given).map_err(|s| s.to_string())?;
                 for (id, made) in node.outputs.iter().zip(made) {
@@ -147,11 +147,11 @@ fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe
     let Some(recipe) = recipe(node.op.name()) else {
         return Some(Err("no parts are known".into()));
     };
-    Some(tried(graph, node, recipe))
+    Some(tried(graph, node, recipe, storage))
 }
 
 /// The recipe, tried on tensors of the same sizes and dtypes; why where it does not serve.
-fn tried(graph: &Graph, node: &Node, recipe: Recipe) -> Result<Recipe, String> {
+fn tried(graph: &Graph, node: &Node, recipe: Recipe, storage: Storage) -> Result<Recipe, String> {
     if !node.hint.is_empty() {
         return Err("its division is given, and its parts have other loops".into());
     }

@@ -70,9 +70,17 @@ impl LaidOp {
         splits: &[usize],
         decided: (impl Into<String>, String),
     ) -> Option<StepDivision> {
-        let division = Division::new(splits, &self.spans, options.cores).ok()?;
-        let (division, work) =
-            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()?;
+        let compute = || {
+            let division = Division::new(splits, &self.spans, options.cores).ok()?;
+            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()
+        };
+        let known = self.answered.borrow().divided.get(splits).cloned();
+        let made = known.unwrap_or_else(|| {
+            let made = compute();
+            self.answered.borrow_mut().divided.insert(splits.to_vec(), made.clone());
+            made
+        });
+        let (division, work) = made?;
         let decided = (decided.0.into(), decided.1);
         Some(StepDivision { division, work, decided, rounds: None })
     }

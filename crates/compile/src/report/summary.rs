@@ -221,7 +221,8 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     };
     let gap = share(a.cost, a.bound);
     let hardware = &program.options.hardware;
-    let cycles = |(_, step): (_, &Step)| hardware.latency(&step.work).cycles;
+    let launch = hardware.launch_cycles();
+    let cycles = |(_, step): (_, &Step)| hardware.latency(&step.work).cycles + launch;
     let loading = program.load_steps().map(|step| cycles(step).div_ceil(LOADS)).sum::<u64>();
     let steps = program.run_steps().map(cycles).sum::<u64>() + loading;
     let steps_gap = share(steps, a.least);

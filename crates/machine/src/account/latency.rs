@@ -123,6 +123,33 @@ impl Hardware {
         }
     }
 
+    /// No division of an operation over at most `cores` takes fewer cycles: `whole` is what one core does that has
+    /// all of it, and `bytes` go through device memory whatever is kept in scratchpads.
+    ///
+    /// The slowest core does no less than an equal share of what the units do, and slices only add to that; memory gives
+    /// all cores together no more than its one-way rate.
+    pub fn least_cycles(&self, whole: &CoreWork, bytes: u64, cores: usize) -> u64 {
+        let number = |key| self.number(key);
+        let shared = |rate: Ratio| rate.over(Ratio::new(cores.max(1) as u64, 1));
+        let lanes = number(Key::Lanes).times(number(Key::Corelets));
+        let (macs, memory) = match self.model() {
+            Model::Ktir => (Ratio::new(2, 1).over(number(Key::Flops)), number(Key::MemoryPeak)),
+            Model::Card => {
+                (number(Key::Clock).over(number(Key::Matmul)), number(Key::MemoryOneWay))
+            }
+        };
+        let transcendental = shared(number(Key::Transcendental).over(lanes));
+        let units = [
+            shared(macs).ceil_of(whole.macs),
+            shared(Ratio::ONE.over(lanes)).ceil_of(whole.sfu),
+            transcendental.ceil_of(whole.sfu_transcendental),
+        ];
+        // Each was rounded up; their sum is rounded once.
+        let together = units.iter().map(|n| n.saturating_sub(1)).fold(0, u64::saturating_add);
+        let memory = number(Key::Clock).over(memory).ceil_of(bytes);
+        units.into_iter().fold(together.max(memory), u64::max)
+    }
+
     /// Cycles as time.
     pub fn time(&self, cycles: u64) -> Time {
         let picoseconds = Ratio::new(1000, 1).over(self.number(Key::Clock));

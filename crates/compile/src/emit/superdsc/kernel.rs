@@ -2,7 +2,7 @@
 
 use super::op_func::{Family, OpFunc};
 use super::work::{KernelWork, LoopPiece, WorkMemory, WorkTensor};
-use zellige_device::{Sticks, TensorLayout};
+use zellige_device::{Sticks, TensorLayout, core_order};
 use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.

@@ -373,7 +373,7 @@ impl Planner {
             let layout = write.laid.layout().clone();
             builder.pin(*id, LayoutRequest::Exactly(layout)).map_err(said)?;
         }
-        let graph = into_parts(&builder.finish(&results).map_err(said)?)?;
+        let graph = into_parts(&builder.finish(&results).map_err(said)?, program.options.storage)?;
         let options = Options {
             policy: Policy::Baseline,
             coverage: Profile::Full,

@@ -255,7 +255,7 @@ impl SdscLoops {
         let dim = |(i, l): (usize, &usize)| {
             let (span, split) = (self.spans[*l], self.splits[*l]);
             let padded = span.units() * span.unit.max(1);
-            SdscDim { label: label(i), size: span.size, padded, split }
+            SdscDim { label: label(i), size: span.size, padded, split, reduced: span.reduced }
         };
         Ok(kept.iter().enumerate().map(dim).collect())
     }
