@@ -26,7 +26,15 @@ use zellige_machine::{Key, Time};
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
 /// the card's memory; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
-    whole(passes(graph, options, None, None))
+    let split = whole(passes(graph, options, None, None, MergedViews::Split))?;
+    if split.decisions.merged_views() == MergedViews::Kept {
+        return Ok(split);
+    }
+    // What splitting saves in one place may cost a copy in another.
+    match whole(passes(graph, options, None, None, MergedViews::Kept)) {
+        Ok(kept) if kept.latency() < split.latency() => Ok(kept),
+        _ => Ok(split),
+    }
 }
 
 /// Compiles a graph with what was decided for it before, or for one of other sizes; see [`Decisions`].
@@ -34,7 +42,7 @@ pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) -> Result<Program> {
-    whole(passes(graph, options, Some(decisions), None))
+    whole(passes(graph, options, Some(decisions), None, decisions.merged_views()))
 }
 
 /// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes
@@ -50,7 +58,7 @@ pub fn print_pass(graph: &Graph, options: &Options, pass: &str) -> Result<String
             "there is no pass `{pass}`; there are {known}"
         )));
     };
-    match passes(graph, options, None, Some(pass.name)) {
+    match passes(graph, options, None, Some(pass.name), MergedViews::Split) {
         Err(Ended::Printed(text)) => Ok(text),
         Err(Ended::Refused(e)) => Err(e),
         Ok(_) => {
@@ -64,6 +72,7 @@ fn passes(
     options: &Options,
     like: Option<&Decisions>,
     until: Option<&str>,
+    views: MergedViews,
 ) -> Result<Program, Ended> {
     options.checked()?;
     let chain = PassChain { until };
@@ -73,11 +82,14 @@ fn passes(
         false => Ok(graph.clone()),
     };
     let graph = chain.after("decompose", graph, print)?;
-    let folded = fold(&graph).and_then(|g| match options.policy {
+    let folded = fold(&graph)?;
+    let split = match (options.policy, views) {
+        (Policy::Best, MergedViews::Split) => split_views(&folded)?,
         // The existing compiler copies what it cannot step along.
-        Policy::Baseline => Ok(g),
-        Policy::Best => fold(&split_views(&g)?),
-    });
+        _ => None,
+    };
+    let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
+    let folded = split.map_or(Ok(folded), |g| fold(&g));
     let graph = chain.after("fold", folded, print)?;
     let found = propagate(&graph, options);
     let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
@@ -92,7 +104,18 @@ fn passes(
     let waved = chain.after("waves", Ok(waves(divided)), text::waved)?;
     let resident = chain.after("scratchpads", scratchpads(waved), text::resident)?;
     let addressed = chain.after("pool", pool(resident), text::addressed)?;
-    chain.after("schedule", Ok(schedule(addressed)), text::scheduled)
+    let mut program = schedule(addressed);
+    program.decisions.set_merged_views(views);
+    chain.after("schedule", Ok(program), text::scheduled)
+}
+
+/// What becomes of element by element operations on merged views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MergedViews {
+    /// They are done in the dimensions behind the views.
+    Split,
+    /// They stay as they are, or there are none.
+    Kept,
 }
 
 /// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.

@@ -12,6 +12,7 @@
 //! can come from a file.
 
 use crate::choose::Assignment;
+use crate::compile::MergedViews;
 use crate::divide::StepDivision;
 use crate::lower::Lowered;
 use crate::options::Policy;
@@ -46,6 +47,9 @@ pub struct Decisions {
     /// Whether the layouts of the existing compiler make the faster program, and whether its divisions do too.
     #[serde(default)]
     existing: (bool, bool),
+    /// Whether operations on merged views are done in the dimensions behind them.
+    #[serde(default)]
+    splits_views: bool,
 }
 
 /// The layout of one tensor.
@@ -87,7 +91,16 @@ impl Decisions {
         });
         // The existing compiler counts elements.
         let existing = (*unit == "elements", *divisions == Policy::Baseline);
-        Decisions { steps: steps.collect(), kept, optimal, held: held.collect(), existing }
+        Decisions { steps: steps.collect(), kept, optimal, held: held.collect(), existing, splits_views: false }
+    }
+
+    /// What became of operations on merged views.
+    pub(crate) fn merged_views(&self) -> MergedViews {
+        if self.splits_views { MergedViews::Split } else { MergedViews::Kept }
+    }
+
+    pub(crate) fn set_merged_views(&mut self, views: MergedViews) {
+        self.splits_views = views == MergedViews::Split;
     }
 
     /// Who divides the steps, where the layouts are those of the existing compiler.

@@ -7,7 +7,7 @@
 //! A dimension is split where the view of an operand passes from one dimension of its tensor to the next. The operands
 //! may ask for several splits of one dimension; those must divide each other.
 //!
-//! **Laws**: the outputs have the same bits and names, and a graph without such views is as it was.
+//! **Law**: the outputs have the same bits and names.
 
 use crate::error::Result;
 use crate::rebuild::Rebuild;
@@ -16,11 +16,11 @@ use zellige_graph::{Def, Graph, Node, Operand};
 use zellige_layout::Strided;
 use zellige_op::Form;
 
-/// Splits the loops of operations on merged views.
+/// The graph with the loops of operations on merged views split; none where there are no such operations.
 ///
 /// # Errors
 /// None for a graph that exists; what its builder says otherwise.
-pub(crate) fn split_views(graph: &Graph) -> Result<Graph> {
+pub(crate) fn split_views(graph: &Graph) -> Result<Option<Graph>> {
     let mut to = Rebuild::new(graph)?;
     let mut changed = false;
     for (id, t) in graph.tensors() {
@@ -42,7 +42,7 @@ pub(crate) fn split_views(graph: &Graph) -> Result<Graph> {
             }
         }
     }
-    if changed { to.finish() } else { Ok(graph.clone()) }
+    if changed { to.finish().map(Some) } else { Ok(None) }
 }
 
 /// Per dimension of the result, the extents that it is split into, slowest first; none where nothing is to be split.

@@ -198,15 +198,17 @@ fn cores_share_sums() {
     let text = "graph g(x: float16[40, 330], y: float16[330, 130]) { z = mm(x, y) return z }";
     let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
     for splits in [[2, 1, 3], [4, 3, 2], [1, 1, 6], [3, 2, 4]] {
-        let space = p.steps[0].space.clone().unwrap();
-        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
+        let space = product.space.clone().unwrap();
+        product.division = Division::new(&splits, &space, 32).unwrap();
         compare_program(text, 1.0 / 256.0, &p);
     }
     let text = "graph g(x: float16[6, 20, 150]) { z = sum(x, dim=1) return z }";
     let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
     for splits in [[2, 1, 4], [6, 3, 1], [5, 2, 3]] {
-        let space = p.steps[0].space.clone().unwrap();
-        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
+        let space = product.space.clone().unwrap();
+        product.division = Division::new(&splits, &space, 32).unwrap();
         compare_program(text, 1.0 / 256.0, &p);
     }
 }

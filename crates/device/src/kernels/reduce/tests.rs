@@ -109,10 +109,10 @@ fn the_order_of_a_split_sum_and_places_are_those_of_the_whole() {
     let (parts, _) = split(&sum, &t, &whole, &[1, 2, 5]);
     let want: Vec<f64> = (0..300)
         .map(|c| {
-            // Core order: halves of dimension 0, in each the fifths of dimension 1.
+            // Core order, the first summed dimension fastest: fifths of dimension 1, in each the halves of dimension 0.
             let mut all = 0f32;
             for (core, (half, fifth)) in
-                (0..2).flat_map(|h| (0..5).map(move |f| (h, f))).enumerate()
+                (0..5).flat_map(|f| (0..2).map(move |h| (h, f))).enumerate()
             {
                 let mut part = 0f32;
                 for i in half * 3..half * 3 + 3 {
