@@ -91,7 +91,14 @@ impl Decisions {
         });
         // The existing compiler counts elements.
         let existing = (*unit == "elements", *divisions == Policy::Baseline);
-        Decisions { steps: steps.collect(), kept, optimal, held: held.collect(), existing, splits_views: false }
+        Decisions {
+            steps: steps.collect(),
+            kept,
+            optimal,
+            held: held.collect(),
+            existing,
+            splits_views: false,
+        }
     }
 
     /// What became of operations on merged views.

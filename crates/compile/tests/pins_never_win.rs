@@ -234,3 +234,14 @@ fn entangled_graphs_compile_and_are_no_slower_than_the_existing_compiler_makes_t
         assert!(best.assignment.bound <= best.assignment.cost);
     }
 }
+
+/// Operations whose slices are no boxes of their tensors keep nothing in the scratchpads, and compile.
+#[test]
+fn operations_without_loops_compile() {
+    let text = "graph g(x: float16[2, 8, 8, 8], w: float16[8] @weight, b: float16[8] @weight) {
+        c = relu(x) y = group_norm(c, w, b, num_groups=2, eps=1e-05) return y }";
+    let graph = zellige_graph::text::parse(text).unwrap();
+    for options in [Options::default(), Options::baseline()] {
+        assert_eq!(compiled(&graph, &options).run_steps().filter(|(_, s)| !s.is_move()).count(), 2);
+    }
+}

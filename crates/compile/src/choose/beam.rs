@@ -151,10 +151,9 @@ fn price(
     key: &OperandLayout,
     caller: bool,
 ) -> u64 {
-    let size = &graph.get(base).size;
-    let plain = || Strided::contiguous(size).ok();
-    let whole = key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v));
-    if whole && (key.layout == *own || (caller && same_places(&key.layout, own))) {
+    let same = || key.layout == *own || (caller && same_places(&key.layout, own));
+    let plain = || Strided::contiguous(&graph.get(base).size).ok();
+    if same() && key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v)) {
         return 0;
     }
     own.positions().unsigned_abs()

@@ -18,8 +18,9 @@ use super::assign::{Assignment, LayoutProblem, assign};
 use super::beam::beam;
 use super::move_costs::MoveCosts;
 use crate::error::Result;
-use crate::options::{Options, Policy};
+use crate::options::{Options, Policy, WeightLayouts};
 use crate::propagate::{Candidates, HeldLayouts, propagate, same_places};
+use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, Role, TensorId};
 use zellige_machine::Time;
@@ -166,8 +167,34 @@ impl Search<'_> {
     fn existing(&self, divisions: Policy) -> Result<Assignment> {
         let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
         let candidates = propagate(self.graph, &theirs)?;
-        let assignment = beam(self.graph, &theirs, &candidates)?;
+        let mut assignment = beam(self.graph, &theirs, &candidates)?;
+        self.load_as_read(&mut assignment);
         Ok(Assignment { divisions, shared: true, ..assignment })
+    }
+
+    /// Weights whose readers all want one layout are loaded in it, where they may be, instead of moved once loaded.
+    fn load_as_read(&self, assignment: &mut Assignment) {
+        if self.options.weights == WeightLayouts::Given {
+            return;
+        }
+        let mut wanted: HashMap<TensorId, Option<StickLayout>> = HashMap::new();
+        for (id, node) in self.graph.nodes() {
+            let keys = node.inputs.iter().zip(&assignment.nodes[id.0].operands);
+            for (operand, key) in keys {
+                let whole = key.as_ref().filter(|k| k.view.is_none()).map(|k| k.layout.clone());
+                let known = wanted.entry(self.graph.base(*operand).0).or_insert(whole.clone());
+                if *known != whole {
+                    *known = None;
+                }
+            }
+        }
+        for (id, layout) in wanted {
+            let t = self.graph.get(id);
+            let free = t.def == Def::Input(Role::Weight) && t.pin.is_none();
+            if let Some(layout) = layout.filter(|_| free) {
+                assignment.tensors[id.0] = Some(layout);
+            }
+        }
     }
 
     /// Other layouts that a tensor could have: of results that are not pinned, and of weights that are free.

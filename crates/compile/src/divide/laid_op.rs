@@ -96,8 +96,14 @@ impl LaidOp {
         if let Some(known) = self.answered.borrow().cycles.get(&key) {
             return *known;
         }
-        let work = self.work_with_residents(divided, tensors);
-        let cycles = work.map(|w| options.hardware.latency(&w).cycles);
+        let cycles = match tensors {
+            // An operation without loops has its work, but keeps nothing.
+            [] => Some(options.hardware.latency(&divided.work).cycles),
+            _ => {
+                let work = self.work_with_residents(divided, tensors);
+                work.map(|w| options.hardware.latency(&w).cycles)
+            }
+        };
         self.answered.borrow_mut().cycles.insert(key, cycles);
         cycles
     }

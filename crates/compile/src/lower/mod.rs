@@ -14,7 +14,7 @@ use crate::program::{Action, BufferId, BufferRead, Origin};
 use crate::propagate::{OperandLayout, laid, reads_in_place, same_places};
 use std::collections::{HashMap, HashSet};
 use zellige_device::PlanOp;
-use zellige_device::{Division, TensorLayout};
+use zellige_device::{Division, Span, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
 use zellige_machine::WorkKind;
 use zellige_op::{Form, Op};
@@ -35,6 +35,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         of: HashMap::new(),
         copies: HashMap::new(),
         copied: HashMap::new(),
+        planned: HashMap::new(),
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
         uses: uses(&graph),
         returned: graph.outputs().iter().map(|o| graph.base(*o).0).collect(),
@@ -81,6 +82,8 @@ struct Lowering<'a> {
     copies: HashMap<(TensorId, OperandLayout, usize), BufferId>,
     /// How many copies a tensor has.
     copied: HashMap<TensorId, usize>,
+    /// Loops and default divisions of operations that were met before: layers repeat.
+    planned: HashMap<(String, Vec<TensorLayout>), (Option<Vec<Span>>, StepDivision)>,
     /// Names of the graph.
     names: HashSet<String>,
     /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
@@ -280,10 +283,24 @@ impl Lowering<'_> {
             let default = StepDivision { division, work, decided, rounds: None };
             (Action::Host(id, node.op.clone()), None, default)
         } else {
-            let space = op.space(&ins, &outs)?;
-            let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
-            let decided = ("work_distribution".into(), "the default distribution".into());
-            (Action::Op(id, op), space, StepDivision { division, work, decided, rounds: None })
+            let in_place = writes
+                .iter()
+                .any(|b| matches!(self.buffers[b.0].memory, MemoryClass::InPlaceOf(_)));
+            let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
+            let asked = format!("{} {attributes} {in_place}", node.op.name());
+            let question = (asked, ins.iter().chain(&outs).cloned().collect::<Vec<_>>());
+            let (space, default) = match self.planned.get(&question) {
+                Some(known) => known.clone(),
+                None => {
+                    let space = op.space(&ins, &outs)?;
+                    let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
+                    let decided = ("work_distribution".into(), "the default distribution".into());
+                    let default = StepDivision { division, work, decided, rounds: None };
+                    self.planned.insert(question, (space.clone(), default.clone()));
+                    (space, default)
+                }
+            };
+            (Action::Op(id, op), space, default)
         };
         self.steps.push(LoweredStep { name, action, reads, writes, load, space, default });
         for (made, own) in repinned {

@@ -9,7 +9,7 @@
 //! - where an operand has another layout than its kernel wants, a copy of the operand in that one;
 //! - the stick dimensions of the other operands, where kernels want one for all;
 //! - the same stick with batches outermost, where the account calls a product's batches slow;
-//! - under the policy `best`, every stick dimension, so that what a reader or a programmer may ask of a result can
+//! - under the policy `best`, in graphs of at most [`EVERY_STICK`] operations, every stick dimension, so that what a reader or a programmer may ask of a result can
 //!   be had by moving an operand too, where that is the smaller tensor.
 //!
 //! Results are written as the kernel says, and under `best` also directly in the other orders of dimensions that
@@ -81,6 +81,9 @@ pub struct Candidates {
 
 /// The most layouts of one operand that are tried.
 const OPTIONS: usize = 20;
+/// Graphs of at most this many operations have every stick of every operand as candidates; larger ones have what
+/// kernels, readers, pins and the caller ask for, so that compiling them stays quick.
+const EVERY_STICK: usize = 256;
 /// The layout that a pin means for a tensor.
 ///
 /// # Errors
@@ -116,6 +119,7 @@ pub fn propagate(graph: &Graph, options: &Options) -> Result<Candidates> {
         tensors: vec![Vec::new(); graph.tensors().count()],
         wanted: wanted_results(graph, options)?,
         returned: returned(graph),
+        every_stick: options.policy == Policy::Best && graph.nodes().count() <= EVERY_STICK,
         asked: HashMap::new(),
     };
     let nodes = pass.all()?;
@@ -228,6 +232,8 @@ struct Propagation<'a> {
     wanted: WantedLayouts,
     /// Which tensors the caller gets, or views of them.
     returned: Vec<bool>,
+    /// Whether every stick and the usual orders are candidates, and not only what somebody asks for.
+    every_stick: bool,
     asked: HashMap<OpQuestion, Rc<Vec<Alternative>>>,
 }
 

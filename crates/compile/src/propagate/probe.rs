@@ -173,7 +173,7 @@ impl Probe<'_, '_> {
     /// Adds a copy of every operand with sticks along each of its dimensions, where the kernel cares. An operand may
     /// be smaller than the result, so that moving it is cheaper than moving the result for its readers.
     fn add_every_stick(&self, options: &mut [Vec<TriedLayout>]) -> Result<()> {
-        if self.pass.options.policy != Policy::Best {
+        if !self.pass.every_stick {
             return Ok(());
         }
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
@@ -212,7 +212,10 @@ impl Probe<'_, '_> {
             return Vec::new();
         };
         let moves = matches!(self.node.op.space(operands, &[plain.clone()]), Ok(None));
-        let orders = stick.map(|s| orders_along(&plain, s)).unwrap_or_default();
+        let orders = match stick {
+            Some(stick) if self.pass.every_stick => orders_along(&plain, stick),
+            _ => Vec::new(),
+        };
         let mut found: Vec<(Vec<StickLayout>, u64)> = Vec::new();
         for layout in self.pass.wanted_of(*out).iter().chain(&orders) {
             let known = layout == own || found.iter().any(|(r, _)| r[0] == *layout);
