@@ -300,7 +300,7 @@ fn an_input_that_sizes_follow_from_is_read_when_a_model_is_compiled() {
         text.contains("bound when it was compiled, as sizes follow from them: shape"),
         "{text}"
     );
-    let (info, bytes) = read_all(&f.0.join("y.npy"), None).expect("a tensor");
+    let (info, bytes) = read_all(f.0.join("y.npy"), None).expect("a tensor");
     assert_eq!((info.shape(), info.dtype()), (&[6i64][..], Dtype::Float32));
     let made: Vec<f32> = bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
     assert_eq!(made, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);

@@ -6,6 +6,7 @@
 //! card, which runs the program and not the bundle.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of small graphs")]
 
 use serde_json::Value;
 use std::collections::HashMap;

@@ -433,6 +433,7 @@ def test_a_model_of_eight_billion_weights_is_planned_without_them():
         num_key_value_heads=8, max_position_embeddings=131072, rope_theta=1e7, use_cache=False,
         attention_multiplier=0.0078125, embedding_multiplier=12.0, logits_scaling=16.0, residual_multiplier=0.22,
     )
+    gc.collect()
     before = torch.spyre.memory_allocated()
     report = zellige.compile.plan(
         lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval(),

@@ -9,6 +9,7 @@ use crate::solve::division::{IterationSpace, SplitHint};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{Division, Loops, Span, Sticks, TensorLayout};
 use zellige_machine::Work;
@@ -34,7 +35,12 @@ struct Answered {
     divided: HashMap<Vec<usize>, Option<(Division, Work)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
     cycles: HashMap<(Vec<usize>, Vec<usize>), Option<u64>>,
+    /// By tensor and splits.
+    parts: HashMap<(usize, Vec<usize>), Rc<CoreParts>>,
 }
+
+/// Of every core, the part of a tensor that it has: a range of each dimension.
+pub(crate) type CoreParts = Vec<Vec<Range<usize>>>;
 
 impl LaidOp {
     /// The operation of a step that has loops; none of a move, and of what the host does.
@@ -114,13 +120,14 @@ impl LaidOp {
     }
 
     /// The part of a tensor that every core has.
-    pub(crate) fn regions(
-        &self,
-        tensor: usize,
-        division: &Division,
-    ) -> Option<Vec<Vec<Range<usize>>>> {
+    pub(crate) fn regions(&self, tensor: usize, division: &Division) -> Option<Rc<CoreParts>> {
         let loops = self.loops.as_ref()?;
-        Some((0..division.cores()).map(|c| loops.region(tensor, c, division)).collect())
+        let mut answered = self.answered.borrow_mut();
+        let parts =
+            answered.parts.entry((tensor, division.splits().to_vec())).or_insert_with(|| {
+                Rc::new((0..division.cores()).map(|c| loops.region(tensor, c, division)).collect())
+            });
+        Some(parts.clone())
     }
 
     /// The work with some tensors kept in the scratchpads; none where what the account charges for

@@ -83,7 +83,7 @@ struct Lowering<'a> {
     /// How many copies a tensor has.
     copied: HashMap<TensorId, usize>,
     /// Loops and default divisions of operations that were met before: layers repeat.
-    planned: HashMap<(String, Vec<TensorLayout>), (Option<Vec<Span>>, StepDivision)>,
+    planned: HashMap<(String, Vec<TensorLayout>), PlannedOp>,
     /// Names of the graph.
     names: HashSet<String>,
     /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
@@ -92,6 +92,9 @@ struct Lowering<'a> {
     returned: HashSet<TensorId>,
     readers: usize,
 }
+
+/// The loops of an operation, none of one that only moves, and its default division.
+type PlannedOp = (Option<Vec<Span>>, StepDivision);
 
 /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
 fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {

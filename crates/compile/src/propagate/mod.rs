@@ -9,7 +9,7 @@
 //! - where an operand has another layout than its kernel wants, a copy of the operand in that one;
 //! - the stick dimensions of the other operands, where kernels want one for all;
 //! - the same stick with batches outermost, where the account calls a product's batches slow;
-//! - under the policy `best`, in graphs of at most [`EVERY_STICK`] operations, every stick dimension, so that what a reader or a programmer may ask of a result can
+//! - under the policy `best`, in graphs of at most 256 operations, every stick dimension, so that what a reader or a programmer may ask of a result can
 //!   be had by moving an operand too, where that is the smaller tensor.
 //!
 //! Results are written as the kernel says, and under `best` also directly in the other orders of dimensions that

@@ -211,7 +211,7 @@ impl Probe<'_, '_> {
         else {
             return Vec::new();
         };
-        let moves = matches!(self.node.op.space(operands, &[plain.clone()]), Ok(None));
+        let moves = matches!(self.node.op.space(operands, std::slice::from_ref(&plain)), Ok(None));
         let orders = match stick {
             Some(stick) if self.pass.every_stick => orders_along(&plain, stick),
             _ => Vec::new(),

@@ -64,6 +64,10 @@ impl Deref for Piece {
 
 /// One step of such an operation.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an operation has a few, and nearly all of them copy"
+)]
 pub enum Move {
     /// Copies elements between two views of one size.
     Copy {
