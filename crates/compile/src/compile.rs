@@ -2,7 +2,7 @@
 //! [`PASSES`](crate::PASSES) says what each of them decides.
 
 use crate::choose::{Assignment, Search, choose};
-use crate::decisions::Decisions;
+use crate::decisions::{DecidedLayouts, Decisions};
 use crate::decompose::decompose;
 use crate::divide::{AnsweredSteps, span_reduction, work_distribution};
 use crate::error::{CompileError, Result};
@@ -94,8 +94,8 @@ fn passes(
     let found = propagate(&graph, options);
     let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
     let mut answered = AnsweredSteps::new();
-    let chosen = layouts(&graph, options, &candidates, &mut answered, like);
-    let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
+    let (chosen, decision) = layouts(&graph, options, &candidates, &mut answered, like)?;
+    let assignment = chain.after("choose", Ok(chosen), |a| text::assignment(&graph, options, a))?;
     let lowered = chain.after("lower", lower(graph, options, assignment), text::lowered)?;
     let found = span_reduction(lowered, like, &mut answered);
     let divisions = chain.after("span_reduction", found, text::divisions)?;
@@ -106,6 +106,7 @@ fn passes(
     let addressed = chain.after("pool", pool(resident), text::addressed)?;
     let mut program = schedule(addressed);
     program.decisions.set_merged_views(views);
+    program.decisions.set_layouts(decision);
     chain.after("schedule", Ok(program), text::scheduled)
 }
 
@@ -125,9 +126,9 @@ fn layouts(
     candidates: &Candidates,
     answered: &mut AnsweredSteps,
     like: Option<&Decisions>,
-) -> Result<Assignment> {
+) -> Result<(Assignment, Option<DecidedLayouts>)> {
     if options.policy == Policy::Baseline {
-        return choose(graph, options, candidates);
+        return Ok((choose(graph, options, candidates)?, None));
     }
     let mut run_time = |assignment: &Assignment| -> Result<Time> {
         let lowered = lower(graph.clone(), options, assignment.clone())?;
@@ -136,8 +137,15 @@ fn layouts(
     };
     let mut search = Search { graph, options, candidates, run_time: &mut run_time };
     match like {
-        Some(like) => search.decided(&like.held(graph, candidates), like.existing()),
-        None => search.fastest(),
+        Some(like) => match like.layouts() {
+            Some(before) => Ok((search.decided(before)?, Some(before.clone()))),
+            None => Ok((choose(graph, options, candidates)?, None)),
+        },
+        None => {
+            let chosen = search.fastest()?;
+            let decision = search.decision(&chosen);
+            Ok((chosen, decision))
+        }
     }
 }
 

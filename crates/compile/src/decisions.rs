@@ -11,16 +11,17 @@
 //! Nothing of them is believed: what does not fit the graph, a limit or a hint is decided anew. So they
 //! can come from a file.
 
-use crate::choose::Assignment;
+use crate::choose::{Assignment, CandidateSet, SearchRecord};
 use crate::compile::MergedViews;
 use crate::divide::StepDivision;
 use crate::lower::Lowered;
 use crate::options::Policy;
 use crate::program::BufferId;
-use crate::propagate::{Candidates, HeldLayouts};
+use crate::propagate::{Alternative, Candidates, HeldLayouts};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use zellige_graph::{Graph, TensorId};
+use std::rc::Rc;
+use zellige_graph::{Def, Graph, Role, TensorId};
 use zellige_stick::StickLayout;
 
 /// How one step is divided.
@@ -41,24 +42,107 @@ pub struct Decisions {
     steps: Vec<DecidedStep>,
     kept: Vec<String>,
     optimal: bool,
-    /// Layouts that the search for a faster program holds tensors to.
+    /// The layouts, where a search found them.
     #[serde(default)]
-    held: Vec<DecidedLayout>,
-    /// Whether the layouts of the existing compiler make the faster program, and whether its divisions do too.
-    #[serde(default)]
-    existing: (bool, bool),
+    layouts: Option<DecidedLayouts>,
     /// Whether operations on merged views are done in the dimensions behind them.
     #[serde(default)]
     splits_views: bool,
 }
 
-/// The layout of one tensor.
+/// The alternative of every operation, by its place among the candidates, with what is proved of the choice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct DecidedLayout {
-    tensor: String,
-    size: Vec<i64>,
-    device_size: Vec<i64>,
-    stride_map: Vec<i64>,
+pub(crate) struct DecidedLayouts {
+    pub(crate) set: CandidateSet,
+    /// Whether the existing compiler divides the steps.
+    divides: bool,
+    /// Per operation, how many alternatives there were, and which one was chosen.
+    nodes: Vec<(usize, usize)>,
+    /// Weights that are not loaded in their first layout: the number, and its device sizes and strides.
+    weights: Vec<(usize, Vec<i64>, Vec<i64>)>,
+    cost: u64,
+    bound: u64,
+    least: u64,
+    width: usize,
+    programs: usize,
+    complete: bool,
+}
+
+impl DecidedLayouts {
+    /// Those of an assignment; none where it is not of these candidates.
+    pub(crate) fn of(
+        graph: &Graph,
+        from: &Candidates,
+        chosen: &Assignment,
+    ) -> Option<DecidedLayouts> {
+        let place = |(list, a): (&Rc<Vec<Alternative>>, &Alternative)| {
+            Some((list.len(), list.iter().position(|b| a == b)?))
+        };
+        let nodes: Option<Vec<_>> = from.nodes.iter().zip(&chosen.nodes).map(place).collect();
+        let moved = graph.tensors().filter_map(|(id, t)| {
+            let layout = chosen.tensors[id.0].as_ref()?;
+            let weight =
+                t.def == Def::Input(Role::Weight) && from.tensors[id.0].first() != Some(layout);
+            weight.then(|| (id.0, layout.device_size().to_vec(), layout.stride_map().to_vec()))
+        });
+        Some(DecidedLayouts {
+            set: chosen.set,
+            divides: chosen.divisions == Policy::Baseline,
+            nodes: nodes?,
+            weights: moved.collect(),
+            cost: chosen.cost,
+            bound: chosen.bound,
+            least: chosen.least,
+            width: chosen.width,
+            programs: chosen.search.programs,
+            complete: chosen.search.complete,
+        })
+    }
+
+    /// The assignment again; none where the candidates are others.
+    pub(crate) fn again(&self, graph: &Graph, from: &Candidates) -> Option<Assignment> {
+        let same = from.nodes.len() == self.nodes.len()
+            && from.nodes.iter().zip(&self.nodes).all(|(l, (n, at))| l.len() == *n && at < n);
+        if !same {
+            return None;
+        }
+        let nodes: Vec<Alternative> =
+            from.nodes.iter().zip(&self.nodes).map(|(list, (_, at))| list[*at].clone()).collect();
+        let mut tensors: Vec<Option<StickLayout>> = graph
+            .tensors()
+            .map(|(id, t)| match &t.def {
+                Def::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
+                _ => from.tensors[id.0].first().cloned(),
+            })
+            .collect();
+        for (id, device, map) in &self.weights {
+            let format = tensors.get(*id)?.as_ref()?.device_dtype();
+            let t = graph.get(TensorId(*id));
+            let layout = StickLayout::explicit(device, map, format).ok()?;
+            let layout = layout.with_host(&t.size, None).ok()?;
+            if t.def != Def::Input(Role::Weight) || t.pin.is_some() || layout.lower().is_err() {
+                return None;
+            }
+            tensors[*id] = Some(layout);
+        }
+        let existing = self.set == CandidateSet::Existing;
+        let search = SearchRecord { programs: self.programs, complete: self.complete };
+        Some(Assignment {
+            nodes,
+            tensors,
+            shared: true,
+            cost: self.cost,
+            bound: self.bound,
+            unit: if existing { "elements" } else { "cycles" },
+            choices_log2: from.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum(),
+            width: self.width,
+            divisions: if self.divides { Policy::Baseline } else { Policy::Best },
+            set: self.set,
+            held: HeldLayouts::new(),
+            search,
+            least: self.least,
+        })
+    }
 }
 
 impl Decisions {
@@ -79,26 +163,16 @@ impl Decisions {
             })
         });
         let kept = kept.iter().map(|b| lowered.buffer(*b).name.clone()).collect();
-        let Assignment { held, divisions, unit, .. } = &lowered.assignment;
-        let held = held.iter().map(|(id, layout)| {
-            let t = lowered.graph.get(TensorId(*id));
-            DecidedLayout {
-                tensor: t.name.clone(),
-                size: t.size.clone(),
-                device_size: layout.device_size().to_vec(),
-                stride_map: layout.stride_map().to_vec(),
-            }
-        });
-        // The existing compiler counts elements.
-        let existing = (*unit == "elements", *divisions == Policy::Baseline);
-        Decisions {
-            steps: steps.collect(),
-            kept,
-            optimal,
-            held: held.collect(),
-            existing,
-            splits_views: false,
-        }
+        Decisions { steps: steps.collect(), kept, optimal, layouts: None, splits_views: false }
+    }
+
+    /// The layouts, where a search found them.
+    pub(crate) fn layouts(&self) -> Option<&DecidedLayouts> {
+        self.layouts.as_ref()
+    }
+
+    pub(crate) fn set_layouts(&mut self, layouts: Option<DecidedLayouts>) {
+        self.layouts = layouts;
     }
 
     /// What became of operations on merged views.
@@ -108,24 +182,6 @@ impl Decisions {
 
     pub(crate) fn set_merged_views(&mut self, views: MergedViews) {
         self.splits_views = views == MergedViews::Split;
-    }
-
-    /// Who divides the steps, where the layouts are those of the existing compiler.
-    pub(crate) fn existing(&self) -> Option<Policy> {
-        let (layouts, divisions) = self.existing;
-        layouts.then_some(if divisions { Policy::Baseline } else { Policy::Best })
-    }
-
-    /// The layouts that tensors are held to, of those that the graph has in the same sizes.
-    pub(crate) fn held(&self, graph: &Graph, candidates: &Candidates) -> HeldLayouts {
-        let fits = |d: &DecidedLayout| {
-            let id = graph.id(&d.tensor)?;
-            let format = candidates.tensors[id.0].first()?.device_dtype();
-            let layout = StickLayout::explicit(&d.device_size, &d.stride_map, format).ok()?;
-            let same = graph.get(id).size == d.size;
-            same.then(|| layout.with_host(&d.size, None).ok()).flatten().map(|l| (id.0, l))
-        };
-        self.held.iter().filter_map(fits).collect()
     }
 
     /// Whether nothing that was considered takes less time.

@@ -6,7 +6,7 @@
 
 use super::LOADS;
 use super::move_costs::MoveCosts;
-use super::search::SearchRecord;
+use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
 use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
 use crate::propagate::{
@@ -39,6 +39,8 @@ pub struct Assignment {
     pub width: usize,
     /// Who divides the steps: the policy that was asked for, or the existing compiler where its program is faster.
     pub divisions: Policy,
+    /// From which candidates it was chosen.
+    pub set: CandidateSet,
     /// Tensors that the search for a faster program holds to a layout.
     pub(crate) held: HeldLayouts,
     /// What that search looked at.
@@ -235,6 +237,7 @@ impl LayoutProblem<'_, '_, '_> {
             choices_log2: counted,
             width: solution.width,
             divisions: options.policy,
+            set: CandidateSet::All,
             held: HeldLayouts::new(),
             search: SearchRecord::default(),
             least: 0,

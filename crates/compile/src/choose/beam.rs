@@ -6,7 +6,7 @@
 //! operation.
 
 use super::assign::{Assignment, demanded};
-use super::search::SearchRecord;
+use super::search::{CandidateSet, SearchRecord};
 use crate::error::Result;
 use crate::options::Options;
 use crate::propagate::{Alternative, Candidates, HeldLayouts, OperandLayout, same_places};
@@ -104,6 +104,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         choices_log2: candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum(),
         width: WIDTH,
         divisions: options.policy,
+        set: CandidateSet::Existing,
         held: HeldLayouts::new(),
         search: SearchRecord::default(),
         least: 0,

@@ -17,7 +17,7 @@ pub(crate) use assign::{demanded, loaded};
 pub use beam::beam;
 pub(crate) use move_costs::move_ends;
 pub(crate) use search::Search;
-pub use search::SearchRecord;
+pub use search::{CandidateSet, SearchRecord};
 
 use crate::error::Result;
 use crate::options::{Options, Policy};

@@ -6,6 +6,7 @@
 //!
 //! - the program with the layouts of the existing compiler, and the one with its divisions too: the result is never
 //!   slower than either;
+//! - the program of the least sum over the layouts that somebody asks for, a part of the candidates;
 //! - for one tensor after the other, the programs in which it is held to another layout, everything else chosen
 //!   anew. A faster one is where the search goes on, until no change of one tensor makes it faster.
 //!
@@ -17,9 +18,12 @@
 use super::assign::{Assignment, LayoutProblem, assign};
 use super::beam::beam;
 use super::move_costs::MoveCosts;
+use crate::decisions::DecidedLayouts;
 use crate::error::Result;
 use crate::options::{Options, Policy, WeightLayouts};
-use crate::propagate::{Candidates, HeldLayouts, propagate, same_places};
+use crate::propagate::{Candidates, HeldLayouts, propagate, propagate_asked, same_places};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, Role, TensorId};
@@ -41,6 +45,19 @@ pub struct SearchRecord {
     pub complete: bool,
 }
 
+/// From which candidates layouts were chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateSet {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that kernels, readers, pins and the caller ask for.
+    Asked,
+    /// Those of the existing compiler.
+    Existing,
+}
+
 /// The search for the fastest program of a graph.
 pub(crate) struct Search<'a> {
     pub(crate) graph: &'a Graph,
@@ -51,36 +68,26 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The choice that was decided before.
+    /// The choice that was decided before, where the candidates are those of then; otherwise the least sum.
     ///
     /// # Errors
     /// No alternative for some operation.
-    pub(crate) fn decided(
-        &mut self,
-        held: &HeldLayouts,
-        existing: Option<Policy>,
-    ) -> Result<Assignment> {
-        if let Some(divisions) = existing
-            && let Ok(theirs) = self.existing(divisions)
-        {
-            return Ok(theirs);
-        }
-        match self.held_to(held, None, &mut MoveCosts::new(self.options)) {
-            Ok(assignment) => Ok(assignment),
-            Err(_) => assign(self.graph, self.options, self.candidates),
-        }
+    pub(crate) fn decided(&self, before: &DecidedLayouts) -> Result<Assignment> {
+        let again = self.of_set(before.set).ok().and_then(|c| before.again(self.graph, &c));
+        again.map_or_else(|| assign(self.graph, self.options, self.candidates), Ok)
+    }
+
+    /// What another compilation of the graph needs to choose the same.
+    pub(crate) fn decision(&self, chosen: &Assignment) -> Option<DecidedLayouts> {
+        DecidedLayouts::of(self.graph, &*self.of_set(chosen.set).ok()?, chosen)
     }
 
     /// The choice with which the program is fastest, of those that are looked at.
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn fastest(mut self) -> Result<Assignment> {
+    pub(crate) fn fastest(&mut self) -> Result<Assignment> {
         let first = assign(self.graph, self.options, self.candidates)?;
-
-        let mut tp = std::time::Duration::ZERO;
-        let mut ts = tp;
-        let mut tr = tp;
         let mut programs = 1;
         let mut moves = MoveCosts::new(self.options);
         let mut best: (Result<Time>, Assignment) = ((self.run_time)(&first), first.clone());
@@ -102,6 +109,15 @@ impl Search<'_> {
                 }
             }
         }
+        if tries > both.len()
+            && let Ok(asked) = self.asked()
+        {
+            let time = (self.run_time)(&asked);
+            programs += 1;
+            if faster(&time, &best.0) {
+                best = (time, asked);
+            }
+        }
         let mut complete = false;
         while !complete && programs < tries && best.0.is_ok() {
             complete = true;
@@ -114,12 +130,8 @@ impl Search<'_> {
                     }
                     let mut held = best.1.held.clone();
                     held.insert(id.0, layout);
-                    let t1 = std::time::Instant::now();
                     let Ok(next) = self.held_to(&held, Some(&best.1), &mut moves) else { continue };
-                    tp += t1.elapsed();
-                    let t1 = std::time::Instant::now();
                     let time = (self.run_time)(&next);
-                    tr += t1.elapsed();
                     programs += 1;
                     if faster(&time, &best.0) {
                         best = (time, next);
@@ -128,17 +140,35 @@ impl Search<'_> {
                 }
             }
         }
-
-        let _ = &mut ts;
         best.0?;
         let search = SearchRecord { programs, complete };
         Ok(self.proved(Assignment { search, ..best.1 }, &first))
     }
 
+    /// The candidates of a set.
+    fn of_set(&self, set: CandidateSet) -> Result<Cow<'_, Candidates>> {
+        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
+        Ok(match set {
+            CandidateSet::All => Cow::Borrowed(self.candidates),
+            CandidateSet::Asked => Cow::Owned(propagate_asked(self.graph, self.options)?),
+            CandidateSet::Existing => Cow::Owned(propagate(self.graph, &theirs)?),
+        })
+    }
+
+    /// The least sum over the layouts that somebody asks for, without every stick of every operand: the larger set has
+    /// a smaller sum, and now and then a slower program.
+    fn asked(&self) -> Result<Assignment> {
+        let candidates = self.of_set(CandidateSet::Asked)?;
+        let found = assign(self.graph, self.options, &candidates)?;
+        Ok(Assignment { set: CandidateSet::Asked, ..found })
+    }
+
     /// The choice with what is proved about all choices of the candidates, `first` being the least of them.
     fn proved(&self, best: Assignment, first: &Assignment) -> Assignment {
-        if best.unit == first.unit {
-            return Assignment { bound: first.bound, least: first.least, ..best };
+        if best.set != CandidateSet::Existing {
+            let (bound, least) = (first.bound.min(best.bound), first.least);
+            let least = if best.set == CandidateSet::Asked { least.min(best.least) } else { least };
+            return Assignment { bound, least, ..best };
         }
         // The existing compiler's candidates are not all among ours.
         let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
@@ -169,7 +199,7 @@ impl Search<'_> {
         let candidates = propagate(self.graph, &theirs)?;
         let mut assignment = beam(self.graph, &theirs, &candidates)?;
         self.load_as_read(&mut assignment);
-        Ok(Assignment { divisions, shared: true, ..assignment })
+        Ok(Assignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
     }
 
     /// Weights whose readers all want one layout are loaded in it, where they may be, instead of moved once loaded.

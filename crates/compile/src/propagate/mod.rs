@@ -113,13 +113,26 @@ pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Resul
 /// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what
 /// upstream refuses.
 pub fn propagate(graph: &Graph, options: &Options) -> Result<Candidates> {
+    let small = graph.nodes().count() <= EVERY_STICK;
+    candidates(graph, options, options.policy == Policy::Best && small)
+}
+
+/// The same without every stick of every operand.
+///
+/// # Errors
+/// As [`propagate`].
+pub(crate) fn propagate_asked(graph: &Graph, options: &Options) -> Result<Candidates> {
+    candidates(graph, options, false)
+}
+
+fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Candidates> {
     let mut pass = Propagation {
         graph,
         options,
         tensors: vec![Vec::new(); graph.tensors().count()],
         wanted: wanted_results(graph, options)?,
         returned: returned(graph),
-        every_stick: options.policy == Policy::Best && graph.nodes().count() <= EVERY_STICK,
+        every_stick,
         asked: HashMap::new(),
     };
     let nodes = pass.all()?;
