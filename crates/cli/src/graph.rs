@@ -353,7 +353,7 @@ fn apply(source: &mut GraphSource, text: &str) -> Result<()> {
     };
     if let Some(other) = slot.as_ref().filter(|p| **p != pin) {
         bail!(
-            "`{name}` is pinned already, in the graph or by another --pin, and otherwise: {}",
+            "`{name}` is pinned already, in the graph or by another --pin ({}); a tensor has one pin",
             text::pinned(other)
         );
     }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::noise;
 use zellige_compile::emit::ktir::kernels;
 use zellige_compile::{Action, Options, Program, compile};
 use zellige_device::RunOp;
@@ -10,18 +13,6 @@ use zellige_float::Dtype;
 use zellige_ktir::{Array, Elem, Run};
 use zellige_layout::Strided;
 use zellige_machine::Hardware;
-
-/// Numbers between -2 and 2 that depend on the seed alone.
-fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % 4096) as f32 / 1024.0 - 2.0
-    };
-    (0..n).map(|_| next()).collect()
-}
 
 fn elem(t: &Tensor) -> Elem {
     let known = [Elem::F16, Elem::F32, Elem::DF16];

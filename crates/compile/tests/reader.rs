@@ -8,6 +8,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of small graphs")]
 
+mod common;
+
+use common::noise;
 use serde_json::Value;
 use std::collections::HashMap;
 use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
@@ -272,17 +275,6 @@ fn places(laid: &TensorLayout) -> Vec<u64> {
         list.push(u64::try_from(element).unwrap() * width);
     });
     list
-}
-
-fn noise(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % 4096) as f32 / 1024.0 - 2.0
-    };
-    (0..n).map(|_| next()).collect()
 }
 
 /// The inputs of a program: indices count down from the largest that is asked for.

@@ -10,7 +10,8 @@
 //! - for one tensor after the other, the programs in which it is held to another layout, everything else chosen
 //!   anew. A faster one is where the search goes on, until no change of one tensor makes it faster.
 //!
-//! Layouts of a tensor that are tried are its candidates.
+//! Layouts of a tensor that are tried are its candidates. What is chosen anew beside a held one is found with small
+//! tables, so that a held program may be faster than the one that was tried.
 //!
 //! **Cost.** At most [`EFFORT`] steps are compiled, so large graphs are searched in part or not at all, and the
 //! certificate says so. The count does not depend on the machine: the result is the same everywhere.
@@ -41,7 +42,7 @@ const HELD_LIMIT: usize = 1 << 10;
 pub struct SearchRecord {
     /// Programs that were compiled to their end.
     pub programs: usize,
-    /// Whether every change of one tensor was among them, after the last that helped.
+    /// Whether a program for every change of one tensor was among them, after the last that helped.
     pub complete: bool,
 }
 
@@ -100,22 +101,19 @@ impl Search<'_> {
         let tries = EFFORT / steps;
         // Large graphs are compiled as few times as keep the promise.
         let both = [Policy::Baseline, Policy::Best];
-        for divisions in both.into_iter().take(if tries > both.len() { 2 } else { 1 }) {
-            if let Ok(theirs) = self.existing(divisions) {
-                let time = (self.run_time)(&theirs);
-                programs += 1;
-                if faster(&time, &best.0) {
-                    best = (time, theirs);
-                }
-            }
+        let mut starts: Vec<Assignment> = both
+            .into_iter()
+            .take(if tries > both.len() { 2 } else { 1 })
+            .filter_map(|divisions| self.existing(divisions).ok())
+            .collect();
+        if tries > both.len() {
+            starts.extend(self.asked());
         }
-        if tries > both.len()
-            && let Ok(asked) = self.asked()
-        {
-            let time = (self.run_time)(&asked);
+        for start in starts {
+            let time = (self.run_time)(&start);
             programs += 1;
             if faster(&time, &best.0) {
-                best = (time, asked);
+                best = (time, start);
             }
         }
         let mut complete = false;

@@ -248,7 +248,7 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
         let programs = a.search.programs;
         text += &match a.search.complete {
             true => format!(
-                ". Fastest of {programs} programs compiled to the end; no other layout of one tensor makes it faster"
+                ". Fastest of {programs} programs compiled to the end, one for every other layout of a tensor among them"
             ),
             false => format!(
                 ". Fastest of {programs} programs compiled to the end; the graph has more than were tried"

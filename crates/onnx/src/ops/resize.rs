@@ -43,16 +43,23 @@ fn upsample(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Err(n.bad("bad_operand", format!("{} scales for {size:?}", scales.len())));
     }
     let axes = scaled(n, &size, &(0..size.len()).collect::<Vec<_>>(), &scales)?;
-    let rule = Rule {
-        mode: if mode == "bilinear" { "linear".into() } else { mode },
-        coordinates: "asymmetric".into(),
-        nearest: "floor".into(),
-        cubic: -0.75,
-        exclude_outside: false,
-        antialias: false,
-        extrapolation: 0.0,
-    };
+    let rule = Rule::before_opset_11(if mode == "bilinear" { "linear".into() } else { mode });
     interpolated(n, &axes, &rule)
+}
+
+impl Rule {
+    /// The one rule that there was before coordinates could be chosen.
+    fn before_opset_11(mode: String) -> Rule {
+        Rule {
+            mode,
+            coordinates: "asymmetric".into(),
+            nearest: "floor".into(),
+            cubic: -0.75,
+            exclude_outside: false,
+            antialias: false,
+            extrapolation: 0.0,
+        }
+    }
 }
 
 /// Numbers that have to be known.
@@ -81,15 +88,7 @@ fn resize(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let scales = floats(n, 1, "the scales")?;
         let dims: Vec<usize> = (0..size.len()).collect();
         let axes = scaled(n, &size, &dims, &scales)?;
-        let rule = Rule {
-            mode: n.word("mode", "nearest")?,
-            coordinates: "asymmetric".into(),
-            nearest: "floor".into(),
-            cubic: -0.75,
-            exclude_outside: false,
-            antialias: false,
-            extrapolation: 0.0,
-        };
+        let rule = Rule::before_opset_11(n.word("mode", "nearest")?);
         return interpolated(n, &axes, &rule);
     }
     let rule = Rule {
