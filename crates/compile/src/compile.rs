@@ -14,9 +14,10 @@ use crate::pool::pool;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
 use crate::schedule::{run_time, schedule};
-use crate::scratchpads::scratchpads;
+use crate::scratchpads::{Resident, scratchpads};
 use crate::split_views::split_views;
 use crate::waves::waves;
+use std::rc::Rc;
 use zellige_graph::{Def, Graph, text::print};
 use zellige_machine::{Key, Time};
 
@@ -90,19 +91,31 @@ fn passes(
     };
     let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
     let folded = split.map_or(Ok(folded), |g| fold(&g));
-    let graph = chain.after("fold", folded, print)?;
+    let graph = Rc::new(chain.after("fold", folded, print)?);
     let found = propagate(&graph, options);
     let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
-    let mut answered = AnsweredSteps::new();
-    let (chosen, decision) = layouts(&graph, options, &candidates, &mut answered, like)?;
-    let assignment = chain.after("choose", Ok(chosen), |a| text::assignment(&graph, options, a))?;
-    let lowered = chain.after("lower", lower(graph, options, assignment), text::lowered)?;
-    let found = span_reduction(lowered, like, &mut answered);
-    let divisions = chain.after("span_reduction", found, text::divisions)?;
-    let chosen = work_distribution(divisions, like);
-    let divided = chain.after("work_distribution", chosen, text::divided)?;
-    let waved = chain.after("waves", Ok(waves(divided)), text::waved)?;
-    let resident = chain.after("scratchpads", scratchpads(waved), text::resident)?;
+    let mut answered = AnsweredSteps::default();
+    let ChosenLayouts { assignment, decision, program } =
+        layouts(&graph, options, &candidates, &mut answered, like)?;
+    let chosen = Ok(assignment);
+    let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
+    let resident = match program {
+        // The search for layouts has compiled it already.
+        Some(mut resident) if until.is_none() => {
+            resident.waved.divided.lowered.assignment = assignment;
+            resident
+        }
+        _ => {
+            let lowered = lower(graph, options, assignment, &mut answered);
+            let lowered = chain.after("lower", lowered, text::lowered)?;
+            let found = span_reduction(lowered, like, &mut answered);
+            let divisions = chain.after("span_reduction", found, text::divisions)?;
+            let chosen = work_distribution(divisions, like);
+            let divided = chain.after("work_distribution", chosen, text::divided)?;
+            let waved = chain.after("waves", Ok(waves(divided)), text::waved)?;
+            chain.after("scratchpads", scratchpads(waved), text::resident)?
+        }
+    };
     let addressed = chain.after("pool", pool(resident), text::addressed)?;
     let mut program = schedule(addressed);
     program.decisions.set_merged_views(views);
@@ -119,32 +132,49 @@ pub(crate) enum MergedViews {
     Kept,
 }
 
+/// The layouts of a program, and what was found on the way.
+struct ChosenLayouts {
+    assignment: Assignment,
+    /// What another compilation needs to choose the same.
+    decision: Option<DecidedLayouts>,
+    /// The program, where the search compiled it.
+    program: Option<Resident>,
+}
+
 /// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.
 fn layouts(
-    graph: &Graph,
+    graph: &Rc<Graph>,
     options: &Options,
     candidates: &Candidates,
     answered: &mut AnsweredSteps,
     like: Option<&Decisions>,
-) -> Result<(Assignment, Option<DecidedLayouts>)> {
-    if options.policy == Policy::Baseline {
-        return Ok((choose(graph, options, candidates)?, None));
-    }
-    let mut run_time = |assignment: &Assignment| -> Result<Time> {
-        let lowered = lower(graph.clone(), options, assignment.clone())?;
-        let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
-        Ok(run_time(&scratchpads(waves(divided))?))
+) -> Result<ChosenLayouts> {
+    let by_sum = || -> Result<ChosenLayouts> {
+        let assignment = choose(graph, options, candidates)?;
+        Ok(ChosenLayouts { assignment, decision: None, program: None })
     };
-    let mut search = Search { graph, options, candidates, run_time: &mut run_time };
+    if options.policy == Policy::Baseline {
+        return by_sum();
+    }
+    let mut program = |assignment: &Assignment| -> Result<(Time, Resident)> {
+        let lowered = lower(graph.clone(), options, assignment.clone(), answered)?;
+        let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
+        let resident = scratchpads(waves(divided))?;
+        Ok((run_time(&resident), resident))
+    };
+    let mut search = Search { graph, options, candidates, program: &mut program };
     match like {
         Some(like) => match like.layouts() {
-            Some(before) => Ok((search.decided(before)?, Some(before.clone()))),
-            None => Ok((choose(graph, options, candidates)?, None)),
+            Some(before) => {
+                let (assignment, decision) = (search.decided(before)?, Some(before.clone()));
+                Ok(ChosenLayouts { assignment, decision, program: None })
+            }
+            None => by_sum(),
         },
         None => {
-            let chosen = search.fastest()?;
-            let decision = search.decision(&chosen);
-            Ok((chosen, decision))
+            let (assignment, program) = search.fastest()?;
+            let decision = search.decision(&assignment);
+            Ok(ChosenLayouts { assignment, decision, program: Some(program) })
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::divide::StepDivision;
 use crate::lower::Lowered;
 use crate::options::Policy;
 use crate::program::BufferId;
-use crate::propagate::{Alternative, Candidates, HeldLayouts};
+use crate::propagate::{Alternative, Candidates};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -138,7 +138,6 @@ impl DecidedLayouts {
             width: self.width,
             divisions: if self.divides { Policy::Baseline } else { Policy::Best },
             set: self.set,
-            held: HeldLayouts::new(),
             search,
             least: self.least,
         })

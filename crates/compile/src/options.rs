@@ -7,7 +7,7 @@ use zellige_machine::Hardware;
 use zellige_op::Profile;
 
 /// Who decides layouts and divisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// As the existing compiler does.
     Baseline,

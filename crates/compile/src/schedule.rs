@@ -10,6 +10,7 @@ use crate::pool::Addressed;
 use crate::program::{Buffer, Program, Step};
 use crate::scratchpads::Resident;
 use crate::waves::Waved;
+use std::rc::Rc;
 use zellige_machine::{Hardware, Latency, Time, Work};
 
 /// The program: steps in the order of their waves, each with its times; buffers, each with its place.
@@ -34,6 +35,8 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
         .into_iter()
         .zip(decided)
         .map(|(step, (((divided, work), slot), (start, latency)))| Step {
+            full: (*divided.work).clone(),
+            work: Work { name: step.name.clone(), ..(*work).clone() },
             name: step.name,
             action: step.action,
             reads: step.reads,
@@ -43,8 +46,6 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
             division: divided.division,
             rounds: divided.rounds,
             decided: divided.decided,
-            full: divided.work,
-            work,
             duration: latency.time,
             latency,
             wave: slot.wave,
@@ -54,7 +55,7 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
         .collect();
     steps.sort_by_key(|s| s.wave);
     Program {
-        graph,
+        graph: Rc::unwrap_or_clone(graph),
         options,
         assignment,
         buffers: buffers.collect(),
@@ -79,7 +80,7 @@ pub(crate) fn run_time(resident: &Resident) -> Time {
 }
 
 /// Of every step, when it starts and what it takes beside the others of its wave.
-fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Work]) -> Vec<(Time, Latency)> {
+fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Rc<Work>]) -> Vec<(Time, Latency)> {
     let count = waves.iter().map(|(wave, _)| wave + 1).max().unwrap_or(0);
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
     waves.iter().enumerate().for_each(|(step, (wave, _))| members[*wave].push(step));

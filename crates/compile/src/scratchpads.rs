@@ -8,6 +8,7 @@ use crate::divide::{Divided, ResidencyCandidate};
 use crate::error::Result;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
 use crate::waves::Waved;
+use std::rc::Rc;
 use zellige_machine::Work;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
@@ -19,7 +20,7 @@ pub(crate) struct Resident {
     /// Of every buffer, its address in the scratchpad of every core; none lies in device memory.
     pub(crate) addresses: Vec<Option<u64>>,
     /// Of every step, what each core does, without the traffic of what stays in scratchpads.
-    pub(crate) works: Vec<Work>,
+    pub(crate) works: Vec<Rc<Work>>,
 }
 
 /// Keeps results in scratchpads where they fit.

@@ -11,6 +11,7 @@
 
 use crate::divide::Divided;
 use crate::lower::{Lowered, LoweredStep, MemoryClass};
+use std::rc::Rc;
 use zellige_machine::{Time, Work};
 
 /// How many steps ahead a wave looks for one that fits beside it.
@@ -58,7 +59,7 @@ pub(crate) fn waves(mut divided: Divided) -> Waved {
 struct Waves<'a> {
     divided: &'a Divided,
     lowered: &'a Lowered,
-    works: Vec<Work>,
+    works: Vec<Rc<Work>>,
     /// Of every step, how long it takes alone.
     alone: Vec<Time>,
     needs: Vec<Vec<usize>>,
@@ -172,7 +173,7 @@ impl<'a> Waves<'a> {
         };
         let launch = self.lowered.options.hardware.launch();
         let before = self.side_by_side(members) + launch + self.alone[step] + others(self);
-        let held: Vec<Work> = users.iter().map(|u| self.works[*u].clone()).collect();
+        let held: Vec<Rc<Work>> = users.iter().map(|u| self.works[*u].clone()).collect();
         freed.iter().for_each(|r| self.stays[*r] = false);
         users.iter().for_each(|u| self.renew(*u));
         if self.side_by_side(&with) + others(self) < before {
@@ -193,8 +194,7 @@ impl<'a> Waves<'a> {
         let divided = &self.divided.steps[step];
         let op = self.divided.ops[step].as_ref();
         let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
-        let name = self.lowered.steps[step].name.clone();
-        let work = Work { name, ..work.unwrap_or_else(|| divided.work.clone()) };
+        let work = work.unwrap_or_else(|| divided.work.clone());
         self.alone[step] = self.lowered.options.hardware.latency(&work).time;
         self.works[step] = work;
     }

@@ -9,11 +9,9 @@ use super::move_costs::MoveCosts;
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
 use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
-use crate::propagate::{
-    Alternative, Candidates, HeldLayouts, OperandLayout, reads_in_place, same_places,
-};
-use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, plus, solve_from};
-use std::collections::HashMap;
+use crate::propagate::{Alternative, Candidates, OperandLayout, reads_in_place, same_places};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, Solution, plus, solve_from};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
 use zellige_stick::StickLayout;
@@ -41,8 +39,6 @@ pub struct Assignment {
     pub divisions: Policy,
     /// From which candidates it was chosen.
     pub set: CandidateSet,
-    /// Tensors that the search for a faster program holds to a layout.
-    pub(crate) held: HeldLayouts,
     /// What that search looked at.
     pub search: SearchRecord,
     /// The steps of no program with the layouts that were considered take fewer cycles one after the other, however
@@ -76,6 +72,9 @@ pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
     }
     loaded
 }
+
+/// Tensors that are held to a layout, by number.
+pub(super) type HeldLayouts = BTreeMap<usize, StickLayout>;
 
 /// Who decides the layout of a tensor.
 #[derive(Clone, Copy)]
@@ -128,34 +127,38 @@ pub(crate) fn demanded(
 /// No alternative for some operation.
 pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
     let mut moves = MoveCosts::new(options);
-    let mut problem = LayoutProblem { graph, options, candidates, moves: &mut moves };
-    let mut assignment = problem.least_sum(LIMIT, None, |a| a.cycles)?;
+    let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
+    let mut assignment = problem.least_sum(LIMIT)?;
     // One after the other, every step has its launch.
     let launch = options.hardware.launch_cycles();
     let least = |a: &Alternative| a.least.saturating_add(launch);
-    assignment.least = problem.least_sum(LIMIT, None, least)?.bound;
+    let problem = LayoutProblem::new(graph, options, candidates, &mut moves, least)?;
+    assignment.least = problem.least_sum(LIMIT)?.bound;
     Ok(assignment)
 }
 
-/// The alternatives and layouts of a graph, and the costs of moves that are known so far.
-pub(super) struct LayoutProblem<'a, 'm, 'o> {
-    pub(super) graph: &'a Graph,
-    pub(super) options: &'a Options,
-    pub(super) candidates: &'a Candidates,
-    pub(super) moves: &'m mut MoveCosts<'o>,
+/// The choice among the alternatives and layouts of a graph, as a problem of variables and costs.
+pub(super) struct LayoutProblem<'a> {
+    graph: &'a Graph,
+    options: &'a Options,
+    candidates: &'a Candidates,
+    /// Of every tensor, who decides its layout.
+    owners: Vec<LayoutOwner>,
+    problem: ChoiceProblem,
 }
 
-impl LayoutProblem<'_, '_, '_> {
-    /// The least sum where operations take `cycles`, with tables of at most `limit` entries; `near` is a choice that is
-    /// known to be good, of candidates that may be others.
-    pub(super) fn least_sum(
-        &mut self,
-        limit: usize,
-        near: Option<&Assignment>,
+impl<'a> LayoutProblem<'a> {
+    /// The problem where operations take `cycles`.
+    ///
+    /// # Errors
+    /// No alternative for some operation.
+    pub(super) fn new(
+        graph: &'a Graph,
+        options: &'a Options,
+        candidates: &'a Candidates,
+        moves: &mut MoveCosts<'_>,
         cycles: impl Fn(&Alternative) -> u64,
-    ) -> Result<Assignment> {
-        let LayoutProblem { graph, options, candidates, moves } = self;
-        let (graph, options, candidates) = (*graph, *options, *candidates);
+    ) -> Result<LayoutProblem<'a>> {
         if let Some(node) = candidates.nodes.iter().position(|list| list.is_empty()) {
             let name = &graph.get(graph.node(NodeId(node)).outputs[0]).name;
             let reason = format!("no alternative of `{name}` gives the layout that it is held to");
@@ -206,11 +209,69 @@ impl LayoutProblem<'_, '_, '_> {
             };
             read.add(&mut problem, candidates, &mut cost)?;
         }
-        let known = near.map(|near| -> Vec<usize> {
-            let lists = candidates.nodes.iter().zip(&near.nodes);
-            lists.map(|(list, a)| closest(list, a)).collect()
-        });
-        let solution = solve_from(&problem, limit, known.as_slice())?;
+        Ok(LayoutProblem { graph, options, candidates, owners, problem })
+    }
+
+    /// The least sum, with tables of at most `limit` entries.
+    pub(super) fn least_sum(&self, limit: usize) -> Result<Assignment> {
+        Ok(self.assignment(&solve_from(&self.problem, limit, &[])?))
+    }
+
+    /// The least sum with some tensors held to layouts of their candidates; `near` are alternatives that are known to
+    /// be good without that.
+    ///
+    /// # Errors
+    /// No alternative gives a tensor the layout that it is held to.
+    pub(super) fn held_to(
+        &self,
+        held: &HeldLayouts,
+        limit: usize,
+        near: &[usize],
+    ) -> Result<Assignment> {
+        let mut allowed: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (id, layout) in held {
+            let (var, gives): (usize, Vec<usize>) = match self.owners[*id] {
+                LayoutOwner::Node(n, k) => {
+                    let list = self.candidates.nodes[n].iter().enumerate();
+                    (n, list.filter(|(_, a)| a.results[k] == *layout).map(|(at, _)| at).collect())
+                }
+                LayoutOwner::Free(var) => {
+                    let list = self.candidates.tensors[*id].iter().enumerate();
+                    (var, list.filter(|(_, l)| *l == layout).map(|(at, _)| at).collect())
+                }
+                LayoutOwner::Nobody => continue,
+            };
+            let both = allowed.entry(var).or_insert_with(|| gives.clone());
+            both.retain(|v| gives.contains(v));
+            if both.is_empty() {
+                let name = &self.graph.get(TensorId(*id)).name;
+                let reason =
+                    format!("no alternative of `{name}` gives the layout that it is held to");
+                return Err(CompileError::bad_problem(reason));
+            }
+        }
+        let problem = self.problem.restricted(&allowed);
+        let place = |(var, value): (usize, &usize)| match allowed.get(&var) {
+            Some(list) => list.iter().position(|v| v == value).unwrap_or(0),
+            None => *value,
+        };
+        let near: Vec<usize> = near.iter().enumerate().map(place).collect();
+        let mut solution = solve_from(&problem, limit, &[near])?;
+        for (var, list) in &allowed {
+            solution.values[*var] = list[solution.values[*var]];
+        }
+        Ok(self.assignment(&solution))
+    }
+
+    /// Of every operation, the alternative that is most like that of another choice.
+    pub(super) fn closest(&self, to: &Assignment) -> Vec<usize> {
+        let lists = self.candidates.nodes.iter().zip(&to.nodes);
+        lists.map(|(list, a)| closest(list, a)).collect()
+    }
+
+    /// The layouts that the values of the variables stand for.
+    fn assignment(&self, solution: &Solution) -> Assignment {
+        let LayoutProblem { graph, options, candidates, owners, .. } = self;
         let nodes: Vec<Alternative> = candidates
             .nodes
             .iter()
@@ -227,7 +288,7 @@ impl LayoutProblem<'_, '_, '_> {
         };
         let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
         let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
-        Ok(Assignment {
+        Assignment {
             nodes,
             tensors,
             shared: true,
@@ -238,10 +299,9 @@ impl LayoutProblem<'_, '_, '_> {
             width: solution.width,
             divisions: options.policy,
             set: CandidateSet::All,
-            held: HeldLayouts::new(),
             search: SearchRecord::default(),
             least: 0,
-        })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::assign::{Assignment, demanded};
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::Result;
 use crate::options::Options;
-use crate::propagate::{Alternative, Candidates, HeldLayouts, OperandLayout, same_places};
+use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
 use crate::solve::elimination::plus;
 use zellige_graph::{Def, Graph, TensorId};
 use zellige_layout::Strided;
@@ -105,7 +105,6 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         width: WIDTH,
         divisions: options.policy,
         set: CandidateSet::Existing,
-        held: HeldLayouts::new(),
         search: SearchRecord::default(),
         least: 0,
     })

@@ -16,13 +16,14 @@
 //! **Cost.** At most [`EFFORT`] steps are compiled, so large graphs are searched in part or not at all, and the
 //! certificate says so. The count does not depend on the machine: the result is the same everywhere.
 
-use super::assign::{Assignment, LayoutProblem, assign};
+use super::assign::{Assignment, HeldLayouts, LayoutProblem, assign};
 use super::beam::beam;
 use super::move_costs::MoveCosts;
 use crate::decisions::DecidedLayouts;
 use crate::error::Result;
 use crate::options::{Options, Policy, WeightLayouts};
-use crate::propagate::{Candidates, HeldLayouts, propagate, propagate_asked, same_places};
+use crate::propagate::{Candidates, propagate, propagate_asked, same_places};
+use crate::scratchpads::Resident;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -59,13 +60,16 @@ pub enum CandidateSet {
     Existing,
 }
 
+/// A program that was compiled, and how long a run of it takes.
+type Tried = Result<(Time, Resident)>;
+
 /// The search for the fastest program of a graph.
 pub(crate) struct Search<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) options: &'a Options,
     pub(crate) candidates: &'a Candidates,
-    /// How long a run takes of the program with these layouts.
-    pub(crate) run_time: &'a mut dyn FnMut(&Assignment) -> Result<Time>,
+    /// The program with these layouts, and how long a run of it takes.
+    pub(crate) program: &'a mut dyn FnMut(&Assignment) -> Result<(Time, Resident)>,
 }
 
 impl Search<'_> {
@@ -83,17 +87,16 @@ impl Search<'_> {
         DecidedLayouts::of(self.graph, &*self.of_set(chosen.set).ok()?, chosen)
     }
 
-    /// The choice with which the program is fastest, of those that are looked at.
+    /// The choice with which the program is fastest, of those that are looked at, and that program.
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn fastest(&mut self) -> Result<Assignment> {
+    pub(crate) fn fastest(&mut self) -> Result<(Assignment, Resident)> {
         let first = assign(self.graph, self.options, self.candidates)?;
         let mut programs = 1;
-        let mut moves = MoveCosts::new(self.options);
-        let mut best: (Result<Time>, Assignment) = ((self.run_time)(&first), first.clone());
-        let faster = |a: &Result<Time>, b: &Result<Time>| match (a, b) {
-            (Ok(a), Ok(b)) => a < b,
+        let mut best: (Tried, Assignment) = ((self.program)(&first), first.clone());
+        let faster = |a: &Tried, b: &Tried| match (a, b) {
+            (Ok((a, _)), Ok((b, _))) => a < b,
             (Ok(_), Err(_)) => true,
             (Err(_), _) => false,
         };
@@ -110,14 +113,22 @@ impl Search<'_> {
             starts.extend(self.asked());
         }
         for start in starts {
-            let time = (self.run_time)(&start);
+            let tried = (self.program)(&start);
             programs += 1;
-            if faster(&time, &best.0) {
-                best = (time, start);
+            if faster(&tried, &best.0) {
+                best = (tried, start);
             }
         }
+        if tries <= programs || best.0.is_err() {
+            return self.end(best, programs, false, &first);
+        }
+        let (graph, options, mut moves) = (self.graph, self.options, MoveCosts::new(self.options));
+        let problem =
+            LayoutProblem::new(graph, options, self.candidates, &mut moves, |a| a.cycles)?;
+        let mut near = problem.closest(&best.1);
+        let mut held = HeldLayouts::new();
         let mut complete = false;
-        while !complete && programs < tries && best.0.is_ok() {
+        while !complete && programs < tries {
             complete = true;
             for (id, _) in self.graph.tensors() {
                 let Some(now) = best.1.tensors[id.0].clone() else { continue };
@@ -126,21 +137,33 @@ impl Search<'_> {
                         complete = false;
                         break;
                     }
-                    let mut held = best.1.held.clone();
-                    held.insert(id.0, layout);
-                    let Ok(next) = self.held_to(&held, Some(&best.1), &mut moves) else { continue };
-                    let time = (self.run_time)(&next);
+                    let mut holds = held.clone();
+                    holds.insert(id.0, layout);
+                    let Ok(next) = problem.held_to(&holds, HELD_LIMIT, &near) else { continue };
+                    let tried = (self.program)(&next);
                     programs += 1;
-                    if faster(&time, &best.0) {
-                        best = (time, next);
+                    if faster(&tried, &best.0) {
+                        near = problem.closest(&next);
+                        (best, held) = ((tried, next), holds);
                         complete = false;
                     }
                 }
             }
         }
-        best.0?;
+        self.end(best, programs, complete, &first)
+    }
+
+    /// The best program with what is known of it.
+    fn end(
+        &self,
+        best: (Tried, Assignment),
+        programs: usize,
+        complete: bool,
+        first: &Assignment,
+    ) -> Result<(Assignment, Resident)> {
+        let (_, program) = best.0?;
         let search = SearchRecord { programs, complete };
-        Ok(self.proved(Assignment { search, ..best.1 }, &first))
+        Ok((self.proved(Assignment { search, ..best.1 }, first), program))
     }
 
     /// The candidates of a set.
@@ -172,23 +195,6 @@ impl Search<'_> {
         let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
         let all = propagate(self.graph, &theirs).and_then(|c| assign(self.graph, &theirs, &c));
         Assignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
-    }
-
-    /// The least sum with some tensors held to layouts, near a choice that is good.
-    fn held_to(
-        &mut self,
-        held: &HeldLayouts,
-        near: Option<&Assignment>,
-        moves: &mut MoveCosts<'_>,
-    ) -> Result<Assignment> {
-        let mut candidates = self.candidates.clone();
-        for (id, layout) in held {
-            candidates = candidates.with_held(self.graph, TensorId(*id), layout);
-        }
-        let (graph, options, candidates) = (self.graph, self.options, &candidates);
-        let mut problem = LayoutProblem { graph, options, candidates, moves };
-        let assignment = problem.least_sum(HELD_LIMIT, near, |a| a.cycles)?;
-        Ok(Assignment { held: held.clone(), ..assignment })
     }
 
     /// The layouts of the existing compiler, with copies shared.

@@ -32,11 +32,15 @@ pub(crate) struct LaidOp {
 #[derive(Debug, Default)]
 struct Answered {
     /// By splits.
-    divided: HashMap<Vec<usize>, Option<(Division, Work)>>,
+    divided: HashMap<Vec<usize>, Option<(Division, Rc<Work>)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
     cycles: HashMap<(Vec<usize>, Vec<usize>), Option<u64>>,
+    /// By splits and the tensors in the scratchpads: the work, none where that cannot be.
+    works: HashMap<(Vec<usize>, Vec<usize>), Option<Rc<Work>>>,
     /// By tensor and splits.
     parts: HashMap<(usize, Vec<usize>), Rc<CoreParts>>,
+    /// By tensor and splits: bytes of the largest part.
+    bytes: HashMap<(usize, Vec<usize>), u64>,
 }
 
 /// Of every core, the part of a tensor that it has: a range of each dimension.
@@ -78,7 +82,9 @@ impl LaidOp {
     ) -> Option<StepDivision> {
         let compute = || {
             let division = Division::new(splits, &self.spans, options.cores).ok()?;
-            self.op.work(&self.inputs, &self.outputs, Some(&division), options.cores).ok()
+            let cores = options.cores;
+            let made = self.op.work(&self.inputs, &self.outputs, Some(&division), cores).ok();
+            made.map(|(division, work)| (division, Rc::new(work)))
         };
         let known = self.answered.borrow().divided.get(splits).cloned();
         let made = known.unwrap_or_else(|| {
@@ -136,9 +142,22 @@ impl LaidOp {
         &self,
         divided: &StepDivision,
         tensors: &[usize],
-    ) -> Option<Work> {
+    ) -> Option<Rc<Work>> {
+        let key = (divided.division.splits().to_vec(), tensors.to_vec());
+        if let Some(known) = self.answered.borrow().works.get(&key) {
+            return known.clone();
+        }
+        let work = match tensors {
+            [] => Some(divided.work.clone()),
+            _ => self.without_traffic_of(divided, tensors).map(Rc::new),
+        };
+        self.answered.borrow_mut().works.insert(key, work.clone());
+        work
+    }
+
+    fn without_traffic_of(&self, divided: &StepDivision, tensors: &[usize]) -> Option<Work> {
         let loops = self.loops.as_ref()?;
-        let mut work = divided.work.clone();
+        let mut work = (*divided.work).clone();
         for tensor in tensors {
             let whole = self.sticks(*tensor)?;
             for (core, done) in work.cores.iter_mut().enumerate() {
@@ -165,6 +184,10 @@ impl LaidOp {
 
     /// Bytes of the largest part of a tensor on one core.
     pub(crate) fn part_bytes(&self, tensor: usize, division: &Division) -> u64 {
+        let key = (tensor, division.splits().to_vec());
+        if let Some(known) = self.answered.borrow().bytes.get(&key) {
+            return *known;
+        }
         let (Some(whole), Some(loops)) = (self.sticks(tensor), &self.loops) else { return 0 };
         let bytes = |core| {
             let region: Vec<Range<usize>> = loops.region(tensor, core, division);
@@ -178,6 +201,8 @@ impl LaidOp {
                 .product();
             cells * 128
         };
-        (0..division.cores()).map(bytes).max().unwrap_or(0)
+        let most = (0..division.cores()).map(bytes).max().unwrap_or(0);
+        self.answered.borrow_mut().bytes.insert(key, most);
+        most
     }
 }

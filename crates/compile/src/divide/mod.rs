@@ -17,6 +17,7 @@ pub(crate) use laid_op::LaidOp;
 pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, span_reduction};
 pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distribution};
 
+use std::rc::Rc;
 use zellige_device::Division;
 use zellige_machine::Work;
 
@@ -26,7 +27,7 @@ pub(crate) struct StepDivision {
     /// How the loops are cut.
     pub(crate) division: Division,
     /// What each core does with everything in device memory.
-    pub(crate) work: Work,
+    pub(crate) work: Rc<Work>,
     /// Who decided it, and why.
     pub(crate) decided: (String, String),
     /// A loop that is gone through in this many rounds, each divided like the whole; none at once.

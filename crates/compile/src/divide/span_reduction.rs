@@ -20,7 +20,8 @@ use crate::solve::division::{IterationSpace, divide, span};
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::{Division, Span, TensorLayout};
-use zellige_machine::Key;
+use zellige_graph::{Graph, NodeId};
+use zellige_machine::{Key, Work};
 
 /// Divisions of one step that are considered.
 pub(super) const MOST: usize = 8;
@@ -44,10 +45,35 @@ pub(crate) struct DivisionCandidates {
 
 /// Everything that the candidates of a step depend on: the operation, the layouts of its tensors, and the
 /// splits that were decided for it before.
-type Question = (String, Vec<TensorLayout>, Option<Vec<usize>>);
+type Question = (Rc<str>, (bool, Policy), Vec<TensorLayout>, Option<Vec<usize>>);
 
-/// Candidates of steps that were asked for in other programs of the same graph.
-pub(crate) type AnsweredSteps = HashMap<Question, (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>)>;
+/// What was found out about steps, for the same step of another layer, and of other programs of the same graph.
+#[derive(Default)]
+pub(crate) struct AnsweredSteps {
+    /// Of every operation, what it asks besides the layouts of its tensors.
+    asked: HashMap<NodeId, Rc<str>>,
+    /// Candidates of divisions.
+    candidates: HashMap<Question, (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>)>,
+    /// Loops and default divisions, by operation, whether it writes in the place of an operand, and layouts.
+    pub(crate) planned: HashMap<(Rc<str>, bool, Vec<TensorLayout>), PlannedOp>,
+    /// What the cores do for a move, by its two ends.
+    pub(crate) moves: HashMap<(TensorLayout, TensorLayout), Rc<Work>>,
+}
+
+/// The loops of an operation, none of one that only moves, and its default division.
+pub(crate) type PlannedOp = (Option<Vec<Span>>, StepDivision);
+
+impl AnsweredSteps {
+    /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
+    pub(crate) fn asked(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
+        let asked = self.asked.entry(id).or_insert_with(|| {
+            let node = graph.node(id);
+            let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
+            format!("{} {attributes} {:?}", node.op.name(), node.hint).into()
+        });
+        asked.clone()
+    }
+}
 
 /// The divisions of all steps that are considered; with `like`, those that were decided before.
 ///
@@ -66,7 +92,7 @@ pub(crate) fn span_reduction(
     let mut decided_before = like.is_some();
     for (i, step) in lowered.steps.iter().enumerate() {
         let decided = before.get(step.name.as_str()).copied();
-        let question = question(&lowered, i, decided);
+        let question = question(&lowered, i, decided, answered);
         let same = question.as_ref().and_then(|q| known.get(q)).copied();
         let same = same.filter(|s: &usize| !matches!(lowered.steps[*s].action, Action::Host(..)));
         if let Some(same) = same {
@@ -77,7 +103,7 @@ pub(crate) fn span_reduction(
         }
         if like.is_none()
             && let Some(q) = &question
-            && let Some((op, list)) = answered.get(q)
+            && let Some((op, list)) = answered.candidates.get(q)
         {
             known.insert(q.clone(), i);
             ops.push(op.clone());
@@ -107,7 +133,7 @@ pub(crate) fn span_reduction(
         let (op, list) = (op.map(Rc::new), Rc::new(list));
         if let Some(q) = question {
             if like.is_none() && !matches!(step.action, Action::Host(..)) {
-                answered.insert(q.clone(), (op.clone(), list.clone()));
+                answered.candidates.insert(q.clone(), (op.clone(), list.clone()));
             }
             known.insert(q, i);
         }
@@ -119,18 +145,21 @@ pub(crate) fn span_reduction(
 }
 
 /// What a step asks; none of a move.
-fn question(lowered: &Lowered, step: usize, decided: Option<&DecidedStep>) -> Option<Question> {
+fn question(
+    lowered: &Lowered,
+    step: usize,
+    decided: Option<&DecidedStep>,
+    answered: &mut AnsweredSteps,
+) -> Option<Question> {
     let step = &lowered.steps[step];
-    let node = lowered.graph.node(step.node()?);
-    let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
+    let asked = answered.asked(&lowered.graph, step.node()?);
     let outs = step.writes.iter().map(|b| &lowered.buffer(*b).laid);
     let all = step.reads.iter().map(|r| &r.laid).chain(outs).cloned().collect();
     // Into the place of an operand, an operation does less.
     let in_place = |b: &BufferId| matches!(lowered.buffer(*b).memory, MemoryClass::InPlaceOf(_));
     let in_place = step.writes.iter().any(in_place);
     let policy = lowered.assignment.divisions;
-    let asked = format!("{} {attributes} {:?} {in_place} {policy:?}", node.op.name(), node.hint);
-    Some((asked, all, decided.map(|d| d.splits.clone())))
+    Some((asked, (in_place, policy), all, decided.map(|d| d.splits.clone())))
 }
 
 /// Splits of all dimensions that are worth a look, those with the smallest largest slice first: of each

@@ -64,13 +64,12 @@ impl Divided {
     }
 
     /// Of every step, what each core does, with the buffers that are `kept` left out of the traffic.
-    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Work> {
+    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Rc<Work>> {
         let work = |(i, divided): (usize, &StepDivision)| {
             let tensors = self.residents_of(i, kept);
             let op = self.ops[i].as_ref();
             let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
-            let name = self.lowered.steps[i].name.clone();
-            Work { name, ..work.unwrap_or_else(|| divided.work.clone()) }
+            work.unwrap_or_else(|| divided.work.clone())
         };
         self.steps.iter().enumerate().map(work).collect()
     }

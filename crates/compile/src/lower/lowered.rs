@@ -4,6 +4,7 @@ use crate::choose::Assignment;
 use crate::divide::StepDivision;
 use crate::options::Options;
 use crate::program::{Action, BufferId, BufferRead, Origin};
+use std::rc::Rc;
 use zellige_device::{Span, TensorLayout};
 use zellige_graph::{Graph, NodeId, TensorId};
 use zellige_machine::Time;
@@ -84,7 +85,7 @@ impl LoweredStep {
 #[derive(Debug, Clone)]
 pub(crate) struct Lowered {
     /// The graph, after the passes that rewrite graphs.
-    pub(crate) graph: Graph,
+    pub(crate) graph: Rc<Graph>,
     /// What was asked.
     pub(crate) options: Options,
     /// The layouts and what is proved of them.

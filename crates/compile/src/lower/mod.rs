@@ -6,17 +6,18 @@ mod lowered;
 pub(crate) use lowered::{Lowered, LoweredBuffer, LoweredStep, MemoryClass};
 
 use crate::choose::{Assignment, demanded, loaded, move_ends};
-use crate::divide::StepDivision;
+use crate::divide::{AnsweredSteps, StepDivision};
 use crate::error::Result;
 use crate::options::{Options, WeightLayouts};
 use crate::padding::summed_dim;
 use crate::program::{Action, BufferId, BufferRead, Origin};
 use crate::propagate::{OperandLayout, laid, reads_in_place, same_places};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use zellige_device::PlanOp;
-use zellige_device::{Division, Span, TensorLayout};
+use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
-use zellige_machine::WorkKind;
+use zellige_machine::{Work, WorkKind};
 use zellige_op::{Form, Op};
 use zellige_stick::StickLayout;
 
@@ -24,7 +25,12 @@ use zellige_stick::StickLayout;
 ///
 /// # Errors
 /// Layouts that do not fit their tensors.
-pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> Result<Lowered> {
+pub(crate) fn lower(
+    graph: Rc<Graph>,
+    options: &Options,
+    assignment: Assignment,
+    answered: &mut AnsweredSteps,
+) -> Result<Lowered> {
     let mut pass = Lowering {
         loads: loaded(&graph, options),
         graph: &graph,
@@ -35,7 +41,7 @@ pub(crate) fn lower(graph: Graph, options: &Options, assignment: Assignment) -> 
         of: HashMap::new(),
         copies: HashMap::new(),
         copied: HashMap::new(),
-        planned: HashMap::new(),
+        answered,
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
         uses: uses(&graph),
         returned: graph.outputs().iter().map(|o| graph.base(*o).0).collect(),
@@ -82,8 +88,7 @@ struct Lowering<'a> {
     copies: HashMap<(TensorId, OperandLayout, usize), BufferId>,
     /// How many copies a tensor has.
     copied: HashMap<TensorId, usize>,
-    /// Loops and default divisions of operations that were met before: layers repeat.
-    planned: HashMap<(String, Vec<TensorLayout>), PlannedOp>,
+    answered: &'a mut AnsweredSteps,
     /// Names of the graph.
     names: HashSet<String>,
     /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
@@ -92,9 +97,6 @@ struct Lowering<'a> {
     returned: HashSet<TensorId>,
     readers: usize,
 }
-
-/// The loops of an operation, none of one that only moves, and its default division.
-type PlannedOp = (Option<Vec<Span>>, StepDivision);
 
 /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
 fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
@@ -224,8 +226,7 @@ impl Lowering<'_> {
         why: String,
         load: bool,
     ) -> Result<()> {
-        let moved = read.laid.moved_and_padded(&self.buffers[to.0].laid)?;
-        let work = moved.work(name.as_str(), WorkKind::Restickify, self.options.cores);
+        let work = self.move_work(&read.laid, &self.buffers[to.0].laid.clone())?;
         let division = Division::one(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
         self.steps.push(LoweredStep {
@@ -238,6 +239,18 @@ impl Lowering<'_> {
             default: StepDivision { division, work, decided, rounds: None },
         });
         Ok(())
+    }
+
+    /// What the cores do for a move, computed once for the same two layouts.
+    fn move_work(&mut self, from: &TensorLayout, to: &TensorLayout) -> Result<Rc<Work>> {
+        let ends = (from.clone(), to.clone());
+        if let Some(known) = self.answered.moves.get(&ends) {
+            return Ok(known.clone());
+        }
+        let moved = from.moved_and_padded(to)?;
+        let work = Rc::new(moved.work("move", WorkKind::Restickify, self.options.cores));
+        self.answered.moves.insert(ends, work.clone());
+        Ok(work)
     }
 
     fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
@@ -281,7 +294,7 @@ impl Lowering<'_> {
         let outs: Vec<TensorLayout> =
             writes.iter().map(|b| self.buffers[b.0].laid.clone()).collect();
         let (action, space, default) = if self.options.coverage.on_host(node.op.layer()) {
-            let (division, work) = (Division::one(0), node.op.round_trip(&ins, &outs)?);
+            let (division, work) = (Division::one(0), Rc::new(node.op.round_trip(&ins, &outs)?));
             let decided = ("host".into(), "the card does not run it".into());
             let default = StepDivision { division, work, decided, rounds: None };
             (Action::Host(id, node.op.clone()), None, default)
@@ -289,17 +302,17 @@ impl Lowering<'_> {
             let in_place = writes
                 .iter()
                 .any(|b| matches!(self.buffers[b.0].memory, MemoryClass::InPlaceOf(_)));
-            let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
-            let asked = format!("{} {attributes} {in_place}", node.op.name());
-            let question = (asked, ins.iter().chain(&outs).cloned().collect::<Vec<_>>());
-            let (space, default) = match self.planned.get(&question) {
+            let asked = self.answered.asked(self.graph, id);
+            let question = (asked, in_place, ins.iter().chain(&outs).cloned().collect::<Vec<_>>());
+            let (space, default) = match self.answered.planned.get(&question) {
                 Some(known) => known.clone(),
                 None => {
                     let space = op.space(&ins, &outs)?;
                     let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
                     let decided = ("work_distribution".into(), "the default distribution".into());
+                    let work = Rc::new(work);
                     let default = StepDivision { division, work, decided, rounds: None };
-                    self.planned.insert(question, (space.clone(), default.clone()));
+                    self.answered.planned.insert(question, (space.clone(), default.clone()));
                     (space, default)
                 }
             };

@@ -142,9 +142,6 @@ fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Can
 /// Layouts that somebody would like a tensor to have, beside those that kernels lead to.
 type WantedLayouts = BTreeMap<usize, Vec<StickLayout>>;
 
-/// Layouts that tensors are held to, by the number of the tensor.
-pub(crate) type HeldLayouts = BTreeMap<usize, StickLayout>;
-
 /// Which tensors the caller gets, or views of them.
 fn returned(graph: &Graph) -> Vec<bool> {
     let mut returned = vec![false; graph.tensors().count()];

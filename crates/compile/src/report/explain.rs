@@ -6,10 +6,12 @@
 use super::layout_summary::{describe, layout_summary};
 use super::us;
 use crate::choose::choose;
+use crate::divide::AnsweredSteps;
 use crate::error::{CompileError, Result};
 use crate::lower::lower;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
+use std::rc::Rc;
 use zellige_device::TensorLayout;
 use zellige_graph::{Def, Role, TensorId};
 use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
@@ -80,7 +82,8 @@ fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<R
     let (graph, options) = (&program.graph, &program.options);
     let assignment = choose(graph, options, candidates)?;
     let (cost, optimal) = (assignment.cost, assignment.is_optimal());
-    let lowered = lower(graph.clone(), options, assignment)?;
+    let lowered =
+        lower(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
     let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
         tensor: graph.get(tensor).name.clone(),
         reason: reason.into(),

@@ -1,6 +1,7 @@
 //! A choice as numbers: variables with few values, and costs that depend on a few variables each.
 
 use crate::error::{CompileError, Result};
+use std::collections::BTreeMap;
 
 /// The cost of what must not be.
 pub const FORBIDDEN: u64 = u64::MAX;
@@ -51,6 +52,25 @@ impl Factor {
 
     pub(super) fn of(vars: Vec<usize>, table: Vec<u64>) -> Factor {
         Factor { vars, table }
+    }
+
+    /// The entries, the last variable fastest.
+    pub(super) fn table(&self) -> &[u64] {
+        &self.table
+    }
+
+    /// How many entries one value of a variable leads on; none where the cost does not depend on it.
+    pub(super) fn stride(&self, var: usize, domains: &[usize]) -> usize {
+        match self.vars.iter().position(|v| *v == var) {
+            Some(at) => self.vars[at + 1..].iter().map(|v| domains[*v]).product(),
+            None => 0,
+        }
+    }
+
+    /// Adds a cost of the same variables to this one.
+    pub(super) fn join(&mut self, other: &Factor) {
+        debug_assert_eq!(self.vars, other.vars);
+        self.table.iter_mut().zip(&other.table).for_each(|(a, b)| *a = plus(*a, *b));
     }
 }
 
@@ -124,6 +144,34 @@ impl ChoiceProblem {
         }
         self.factors.push(Factor { vars: sorted, table });
         Ok(())
+    }
+
+    /// The problem with some variables held to a few of their values, which are numbered anew.
+    pub(crate) fn restricted(&self, allowed: &BTreeMap<usize, Vec<usize>>) -> ChoiceProblem {
+        let mut domains = self.domains.clone();
+        allowed.iter().for_each(|(var, list)| domains[*var] = list.len());
+        let all: Vec<Vec<usize>> = self.domains.iter().map(|n| (0..*n).collect()).collect();
+        let values = |var: &usize| allowed.get(var).unwrap_or(&all[*var]);
+        let factors = self.factors.iter().map(|f| {
+            if !f.vars.iter().any(|v| allowed.contains_key(v)) {
+                return f.clone();
+            }
+            let mut entries = vec![0];
+            for var in &f.vars {
+                let (stride, list) = (f.stride(*var, &self.domains), values(var));
+                let longer =
+                    entries.iter().flat_map(|at| list.iter().map(move |v| at + v * stride));
+                entries = longer.collect();
+            }
+            Factor::of(f.vars.clone(), entries.into_iter().map(|at| f.table[at]).collect())
+        });
+        let kinds = self.kinds.iter().map(|kind| match kind {
+            VariableKind::Follows(of, table) => {
+                VariableKind::Follows(*of, values(of).iter().map(|v| table[*v]).collect())
+            }
+            kind => kind.clone(),
+        });
+        ChoiceProblem { factors: factors.collect(), kinds: kinds.collect(), domains }
     }
 
     /// How many values each variable has.

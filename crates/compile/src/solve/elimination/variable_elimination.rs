@@ -18,7 +18,7 @@
 use super::improvement::Improvement;
 use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
 use crate::error::{CompileError, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Values for all variables, with proof of how good they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +70,10 @@ pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -
     let mut open = OpenFactors::new(problem);
     let mut steps = Vec::with_capacity(domains.len());
     let (mut bound, mut width) = (open.constant, 0usize);
-    let mut scratch = vec![0; domains.len()];
     while let Some(var) = open.next() {
         let joined = open.take(var);
         for part in parts(&joined, var, domains, limit) {
-            let made = minimised(&part, var, domains, &mut scratch);
+            let made = minimised(&part, var, domains);
             width = width.max(made.vars().len() + 1);
             if made.vars().is_empty() {
                 bound = plus(bound, made.at(&[], domains));
@@ -112,12 +111,19 @@ pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -
     Ok(Solution { values, cost, bound, width })
 }
 
+/// A variable with more costs than this is left for later without looking at them: its table would be the largest.
+const MANY: usize = 64;
+
 /// The costs that are left, with the variables ordered by the table that eliminating one would make.
 struct OpenFactors<'a> {
     domains: &'a [usize],
     factors: Vec<Option<Factor>>,
-    /// Per variable, the costs that mention it.
+    /// Where the cost of some variables is: there is one for the same variables.
+    places: HashMap<Vec<usize>, usize>,
+    /// Per variable, the costs that mention it, and some that are gone.
     uses: Vec<Vec<usize>>,
+    /// Per variable, how many of them are not gone.
+    live: Vec<usize>,
     /// Per variable that is left, the size of its table.
     sizes: Vec<u128>,
     queue: BTreeSet<(u128, usize)>,
@@ -131,7 +137,9 @@ impl<'a> OpenFactors<'a> {
         let mut open = OpenFactors {
             domains,
             factors: Vec::new(),
+            places: HashMap::new(),
             uses: vec![Vec::new(); domains.len()],
+            live: vec![0; domains.len()],
             sizes: vec![0; domains.len()],
             queue: BTreeSet::new(),
             constant: 0,
@@ -139,10 +147,9 @@ impl<'a> OpenFactors<'a> {
         for f in problem.factors() {
             if f.vars().is_empty() {
                 open.constant = plus(open.constant, f.at(&[], domains));
-                continue;
+            } else {
+                open.insert(f.clone());
             }
-            f.vars().iter().for_each(|v| open.uses[*v].push(open.factors.len()));
-            open.factors.push(Some(f.clone()));
         }
         for var in 0..domains.len() {
             open.sizes[var] = open.size(var);
@@ -160,38 +167,63 @@ impl<'a> OpenFactors<'a> {
     fn take(&mut self, var: usize) -> Vec<Factor> {
         let mentioned = std::mem::take(&mut self.uses[var]);
         let taken: Vec<Factor> = mentioned.iter().filter_map(|i| self.factors[*i].take()).collect();
-        for near in self.near(&taken, var) {
-            self.uses[near].retain(|i| self.factors[*i].is_some());
-            self.update(near);
+        let mut near: Vec<usize> = Vec::new();
+        for f in &taken {
+            self.places.remove(f.vars());
+            for v in f.vars().iter().filter(|v| **v != var) {
+                self.live[*v] -= 1;
+                near.push(*v);
+            }
+        }
+        near.sort_unstable();
+        near.dedup();
+        for v in near {
+            // A variable may have thousands of costs that go one by one: what is gone is swept now and then.
+            if self.uses[v].len() > 2 * self.live[v] {
+                self.uses[v].retain(|i| self.factors[*i].is_some());
+            }
+            self.update(v);
         }
         taken
     }
 
     fn add(&mut self, factor: Factor) {
-        let index = self.factors.len();
         let vars = factor.vars().to_vec();
-        vars.iter().for_each(|v| self.uses[*v].push(index));
-        self.factors.push(Some(factor));
-        vars.into_iter().for_each(|v| self.update(v));
+        if self.insert(factor) {
+            vars.into_iter().for_each(|v| self.update(v));
+        }
     }
 
-    fn near(&self, factors: &[Factor], but: usize) -> Vec<usize> {
-        let mut near: Vec<usize> = factors.iter().flat_map(|f| f.vars()).copied().collect();
-        near.sort_unstable();
-        near.dedup();
-        near.retain(|v| *v != but);
-        near
+    /// Adds a cost, to the one of the same variables where there is one; whether there was none.
+    fn insert(&mut self, factor: Factor) -> bool {
+        if let Some(same) = self.places.get(factor.vars())
+            && let Some(other) = &mut self.factors[*same]
+        {
+            other.join(&factor);
+            return false;
+        }
+        let index = self.factors.len();
+        for v in factor.vars() {
+            self.uses[*v].push(index);
+            self.live[*v] += 1;
+        }
+        self.places.insert(factor.vars().to_vec(), index);
+        self.factors.push(Some(factor));
+        true
     }
 
     fn update(&mut self, var: usize) {
         let size = self.size(var);
-        if self.queue.remove(&(self.sizes[var], var)) {
+        if size != self.sizes[var] && self.queue.remove(&(self.sizes[var], var)) {
             self.queue.insert((size, var));
         }
         self.sizes[var] = size;
     }
 
     fn size(&self, var: usize) -> u128 {
+        if self.live[var] > MANY {
+            return u128::MAX;
+        }
         let mine = self.uses[var].iter().filter_map(|i| self.factors[*i].as_ref());
         let mut near: Vec<usize> = mine.flat_map(|f| f.vars()).copied().collect();
         near.sort_unstable();
@@ -201,8 +233,13 @@ impl<'a> OpenFactors<'a> {
 }
 
 /// Costs that are joined together: all of them, or groups whose tables stay within the limit.
-fn parts(joined: &[Factor], var: usize, domains: &[usize], limit: usize) -> Vec<Vec<Factor>> {
-    let mut parts: Vec<(Vec<usize>, Vec<Factor>)> = Vec::new();
+fn parts<'f>(
+    joined: &'f [Factor],
+    var: usize,
+    domains: &[usize],
+    limit: usize,
+) -> Vec<Vec<&'f Factor>> {
+    let mut parts: Vec<(Vec<usize>, Vec<&Factor>)> = Vec::new();
     for f in joined {
         let with = |vars: &[usize]| {
             let mut all = [vars, f.vars()].concat();
@@ -217,9 +254,9 @@ fn parts(joined: &[Factor], var: usize, domains: &[usize], limit: usize) -> Vec<
         match parts.iter().position(|(vars, _)| fits(vars)) {
             Some(k) => {
                 parts[k].0 = with(&parts[k].0);
-                parts[k].1.push(f.clone());
+                parts[k].1.push(f);
             }
-            None => parts.push((with(&[]), vec![f.clone()])),
+            None => parts.push((with(&[]), vec![f])),
         }
     }
     if parts.is_empty() {
@@ -228,31 +265,45 @@ fn parts(joined: &[Factor], var: usize, domains: &[usize], limit: usize) -> Vec<
     parts.into_iter().map(|(_, list)| list).collect()
 }
 
+/// A cost that is walked through: where its entry is, and how far one value of a variable leads.
+struct WalkedFactor<'f> {
+    table: &'f [u64],
+    at: usize,
+    /// Of the variable that is eliminated.
+    own: usize,
+    /// Of the others, in their order.
+    strides: Vec<usize>,
+}
+
 /// The sum of some costs, least over one variable, for every combination of the others.
-///
-/// `values` is room for a value of every variable; those of other variables are not looked at.
-fn minimised(list: &[Factor], var: usize, domains: &[usize], values: &mut [usize]) -> Factor {
+fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     let mut vars: Vec<usize> = list.iter().flat_map(|f| f.vars()).copied().collect();
     vars.sort_unstable();
     vars.dedup();
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
-    vars.iter().for_each(|v| values[*v] = 0);
     zellige_guard::reserve(size_of::<u64>() * size);
+    let mut walked: Vec<WalkedFactor<'_>> = Vec::with_capacity(list.len());
+    for f in list {
+        let strides = vars.iter().map(|v| f.stride(*v, domains)).collect();
+        let own = f.stride(var, domains);
+        walked.push(WalkedFactor { table: f.table(), at: 0, own, strides });
+    }
+    let mut values = vec![0; vars.len()];
     let mut table = Vec::with_capacity(size);
     for _ in 0..size {
         zellige_guard::step();
-        let least = (0..domains[var]).map(|value| {
-            values[var] = value;
-            list.iter().fold(0, |sum, f| plus(sum, f.at(values, domains)))
-        });
-        table.push(least.min().unwrap_or(0));
-        for v in vars.iter().rev() {
-            values[*v] += 1;
-            if values[*v] < domains[*v] {
+        let sum =
+            |value: usize| walked.iter().fold(0, |sum, f| plus(sum, f.table[f.at + value * f.own]));
+        table.push((0..domains[var]).map(sum).min().unwrap_or(0));
+        for (k, v) in vars.iter().enumerate().rev() {
+            values[k] += 1;
+            if values[k] < domains[*v] {
+                walked.iter_mut().for_each(|f| f.at += f.strides[k]);
                 break;
             }
-            values[*v] = 0;
+            values[k] = 0;
+            walked.iter_mut().for_each(|f| f.at -= f.strides[k] * (domains[*v] - 1));
         }
     }
     Factor::of(vars, table)
