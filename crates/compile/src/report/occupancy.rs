@@ -25,7 +25,8 @@ impl MemoryLevels {
 pub(super) fn lx(program: &Program) -> MemoryLevels {
     let limit = program.options.scratchpads.map_or(0, |_| program.options.lx_limit());
     let resident = |p| if let Place::Lx(at) = p { Some(at) } else { None };
-    let mut changes = changes(program, resident, slice).0;
+    let writers = writers(program);
+    let mut changes = changes(program, resident, |b| slice(program, &writers, b)).0;
     let mut waves: BTreeMap<usize, (Time, Time, u64)> = BTreeMap::new();
     for (_, step) in program.run_steps() {
         let tiles = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
@@ -44,16 +45,27 @@ pub(super) fn lx(program: &Program) -> MemoryLevels {
 /// Of the program's pool of device memory.
 pub(super) fn pool(program: &Program) -> MemoryLevels {
     let at = |p| if let Place::Pool(at) = p { Some(at) } else { None };
-    let (changes, peak) = changes(program, at, |program, b| program.buffer(b).bytes());
+    let (changes, peak) = changes(program, at, |b| program.buffer(b).bytes());
     MemoryLevels { limit: 0, peak, points: points(changes) }
 }
 
 /// Bytes of a buffer on the core that holds most of it: an even share of its writer's cores.
-fn slice(program: &Program, buffer: BufferId) -> u64 {
-    let writer = program.steps.iter().find(|s| s.writes.contains(&buffer));
+fn slice(program: &Program, writers: &[Option<usize>], buffer: BufferId) -> u64 {
+    let writer = writers[buffer.0].map(|step| &program.steps[step]);
     let cores = writer.map_or(1, |s| s.work.totals().cores.max(1)) as u64;
     let sticks = program.buffer(buffer).bytes().div_ceil(128);
     sticks.div_ceil(cores) * 128
+}
+
+/// Of every buffer, the first step that writes it.
+fn writers(program: &Program) -> Vec<Option<usize>> {
+    let mut writers = vec![None; program.buffers.len()];
+    for (i, step) in program.steps.iter().enumerate() {
+        for buffer in &step.writes {
+            writers[buffer.0].get_or_insert(i);
+        }
+    }
+    writers
 }
 
 /// A moment, whether memory begins to be used, and how much.
@@ -63,14 +75,14 @@ type Change = (Time, bool, u64);
 fn changes(
     program: &Program,
     address: impl Fn(Place) -> Option<u64>,
-    bytes: impl Fn(&Program, BufferId) -> u64,
+    bytes: impl Fn(BufferId) -> u64,
 ) -> (Vec<Change>, u64) {
     let (mut list, mut peak) = (Vec::new(), 0);
     for (i, span) in lifetimes(program).into_iter().enumerate() {
         let (Some((from, to)), Some(at)) = (span, address(program.buffers[i].place)) else {
             continue;
         };
-        let size = bytes(program, BufferId(i));
+        let size = bytes(BufferId(i));
         peak = peak.max(at.saturating_add(size));
         list.push((to, false, size));
         list.push((from, true, size));

@@ -18,6 +18,7 @@
 use super::improvement::Improvement;
 use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
 use crate::error::{CompileError, Result};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 /// Values for all variables, with proof of how good they are.
@@ -199,7 +200,7 @@ impl<'a> OpenFactors<'a> {
         if let Some(same) = self.places.get(factor.vars())
             && let Some(other) = &mut self.factors[*same]
         {
-            other.join(&factor);
+            other.add_within(&factor, self.domains);
             return false;
         }
         let index = self.factors.len();
@@ -228,7 +229,8 @@ impl<'a> OpenFactors<'a> {
         let mut near: Vec<usize> = mine.flat_map(|f| f.vars()).copied().collect();
         near.sort_unstable();
         near.dedup();
-        near.iter().fold(1u128, |n, v| n.saturating_mul(self.domains[*v] as u128))
+        let others = near.iter().filter(|v| **v != var);
+        others.fold(1u128, |n, v| n.saturating_mul(self.domains[*v] as u128))
     }
 }
 
@@ -265,14 +267,27 @@ fn parts<'f>(
     parts.into_iter().map(|(_, list)| list).collect()
 }
 
-/// A cost that is walked through: where its entry is, and how far one value of a variable leads.
+/// A cost that is walked through: its entries, where the walk is, and how far one value of the variable that is
+/// eliminated leads.
 struct WalkedFactor<'f> {
     table: &'f [u64],
     at: usize,
-    /// Of the variable that is eliminated.
     own: usize,
-    /// Of the others, in their order.
-    strides: Vec<usize>,
+}
+
+/// Costs with the same sum, fewer of them: one whose variables are among those of another is added to that one.
+fn within_others<'f>(list: &[&'f Factor], domains: &[usize]) -> Vec<Cow<'f, Factor>> {
+    let mut order: Vec<&Factor> = list.to_vec();
+    order.sort_by_key(|f| std::cmp::Reverse(f.vars().len()));
+    let mut kept: Vec<Cow<'f, Factor>> = Vec::new();
+    for f in order {
+        let within = |k: &Cow<'_, Factor>| f.vars().iter().all(|v| k.vars().contains(v));
+        match kept.iter_mut().find(|k| within(k)) {
+            Some(other) => other.to_mut().add_within(f, domains),
+            None => kept.push(Cow::Borrowed(f)),
+        }
+    }
+    kept
 }
 
 /// The sum of some costs, least over one variable, for every combination of the others.
@@ -283,27 +298,41 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
     zellige_guard::reserve(size_of::<u64>() * size);
+    let list = within_others(list, domains);
     let mut walked: Vec<WalkedFactor<'_>> = Vec::with_capacity(list.len());
-    for f in list {
-        let strides = vars.iter().map(|v| f.stride(*v, domains)).collect();
-        let own = f.stride(var, domains);
-        walked.push(WalkedFactor { table: f.table(), at: 0, own, strides });
+    // How far a step of one variable leads in each of the costs, all variables after it going back to their first value.
+    let mut steps = vec![0usize; vars.len() * list.len()];
+    for (f, factor) in list.iter().enumerate() {
+        walked.push(WalkedFactor {
+            table: factor.table(),
+            at: 0,
+            own: factor.stride(var, domains),
+        });
+        let mut back = 0;
+        for (k, v) in vars.iter().enumerate().rev() {
+            let stride = factor.stride(*v, domains);
+            steps[k * list.len() + f] = stride.wrapping_sub(back);
+            back += stride * (domains[*v] - 1);
+        }
     }
     let mut values = vec![0; vars.len()];
     let mut table = Vec::with_capacity(size);
+    zellige_guard::steps(size);
     for _ in 0..size {
-        zellige_guard::step();
-        let sum =
-            |value: usize| walked.iter().fold(0, |sum, f| plus(sum, f.table[f.at + value * f.own]));
-        table.push((0..domains[var]).map(sum).min().unwrap_or(0));
+        let mut least = FORBIDDEN;
+        for value in 0..domains[var] {
+            let entry = |f: &WalkedFactor<'_>| f.table[f.at + value * f.own];
+            least = least.min(walked.iter().fold(0, |sum, f| plus(sum, entry(f))));
+        }
+        table.push(least);
         for (k, v) in vars.iter().enumerate().rev() {
             values[k] += 1;
             if values[k] < domains[*v] {
-                walked.iter_mut().for_each(|f| f.at += f.strides[k]);
+                let steps = &steps[k * list.len()..(k + 1) * list.len()];
+                walked.iter_mut().zip(steps).for_each(|(f, step)| f.at = f.at.wrapping_add(*step));
                 break;
             }
             values[k] = 0;
-            walked.iter_mut().for_each(|f| f.at -= f.strides[k] * (domains[*v] - 1));
         }
     }
     Factor::of(vars, table)

@@ -26,11 +26,11 @@ const PAIRS: u64 = 100_000_000;
 /// bound is what it spills, and no plan spills less.
 pub(super) fn exact(request: &MemoryRequest) -> MemoryPlan {
     let worth = fit::by_worth(request);
-    let simple = [
-        fit::fit(request, &worth, Gap::First),
-        fit::fit(request, &worth, Gap::Tightest),
-        greedy::greedy(request),
-    ];
+    let lowest = fit::fit(request, &worth, Gap::First);
+    if lowest.iter().all(Option::is_some) {
+        return MemoryPlan { addresses: lowest, bound: 0 };
+    }
+    let simple = [lowest, fit::fit(request, &worth, Gap::Tightest), greedy::greedy(request)];
     let mut plan = MemoryPlan { addresses: vec![None; request.buffers().len()], bound: 0 };
     for members in stretches(request) {
         let spilled = |addresses: &Vec<Option<u64>>| -> u64 {

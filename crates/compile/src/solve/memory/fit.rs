@@ -107,7 +107,9 @@ pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Opt
             others.extend(&reusable);
             into_gap(request, &mut others, size, gap)
         });
-        placed.add(request, b);
+        if addresses[b].is_some() {
+            placed.add(request, b);
+        }
     }
     addresses
 }
