@@ -28,15 +28,18 @@ pub(crate) struct LaidOp {
     answered: RefCell<Answered>,
 }
 
+/// Splits of all loops, and the tensors that stay in the scratchpads.
+type SplitsAndResidents = (Vec<usize>, Vec<usize>);
+
 /// What was computed before: programs of one graph ask the same of the same operations.
 #[derive(Debug, Default)]
 struct Answered {
     /// By splits.
     divided: HashMap<Vec<usize>, Option<(Division, Rc<Work>)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
-    cycles: HashMap<(Vec<usize>, Vec<usize>), Option<u64>>,
+    cycles: HashMap<SplitsAndResidents, Option<u64>>,
     /// By splits and the tensors in the scratchpads: the work, none where that cannot be.
-    works: HashMap<(Vec<usize>, Vec<usize>), Option<Rc<Work>>>,
+    works: HashMap<SplitsAndResidents, Option<Rc<Work>>>,
     /// By tensor and splits.
     parts: HashMap<(usize, Vec<usize>), Rc<CoreParts>>,
     /// By tensor and splits: bytes of the largest part.

@@ -47,13 +47,16 @@ pub(crate) struct DivisionCandidates {
 /// splits that were decided for it before.
 type Question = (Rc<str>, (bool, Policy), Vec<TensorLayout>, Option<Vec<usize>>);
 
+/// An operation, none of a step without loops, and its divisions.
+type DividedOp = (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>);
+
 /// What was found out about steps, for the same step of another layer, and of other programs of the same graph.
 #[derive(Default)]
 pub(crate) struct AnsweredSteps {
     /// Of every operation, what it asks besides the layouts of its tensors.
     asked: HashMap<NodeId, Rc<str>>,
     /// Candidates of divisions.
-    candidates: HashMap<Question, (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>)>,
+    candidates: HashMap<Question, DividedOp>,
     /// Loops and default divisions, by operation, whether it writes in the place of an operand, and layouts.
     pub(crate) planned: HashMap<(Rc<str>, bool, Vec<TensorLayout>), PlannedOp>,
     /// What the cores do for a move, by its two ends.
