@@ -67,26 +67,10 @@ impl Factor {
         }
     }
 
-    /// Adds a cost whose variables are among those of this one.
-    pub(super) fn add_within(&mut self, other: &Factor, domains: &[usize]) {
-        if self.vars == other.vars {
-            self.table.iter_mut().zip(&other.table).for_each(|(a, b)| *a = plus(*a, *b));
-            return;
-        }
-        let strides: Vec<usize> = self.vars.iter().map(|v| other.stride(*v, domains)).collect();
-        let (mut values, mut at) = (vec![0; self.vars.len()], 0);
-        for entry in &mut self.table {
-            *entry = plus(*entry, other.table[at]);
-            for (k, v) in self.vars.iter().enumerate().rev() {
-                values[k] += 1;
-                if values[k] < domains[*v] {
-                    at += strides[k];
-                    break;
-                }
-                values[k] = 0;
-                at -= strides[k] * (domains[*v] - 1);
-            }
-        }
+    /// Adds a cost of the same variables.
+    pub(super) fn add(&mut self, other: &Factor) {
+        debug_assert_eq!(self.vars, other.vars);
+        self.table.iter_mut().zip(&other.table).for_each(|(a, b)| *a = plus(*a, *b));
     }
 }
 

@@ -18,7 +18,6 @@
 use super::improvement::Improvement;
 use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
 use crate::error::{CompileError, Result};
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 /// Values for all variables, with proof of how good they are.
@@ -200,7 +199,7 @@ impl<'a> OpenFactors<'a> {
         if let Some(same) = self.places.get(factor.vars())
             && let Some(other) = &mut self.factors[*same]
         {
-            other.add_within(&factor, self.domains);
+            other.add(&factor);
             return false;
         }
         let index = self.factors.len();
@@ -275,21 +274,6 @@ struct WalkedFactor<'f> {
     own: usize,
 }
 
-/// Costs with the same sum, fewer of them: one whose variables are among those of another is added to that one.
-fn within_others<'f>(list: &[&'f Factor], domains: &[usize]) -> Vec<Cow<'f, Factor>> {
-    let mut order: Vec<&Factor> = list.to_vec();
-    order.sort_by_key(|f| std::cmp::Reverse(f.vars().len()));
-    let mut kept: Vec<Cow<'f, Factor>> = Vec::new();
-    for f in order {
-        let within = |k: &Cow<'_, Factor>| f.vars().iter().all(|v| k.vars().contains(v));
-        match kept.iter_mut().find(|k| within(k)) {
-            Some(other) => other.to_mut().add_within(f, domains),
-            None => kept.push(Cow::Borrowed(f)),
-        }
-    }
-    kept
-}
-
 /// The sum of some costs, least over one variable, for every combination of the others.
 fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     let mut vars: Vec<usize> = list.iter().flat_map(|f| f.vars()).copied().collect();
@@ -298,7 +282,6 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
     zellige_guard::reserve(size_of::<u64>() * size);
-    let list = within_others(list, domains);
     let mut walked: Vec<WalkedFactor<'_>> = Vec::with_capacity(list.len());
     // How far a step of one variable leads in each of the costs, all variables after it going back to their first value.
     let mut steps = vec![0usize; vars.len() * list.len()];
