@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use zellige_bench::compiler;
 use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
+use zellige_float::Isa;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -45,7 +46,7 @@ struct CompileArgs {
 #[command(after_help = "\
 A ratio is the speed of the move beside that of the best plain copy of as many bytes in the same
 run. The peers are numpy, PyTorch, JAX and oneDNN, run by `python3` or by what ZELLIGE_PYTHON names;
-one that is not installed is named in the table.
+one that is not installed is named in the table. ZELLIGE_ISA=avx2 or baseline lowers the instruction set.
 
 Examples:
   zellige bench moves sticks padded
@@ -135,8 +136,12 @@ impl MovesArgs {
         if self.json || text.is_empty() { Ok(()) } else { print(text) }
     }
 
-    fn say_debug(&self) -> Result<()> {
-        if cfg!(debug_assertions) { self.say(&format!("{}\n\n", report::DEBUG)) } else { Ok(()) }
+    /// What figures depend on beside the case: the build, and the instruction set.
+    fn say_conditions(&self) -> Result<()> {
+        if cfg!(debug_assertions) {
+            self.say(&format!("{}\n\n", report::DEBUG))?;
+        }
+        self.say(&format!("Instruction set: {}.\n\n", Isa::best()))
     }
 
     fn finish(&self, rows: &[Row], peers: Option<&Peers>, more: Value) -> Result<()> {
@@ -145,7 +150,7 @@ impl MovesArgs {
         }
         let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
         let mut value = json!({
-            "debug_build": cfg!(debug_assertions), "threads": self.threads, "rounds": self.rounds,
+            "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(), "threads": self.threads, "rounds": self.rounds,
             "versions": peers.map(|p| &p.versions), "rows": rows,
         });
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -166,7 +171,7 @@ fn table(args: &MovesArgs) -> Result<()> {
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
     let mut peers = args.start_peers()?;
-    args.say_debug()?;
+    args.say_conditions()?;
     args.say(&report::header(args.options(), args.peers))?;
     let mut rows = Vec::new();
     for case in cases {
@@ -200,7 +205,7 @@ fn one(args: &MovesArgs, text: &str) -> Result<()> {
     let mut peers = args.start_peers()?;
     let row = moves::row(&case, args.options(), peers.as_mut())?;
     let planning = moves::planning(&case);
-    args.say_debug()?;
+    args.say_conditions()?;
     args.say(&format!("{}\n{}", report::header(args.options(), args.peers), report::line(&row)))?;
     args.say(&format!("\nplanning {}\n{}", report::time(planning), row.plan))?;
     if let Some(peers) = &peers {
@@ -217,7 +222,7 @@ fn random(args: &MovesArgs, count: usize) -> Result<()> {
     // Three passes of each, so a round may be shorter.
     let options = Options { threads: 1, round_bytes: 12_000_000, ..args.options() };
     let mut peers = args.start_peers()?;
-    args.say_debug()?;
+    args.say_conditions()?;
     args.say(&report::random_header())?;
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
     for case in moves::random(count, args.seed) {

@@ -1,7 +1,7 @@
 //! Converts standard input to standard output: the door for `tests/peers.py`.
 //!
 //! ```text
-//! pipe float32 dl16 [portable | avx2 | avx512] < in > out
+//! pipe float32 dl16 [baseline | avx2 | avx512] < in > out
 //! ```
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use zellige_float::{Converter, Format, Isa};
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [src, dst, rest @ ..] = args.as_slice() else {
-        return Err("usage: pipe SOURCE DESTINATION [portable | avx2 | avx512]".into());
+        return Err("usage: pipe SOURCE DESTINATION [baseline | avx2 | avx512]".into());
     };
     let read = |name: &str| {
         Format::from_name(name).ok_or_else(|| {
@@ -23,14 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (src, dst) = (read(src)?, read(dst)?);
     let isa = match rest {
         [] => Isa::best(),
-        [name] => Isa::ALL
-            .into_iter()
-            .find(|isa| format!("{isa:?}").eq_ignore_ascii_case(name))
-            .ok_or_else(|| format!("no instruction set '{name}'"))?,
+        [name] => Isa::parse(name)?,
         _ => return Err("too many arguments".into()),
     };
-    let converter =
-        Converter::with_isa(src, dst, isa).ok_or_else(|| format!("this machine lacks {isa:?}"))?;
+    let converter = Converter::with_isa(src, dst, isa);
     let mut input = Vec::new();
     std::io::stdin().read_to_end(&mut input)?;
     if input.len() % src.size() != 0 {

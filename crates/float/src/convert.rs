@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::format::Format;
-use crate::kernel::{self, Isa, Kernel, Pair};
+use crate::kernel::{self, Kernel, Pair};
+use zellige_isa::Isa;
 
 /// Destinations of at least this many bytes are written past the cache by [`Converter::convert`]:
 /// they would not stay in it, and ordinary stores read every line before they write it.
@@ -56,20 +57,15 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Converter {
-    /// The best kernels of this machine for a pair of formats.
+    /// The kernels of the instruction set of this process for a pair of formats.
     #[must_use]
     pub fn new(src: Format, dst: Format) -> Converter {
-        Self::build(src, dst, Isa::best())
+        Self::with_isa(src, dst, Isa::best())
     }
 
-    /// The kernels of one instruction set, or `None` where the machine lacks it. For tests and
-    /// measurements: all of them give the same bits.
+    /// The kernels of one instruction set. For tests and measurements: all of them give the same bits.
     #[must_use]
-    pub fn with_isa(src: Format, dst: Format, isa: Isa) -> Option<Converter> {
-        isa.is_available().then(|| Self::build(src, dst, isa))
-    }
-
-    fn build(src: Format, dst: Format, isa: Isa) -> Converter {
+    pub fn with_isa(src: Format, dst: Format, isa: Isa) -> Converter {
         Converter { src, dst, isa, pair: kernel::select(src, dst, isa) }
     }
 

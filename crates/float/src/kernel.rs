@@ -9,6 +9,7 @@ mod portable;
 use crate::element::{Bool, Element};
 use crate::format::Format;
 use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
+use zellige_isa::{Isa, Kind};
 
 /// Reads `count` elements at the first pointer and writes as many at the second.
 ///
@@ -30,56 +31,14 @@ impl Pair {
     }
 }
 
-/// An instruction set that kernels are written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Isa {
-    /// What every processor of the architecture has (SSE2 on x86-64, NEON on AArch64).
-    Portable,
-    /// AVX2 with F16C.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Isa {
-    /// Every instruction set, best last.
-    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
-
-    /// Whether this machine has it.
-    #[must_use]
-    pub fn is_available(self) -> bool {
-        match self {
-            Isa::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c"),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx2 | Isa::Avx512 => false,
-        }
-    }
-
-    /// The best one of this machine.
-    #[must_use]
-    pub fn best() -> Isa {
-        Isa::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Isa::Portable)
-    }
-}
-
 /// The kernels of a pair: written by hand for this instruction set where that pays, else the
 /// portable loop compiled for it.
 pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
     #[cfg(target_arch = "x86_64")]
-    if let Some(pair) = match isa {
-        Isa::Portable => None,
-        Isa::Avx2 => avx2::select(src, dst),
-        Isa::Avx512 => avx512::select(src, dst),
+    if let Some(pair) = match isa.kind() {
+        Kind::Baseline => None,
+        Kind::Avx2 => avx2::select(src, dst),
+        Kind::Avx512 => avx512::select(src, dst),
     } {
         return pair;
     }
@@ -133,11 +92,11 @@ fn select_dst<S: Element>(dst: Format, isa: Isa) -> Kernel {
 }
 
 fn select_isa<S: Element, D: Element>(isa: Isa) -> Kernel {
-    match isa {
+    match isa.kind() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512::compiled::<S, D>,
+        Kind::Avx512 => avx512::compiled::<S, D>,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::compiled::<S, D>,
+        Kind::Avx2 => avx2::compiled::<S, D>,
         _ => portable::run::<S, D>,
     }
 }

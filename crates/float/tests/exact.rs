@@ -12,8 +12,8 @@ use zellige_float::{Converter, Format, Isa};
 fn check(src: Format, inputs: &[u64], dst: Format) {
     let want: Vec<u64> = inputs.iter().map(|&code| expected(src, code, dst)).collect();
     let input = bytes(src, inputs);
-    for isa in Isa::ALL {
-        let Some(converter) = Converter::with_isa(src, dst, isa) else { continue };
+    for isa in Isa::available() {
+        let converter = Converter::with_isa(src, dst, isa);
         let mut output = vec![0xa5; inputs.len() * dst.size()];
         converter.convert(&input, &mut output, inputs.len()).unwrap();
         for (i, (&got, &want)) in codes(dst, &output).iter().zip(&want).enumerate() {
@@ -141,11 +141,10 @@ fn every_float32() {
     const BLOCK: usize = 1 << 20;
     let small = Format::ALL.into_iter().filter(|dst| dst.is_float() && dst.size() <= 2);
     for dst in small {
-        let portable = Converter::with_isa(Format::F32, dst, Isa::Portable).unwrap();
-        let others: Vec<Converter> = Isa::ALL
-            .into_iter()
+        let portable = Converter::with_isa(Format::F32, dst, Isa::BASELINE);
+        let others: Vec<Converter> = Isa::available()
             .skip(1)
-            .filter_map(|isa| Converter::with_isa(Format::F32, dst, isa))
+            .map(|isa| Converter::with_isa(Format::F32, dst, isa))
             .collect();
         let (mut want, mut got) = (vec![0; BLOCK * dst.size()], vec![0; BLOCK * dst.size()]);
         for first in (0..=u32::MAX).step_by(1 << 20) {

@@ -41,7 +41,7 @@ fn nothing_outside_is_touched() {
     let (src_page, dst_page) = (page(), page());
     for (src, dst) in Format::ALL.into_iter().flat_map(|src| Format::ALL.map(|dst| (src, dst))) {
         let converters: Vec<Converter> =
-            Isa::ALL.into_iter().filter_map(|isa| Converter::with_isa(src, dst, isa)).collect();
+            Isa::available().map(|isa| Converter::with_isa(src, dst, isa)).collect();
         for count in (0..=130).chain([257, 1000]) {
             let (read, written) = (count * src.size(), count * dst.size());
             for (from, to) in [(0, 0), (PAGE - read, PAGE - written), (0, PAGE - written)] {

@@ -43,7 +43,7 @@ pub mod trig;
 pub use elementwise::{FloatFunction, IntFunction};
 pub use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
 use isa::multiversion;
-pub use isa::{Isa, Loop};
+pub use isa::{Loop, run};
 pub use reduce::{
     dot, max, max_i32, min, min_i32, product, product_i32, sum, sum_i32, sum_of_squares,
     sum_of_squares_about,

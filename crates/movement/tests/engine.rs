@@ -6,6 +6,7 @@ mod common;
 
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
+use zellige_float::Isa;
 use zellige_host::Buffer;
 use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
@@ -42,13 +43,23 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     let runs = threads.iter().flat_map(|t| [(true, *t), (false, *t)]);
     let runs = runs.flat_map(|(at_end, t)| [(at_end, t, false), (at_end, t, true)]);
     for (at_end, threads, around) in runs {
-        let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(around)).expect("a width");
-        let (mut s, mut d) =
-            (Guarded::new(from.len() * width, at_end), Guarded::new(want.len() * width, at_end));
-        s.bytes().copy_from_slice(&bytes_of(&from));
-        d.bytes().copy_from_slice(&bytes_of(&vec![value(77); want.len()]));
-        mover.run(s.bytes(), d.bytes(), Some(&bytes_of(&[fill])), threads).expect("long enough");
-        prop_assert!(d.bytes() == bytes_of(&want), "{src:?} -> {dst:?} width {width}\n{plan}");
+        let run = || {
+            let mover =
+                Mover::with_stores(&plan, Dtypes::Bytes(width), Some(around)).expect("a width");
+            let (mut s, mut d) = (
+                Guarded::new(from.len() * width, at_end),
+                Guarded::new(want.len() * width, at_end),
+            );
+            s.bytes().copy_from_slice(&bytes_of(&from));
+            d.bytes().copy_from_slice(&bytes_of(&vec![value(77); want.len()]));
+            let fill = bytes_of(&[fill]);
+            mover.run(s.bytes(), d.bytes(), Some(&fill), threads).expect("long enough");
+            d.bytes() == bytes_of(&want)
+        };
+        for isa in Isa::available() {
+            let same = isa.while_lowered(run);
+            prop_assert!(same, "{isa}: {src:?} -> {dst:?} width {width}\n{plan}");
+        }
     }
     Ok(())
 }

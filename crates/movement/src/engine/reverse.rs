@@ -1,6 +1,8 @@
 //! Rows that the source holds backwards: sixteen bytes at a time, turned around in a register.
 
 use super::job::ByteLoop;
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Isa;
 
 /// Writes `count` elements at every step of `x` and, inside it, of `y`; the source of a row is its
 /// first element, and those after it lie before it.
@@ -21,7 +23,7 @@ pub(super) fn select(width: usize) -> Reverse {
         };
     }
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
+    if Isa::best().has_avx2() {
         return widths!(avx2);
     }
     widths!(body)

@@ -4,6 +4,8 @@ use super::cell::{self, Lane, Plain, copy};
 use super::job::ByteLoop;
 use super::short;
 use super::stream::LINE;
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Isa;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
 pub(super) type Rows =
@@ -22,7 +24,7 @@ pub(super) type Table = unsafe fn(
 /// The fastest version for tables.
 pub(super) fn select_table(bytes: usize, stream: bool) -> Table {
     #[cfg(target_arch = "x86_64")]
-    if bytes.is_multiple_of(64) && is_x86_feature_detected!("avx512f") {
+    if bytes.is_multiple_of(64) && Isa::best().has_avx512() {
         return if stream { table_avx512::<true> } else { table_avx512::<false> };
     }
     // Shorter runs: registers no wider than the run.
@@ -81,10 +83,10 @@ pub(super) fn select(bytes: usize, stream: bool) -> Rows {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") {
+        if Isa::best().has_avx512() {
             return if stream { avx512::<true> } else { avx512::<false> };
         }
-        if is_x86_feature_detected!("avx") {
+        if Isa::best().has_avx2() {
             return if stream { avx::<true> } else { avx::<false> };
         }
     }
@@ -94,7 +96,7 @@ pub(super) fn select(bytes: usize, stream: bool) -> Rows {
 /// Rows that follow one another in a destination of broken lines, where the machine can join them.
 pub(super) fn joined() -> Option<Rows> {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512bw") {
+    if Isa::best().has_avx512() {
         return Some(joined_avx512);
     }
     None

@@ -3,6 +3,8 @@
 use super::cell::{Lane, Plain};
 use super::job::ByteLoop;
 use super::rows::Rows;
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Isa;
 
 /// The version for rows of `bytes`, if they are short enough for one.
 pub(super) fn select(bytes: usize) -> Option<Rows> {
@@ -21,15 +23,15 @@ pub(super) fn select(bytes: usize) -> Option<Rows> {
 #[cfg(target_arch = "x86_64")]
 fn wider(bytes: usize) -> Option<Rows> {
     if bytes <= 64 {
-        return is_x86_feature_detected!("avx").then_some(avx::<2> as Rows);
+        return Isa::best().has_avx2().then_some(avx::<2> as Rows);
     }
-    if bytes <= 128 && is_x86_feature_detected!("avx512f") {
+    if bytes <= 128 && Isa::best().has_avx512() {
         return Some(avx512::<2>);
     }
     if bytes <= 128 {
-        return is_x86_feature_detected!("avx").then_some(avx::<4> as Rows);
+        return Isa::best().has_avx2().then_some(avx::<4> as Rows);
     }
-    is_x86_feature_detected!("avx512f").then_some(avx512::<4> as Rows)
+    Isa::best().has_avx512().then_some(avx512::<4> as Rows)
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -2,6 +2,8 @@
 
 use super::cell::{Lane, Plain};
 use super::job::ByteLoop;
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Isa;
 
 /// Fills `bytes` with the element there, at every step of `x` and, inside it, of `y`.
 pub(super) type Splat =
@@ -28,10 +30,10 @@ pub(super) fn select(width: usize, bytes: usize) -> Splat {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if bytes >= 64 && is_x86_feature_detected!("avx512f") {
+        if bytes >= 64 && Isa::best().has_avx512() {
             return widths!(avx512);
         }
-        if bytes >= 32 && is_x86_feature_detected!("avx") {
+        if bytes >= 32 && Isa::best().has_avx2() {
             return widths!(avx);
         }
     }

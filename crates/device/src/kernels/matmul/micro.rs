@@ -9,48 +9,14 @@ mod x86;
 
 use super::super::io::Number;
 use zellige_float::Format;
+pub(crate) use zellige_isa::Isa;
+use zellige_isa::Kind;
 
 /// Elements between rows of a tile of the left operand, and its largest depth.
 pub(crate) const DEPTH: usize = 64;
 
 /// A product of fixed shape: depth, left tile, right panel, its width, result, its width.
 type Micro<T> = unsafe fn(usize, *const T, *const T, usize, *mut T, usize);
-
-/// Instructions that the machine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Isa {
-    /// Whatever the compiler makes of plain loops.
-    Portable,
-    /// AVX2 with fused multiply-add.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// AVX-512 F.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Isa {
-    /// All that this machine has, the best one last.
-    pub(crate) fn all() -> Vec<Isa> {
-        #[allow(unused_mut, reason = "other architectures have one")]
-        let mut all = vec![Isa::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                all.push(Isa::Avx2);
-            }
-            if is_x86_feature_detected!("avx512f") {
-                all.push(Isa::Avx512);
-            }
-        }
-        all
-    }
-
-    /// The best one of this machine.
-    pub(crate) fn best() -> Isa {
-        Isa::all().pop().unwrap_or(Isa::Portable)
-    }
-}
 
 /// Numbers that are multiplied and added.
 pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
@@ -168,12 +134,12 @@ impl Cell for f32 {
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<f32>) {
-        match isa {
-            Isa::Portable => pick_portable(rows),
+        match isa.kind() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => x86::float_256(rows),
+            Kind::Avx2 => x86::float_256(rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86::float_512(width, rows),
+            Kind::Avx512 => x86::float_512(width, rows),
+            _ => pick_portable(rows),
         }
     }
 }
@@ -204,12 +170,12 @@ impl Cell for i32 {
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<i32>) {
-        match isa {
-            Isa::Portable => pick_portable(rows),
+        match isa.kind() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => x86::int_256(rows),
+            Kind::Avx2 => x86::int_256(rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => x86::int_512(width, rows),
+            Kind::Avx512 => x86::int_512(width, rows),
+            _ => pick_portable(rows),
         }
     }
 }
@@ -249,7 +215,7 @@ mod tests {
 
     /// Compares every instruction set with the law.
     fn follows_the_law<T: Cell>(number: impl Fn(usize) -> T) {
-        for isa in Isa::all() {
+        for isa in Isa::available() {
             for width in [32, 64, 128] {
                 for (rows, k) in [(1, 64), (2, 5), (7, 64), (12, 1), (13, 0), (25, 63)] {
                     let a: Vec<T> = (0..rows * DEPTH).map(&number).collect();

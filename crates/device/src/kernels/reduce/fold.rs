@@ -1,7 +1,8 @@
 //! The loops of reductions: numbers are taken into accumulators, accumulators are joined.
 
 use crate::kernels::io::Number;
-use zellige_math::{Isa, Loop};
+use zellige_isa::Isa;
+use zellige_math::{Loop, run};
 
 /// Accumulators of one line along the lanes.
 pub(super) const LANES: usize = 32;
@@ -110,7 +111,7 @@ pub(super) fn rows<F: Fold, const PASS: usize>(
             }
         }
     }
-    Isa::best().run(Rows::<F, PASS> { fold: *fold, acc, x, at, step });
+    run(Isa::best(), Rows::<F, PASS> { fold: *fold, acc, x, at, step });
 }
 
 /// A part of a line along the lanes that begins with a multiple of [`LANES`]: number `i` is taken
@@ -151,7 +152,7 @@ pub(super) fn line<F: Fold, const PASS: usize>(
             *self.acc = acc;
         }
     }
-    Isa::best().run(Line::<F, PASS> { fold: *fold, acc, x, at, step });
+    run(Isa::best(), Line::<F, PASS> { fold: *fold, acc, x, at, step });
 }
 
 /// Every accumulator takes in the one beside it.

@@ -27,6 +27,8 @@ pub(super) use scratch::Scratch;
 use staged::streamed;
 #[cfg(target_arch = "x86_64")]
 use x86::{avx2, avx512, sse2};
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Isa;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
 /// adjacent elements in the source, `db` bytes apart in the destination.
@@ -68,10 +70,10 @@ pub(super) fn select(width: usize, stream: bool) -> Transpose {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512bw") {
+        if Isa::best().has_avx512() {
             return widths!(avx512);
         }
-        if is_x86_feature_detected!("avx2") {
+        if Isa::best().has_avx2() {
             return widths!(avx2);
         }
         widths!(sse2)
