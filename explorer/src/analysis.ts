@@ -1,7 +1,7 @@
 /// What accesses cost, what places are used, what looks wrong.
 
 import { bytes, fill, h, plural, refill, s, select } from "./dom";
-import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Lint, type Sheets, type Subject } from "./engine";
+import { ask, hasBanks, named, Refused, tryAsk, type Conflicts, type Lint, type Sheets, type Subject } from "./engine";
 import { numbers } from "./state";
 
 export interface AccessState { access: string; vector: number }
@@ -85,7 +85,7 @@ function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing:
       ? h("p", { class: "hint" }, "Draw over cells of the tensor, in the order of the lanes, or write them. Up to 32 lanes make one warp.")
       : h("p", { class: "error" }, `\`${wrong}\` is no ${kind === "lanes" ? "cell; write 0,0" : "access"}`));
   }
-  const request = { ...subject, access, vector: state.vector };
+  const request = { ...named(subject), shape, dtype: subject.dtype, access, vector: state.vector };
   let result: Conflicts;
   try {
     result = ask<Conflicts>("conflicts", request);
@@ -154,8 +154,8 @@ function banks(result: Conflicts, index: number, isWorst: boolean): HTMLElement 
 function swizzles(subject: Subject, info: Sheets, access: object, vector: number, events: AnalysisEvents): HTMLElement | null {
   if (info.sticks) return null;
   const row = (["none", "32B", "64B", "128B"] as const).map((mode) => {
-    const found = tryAsk<{ layout: string }>("swizzle", { layout: subject.layout, shape: info.shape, dtype: subject.dtype, mode });
-    const result = found && tryAsk<Conflicts>("conflicts", { ...subject, shape: info.shape, layout: found.layout, access, vector });
+    const found = tryAsk<{ layout: string }>("swizzle", { ...named(subject), as: "tirx", shape: info.shape, dtype: subject.dtype, mode });
+    const result = found && tryAsk<Conflicts>("conflicts", { dtype: subject.dtype, shape: info.shape, layout: found.layout, access, vector });
     if (!found || !result) return null;
     const same = found.layout === info.layout;
     return h("button", {
@@ -174,7 +174,7 @@ function finder(subject: Subject, access: object, vector: number, now: Conflicts
     onclick: () => {
       try {
         const found = ask<{ layout: string; ways: number[]; before: number[]; remedy: { kind: string } }>("swizzle_for",
-          { ...subject, accesses: [{ ...access, vector }] });
+          { ...named(subject), as: "tirx", shape: subject.shape, dtype: subject.dtype, accesses: [{ ...access, vector }] });
         fill(out, h("p", {}, `${found.before[0]} → ${found.ways[0]} `, plural(found.ways[0]!, "way").split(" ")[1]!, ` with ${found.remedy.kind}`),
           h("button", { type: "button", class: "layout-link", onclick: () => events.open(found.layout) }, found.layout));
       } catch (e) {
@@ -187,7 +187,7 @@ function finder(subject: Subject, access: object, vector: number, now: Conflicts
 }
 
 function placesCard(subject: Subject, info: Sheets): HTMLElement {
-  const facts = tryAsk<Facts>("facts", { layout: subject.layout, shape: info.shape });
+  const facts = tryAsk<Facts>("facts", { ...named(subject), shape: info.shape });
   const rows: [string, string, string?][] = [["elements", info.size.toLocaleString("en")]];
   if (facts) {
     rows.push(["no two share a place", facts.injective ? "yes" : "no", facts.injective ? "good" : "bad"]);
@@ -213,30 +213,24 @@ function widthCard(subject: Subject, info: Sheets, state: AccessState, memory: b
   const list = h("dl", { class: "facts" });
   const put = (name: string, value: string) => list.append(h("dt", {}, name), h("dd", {}, value));
   const access = accessRequest(state.access);
-  const found = tryAsk<Analysis>("analyze", { layout: subject.layout, shape: info.shape, dtype: subject.dtype });
+  const found = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype });
   if (found) put("widest vector", `${plural(found.vector.elements, "element")}, ${bytes(found.vector.bits / 8)}`);
   if (memory) {
     for (const [name, a] of [["row 0", { kind: "row", index: 0 }], ["column 0", { kind: "column", index: 0 }]] as const) {
-      const one = tryAsk<Analysis>("analyze", { layout: subject.layout, shape: info.shape, dtype: subject.dtype, access: a });
+      const one = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype, access: a });
       if (one?.sectors != null) put(`sectors, ${name}`, `${one.sectors} of 32 bytes`);
     }
     if (access && !/^(row|column) 0$/.test(state.access)) {
-      const one = tryAsk<Analysis>("analyze", { layout: subject.layout, shape: info.shape, dtype: subject.dtype, access, vector: state.vector });
+      const one = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype, access, vector: state.vector });
       if (one?.sectors != null) put("sectors, this access", `${one.sectors} of 32 bytes`);
     }
   }
   put("in all", bytes(Math.ceil((info.size * info.bits) / 8)));
-  for (const to of ["tirx", "torch", "spyre"] as const) {
-    if (to === info.notation) continue;
-    const text = to === "tirx" ? info.layout
-      : tryAsk<{ text?: string }>("convert", { layout: subject.layout, shape: info.shape, dtype: subject.dtype, to })?.text;
-    if (text) list.append(h("dt", {}, `as ${to}`), h("dd", { class: "mono" }, text));
-  }
-  return card("Width and notation", list);
+  return card("Width", list);
 }
 
 function lintCard(subject: Subject): HTMLElement {
-  const found = tryAsk<{ lints: Lint[] }>("explain", { layout: subject.layout, shape: subject.shape, dtype: subject.dtype });
+  const found = tryAsk<{ lints: Lint[] }>("explain", { ...named(subject), shape: subject.shape, dtype: subject.dtype });
   const lints = found?.lints ?? [];
   return card("Remarks", lints.length === 0
     ? h("p", { class: "hint" }, "Nothing looks wrong.")

@@ -5,8 +5,11 @@ import init, { ask as answer, paint as paintBytes } from "../generated/zellige_e
 export interface Fault {
   kind: string;
   message: string;
-  witness: { field?: string; span?: [number, number]; rendered?: string; [key: string]: unknown } | null;
+  witness: { field?: string; span?: [number, number]; rendered?: string; readings?: Reading[]; [key: string]: unknown } | null;
 }
+
+/// What a text means in one of the notations that read it; the layout is none where it needs a shape.
+export interface Reading { notation: string; title: string; layout: string | null }
 
 /// A refused request.
 export class Refused extends Error {
@@ -40,6 +43,10 @@ export interface Tone { label: string; fill: string; ink: string; dark_fill: str
 export interface Sheets {
   layout: string;
   notation: string;
+  /// Which reading was taken, where the text alone does not decide.
+  note: string | null;
+  /// Whether places are numbers of a tile, not memory; see [`hasBanks`].
+  indices?: boolean;
   shape: number[];
   size: number;
   bits: number;
@@ -85,20 +92,26 @@ export interface Inspected { state: "element" | "padding" | "gap" | "nothing"; p
 
 export interface Phase { lanes: number[]; banks: number[]; words: { bank: number; words: number[] }[]; ways: number }
 export interface Conflicts { ways: number; conflict_free: boolean; phases: Phase[] }
-export interface Preset { name: string; title: string; shape: number[]; dtype: string; layout: string }
+export interface Preset { name: string; title: string; group: string; shape: number[]; dtype: string; layout: string }
 export interface Lint { id: string; severity: string; message: string }
 
 /// What a drawing is of: the fields that `sheets`, `cells` and `inspect` share.
 export interface Subject {
   layout: string;
+  /// Where the reader chose one; the engine finds it by the text.
+  notation?: string;
   shape?: number[];
   dtype?: string;
   color_by?: string;
   sticks?: boolean;
 }
 
-/// Whether a layout is memory with banks: on `m` alone, and no sticks of the device.
-export const hasBanks = (info: Sheets): boolean => info.size > 0 && !info.sticks && info.axes.every((a) => a.name === "m");
+/// The fields that name a layout in requests that know no drawings.
+export const named = (subject: Subject): { layout: string; notation?: string } =>
+  ({ layout: subject.layout, ...(subject.notation ? { notation: subject.notation } : {}) });
+
+/// Whether a layout is memory with banks: on `m` alone, no sticks of the device, no numbers of a tile.
+export const hasBanks = (info: Sheets): boolean => info.size > 0 && !info.sticks && !info.indices && info.axes.every((a) => a.name === "m");
 
 /// Starts the engine that travels inside the page.
 export async function start(): Promise<void> {

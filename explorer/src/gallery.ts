@@ -4,45 +4,60 @@ import { ask, paint, tryAsk, PADDING, type Preset, type Sheets, type Subject } f
 import { h } from "./dom";
 import { isDark, palette } from "./theme";
 
-const GROUPS: [title: string, test: RegExp][] = [
-  ["Shared memory", /^smem/],
-  ["Tensor cores", /^(mma|wgmma|two-warps)/],
-  ["Tensor memory", /^(tcgen05|tmem|sf-)/],
-  ["Spyre sticks", /^spyre/],
-  ["Device meshes", /^mesh/],
-  ["Trainium", /^trainium/],
-  ["First steps", /^demo/],
-];
-
 export class Gallery {
   private readonly buttons: [HTMLButtonElement, Preset, HTMLCanvasElement][] = [];
+  private readonly items: [HTMLElement, string][] = [];
+  private readonly sections: HTMLDetailsElement[] = [];
+  private readonly none = h("p", { class: "hint" }, "No preset has these words.");
   readonly presets: Preset[];
 
   constructor(target: HTMLElement, open: (preset: Preset) => void) {
     this.presets = ask<{ presets: Preset[] }>("presets", {}).presets;
-    const rest = new Set(this.presets);
-    const groups: [string, Preset[]][] = GROUPS.map(([title, test]) =>
-      [title, this.presets.filter((p) => test.test(p.name) && rest.delete(p))]);
-    groups.push(["Others", [...rest]]);
+    target.append(this.search());
+    // The engine lists those of a group together.
+    const groups = new Map<string, Preset[]>();
+    for (const preset of this.presets) groups.set(preset.group, [...(groups.get(preset.group) ?? []), preset]);
     for (const [title, list] of groups) {
-      if (list.length === 0) continue;
       const items = list.map((preset) => {
         const canvas = h("canvas", { width: 88, height: 56, "aria-hidden": "true" });
         const button = h("button", {
           type: "button", class: "preset", title: `${preset.title}\n${preset.layout}`, "data-preset": preset.name,
           onclick: () => open(preset),
         }, canvas, h("span", { class: "preset-name" }, preset.name), h("span", { class: "preset-title" }, preset.title));
+        const item = h("li", {}, button);
         this.buttons.push([button, preset, canvas]);
-        return h("li", {}, button);
+        this.items.push([item, `${title} ${preset.name} ${preset.title} ${preset.layout}`.toLowerCase()]);
+        return item;
       });
-      target.append(h("section", {}, h("h2", {}, title), h("ul", {}, ...items)));
+      const section = h("details", { open: true, "data-group": title }, h("summary", {}, h("h2", {}, title)), h("ul", {}, ...items));
+      this.sections.push(section);
+      target.append(section);
     }
+    target.append(this.none);
     // Pictures after the first paint: the page itself comes first.
     this.paintLater(0);
   }
 
   themed(): void {
     this.paintLater(0);
+  }
+
+  /// A box that leaves the presets whose name, title, group or text has every word.
+  private search(): HTMLElement {
+    this.none.hidden = true;
+    const box = h("input", {
+      type: "search", placeholder: "Find a preset", "aria-label": "Find a preset", spellcheck: "false", autocomplete: "off",
+      oninput: () => {
+        const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+        for (const [item, text] of this.items) item.hidden = !words.every((w) => text.includes(w));
+        for (const section of this.sections) {
+          section.hidden = section.querySelector("li:not([hidden])") === null;
+          if (words.length) section.open = true;
+        }
+        this.none.hidden = this.sections.some((s) => !s.hidden);
+      },
+    });
+    return h("div", { class: "gallery-search" }, box);
   }
 
   /// Shows which preset is open.
@@ -73,9 +88,9 @@ export function thumbnail(canvas: HTMLCanvasElement, subject: Subject): void {
   const context = canvas.getContext("2d")!;
   context.clearRect(0, 0, canvas.width, canvas.height);
   if (!info || !sheet || sheet.boxes === 0) return;
-  // At most as many cells as can be told apart, of the aspect of the picture.
+  // At most as many cells as can be told apart; of a tall tensor not only the first rows.
   const cols = Math.min(sheet.cols, 32);
-  const rows = Math.min(sheet.rows, Math.max(1, Math.round((cols * canvas.height) / canvas.width)), 20);
+  const rows = Math.min(sheet.rows, Math.ceil(1.25 * cols), 20);
   const bytes = paint(subject, sheet.side, 0, [0, rows], [0, cols]);
   const dark = isDark();
   const colors = palette();

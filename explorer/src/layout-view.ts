@@ -2,13 +2,14 @@
 
 import { analysis, accessRequest } from "./analysis";
 import { add, Choice, entry, fill, h, plural, say, show } from "./dom";
-import { ask, hasBanks, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { ask, hasBanks, named, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { formula, sentence } from "./formula";
 import { Grid, type Mark } from "./grid/grid";
 import type { Hit } from "./grid/geometry";
 import { Links } from "./links";
+import { Notations, notationNames } from "./notations";
 import { numbers, type State, type Store } from "./state";
 
 const DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int32", "int16", "int8", "uint8", "bool"];
@@ -34,7 +35,8 @@ export class LayoutView {
   private readonly field: LayoutField;
   private readonly title = h("h1");
   private readonly facts = h("p", { class: "summary" });
-  private readonly shape = entry({ size: 10, "aria-label": "Shape", spellcheck: "false" }, (shape) => this.store.set({ shape, pick: "", slab: "" }));
+  private readonly shape = entry({ size: 10, "aria-label": "Shape", placeholder: "8x64", spellcheck: "false" }, (shape) => this.store.set({ shape, pick: "", slab: "" }));
+  private readonly reading = new Choice("notation", (notation) => this.store.set({ notation }));
   private readonly dtype = new Choice("dtype", (dtype) => this.store.set({ dtype }));
   private readonly swizzle = new Choice("swizzle", (mode) => this.chooseMode(mode));
   private readonly color = new Choice("colour by", (color) => this.store.set({ color }));
@@ -44,6 +46,8 @@ export class LayoutView {
   private readonly notes = h("div", { class: "notes" });
   private readonly formula = h("section", { class: "formula", "aria-label": "Forward map" });
   private readonly cards = h("div", { class: "cards" });
+  /// The same layout in other notations.
+  readonly others = new Notations((layout, shape) => this.store.set({ layout, shape: (shape.length ? shape : this.info?.shape ?? []).join("x"), pick: "", slab: "", color: "" }));
   private readonly pair = h("div", { class: "pair" });
   private readonly links = new Links();
   private readonly grids: Record<Side, Grid>;
@@ -73,7 +77,10 @@ export class LayoutView {
       physical: new Grid("Places", events, 580),
       host: new Grid("Host memory", events, 260),
     };
-    this.field = new LayoutField("Layout", "", (layout) => this.store.set({ layout, shape: "", pick: "", slab: "", color: "" }));
+    this.field = new LayoutField("Layout", "",
+      (layout) => this.store.set({ layout, notation: this.store.get().notation, shape: "", pick: "", slab: "", color: "" }),
+      (chosen) => this.store.set({ ...chosen, pick: "", slab: "", color: "" }));
+    this.reading.element.classList.add("reading");
     this.grids.logical.element.querySelector(".grid-head")!.after(this.sliders);
     add(this.pair, this.grids.logical.element, this.grids.physical.element, this.grids.host.element, this.links.element);
     this.element = h("div", { class: "view" },
@@ -81,8 +88,8 @@ export class LayoutView {
         h("div", { class: "headline" }, this.title, this.facts),
         this.field.element,
         h("div", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "shape"), this.shape),
-          this.dtype.element, this.swizzle.element, this.color.element, this.arrangement.element)),
-      this.pair, this.legend, this.notes, this.formula, this.cards);
+          this.dtype.element, this.reading.element, this.swizzle.element, this.color.element, this.arrangement.element)),
+      this.pair, this.legend, this.notes, this.formula, this.others.element, this.cards);
     addEventListener("scroll", () => this.connect(), { passive: true });
     addEventListener("resize", () => this.connect());
   }
@@ -117,7 +124,7 @@ export class LayoutView {
       return;
     }
     const subject: Subject = {
-      layout: state.layout, dtype: state.dtype,
+      layout: state.layout, dtype: state.dtype, ...(state.notation ? { notation: state.notation } : {}),
       ...(shape ? { shape } : {}), ...(state.color ? { color_by: state.color } : {}),
     };
     const key = JSON.stringify(subject);
@@ -126,10 +133,12 @@ export class LayoutView {
       info = this.shown === key && this.info ? this.info : ask<Sheets>("sheets", subject);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
-      this.refuse(state, e.fault);
+      this.refuse(state, e.fault, subject);
       return;
     }
     this.field.fault(null);
+    info.indices = preset?.group === "CuTe atoms";
+    this.field.note(info.indices ? "From (thread, value) to a number: of an element in the tile, or of a bit that is copied. It is no memory, and has no banks." : info.note);
     this.element.classList.remove("stale", "empty");
     const fresh = this.shown !== key;
     this.subject = subject;
@@ -162,6 +171,7 @@ export class LayoutView {
     if (key === this.analysed) return;
     this.analysed = key;
     this.access(state);
+    this.others.show({ ...this.subject, shape: info.shape }, info.notation);
     analysis(this.cards, { ...this.subject, shape: info.shape }, info, state, this.drawing, {
       change: (a) => this.store.set(a),
       open: (layout) => this.store.set({ layout, shape: info.shape.join("x"), color: state.color }),
@@ -190,8 +200,8 @@ export class LayoutView {
     }
   }
 
-  private refuse(state: State, fault: Fault): void {
-    this.field.fault(fault);
+  private refuse(state: State, fault: Fault, subject?: Subject): void {
+    const asked = this.field.fault(fault, subject);
     this.element.classList.add("stale");
     this.element.classList.toggle("empty", this.info === null);
     this.hovered = null;
@@ -200,14 +210,15 @@ export class LayoutView {
     fill(this.facts);
     this.drawControls(state, this.info);
     const text = fault.witness?.span !== undefined || fault.witness?.field === "layout";
-    this.title.textContent = text ? "This text is no layout yet" : "This cannot be drawn yet";
+    this.others.clear();
+    this.title.textContent = asked ?? (text ? "This text is no layout yet" : "This cannot be drawn yet");
   }
 
   private summarize(info: Sheets, state: State): void {
     const parts = [`${info.shape.join(" × ") || "scalar"}`, plural(info.size, "element"), state.dtype, info.notation === "tirx" ? "" : `${info.notation} notation`];
     fill(this.facts, parts.filter(Boolean).join(" · "));
     const access = hasBanks(info) ? accessRequest(state.access) : null;
-    const result = access && tryAsk<Conflicts>("conflicts", { ...this.subject, shape: info.shape, access, vector: state.vector });
+    const result = access && tryAsk<Conflicts>("conflicts", { ...named(this.subject), dtype: state.dtype, shape: info.shape, access, vector: state.vector });
     if (!result) return;
     const name = state.access.startsWith("lanes") ? "drawn access" : state.access;
     add(this.facts, h("span", { class: `chip ${result.conflict_free ? "good" : "bad"}` },
@@ -216,7 +227,10 @@ export class LayoutView {
 
   /// The boxes around the text; without a drawing there is no shape of its own to show.
   private drawControls(state: State, info: Sheets | null): void {
-    show(this.shape, state.shape || (info?.shape.join("x") ?? ""));
+    // A shape that is asked for is not that of the drawing that stays.
+    show(this.shape, state.shape || (this.element.classList.contains("stale") ? "" : info?.shape.join("x") ?? ""));
+    const own = info && !this.element.classList.contains("stale") ? ` (${info.notation})` : "";
+    this.reading.set([["", `automatic${own}`], ...notationNames().map(([n, title]) => [n, `${n}: ${title}`] as const)], state.notation);
     this.dtype.set(DTYPES.map((d) => [d, d] as const), state.dtype);
     this.swizzle.element.hidden = !info || !hasBanks(info);
     if (info && hasBanks(info)) this.swizzle.set(MODES.map((m) => [m, m] as const), this.mode);
@@ -230,7 +244,7 @@ export class LayoutView {
   }
 
   private swizzled(info: Sheets, mode: string): string | undefined {
-    return tryAsk<{ layout: string }>("swizzle", { layout: this.subject.layout, shape: info.shape, dtype: this.subject.dtype, mode })?.layout;
+    return tryAsk<{ layout: string }>("swizzle", { ...named(this.subject), as: "tirx", shape: info.shape, dtype: this.subject.dtype, mode })?.layout;
   }
 
   private chooseMode(mode: string): void {

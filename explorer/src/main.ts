@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     for (const button of tabs.children) button.setAttribute("aria-current", String((button as HTMLElement).dataset.tab === state.tab));
     next.update(state);
     gallery.current(state.tab === "layout" || state.tab === "operators" ? presetOf(gallery.presets, state) : undefined);
-    document.title = state.tab === "layout" ? `${state.layout} · Zellige` : "Zellige explorer";
+    document.title = state.tab === "layout" ? `${state.layout.slice(0, 80)} · Zellige` : "Zellige explorer";
   };
   function themed(): void {
     gallery.themed();

@@ -6,14 +6,18 @@ import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { placeText, tuple } from "./formula";
 import { Grid, type Mark } from "./grid/grid";
+import { CUTE, cuteRequest, cuteText, drawnShape, type CuteText } from "./cute-operators";
 import { shapeOf } from "./layout-view";
+import { copy } from "./notations";
 import { numbers, type State, type Store } from "./state";
 
-interface Operand { name: string; label: string; kind: "layout" | "numbers" | "number" | "region" | "choice"; start: (s: Sheets) => string; choices?: string[] }
-interface Operator {
+export interface Operand { name: string; label: string; kind: "layout" | "numbers" | "number" | "region" | "choice"; start: (s: Sheets) => string; choices?: string[] }
+export interface Operator {
   name: string; title: string; law: string; subject: string; operands: Operand[]; shaped?: boolean;
   /// The shape to draw the answer in, where it is not the answer's own.
   shape?: (request: Record<string, unknown>) => number[];
+  /// Whether it is one of CuTe's, on texts of CuTe.
+  cute?: boolean;
 }
 
 const layoutOf = (text: string) => () => text;
@@ -52,6 +56,10 @@ function region(text: string): number[][] | null {
   return pairs.every((p) => p.length === 2 && p.every(Number.isSafeInteger)) ? pairs : null;
 }
 
+/// The operators by the system whose names they have.
+const GROUPS: [title: string, operators: Operator[]][] = [["Axe", OPERATORS], ["CuTe", CUTE]];
+const ALL = GROUPS.flatMap(([, list]) => list);
+
 interface Result { layout: string | null; reason?: string; general?: string; shape?: number[] }
 interface Differences { equal: boolean; complete: boolean; differences: { coord: number[]; a: Place[]; b: Place[] }[] }
 
@@ -59,7 +67,7 @@ export class OperatorsView {
   readonly element: HTMLElement;
   private readonly field: LayoutField;
   private readonly other: LayoutField;
-  private readonly chooser = h("div", { class: "segmented wrap", role: "group", "aria-label": "Operator" });
+  private readonly chooser = h("div", { class: "operators" });
   private readonly operands = h("div", { class: "operands" });
   private readonly result = h("div", { class: "result", role: "status" });
   private readonly verdict = h("div", { class: "compare-verdict", role: "status" });
@@ -79,7 +87,8 @@ export class OperatorsView {
     this.after = new Grid("Result", quiet, 300, "Result");
     this.left = new Grid("A", quiet, 320, "A");
     this.right = new Grid("B", quiet, 320, "B");
-    this.field = new LayoutField("Layout A", "", (layout) => store.set({ layout, shape: "", operands: {} }));
+    this.field = new LayoutField("Layout A", "", (layout) => store.set({ layout, notation: store.get().notation, shape: "", operands: {} }),
+      (chosen) => store.set({ ...chosen, operands: {} }));
     this.other = new LayoutField("Layout B", "", (other) => store.set({ other }));
     this.grids.append(this.before.element, this.after.element);
     this.compareGrids.append(this.left.element, this.right.element);
@@ -108,18 +117,19 @@ export class OperatorsView {
   update(state: State): void {
     this.field.set(state.layout);
     this.other.set(state.other);
-    const operator = OPERATORS.find((o) => o.name === state.operator) ?? OPERATORS[0]!;
+    const operator = ALL.find((o) => o.name === state.operator) ?? ALL[0]!;
     this.choose(operator);
     const shape = shapeOf(this.presets, state);
-    const subject: Subject = { layout: state.layout, dtype: state.dtype, ...(shape ? { shape } : {}) };
+    const subject: Subject = { layout: state.layout, dtype: state.dtype, ...(state.notation ? { notation: state.notation } : {}), ...(shape ? { shape } : {}) };
     let info: Sheets;
     try {
       info = ask<Sheets>("sheets", subject);
       this.field.fault(null);
+      this.field.note(info.note);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
       // Without A there is no answer, and nothing to compare with.
-      this.field.fault(e.fault);
+      this.field.fault(e.fault, subject);
       if (this.operands.dataset.operator !== operator.name) {
         delete this.operands.dataset.operator;
         fill(this.operands);
@@ -136,10 +146,11 @@ export class OperatorsView {
   }
 
   private choose(operator: Operator): void {
-    refill(this.chooser, ...OPERATORS.map((o) => h("button", {
-      type: "button", "aria-pressed": String(o === operator), "data-operator": o.name,
-      onclick: () => this.store.set({ operator: o.name, operands: {} }),
-    }, o.title)));
+    refill(this.chooser, ...GROUPS.flatMap(([title, list]) => [h("span", { class: "dim" }, title),
+      h("div", { class: "segmented wrap", role: "group", "aria-label": `Operators of ${title}` }, ...list.map((o) => h("button", {
+        type: "button", "aria-pressed": String(o === operator), "data-operator": o.name, title: o.law,
+        onclick: () => this.store.set({ operator: o.name, operands: {} }),
+      }, o.title)))]));
   }
 
   private drawOperands(operator: Operator, state: State, info: Sheets): void {
@@ -165,7 +176,16 @@ export class OperatorsView {
   }
 
   private apply(operator: Operator, state: State, info: Sheets, subject: Subject): void {
-    const request: Record<string, unknown> = { [operator.subject]: state.layout };
+    let cute: CuteText | null = null;
+    if (operator.cute) {
+      cute = cuteText(state, info, subject);
+      if ("reason" in cute) {
+        this.refuse(`CuTe's operators work on CuTe's texts, and A has none: ${cute.reason}`);
+        return;
+      }
+    }
+    // A text that the reader chose a notation for goes on in one that needs none.
+    const request: Record<string, unknown> = { [operator.subject]: cute ? cute.text : state.notation ? info.layout : state.layout };
     if (operator.shaped) request.shape = info.shape;
     for (const o of operator.operands) {
       const text = state.operands[o.name] ?? o.start(info);
@@ -182,7 +202,7 @@ export class OperatorsView {
     }
     let found: Result;
     try {
-      found = ask<Result>(operator.name, request);
+      found = cute ? cuteRequest<Result>(operator.name, request) : ask<Result>(operator.name, request);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
       this.refuse(e.fault.message, e.fault.witness?.rendered);
@@ -193,16 +213,19 @@ export class OperatorsView {
       this.refuse(found.reason ?? "there is no such layout");
       return;
     }
-    const shape = found.shape ?? operator.shape?.(request);
+    const shape = cute ? drawnShape(operator.name, text) : found.shape ?? operator.shape?.(request);
     const target: Subject = { layout: text, ...(subject.dtype ? { dtype: subject.dtype } : {}), ...(shape ? { shape } : {}) };
     const open = (layout: string) => this.store.set({ tab: "layout", layout, shape: shape?.join("x") ?? "", pick: "", slab: "", color: "" });
     refill(this.result, h("div", { class: "answer" },
       h("code", { "data-result": "" }, text),
+      h("button", { type: "button", class: "quiet", "aria-label": "Copy the answer", onclick: (e: MouseEvent) => void copy(text, e.currentTarget as HTMLElement) }, "Copy"),
       h("button", { type: "button", class: "primary", onclick: () => open(text) }, "Open"),
       h("button", { type: "button", class: "quiet", onclick: () => {
         this.store.set({ other: text });
         this.verdict.scrollIntoView({ block: "center" });
       } }, "Compare with A")),
+      cute?.converted ? h("p", { class: "hint" }, "A in CuTe: ", h("code", { "data-converted": "" }, cute.text), " ",
+        h("button", { type: "button", class: "layout-link", onclick: () => this.store.set({ layout: cute.text, shape: "", operands: state.operands }) }, "write it so")) : null,
       found.layout === null ? h("p", { class: "hint" }, `No iters express it: ${found.reason}. This general form is exact.`) : null);
     this.grids.hidden = false;
     const key = JSON.stringify([subject, text]);
@@ -235,7 +258,7 @@ export class OperatorsView {
     let other: Sheets;
     try {
       other = ask<Sheets>("sheets", target);
-      found = ask<Differences>("differences", { a: state.layout, b: state.other, shape: info.shape, count: 512 });
+      found = ask<Differences>("differences", { a: state.notation ? info.layout : state.layout, b: state.other, shape: info.shape, count: 512 });
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
       this.other.fault(e.fault);

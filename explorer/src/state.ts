@@ -5,6 +5,8 @@ export type Tab = "layout" | "operators" | "move" | "model";
 export interface State {
   tab: Tab;
   layout: string;
+  /// The notation that the text is read in; empty for the one that recognises it.
+  notation: string;
   /// As written, `8x64`; empty for the layout's own.
   shape: string;
   dtype: string;
@@ -38,6 +40,7 @@ export interface State {
 export const DEFAULT: State = {
   tab: "layout",
   layout: "Swizzle(3,3,3) o S[(8,64):(64,1)]",
+  notation: "",
   shape: "",
   dtype: "float16",
   color: "",
@@ -61,7 +64,7 @@ export const DEFAULT: State = {
 };
 
 const KEYS: Partial<Record<keyof State, string>> = {
-  tab: "v", layout: "l", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", slab: "b",
+  tab: "v", layout: "l", notation: "r", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", slab: "b",
   arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", model: "m", modelStep: "n", policy: "y",
 };
 
@@ -95,6 +98,9 @@ export function decode(hash: string): State {
   for (const [key, value] of query) if (key.startsWith("x.")) state.operands[key.slice(2)] = value;
   return state;
 }
+
+/// Longer addresses are not written.
+const LONGEST = 32_000;
 
 type Listener = (state: State) => void;
 
@@ -133,7 +139,9 @@ export class Store {
     const far = (change.tab !== undefined && change.tab !== this.state.tab) || (change.layout !== undefined && change.dtype !== undefined);
     // What is left is as it was last seen, and back leads there.
     if (far) this.flush();
-    this.state = { ...this.state, ...change };
+    // Another text is read anew, unless it is the same one that is still being written.
+    const read = change.layout !== undefined && change.notation === undefined ? { notation: "" } : {};
+    this.state = { ...this.state, ...read, ...change };
     if (far) this.write("pushState");
     else this.writer ||= window.setTimeout(() => this.write("replaceState"), 250);
     this.tell();
@@ -154,6 +162,8 @@ export class Store {
     clearTimeout(this.writer);
     this.writer = 0;
     const hash = encode(this.state);
+    // A pasted module is no address; what is picked from it is.
+    if (hash.length > LONGEST) return;
     if (hash !== location.hash.replace(/^#/, "")) {
       history[how](null, "", hash ? `#${hash}` : location.pathname + location.search);
       this.address = location.hash;

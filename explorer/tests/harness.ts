@@ -166,6 +166,8 @@ export interface Explorer {
       picture: HTMLCanvasElement; zoomNow: number; scroller: HTMLElement; setZoom(zoom: number): void;
     };
     lastHover: number;
+    others: { took: number };
+    refuse(state: object, fault: object, subject: object): void;
     sheets: { sheets: { side: string; rows: number; cols: number; boxes: number }[]; tones: { fill: string; dark_fill: string }[]; size: number; shape: number[] };
   };
   store: { get(): Record<string, unknown>; set(change: object): void };

@@ -11,7 +11,7 @@ if (!program || !base) throw new Error("usage: node tests/out/js/web.js PROGRAM 
 const file = pathToFileURL("dist/index.html");
 const browser = await launch();
 
-interface Preset { name: string; title: string; shape: number[]; dtype: string; layout: string }
+interface Preset { name: string; title: string; group: string; shape: number[]; dtype: string; layout: string }
 const presets = native(program, [{ op: "presets" }])[0]!.ok!.presets as Preset[];
 const smem = "S[(8,64):(64,1)]";
 
@@ -236,6 +236,234 @@ await group("operators and comparison", async () => {
   await tab.close("operators");
 });
 
+interface Conversion { notation: string; text?: string }
+
+await group("a layout in other notations", async () => {
+  const tab = await Tab.open(browser, base, "", { permissions: ["clipboard-read", "clipboard-write"] });
+  const blocked = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>";
+  const cases: { l: string; s?: string; d: string }[] = [
+    { l: "S[(4,6):(1,4)]", d: "float16" }, { l: "Swizzle(3,3,3) o " + smem, d: "float16" }, { l: "S[(5,2,64):(64,320,1)] valid[5,100/128]", d: "float16" },
+    { l: presets.find((p) => p.name === "spyre-2d")!.layout, d: "float16" }, { l: "((2,2),(4,2)):((4,16),(1,8))", d: "float32" }, { l: blocked, s: "128x64", d: "float16" },
+    { l: "f32[3,5]{1,0:T(2,2)}", d: "float32" }, { l: "dims=[1, 32, 4, 4] tag=nChw16c", d: "float32" }, { l: "Mesh('x': 2, 'y': 4) PartitionSpec('x', None) shape=[8, 16]", d: "float32" },
+    { l: "Swizzle(3,3,3) o S[(64,4,64):(64,4096,1)]", s: "64x256", d: "float16" },
+  ];
+  const done = () => tab.becomes(() => tab.page.evaluate(() => (window as unknown as { explorer: Explorer }).explorer.layout.others.took >= 0));
+  for (const c of cases) {
+    const request = { layout: c.l, dtype: c.d, ...(c.s ? { shape: c.s.split("x").map(Number) } : {}) };
+    const [all, explained] = native(program, [{ op: "conversions", ...request }, { op: "explain", ...request }]).map((r) => r.ok!);
+    await tab.go(hash(c));
+    check(`${c.l}: the texts are found`, await done());
+    const rows = await tab.page.$$eval(".notations [data-notation]", (l) => l.map((e) => [(e as HTMLElement).dataset.notation!, e.querySelector("code")!.textContent!]));
+    const wanted = (all!.conversions as Conversion[]).filter((n) => n.text !== undefined && n.notation !== all!.notation).map((n) => [n.notation, n.text!]);
+    equal(`${c.l}: those of the program`, rows.sort(), wanted.sort());
+    equal(`${c.l}: in words`, await tab.page.textContent(".words"), explained!.words.join(" "));
+    const without = all!.conversions.length - 1 - wanted.length;
+    check(`${c.l}: and why there are no more`, (await tab.page.textContent("main .card details summary"))!.startsWith(`No text in ${without} other`), await tab.page.textContent("main .card details summary"));
+  }
+  await tab.go(hash({ l: "S[(8,2,64):(64,512,1)]", s: "8x128", d: "float16", p: "" }));
+  await done();
+  check("a text over other dimensions says so", (await tab.page.textContent('[data-notation="torch"] .split'))!.includes("over 8 × 2 × 64"));
+  await tab.page.click('[data-notation="torch"] >> text=Open');
+  check("and opens over them", await tab.has("shape", "8x2x64") && await tab.has("layout", "size=[8, 2, 64] stride=[64, 512, 1]"), await tab.state());
+  await tab.go(hash({ l: "Swizzle(3,3,3) o " + smem, p: "" }));
+  await done();
+  await tab.page.click('[data-notation="cute"] >> text=Copy');
+  check("a button copies the text", await tab.becomes(async () => await tab.page.evaluate(() => navigator.clipboard.readText()) === "Sw<3,3,3> o 0 o (8,64):(64,1)"));
+  equal("and says so", await tab.page.textContent('[data-notation="cute"] button'), "Copied");
+  await tab.page.click('[data-notation="triton"] >> text=Open');
+  check("another opens it", await tab.has("layout", "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>") && await tab.has("shape", "8x64"), await tab.state());
+  equal("as the same layout", await tab.page.getAttribute("[data-card] .verdict", "data-ways"), "1");
+  check("which is read as Triton's", (await tab.page.textContent(".summary"))!.includes("triton notation"));
+
+  // Texts come after the drawing, one by one, and what is typed meanwhile is not kept waiting.
+  await tab.go(hash({ l: "Swizzle(3,3,3) o S[(4096,4096):(4096,1)]", p: "" }));
+  check("texts of 16M elements are found", await done());
+  const took = await tab.page.evaluate(() => (window as unknown as { explorer: Explorer }).explorer.layout.others.took);
+  const typing = await tab.page.evaluate(async () => {
+    const { store } = (window as unknown as { explorer: Explorer }).explorer;
+    const times: number[] = [];
+    for (let i = 0; i < 12; i++) {
+      const before = performance.now();
+      store.set({ layout: `Swizzle(3,3,3) o S[(4096,4096):(${4096 + 64 * i},1)]` });
+      times.push(performance.now() - before);
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    return times.sort((a, b) => a - b)[6]!;
+  });
+  console.log(`  texts of 16M elements: ${took.toFixed(0)} ms after the drawing; a letter ${typing.toFixed(0)} ms`);
+  check("the texts of the last letter come", await done());
+  await tab.shot("notations", true);
+  await tab.close("notations");
+});
+
+await group("what a text may mean", async () => {
+  const tab = await Tab.open(browser, base, "", { permissions: ["clipboard-read", "clipboard-write"] });
+  const module = `// a kernel
+#blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#shared = #ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func public @kernel(%arg0: !tt.ptr<f16>) {
+    %0 = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>>
+    %1 = tt.load %2 : tensor<128x64x!tt.ptr<f16>, #blocked>
+    %3 = ttg.convert_layout %1 : tensor<128x64xf16, #blocked> -> tensor<128x64xf16, #nowhere>
+    %4 = ttg.local_alloc : () -> !ttg.memdesc<2x128x64xf16, #shared, #smem, mutable>
+  }
+}`;
+  interface Listed { name: string | null; layout: string; uses: { shape: number[]; element: string }[] }
+  const listed = native(program, [{ op: "layouts", text: module }])[0]!.ok! as { layouts: Listed[]; refused: unknown[] };
+  await tab.page.evaluate((text) => navigator.clipboard.writeText(text), module);
+  await tab.page.focus("main textarea");
+  await tab.page.keyboard.press("ControlOrMeta+a");
+  await tab.page.keyboard.press("ControlOrMeta+v");
+  check("a module can be pasted, lines and all", await tab.has("layout", module));
+  equal("it is asked which layout is meant", await tab.page.textContent("h1"), "Which layout?");
+  equal("and nothing is wrong", await tab.page.locator("main .error:visible").count(), 0);
+  equal("all its layouts are listed", await tab.page.$$eval("[data-choice] code", (l) => l.map((e) => e.textContent)), listed.layouts.map((l) => l.layout));
+  equal("by alias or kind", await tab.page.$$eval("[data-choice]", (l) => l.map((e) => (e as HTMLElement).dataset.choice)), ["#blocked", "#shared", "#ttg.slice"]);
+  equal("with the shapes they are used with", await tab.page.$$eval("[data-way]", (l) => l.map((e) => (e as HTMLElement).dataset.way)),
+    listed.layouts.flatMap((l) => l.uses.map((u) => `${u.shape.join(" × ")} ${u.element}`)));
+  check("what is not read is told", (await tab.page.textContent(".offer"))!.includes("no attribute is defined as `#nowhere`"));
+  await tab.page.click('[data-choice="#blocked"] [data-way="128 × 64 f16"]');
+  check("a pick fills layout, shape and dtype", await tab.has("layout", listed.layouts[0]!.layout) && await tab.has("shape", "128x64") && await tab.has("dtype", "float16"), await tab.state());
+  await tab.settled();
+  equal("and is drawn", await tab.page.textContent('[data-grid="Tensor"] h2'), "Tensor (128 × 64)");
+  const address = tab.page.url().split("#")[1]!;
+  check("the pick is in the address", new URLSearchParams(address).get("l") === listed.layouts[0]!.layout, address);
+  await tab.page.click('[data-choice="#shared"] [data-way]');
+  check("the list stays for another pick", await tab.has("layout", listed.layouts[1]!.layout));
+  equal("which is marked", await tab.page.$$eval('[data-way][aria-pressed="true"]', (l) => l.length), 1);
+  await tab.page.fill("main textarea", "S[8]");
+  check("and goes with another text", await tab.becomes(async () => await tab.page.locator(".offer:visible").count() === 0));
+  await tab.page.fill("main textarea", module.replaceAll("128", "64") + "\n".repeat(400) + "// end");
+  await tab.settled();
+  const tall = await tab.page.$eval("main textarea", (e) => e.getBoundingClientRect().height);
+  check("a long module leaves room for the rest", tall <= 280, tall);
+  await tab.page.fill("main textarea", module + `// ${"x".repeat(40000)}`);
+  await tab.page.waitForTimeout(400);
+  check("what is too long for an address is not written there", tab.page.url().length < 40000);
+  await tab.go(hash({ l: "%0 = tt.load %1 : tensor<32x16xf16, #blocked>" }));
+  equal("an alias that is not defined is underlined", await tab.page.textContent(".wrong"), "#blocked");
+  check("with what to do", (await tab.page.textContent("main .error"))!.includes("paste the line that defines it"));
+  await tab.go(hash({ l: `%0 = tt.load %1 : tensor<32x16xf16, ${listed.layouts[0]!.layout}>` }));
+  equal("a line with one layout is that layout", await tab.page.textContent('[data-grid="Tensor"] h2'), "Tensor (32 × 16)");
+  const atom = "MMA_Atom\n  ThrID:      _32:_1\n  Shape_MNK:  (_16,_8,_8)\n  LayoutA_TV: ((_4,_8),(_2,_2)):((_32,_1),(_16,_8))\n  LayoutB_TV: ((_4,_8),_2):((_16,_1),_8)\n  LayoutC_TV: ((_4,_8),(_2,_2)):((_32,_1),(_16,_8))";
+  await tab.go(hash({ l: atom }));
+  await tab.page.click('[data-choice="LayoutB_TV"] [data-way]');
+  check("a printed atom of CuTe has layouts too", await tab.has("layout", "((_4,_8),_2):((_16,_1),_8)") && await tab.has("shape", "32x2"), await tab.state());
+  for (const [text, way, shape] of [["#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [8, 4], warpsPerCTA = [2, 2], order = [1, 0]}>", "64 × 64", "64x64"], ["nChw16c", "2 × 32 × 8 × 8", "2x32x8x8"], ["{1,0:T(8,128)}", "128 × 128", "128x128"]] as const) {
+    await tab.go(hash({ l: text, p: "" }));
+    equal(`a layout of any shape asks for one: ${text.slice(0, 20)}`, await tab.page.textContent("h1"), "Which shape?");
+    await tab.page.click(`[data-way="${way}"]`);
+    check("and takes it", await tab.has("shape", shape) && await tab.becomes(async () => await tab.page.locator("main .error:visible, .offer:visible").count() === 0), await tab.state());
+  }
+  await tab.go(hash({ l: "S<3,4,3> o 0 o (8,64):(64,1)", p: "" }));
+  const note = native(program, [{ op: "parse", layout: "S<3,4,3> o 0 o (8,64):(64,1)" }])[0]!.ok!.note;
+  equal("which reading was taken is said", await tab.page.textContent(".reading-note"), note);
+  await tab.page.fill("main textarea", smem);
+  check("where there is something to say", await tab.becomes(async () => await tab.page.locator(".reading-note:visible").count() === 0));
+
+  // No two notations of today read one text as different layouts; what the engine would ask is asked by hand.
+  await tab.go(hash({ l: "(8,4):(1,8)", p: "" }));
+  await tab.page.evaluate(() => {
+    const { layout, store } = (window as unknown as { explorer: Explorer }).explorer;
+    const reading = (notation: string, title: string) => ({ notation, title, layout: "S[(8,4):(1,8)]" });
+    layout.refuse(store.get(), { kind: "syntax", message: "`layout`: the text can be read as cute and as xla", witness: { field: "layout", span: [0, 11], readings: [reading("cute", "CuTe shape and stride"), reading("xla", "XLA minor-to-major with tiles")] } },
+      { layout: "(8,4):(1,8)" });
+  });
+  equal("a text with two meanings is asked about", [await tab.page.textContent("h1"), await tab.page.locator("[data-way]").count()], ["Which notation?", 2]);
+  await tab.page.click('[data-way="Read it as cute"]');
+  check("the choice is kept", await tab.has("notation", "cute"));
+  check("in the link too", await tab.becomes(async () => tab.page.url().includes("r=cute")), tab.page.url());
+  equal("and drawn", await tab.page.textContent('[data-grid="Tensor"] h2'), "Tensor (8 × 4)");
+  await tab.page.locator("main .reading select").selectOption("xla");
+  check("a notation that the reader names reads the text", await tab.becomes(async () => (await tab.page.textContent("main .error"))!.length > 0 && await tab.page.locator("main .error:visible").count() === 1));
+  await tab.page.click('[data-preset="smem-8x64"]');
+  check("another text is read anew", await tab.has("notation", ""));
+  await tab.close("meaning");
+});
+
+await group("operators of CuTe", async () => {
+  const tab = await Tab.open(browser, base);
+  const a = "(8,(4,2)):(1,(8,32))";
+  const cases: [string, Record<string, string | number>][] = [
+    ["coalesce", {}], ["composition", { b: "(4,2):(2,8)" }], ["complement", { cosize: 256 }], ["right_inverse", {}], ["left_inverse", {}],
+    ["logical_divide", { b: "(2:4,4:1)" }], ["zipped_divide", { b: "(2,4)" }], ["tiled_divide", { b: "(2,4)" }], ["flat_divide", { b: "(2,4)" }],
+    ["logical_product", { b: "(2,2):(1,2)" }], ["zipped_product", { b: "(2,2):(1,2)" }], ["tiled_product", { b: "(2,2):(1,2)" }], ["flat_product", { b: "(2,2):(1,2)" }],
+    ["blocked_product", { b: "(2,2):(2,1)" }], ["raked_product", { b: "(2,2):(2,1)" }],
+  ];
+  const of = (name: string) => (["coalesce", "complement", "right_inverse", "left_inverse"].includes(name) ? "layout" : "a");
+  const answers = native(program, cases.map(([op, fields]) => ({ op, notation: "cute", [of(op)]: a, ...fields })));
+  for (const [i, [name, fields]] of cases.entries()) {
+    const operands = Object.fromEntries(Object.entries(fields).map(([k, v]) => [`x.${k}`, v]));
+    await tab.go(hash({ v: "operators", l: a, o: `cute.${name}`, ...operands }));
+    equal(`${name}: the answer of the program`, await tab.page.textContent("[data-result]"), answers[i]!.ok!.layout);
+    check(`${name}: is drawn`, await tab.page.locator('[data-grid="Result"]:visible').count() === 1);
+  }
+  for (const [name] of cases) {
+    await tab.page.click(`[data-operator="cute.${name}"]`);
+    check(`${name}: begins with operands that it takes`, await tab.becomes(async () => await tab.page.locator("[data-result]").count() === 1), await tab.page.textContent(".result"));
+  }
+  await tab.go(hash({ v: "operators", l: "(8,16):(16,1)", o: "cute.flat_divide", "x.b": "(4,8)" }));
+  equal("modes beyond two are drawn as tiles and rest", await tab.page.textContent('[data-grid="Result"] h2'), "Result · Tensor (32 × 4)");
+  await tab.page.click(".answer >> text=Open");
+  await tab.settled();
+  equal("an answer opens with its text", await tab.page.inputValue("main textarea"), "(4,8,2,2):(16,1,64,8)");
+  await tab.go(hash({ v: "operators", l: "size=[8, 16] stride=[16, 1]", o: "cute.zipped_divide", "x.b": "(4,8)" }));
+  equal("another notation is converted first", await tab.page.textContent("[data-converted]"), "(8,16):(16,1)");
+  equal("and divided as CuTe does", await tab.page.textContent("[data-result]"), "((4,8),(2,2)):((16,1),(64,8))");
+  await tab.page.click("text=write it so");
+  check("A may be written so", await tab.has("layout", "(8,16):(16,1)"));
+  await tab.page.locator("[data-operand=b]").fill("S[4:1]");
+  const wanted = native(program, [{ op: "zipped_divide", as: "cute", a: "(8,16):(16,1)", b: "S[4:1]" }])[0]!.ok!.layout;
+  check("B may be in another notation", await tab.becomes(async () => await tab.page.textContent("[data-result]") === wanted), wanted);
+  await tab.page.locator("[data-operand=b]").fill("(4,");
+  check("and is refused in words", await tab.becomes(async () => await tab.page.locator(".result .error").count() === 1));
+  await tab.go(hash({ v: "operators", l: "S[(8,4):(4@laneid,1@laneid)]", o: "cute.coalesce" }));
+  check("what CuTe cannot write is said", (await tab.page.textContent(".result .error"))!.includes("laneid"), await tab.page.textContent(".result"));
+  await tab.go(hash({ v: "operators", l: "(6,2):(8,1)", o: "cute.composition", "x.b": "(2,4):(3,1)" }));
+  check("what both libraries get wrong is refused", await tab.page.locator(".result .error").count() === 1, await tab.page.textContent(".result"));
+  await tab.shot("cute-operators", true);
+  await tab.close("operators of CuTe");
+});
+
+await group("presets of every system", async () => {
+  const tab = await Tab.open(browser, base);
+  const groups = [...new Set(presets.map((p) => p.group))];
+  equal("groups are those of the engine", await tab.page.$$eval(".gallery [data-group]", (l) => l.map((e) => [(e as HTMLElement).dataset.group, e.querySelectorAll("[data-preset]").length])), groups.map((g) => [g, presets.filter((p) => p.group === g).length]));
+  for (const system of ["CuTe", "CuTe atoms", "Triton", "XLA", "oneDNN", "MLIR", "Shardings", "PyTorch and NumPy", "Spyre sticks"]) check(`there are presets of ${system}`, groups.includes(system), groups);
+  // The first cell of every picture has the colour of the engine.
+  const painted = () => tab.page.evaluate(() => [...document.querySelectorAll<HTMLElement>("[data-preset]")].map((b) => {
+    const canvas = b.querySelector("canvas")!;
+    const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+    const context = copy.getContext("2d", { willReadFrequently: true })!;
+    context.drawImage(canvas, 0, 0);
+    const { data, width } = context.getImageData(0, 0, copy.width, copy.height);
+    const first = [...Array(data.length / 4).keys()].find((i) => data[4 * i + 3] === 255);
+    // Past the edge of the first cell that has a colour.
+    const at = first === undefined ? -1 : 4 * (first + width);
+    return [b.dataset.preset!, at < 0 ? "" : `#${[0, 1, 2].map((k) => data[at + k]!.toString(16).padStart(2, "0")).join("")}`];
+  }));
+  await tab.becomes(async () => (await painted()).every(([, color]) => color !== ""));
+  const seen = new Map(await painted() as [string, string][]);
+  const sheets = native(program, presets.map((p) => ({ op: "sheets", layout: p.layout, shape: p.shape, dtype: p.dtype })));
+  const cells = native(program, presets.map((p, i) => ({ op: "cells", layout: p.layout, shape: p.shape, dtype: p.dtype, side: sheets[i]!.ok!.sticks ? "physical" : "logical", rows: [0, 1], cols: [0, 1] })));
+  for (const [i, p] of presets.entries()) equal(`${p.name}: its picture begins right`, seen.get(p.name), sheets[i]!.ok!.tones[cells[i]!.ok!.cells[0].colors[0]].fill);
+  await tab.page.fill('[aria-label="Find a preset"]', "hopper nvmma");
+  equal("words find presets", await tab.page.$$eval("[data-preset]", (l) => l.filter((e) => e.getClientRects().length).map((e) => (e as HTMLElement).dataset.preset)), ["triton-nvmma-shared"]);
+  await tab.page.fill('[aria-label="Find a preset"]', "no such thing");
+  check("or none", await tab.page.isVisible("text=No preset has these words"));
+  await tab.page.fill('[aria-label="Find a preset"]', "");
+  await tab.page.click('[data-preset="cute-sm80-a"]');
+  await tab.settled();
+  equal("an atom has threads and values", await tab.page.$$eval("main .grid-card:not([hidden]) h2", (l) => l.map((e) => e.textContent)), ["Threads × values (32 × 8)", "Numbers"]);
+  equal("an atom is no memory with banks", await tab.page.locator('[data-card="Shared-memory access"], .chip').count(), 0);
+  await tab.page.click('[data-group="Triton"] summary');
+  check("a group can be folded", !(await tab.page.isVisible('[data-preset="triton-blocked"]')));
+  await tab.shot("gallery");
+  await tab.close("systems");
+});
+
 await group("moves", async () => {
   const tab = await Tab.open(browser, base, hash({ v: "move" }));
   const wanted = native(program, [{ op: "move", src: "size=[5, 100] stride=[100, 1]", dst: "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])", shape: [5, 100], dtype: "float16", fill: "zero" }])[0]!.ok!;
@@ -248,7 +476,7 @@ await group("moves", async () => {
   check("the player counts", (await tab.page.textContent(".player output"))!.startsWith("120 of 500"));
   check("the copy is linked", await tab.page.locator(".links path").count() === 1);
   await tab.shot("move");
-  await tab.page.click("text=Transpose");
+  await tab.page.click("main >> text=Transpose");
   await tab.page.click(".player .primary");
   await tab.page.waitForFunction(() => document.querySelector(".player output")?.textContent?.startsWith("512 of 512"), null, { timeout: 20000 });
   check("playing ends at the last copy", true);
@@ -502,7 +730,8 @@ await group("sharing, export, light and dark, small screens", async () => {
   }
 
   const phone = await Tab.open(browser, base, "", { viewport: { width: 390, height: 844 }, hasTouch: true });
-  for (const view of ["", hash({ v: "operators" }), hash({ v: "move" }), hash({ v: "model" })]) {
+  const ttgir = "#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>\n%0 = a : tensor<32x16xf16, #b>\n%1 = a : tensor<64x16xf16, #b>";
+  for (const view of ["", hash({ v: "operators" }), hash({ v: "move" }), hash({ v: "model" }), hash({ l: ttgir }), hash({ l: presets.find((p) => p.name === "triton-slice")!.layout, p: "" }), hash({ v: "operators", l: "(8,16):(16,1)", o: "cute.zipped_divide" })]) {
     await phone.go(view);
     const wide = await phone.page.evaluate(() => document.documentElement.scrollWidth);
     check(`nothing is wider than a phone: ${view || "layout"}`, wide <= 390, wide);
@@ -523,11 +752,17 @@ if (pictures) {
       ["explorer-swizzle", "", {}],
       ["explorer-mma", hash({ l: "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]", s: "16x8", d: "float32", p: "9,4" }), { colorScheme: "dark" }],
       ["explorer-move", hash({ v: "move", k: 320 }), {}],
+      ["explorer-notations", hash({ l: presets.find((p) => p.name === "xla-padded")!.layout, p: "1,3", d: "float32" }), { viewport: { width: 980, height: 880 } }],
       ["explorer-model", hash({ v: "model", m: "llama-block", n: 4 }), { viewport: { width: 1280, height: 1500 } }],
     ];
     for (const [name, link, options] of views) {
       const tab = await Tab.open(browser, base, link, { viewport: { width: 1280, height: 860 }, ...options });
       await tab.page.waitForTimeout(300);
+      if (name === "explorer-notations") {
+        await tab.becomes(() => tab.page.evaluate(() => (window as unknown as { explorer: Explorer }).explorer.layout.others.took >= 0));
+        await tab.page.locator('section[aria-label="In other notations"]').evaluate((e) => e.scrollIntoView({ block: "end" }));
+        await tab.settled();
+      }
       await tab.page.screenshot({ path: `${pictures}/${name}.png` });
       await tab.close(name);
       check(`${name} is drawn`, true);

@@ -31,6 +31,35 @@ pub(crate) fn svg(
     Ok(render::render(&scene(layout, dtype, title, most)?))
 }
 
+/// A layout for a notebook: text, words, drawing, and other notations folded away.
+pub(crate) fn html(layout: &PyLayout) -> PyResult<String> {
+    let parsed = &layout.parsed;
+    let drawing = svg(layout, None, "", 4096)?;
+    let explained = zellige_ask::explain(parsed, &layout.layout, &layout.shape, None);
+    let words = explained.map(|e| e.words.join(" ")).unwrap_or_default();
+    let mut rows = String::new();
+    for (n, found) in zellige_ask::conversions(parsed, &layout.layout, &layout.shape, None) {
+        if let zellige_ask::Converted::Equal(text) = found
+            && n != parsed.notation()
+        {
+            let text = escape(&text);
+            rows += &format!("<tr><td>{}</td><td><code>{text}</code></td></tr>", n.name());
+        }
+    }
+    let others = if rows.is_empty() {
+        String::new()
+    } else {
+        format!("<details><summary>In other notations</summary><table>{rows}</table></details>")
+    };
+    let (text, words) = (escape(&layout.text()), escape(&words));
+    Ok(format!("<div><p><code>{text}</code></p><p>{words}</p>{drawing}{others}</div>"))
+}
+
+/// A text inside HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 /// A layout drawn: as text for a terminal, and as an SVG.
 #[pyfunction]
 #[pyo3(signature = (layout, shape=None, dtype=None, title="", width=100, color=false, max_cells=4096))]

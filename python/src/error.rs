@@ -67,9 +67,6 @@ pub(crate) fn diagnostic(e: &Diagnostic, text: &str) -> PyErr {
 pub(crate) fn refusal(e: &Refusal) -> PyErr {
     match e {
         Refusal::Error(e) => layout(e),
-        Refusal::Unsupported(n) => {
-            LayoutError::new_err(format!("the notation `{}` is not supported yet", n.name()))
-        }
         Refusal::NotExpressible(no) => LayoutError::new_err(match no.witness {
             Some(at) => format!("not expressible: {} (element {at})", no.reason),
             None => format!("not expressible: {}", no.reason),

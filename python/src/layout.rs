@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use zellige_layout::{AxisTable, Difference, Layout, Point, Strided};
-use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as};
+use zellige_notation::triton::ttgir;
+use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as, sharding};
 use zellige_stick::StickLayout;
 
 /// Where every element of a tensor lives: a map from coordinates to sets of places on named axes.
@@ -17,9 +18,11 @@ use zellige_stick::StickLayout;
 ///     >>> l.apply(1, 2)
 ///     [{'m': 66}]
 ///
-/// The text may be in any notation: TIRx (`S[(8,64):(64,1)]`), PyTorch (`size=[8, 64] stride=[64, 1]`),
-/// Spyre (`SpyreTensorLayout(device_size=..)`, with `shape` naming the host tensor). Two layouts are
-/// equal when they are the same function.
+/// The text may be in any notation: TIRx (`S[(8,64):(64,1)]`), CuTe (`(8,64):(64,1)`), PyTorch
+/// (`size=[8, 64] stride=[64, 1]`), Triton attributes and linear layouts, XLA (`{1,0:T(8,128)}`), oneDNN tags, `linalg.pack`,
+/// memrefs, shardings of JAX, HLO, Shardy and DTensor, NumPy, Spyre (`SpyreTensorLayout(device_size=..)`). `shape` is
+/// needed where the text does not say it; `notation` where several read the text differently. Two layouts are equal when
+/// they are the same function.
 #[pyclass(name = "Layout", module = "zellige", frozen)]
 #[derive(Clone)]
 pub(crate) struct PyLayout {
@@ -59,11 +62,7 @@ impl PyLayout {
             None => parse(text, &axes),
             Some(name) => match Notation::from_name(name) {
                 Some(notation) => parse_as(text, notation, &axes),
-                None => {
-                    let known = Notation::list(Notation::all());
-                    let message = format!("there is no notation `{name}`; notations are {known}");
-                    return Err(error::LayoutError::new_err(message));
-                }
+                None => return Err(no_notation(name)),
             },
         };
         let parsed = parsed.map_err(|e| error::diagnostic(&e, text))?;
@@ -104,6 +103,25 @@ impl PyLayout {
     pub(crate) fn text(&self) -> String {
         self.parsed.text()
     }
+
+    /// Where two layouts first differ. Shardings are compared over numbered devices.
+    fn compare(&self, other: &PyLayout) -> PyResult<Option<Difference>> {
+        let numbered = if self.shape == other.shape {
+            sharding::on_numbered_devices(&self.parsed, &other.parsed, &self.shape)
+        } else {
+            None
+        };
+        let found = match &numbered {
+            Some((a, b)) => a.difference(b),
+            None => self.layout.difference(&other.layout),
+        };
+        found.map_err(|e| error::layout(&e))
+    }
+}
+
+fn no_notation(name: &str) -> PyErr {
+    let known = Notation::list(Notation::all());
+    error::LayoutError::new_err(format!("there is no notation `{name}`; notations are {known}"))
 }
 
 fn place<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
@@ -180,17 +198,19 @@ impl PyLayout {
         self.layout.span(axis).map_err(|e| error::layout(&e))
     }
 
-    /// The text in another notation: `tirx`, `torch`, `spyre` (which needs a dtype).
+    /// The text in another notation: `tirx`, `torch`, `cute`, `linear`, `xla`, `onednn` and the others, and `spyre`,
+    /// which needs a dtype. Refused with the reason where the notation has no text for it.
     #[pyo3(signature = (notation, dtype=None))]
     fn to(&self, notation: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
-        let to = Notation::from_name(notation).ok_or_else(|| {
-            let known = Notation::list(Notation::all());
-            error::LayoutError::new_err(format!(
-                "there is no notation `{notation}`; notations are {known}"
-            ))
-        })?;
+        let to = Notation::from_name(notation).ok_or_else(|| no_notation(notation))?;
         if to == self.parsed.notation() {
             return Ok(self.text());
+        }
+        if to.needs_format() && dtype.is_none() {
+            let name = to.name();
+            return Err(error::LayoutError::new_err(format!(
+                "`{name}` says how elements are stored: give a dtype, such as to(\"{name}\", \"float16\")"
+            )));
         }
         let format = match dtype {
             Some(d) => Some(
@@ -199,7 +219,46 @@ impl PyLayout {
             ),
             None => None,
         };
-        between::convert(&self.layout, &self.shape, format, to).map_err(|e| error::refusal(&e))
+        between::translate(&self.parsed, &self.shape, format, to).map_err(|e| error::refusal(&e))
+    }
+
+    /// The text in every notation that has one; `dtype` is needed for `spyre`.
+    #[pyo3(signature = (dtype=None))]
+    fn notations<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let dtype = dtype.map(convert::dtype).transpose()?;
+        let dict = PyDict::new(py);
+        for (n, found) in zellige_ask::conversions(&self.parsed, &self.layout, &self.shape, dtype) {
+            if let zellige_ask::Converted::Equal(text) = found {
+                dict.set_item(n.name(), text)?;
+            }
+        }
+        Ok(dict)
+    }
+
+    /// What the layout does in words, what it costs, and what looks wrong.
+    #[pyo3(signature = (dtype=None))]
+    fn explain(&self, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let dtype = dtype.map(convert::dtype).transpose()?;
+        let found = zellige_ask::explain(&self.parsed, &self.layout, &self.shape, dtype);
+        found.map(|e| e.text).map_err(|fault| error::LayoutError::new_err(fault.message))
+    }
+
+    /// The layouts of a Triton module, or of some lines of one: each type as it is written, with its layout. An alias
+    /// that no type uses has no shape and is left out.
+    #[staticmethod]
+    fn from_ttgir<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for choice in ttgir::choices(text).map_err(|e| error::diagnostic(&e, text))? {
+            if choice.shape.is_some() {
+                let layout = PyLayout::read(&choice.text, None, Some("triton"))?;
+                dict.set_item(choice.written, layout)?;
+            }
+        }
+        Ok(dict)
     }
 
     /// The places of the element at a coordinate, each a dictionary of axis to number.
@@ -242,6 +301,81 @@ impl PyLayout {
 
     fn __matmul__(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
         self.compose(other)
+    }
+
+    /// `R(i) == self(other(i))`, in the modes of `other`; a list is applied mode by mode.
+    fn composition(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("composition", other)
+    }
+
+    /// Tiles and what is between them: each mode becomes (tile, rest).
+    fn logical_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("logical_divide", other)
+    }
+
+    /// As `logical_divide`, all tiles together and all rests together.
+    fn zipped_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("zipped_divide", other)
+    }
+
+    /// As `zipped_divide`, the rests as modes of their own.
+    fn tiled_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("tiled_divide", other)
+    }
+
+    /// As `tiled_divide`, the tiles as modes of their own too.
+    fn flat_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("flat_divide", other)
+    }
+
+    /// This layout repeated as `other` says.
+    fn logical_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("logical_product", other)
+    }
+
+    /// As `logical_product`, with tiles and repetitions each together.
+    fn zipped_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("zipped_product", other)
+    }
+
+    /// As `zipped_product`, the repetitions as modes of their own.
+    fn tiled_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("tiled_product", other)
+    }
+
+    /// As `tiled_product`, the modes of the tile apart too.
+    fn flat_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("flat_product", other)
+    }
+
+    /// Repeated block after block in every mode.
+    fn blocked_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("blocked_product", other)
+    }
+
+    /// Repeated element by element in every mode.
+    fn raked_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
+        self.operator_with("raked_product", other)
+    }
+
+    /// The same function with as few modes as there can be, first mode fastest.
+    fn coalesce(&self) -> PyResult<PyLayout> {
+        self.operator("coalesce", &[])
+    }
+
+    /// What the layout leaves out of the first `cosize` places, ordered and disjoint from it.
+    fn complement(&self, cosize: i64) -> PyResult<PyLayout> {
+        self.operator("complement", &[("cosize", cosize.into())])
+    }
+
+    /// `R` with `self(R(i)) == i`.
+    fn right_inverse(&self) -> PyResult<PyLayout> {
+        self.operator("right_inverse", &[])
+    }
+
+    /// `L` with `L(self(i)) == i`.
+    fn left_inverse(&self) -> PyResult<PyLayout> {
+        self.operator("left_inverse", &[])
     }
 
     /// The layout of a part: `[(begin, end), ..]`, one pair per dimension.
@@ -290,7 +424,7 @@ impl PyLayout {
         other: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let other = PyLayout::from_any(other, None)?;
-        let found = self.layout.difference(&other.layout).map_err(|e| error::layout(&e))?;
+        let found = self.compare(&other)?;
         let Some(found) = found else { return Ok(None) };
         let dict = PyDict::new(py);
         match found {
@@ -313,8 +447,7 @@ impl PyLayout {
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
         let py = other.py();
         let Ok(other) = other.cast::<PyLayout>() else { return Ok(py.NotImplemented()) };
-        let same = self.layout.difference(&other.get().layout);
-        let same = same.map_err(|e| error::layout(&e))?.is_none();
+        let same = self.compare(other.get())?.is_none();
         let answer = match op {
             CompareOp::Eq => same,
             CompareOp::Ne => !same,
@@ -328,19 +461,36 @@ impl PyLayout {
     }
 
     fn __repr__(&self) -> String {
-        format!("Layout({:?}, shape={:?})", self.text(), self.shape)
+        let text = self.text();
+        // The notation is named where the text alone would be read otherwise, or asked about.
+        let clear = parse(&text, &AxisTable::new()).is_ok_and(|p| p == self.parsed);
+        let notation =
+            if clear { String::new() } else { format!(", notation={:?}", self.notation()) };
+        format!("Layout({text:?}, shape={:?}{notation})", self.shape)
     }
 
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, Vec<i64>))> {
+    ) -> PyResult<(Bound<'py, PyAny>, (String, Vec<i64>, &'static str))> {
         let this = slf.get();
-        Ok((slf.get_type().into_any(), (this.text(), this.shape.clone())))
+        let restore = slf.get_type().getattr("_restore")?;
+        Ok((restore, (this.text(), this.shape.clone(), this.notation())))
     }
 
-    /// The drawing that notebooks show.
+    /// What pickles call.
+    #[staticmethod]
+    fn _restore(text: &str, shape: Vec<i64>, notation: &str) -> PyResult<PyLayout> {
+        PyLayout::read(text, Some(shape), Some(notation))
+    }
+
+    /// The drawing alone.
     fn _repr_svg_(&self) -> PyResult<String> {
         draw::svg(self, None, "", 4096)
+    }
+
+    /// What notebooks show: the text, what it does in words, the drawing, and the layout in other notations.
+    fn _repr_html_(&self) -> PyResult<String> {
+        draw::html(self)
     }
 
     /// Whether all elements lie in memory, one in each place.

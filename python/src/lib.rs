@@ -17,6 +17,7 @@ mod dlpack;
 mod draw;
 mod error;
 mod layout;
+mod operators;
 mod panics;
 mod plain;
 mod relayout;

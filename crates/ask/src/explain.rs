@@ -2,16 +2,19 @@
 
 use crate::Fault;
 use crate::free::Free;
+use crate::words::words;
 use std::fmt::Write;
 use zellige_float::Dtype;
-use zellige_layout::{Access, Axis, Layout, Lint};
-use zellige_notation::{Parsed, tirx};
+use zellige_layout::{Access, Axis, Layout, Lint, Severity, Strided};
+use zellige_notation::{Notation, Parsed, tirx};
 
 /// A layout in words, with its cost and what looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// Several lines.
     pub text: String,
+    /// What the layout does, a sentence for each thing.
+    pub words: Vec<String>,
     /// Bytes that hold no element, where the element width is known.
     pub padding_bytes: Option<i64>,
     /// What looks wrong, most serious first.
@@ -34,6 +37,13 @@ pub fn explain(
     let bits = parsed.element_bits(dtype.map(Dtype::bits));
     // Device memory has sticks, not banks.
     let on_device = parsed.stick().is_some();
+    let words = words(layout, shape);
+    for (k, sentence) in words.iter().enumerate() {
+        line(if k == 0 { "in words" } else { "" }, sentence.clone());
+    }
+    if let Some(note) = parsed.note() {
+        line("read as", note);
+    }
     line("layout", tirx::print(layout));
     line(
         "shape",
@@ -97,7 +107,7 @@ pub fn explain(
             if image.copies > 1 {
                 line("replicas", format!("{} places for each element", image.copies));
             }
-            let Free { positions, places: padding, gaps } = Free::of(parsed, layout)?;
+            let Free { positions, places: padding, gaps } = Free::of(parsed, layout, shape)?;
             padding_bytes = bits.map(|b| {
                 i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
             });
@@ -138,17 +148,43 @@ pub fn explain(
                     let sectors = s.iter().max().copied().unwrap_or(0);
                     line(
                         name,
-                        format!("{ways} in shared memory, {sectors} sectors of 32 bytes per warp"),
+                        format!(
+                            "{ways} in shared memory, {sectors} sector{} of 32 bytes per warp",
+                            if sectors == 1 { "" } else { "s" }
+                        ),
                     );
                 }
             }
         }
     }
-    let lints = layout.lints(shape, bits.filter(|_| !on_device))?;
+    let mut lints = layout.lints(shape, bits.filter(|_| !on_device))?;
+    lints.extend(parsed.host().and_then(ambiguous_strides));
+    // A wave of AMD has 64 lanes, and a text of Triton knows which warp it is for.
+    let triton = parsed.notation() == Notation::TRITON && tile.axes().contains(&Axis::LANEID);
+    if triton && layout.span(Axis::LANEID)? == 64 {
+        lints.retain(|l| l.id != "out-of-hardware" || !l.message.starts_with("`laneid`"));
+    }
     for l in &lints {
         line(l.severity.name(), format!("{} [{}]", l.message, l.id));
     }
-    Ok(Explanation { text, padding_bytes, lints })
+    Ok(Explanation { text, words, padding_bytes, lints })
+}
+
+/// Strides of dimensions of size 1, which no element shows, and which libraries treat differently.
+fn ambiguous_strides(host: &Strided) -> Option<Lint> {
+    let row_major = Strided::contiguous(host.size()).ok()?;
+    let other =
+        |(k, (n, s)): (usize, (i64, i64))| (n == 1 && s != row_major.stride()[k]).then_some(k);
+    let dims: Vec<String> =
+        host.dims().enumerate().filter_map(other).map(|k| k.to_string()).collect();
+    if dims.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "of dimension {} there is one, so its stride is never taken; libraries disagree on whether the tensor is contiguous",
+        dims.join(", ")
+    );
+    Some(Lint { id: "size-1-stride", severity: Severity::Note, message })
 }
 
 /// The first bit of the low or the high field of a swizzle.

@@ -4,9 +4,9 @@ use crate::json::place;
 use serde_json::{Value, json};
 use zellige_float::UnknownDtype;
 use zellige_guard::Stopped;
-use zellige_layout::{Error, Witness};
-use zellige_notation::Diagnostic;
+use zellige_layout::{AxisTable, Error, Witness};
 use zellige_notation::json::JsonError;
+use zellige_notation::{Diagnostic, Parsed, readings, tirx};
 use zellige_stick::StickError;
 
 /// A refused request: a kind for programs, a message for people, a witness where there is one.
@@ -54,6 +54,22 @@ impl Fault {
                 "rendered": d.render(text, false),
             }),
         }
+    }
+
+    /// The same with what a text may mean, where it is asked which notation is meant.
+    pub(crate) fn readings(mut self, d: &Diagnostic, text: &str, axes: &AxisTable) -> Fault {
+        if d.id == "Z007" {
+            let reading = |p: &Parsed| {
+                json!({
+                    "notation": p.notation().name(),
+                    "title": p.notation().doc(),
+                    "layout": p.layout(None).ok().map(|l| tirx::print(&l)),
+                })
+            };
+            let all: Vec<Value> = readings(text, axes).iter().map(reading).collect();
+            self.witness["readings"] = json!(all);
+        }
+        self
     }
 
     /// A JSON layout that could not be read.
@@ -115,5 +131,22 @@ impl From<Error> for Fault {
 impl From<UnknownDtype> for Fault {
     fn from(e: UnknownDtype) -> Fault {
         StickError::from(e).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_has_its_readings() {
+        let (axes, text) = (AxisTable::new(), "(8,4):(4,1)");
+        let asked = Diagnostic::syntax(0..11, "the text can be read as ..", "which").id("Z007");
+        let fault = Fault::text("layout", text, &asked).readings(&asked, text, &axes);
+        let reading = json!({"notation": "cute", "title": "CuTe shape and stride", "layout": "S[(8,4):(4,1)]"});
+        assert_eq!(fault.witness["readings"], json!([reading]));
+        let refused = Diagnostic::syntax(0..11, "no", "no");
+        let fault = Fault::text("layout", text, &refused).readings(&refused, text, &axes);
+        assert_eq!(fault.witness.get("readings"), None);
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    pub(crate) fn of(parsed: &Parsed, layout: &Layout) -> Result<Free, Fault> {
-        let positions = match parsed.stick() {
-            Some(stick) => stick.positions(),
+    pub(crate) fn of(parsed: &Parsed, layout: &Layout, shape: &[i64]) -> Result<Free, Fault> {
+        let positions = match memory(parsed, shape) {
+            Some(positions) => positions,
             None => layout.positions()?,
         };
         let left = |used: i64| positions.saturating_sub(used);
@@ -33,14 +33,24 @@ impl Free {
     }
 }
 
-/// What a place holds. A device has all its positions, also where no index of the layout reaches.
-pub(crate) fn held(parsed: &Parsed, layout: &Layout, place: &[(Axis, i64)]) -> Result<Held, Fault> {
+/// The positions of a memory that the notation describes; the same however the elements are grouped.
+fn memory(parsed: &Parsed, shape: &[i64]) -> Option<i64> {
+    parsed.positions(Some(shape)).and_then(Result::ok)
+}
+
+/// What a place holds. A device or a padded tensor has all its positions, also where no index of the layout reaches.
+pub(crate) fn held(
+    parsed: &Parsed,
+    layout: &Layout,
+    shape: &[i64],
+    place: &[(Axis, i64)],
+) -> Result<Held, Fault> {
     let found = layout.lookup(place)?;
-    if let (Held::Outside, Some(stick)) = (&found, parsed.stick())
+    if let (Held::Outside, Some(positions)) = (&found, memory(parsed, shape))
         && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
     {
         let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);
-        if (0..stick.positions()).contains(&at) {
+        if (0..positions).contains(&at) {
             return Ok(Held::Gap);
         }
     }

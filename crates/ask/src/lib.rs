@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod conversions;
 mod explain;
 mod fault;
 mod fields;
@@ -26,7 +27,9 @@ mod metered;
 mod ops;
 mod request;
 mod steps;
+mod words;
 
+pub use conversions::{Converted, conversions, converted};
 pub use explain::{Explanation, explain};
 pub use fault::Fault;
 pub use ops::{MoveRequest, OPERATIONS, Operation};

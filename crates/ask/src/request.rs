@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use zellige_float::Dtype;
 use zellige_layout::{Access, Axis, AxisKind, AxisTable, Layout, Scope};
 use zellige_notation::convert::{Refusal, convert};
-use zellige_notation::{Notation, Parsed, parse, parse_as};
+use zellige_notation::{Diagnostic, Notation, Parsed, linear, parse, parse_as};
 use zellige_stick::DataFormat;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -168,7 +168,7 @@ impl Request {
         Ok(self.axes()?.get(self.str(field)?)?)
     }
 
-    fn notation_field(&self, field: &'static str) -> Result<Option<Notation>> {
+    pub(crate) fn notation_field(&self, field: &'static str) -> Result<Option<Notation>> {
         let Some(name) = self.opt_str(field)? else { return Ok(None) };
         let Some(notation) = Notation::from_name(name) else {
             return Err(Fault {
@@ -181,9 +181,6 @@ impl Request {
                 witness: json!({"field": field}),
             });
         };
-        if !notation.is_supported() {
-            return Err(unsupported_notation(notation));
-        }
         Ok(Some(notation))
     }
 
@@ -201,8 +198,11 @@ impl Request {
                     Some(n) => parse_as(text, n, &axes),
                     None => parse(text, &axes),
                 };
-                parsed.map_err(|d| Fault::text(field, text, &d))
+                parsed.map_err(|d| Fault::text(field, text, &d).readings(&d, text, &axes))
             }
+            Value::Object(o) if o.contains_key("in") => linear::from_json(v)
+                .map(|l| Parsed::of_written(Notation::LINEAR, linear::Linear(l)))
+                .map_err(|e| Fault::layout_json(field, &e)),
             Value::Object(_) => zellige_notation::json::parse(v, &axes)
                 .map(Parsed::from)
                 .map_err(|e| Fault::layout_json(field, &e)),
@@ -227,18 +227,23 @@ impl Request {
         p: &Parsed,
         shape: Option<&[i64]>,
     ) -> Result<Layout> {
-        p.layout(shape).map_err(|d| match &d.cause {
+        p.layout(shape).map_err(|d| self.refused_text(field, &d))
+    }
+
+    /// A text that was read and that has no layout, or none of this shape.
+    pub(crate) fn refused_text(&self, field: &'static str, d: &Diagnostic) -> Fault {
+        match &d.cause {
             Some(cause) => Fault::from((**cause).clone()),
             None => Fault {
                 kind: "bad_request",
                 message: format!(
                     "`{field}`: {}; {}",
                     d.message,
-                    d.help.clone().unwrap_or_default()
+                    d.help.as_ref().unwrap_or(&d.label)
                 ),
                 witness: json!({"field": field}),
             },
-        })
+        }
     }
 
     /// The layout and the shape of its coordinates: `shape`, or what the layout itself says.
@@ -327,18 +332,6 @@ fn tick(field: &str) -> String {
     format!("`{field}`")
 }
 
-pub(crate) fn unsupported_notation(notation: Notation) -> Fault {
-    Fault {
-        kind: "unsupported",
-        message: format!(
-            "the notation `{}` is not supported yet; supported: {}",
-            notation.name(),
-            Notation::list(Notation::supported())
-        ),
-        witness: json!({"notation": notation.name()}),
-    }
-}
-
 pub(crate) fn refused(refusal: Refusal) -> Fault {
     match refusal {
         Refusal::NotExpressible(n) => Fault {
@@ -346,7 +339,6 @@ pub(crate) fn refused(refusal: Refusal) -> Fault {
             message: n.reason,
             witness: n.witness.map_or(Value::Null, |i| json!({"index": i})),
         },
-        Refusal::Unsupported(n) => unsupported_notation(n),
         Refusal::Error(e) => e.into(),
     }
 }

@@ -57,6 +57,7 @@ fn requests(layout: &str, other: &str) -> Vec<(&'static str, Value)> {
     };
     let mut list = vec![
         ("presets", json!({})),
+        ("notations", json!({})),
         ("sheets", subject.clone()),
         ("sheets", with(json!({"color_by": "m"}))),
         ("sheets", with(json!({"shape": [1_i64 << 62, 1]}))),
@@ -64,6 +65,18 @@ fn requests(layout: &str, other: &str) -> Vec<(&'static str, Value)> {
         ("explain", subject.clone()),
         ("analyze", subject.clone()),
         ("draw", with(json!({"max_cells": 4096}))),
+        ("conversions", with(json!({}))),
+        ("conversions", with(json!({"to": "xla"}))),
+        ("layouts", json!({"text": format!("{layout}\n{other}")})),
+        ("convert", with(json!({"to": "cute"}))),
+        ("coalesce", json!({"layout": layout, "as": "cute"})),
+        ("complement", json!({"layout": layout, "cosize": i64::MAX, "as": "cute"})),
+        ("right_inverse", json!({"layout": layout, "as": "cute"})),
+        ("composition", json!({"a": layout, "b": other, "as": "cute"})),
+        ("zipped_divide", json!({"a": layout, "b": "(1000003:7,3)", "notation": "cute"})),
+        ("flat_divide", json!({"a": layout, "b": other, "as": "cute"})),
+        ("logical_product", json!({"a": layout, "b": other, "as": "cute"})),
+        ("raked_product", json!({"a": layout, "b": other, "as": "cute"})),
         ("convert", with(json!({"to": "torch"}))),
         ("convert", with(json!({"to": "spyre"}))),
         ("convert", with(json!({"to": "tirx"}))),
@@ -127,6 +140,23 @@ fn bounded(op: &str, fields: &Value, f: impl FnOnce(&str) -> usize) {
     assert!(took < Duration::from_secs(SECONDS), "{took:?} for {shown}");
     assert!(size <= ANSWER, "an answer of {size} bytes for {shown}");
     assert!(peak <= MEMORY, "{peak} bytes of memory for {shown}");
+}
+
+/// A module of many megabytes is surveyed in time that grows with its length.
+#[test]
+fn long_modules_are_answered() {
+    let attribute = "#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>";
+    let mut text = String::new();
+    for i in 0..2000 {
+        text += &format!("#b{i} = {attribute}\n");
+    }
+    for i in 0..20_000 {
+        text +=
+            &format!("%{i} = foo : tensor<{i}xf32, #b{}> -> tensor<{i}xf16, #none{i}>\n", i % 2000);
+    }
+    for text in [text.as_str(), &"tensor<".repeat(100_000), &"#a = #".repeat(100_000)] {
+        bounded("layouts", &json!({"text": text}), |line| answer(line).len());
+    }
 }
 
 #[test]

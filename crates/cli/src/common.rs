@@ -1,12 +1,16 @@
 //! What every subcommand reads: a layout, a shape, a dtype.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use zellige_float::Dtype;
 use zellige_layout::{AxisKind, AxisTable, Layout, Scope, Swizzle};
-use zellige_notation::{Diagnostic, Parsed, parse, preset, visible, visible_json, visible_lines};
+use zellige_notation::cute::atoms;
+use zellige_notation::triton::ttgir;
+use zellige_notation::{
+    Diagnostic, Notation, Parsed, parse, parse_as, preset, visible, visible_json, visible_lines,
+};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,7 +36,8 @@ impl Color {
 /// A layout and how to read it.
 #[derive(clap::Args)]
 pub(crate) struct LayoutArgs {
-    /// A preset, or a layout such as 'S[(8,64):(64,1)]' or 'size=[4, 6] stride=[6, 1]'
+    /// A preset, or a layout in any notation ('S[(8,64):(64,1)]', '(8,64):(64,1)', 'size=[4, 6] stride=[6, 1]', and
+    /// those that `zellige notations` lists); - reads it from standard input
     pub(crate) layout: String,
     /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
@@ -46,6 +51,12 @@ pub(crate) struct LayoutArgs {
     /// Declare an axis: NAME=memory, NAME=device or NAME=SCOPE/SCOPE (counted/counted in)
     #[arg(long = "axis", value_name = "NAME=KIND")]
     pub(crate) axes: Vec<String>,
+    /// The notation of the layout, where its text can be read in several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) notation: Option<String>,
+    /// Which layout of a Triton module is meant, by its number in the list that is printed without this, or by its alias
+    #[arg(long, value_name = "N|ALIAS")]
+    pub(crate) pick: Option<String>,
     /// Write JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -92,7 +103,28 @@ impl Loaded {
     }
 }
 
+/// The notation of that name.
+pub(crate) fn notation(name: &str) -> Result<Notation> {
+    Notation::from_name(name).ok_or_else(|| {
+        anyhow!("there is no notation `{name}`; notations are {}", Notation::list(Notation::all()))
+    })
+}
+
 impl LayoutArgs {
+    /// A layout by its text or name alone.
+    pub(crate) fn of(layout: &str, shape: Option<List>) -> LayoutArgs {
+        LayoutArgs {
+            layout: layout.into(),
+            shape,
+            dtype: None,
+            swizzle: None,
+            axes: Vec::new(),
+            notation: None,
+            pick: None,
+            json: false,
+        }
+    }
+
     pub(crate) fn axis_table(&self) -> Result<AxisTable> {
         let mut table = AxisTable::new();
         for declaration in &self.axes {
@@ -121,12 +153,28 @@ impl LayoutArgs {
     pub(crate) fn load(&self) -> Result<Loaded> {
         let axes = self.axis_table()?;
         let preset = preset::find(&self.layout);
-        let text = preset.as_ref().map_or(self.layout.as_str(), |p| p.text.as_str());
+        let mut text = match &preset {
+            Some(preset) => preset.text.clone(),
+            None if self.layout == "-" => std::io::read_to_string(std::io::stdin())
+                .context("the layout is read from standard input")?,
+            None => self.layout.clone(),
+        };
+        let mut picked = None;
+        if let Some(which) = &self.pick {
+            let choice = ttgir::pick(&text, which)
+                .map_err(|d| anyhow!("{}", d.render(&text, stderr_color())))?;
+            (text, picked) = (choice.text, choice.shape);
+        }
+        let text = text.as_str();
         let dtype = self.dtype.as_deref().or(preset.as_ref().map(|p| p.dtype));
         let dtype = dtype.map(Dtype::from_name).transpose()?;
-        let parsed = parse(text, &axes).map_err(|d| self.explain_error(text, &d))?;
-        let given =
-            self.shape.as_ref().map(|l| l.0.clone()).or(preset.as_ref().map(|p| p.shape.clone()));
+        let parsed = match &self.notation {
+            Some(name) if preset.is_none() => parse_as(text, notation(name)?, &axes),
+            _ => parse(text, &axes),
+        };
+        let parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
+        let asked = self.shape.as_ref().map(|l| l.0.clone());
+        let given = asked.or(picked).or(preset.as_ref().map(|p| p.shape.clone()));
         let mut layout = parsed
             .layout(given.as_deref())
             .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
@@ -144,6 +192,11 @@ impl LayoutArgs {
     fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !text.is_empty() && text.len() < 60 && text.chars().all(word) {
+            if let Some(atom) = atoms::find(text) {
+                let parts: Vec<String> =
+                    preset::of_atom(&atom).into_iter().map(|p| p.name).collect();
+                return anyhow!("an atom has several layouts: {}", parts.join(", "));
+            }
             let near = nearest(text);
             let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
             return anyhow!(

@@ -10,9 +10,13 @@ mod chart;
 mod check;
 mod common;
 mod compile;
+mod conformance;
+mod convert;
 mod device;
+mod diff;
 mod dma;
 mod eager;
+mod explain;
 mod explore;
 mod graph;
 mod interrupt;
@@ -20,6 +24,7 @@ mod ktir;
 mod limits;
 mod map;
 mod moves;
+mod notations;
 mod ops;
 mod presets;
 mod progress;
@@ -58,15 +63,21 @@ Examples:
   zellige show 'S[(8,64):(64,1)]' --dtype float16 --swizzle 128B
   zellige check 'S[(8,64):(64,1)]' --dtype float16
   zellige map two-warps 7,15                    one element to all its places
+  zellige convert '(8,64):(64,1)'               the same layout in other notations
+  zellige explain 'f32[16,256]{1,0:T(8,128)}'   what a layout does, in words
+  zellige diff 'S[(8,64):(64,1)]' '(8,64):(1,8)'
   zellige presets                               every layout with a name
+  zellige conformance cute xla                  recorded answers of other implementations
   zellige explore                               all of it on a web page
   zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
   zellige run examples/llama-block.graph        a graph, compiled and run
   zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
 
-A LAYOUT is the name of a preset, or a text in TIRx, PyTorch or Spyre notation.
-Exit codes: 0 fine; 1 the check found a warning; 2 bad input; 3 a file could not be written; 4 a limit
-was passed; 101 a mistake in the engine; 130 interrupted.";
+A LAYOUT is the name of a preset, or a text in any notation: TIRx, Spyre, PyTorch, CuTe, Triton, XLA,
+oneDNN, linalg.pack, memref, shardings of JAX, HLO, Shardy and DTensor, NumPy (`zellige notations`).
+Exit codes: 0 fine; 1 the check found a warning, or a recorded case fails; 2 bad input; 3 a file could not be written; 4 a limit
+was passed; 101 a mistake in the engine; 130 interrupted.
+ZELLIGE_ISA=avx512, avx2 or baseline lowers the instruction set; results have the same bits on all.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -76,6 +87,14 @@ enum Command {
     Map(map::Args),
     /// Report what can be proved: well-formed, injective, padding, conflicts, vector width
     Check(check::Args),
+    /// Say in words what a layout does, what it costs, and how other notations write it
+    Explain(explain::Args),
+    /// Write a layout in another notation, or in all of them
+    Convert(convert::Args),
+    /// Compare two layouts in any notations, and draw where they first differ
+    Diff(diff::Args),
+    /// List the notations that layouts are read and written in, each with an example
+    Notations(notations::Args),
     /// List the layouts that have names
     Presets(presets::Args),
     /// Move a tensor between files into another layout
@@ -96,6 +115,8 @@ enum Command {
     Run(run::Args),
     /// Check a module of tile kernels, or run one of its kernels on the simulated cores
     Ktir(ktir::Args),
+    /// Ask the recorded cases of other implementations, suite by suite, and compare the answers
+    Conformance(conformance::Args),
     /// Measure moves beside plain copies, and beside other libraries
     Bench(bench::Args),
     /// Serve the explorer, a web page that shows layouts, operators and moves
@@ -110,10 +131,13 @@ fn main() -> ExitCode {
     let Some(command) = &cli.command else {
         return finish(common::print(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));
     };
+    if let Err(why) = zellige_float::Isa::asked() {
+        return finish(Err(anyhow::anyhow!(why)));
+    }
     zellige_guard::quiet();
     let limits = match command {
         // Each of its requests has limits of its own.
-        Command::Ask(_) => zellige_guard::Limits::NONE,
+        Command::Ask(_) | Command::Conformance(_) => zellige_guard::Limits::NONE,
         _ => cli.limits.of_command(),
     };
     match zellige_guard::call(limits, || perform(command, &cli.limits)) {
@@ -134,6 +158,10 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
         }
         Command::Map(args) => map::run(args),
         Command::Check(args) => check::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Notations(args) => notations::run(args),
         Command::Presets(args) => presets::run(args),
         Command::Move(args) => {
             interrupt::watch();
@@ -162,6 +190,7 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
             interrupt::watch();
             ktir::run(args, limits.memory())
         }
+        Command::Conformance(args) => conformance::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Ask(args) => ask::run(args, limits.of_request()),

@@ -5,15 +5,19 @@ use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
+use zellige_notation::cute::atoms;
 use zellige_notation::preset;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Sizes in a name may be changed: wgmma-64x64 is one of wgmma-64x8, wgmma-64x16, ...
+The layouts of CuTe's MMA and copy atoms have the name of the atom and of the operand: SM80_16x8x16_F32F16F16F32_TN.A, .B and .C;
+.src, .dst and .ref of a copy. They are listed where a part of their name is given.
 
 Examples:
   zellige presets
   zellige presets mma
+  zellige presets SM90_64x128
   zellige show wgmma-64x128")]
 pub(crate) struct Args {
     /// Only those whose name contains this
@@ -32,12 +36,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if list.is_empty() {
             list.extend(exact);
         }
+        // CuTe's atoms are many: they are listed where they are asked for.
+        let named = atoms::names().into_iter().filter(|name| name.contains(filter.as_str()));
+        list.extend(named.filter_map(|name| atoms::find(&name)).flat_map(|a| preset::of_atom(&a)));
         anyhow::ensure!(!list.is_empty(), "no preset has `{filter}` in its name");
     }
     if args.json {
         let list: Vec<_> = list
             .iter()
-            .map(|p| json!({"name": p.name, "title": p.title, "shape": p.shape, "dtype": p.dtype, "layout": p.text}))
+            .map(|p| json!({"name": p.name, "title": p.title, "group": p.group, "shape": p.shape, "dtype": p.dtype, "layout": p.text}))
             .collect();
         print_json(&json!({"presets": list}).to_string())?;
         return Ok(ExitCode::SUCCESS);

@@ -62,8 +62,7 @@ impl Relayout<'_> {
                 Dtypes::Bytes(_) => before,
                 Dtypes::Formats { from, to } => {
                     let mut want = vec![0u8; got.len()];
-                    let portable = Converter::with_isa(from, to, Isa::Portable);
-                    let converter = portable.unwrap_or_else(|| Converter::new(from, to));
+                    let converter = Converter::with_isa(from, to, Isa::BASELINE);
                     converter.convert(&before, &mut want, count).map_err(length_error)?;
                     all.changed +=
                         changed((from, &before), (to, &want), count).map_err(length_error)?;

@@ -38,6 +38,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "ask_line", run: ask::line, seeds: seeds::ask_lines },
     Target { name: "cache_entry", run: cache::entry, seeds: seeds::cache_entries },
+    Target { name: "convert_text", run: notation::conversion, seeds: seeds::conversions },
     Target { name: "decisions", run: cache::decisions, seeds: seeds::decisions },
     Target { name: "dma", run: dma::transfer, seeds: seeds::dma },
     Target { name: "graph_json", run: graph::json, seeds: seeds::graph_json },

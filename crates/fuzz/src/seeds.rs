@@ -4,7 +4,7 @@ use crate::cache::searched;
 use std::path::{Path, PathBuf};
 use zellige_layout::Layout;
 use zellige_movement::{Fill, Plan};
-use zellige_notation::{json, preset, tirx};
+use zellige_notation::{Notation, json, preset, tirx};
 
 /// Larger files are no better seeds.
 const MOST: u64 = 64 << 10;
@@ -80,10 +80,44 @@ pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
         ]
         .map(String::from),
     );
+    // Of every notation its own example, and recorded texts of others.
+    texts.extend(Notation::all().map(|n| n.example().to_string()));
+    texts.extend(recorded());
     let axes = zellige_layout::AxisTable::new();
     let layout = tirx::parse("Swizzle(3,3,3) o S[(8,64):(64,1)] + R[2:512] valid[7/8,64]", &axes);
     texts.push(json::print(&layout.expect("a layout")).to_string());
     texts.into_iter().map(String::into_bytes).collect()
+}
+
+/// Some of the texts in the recorded answers of other implementations.
+fn recorded() -> Vec<String> {
+    let mut texts = Vec::new();
+    for (file, field) in [
+        ("cute_texts", "text"),
+        ("triton_attrs", "text"),
+        ("triton_attr_parse", "text"),
+        ("xla", "text"),
+        ("onednn", "tag"),
+        ("mlir_pack", "op"),
+        ("jax_sharding", "hlo_sharding"),
+        ("tirx", "text"),
+    ] {
+        let path = root().join(format!("tests/data/{file}.json"));
+        let data = std::fs::read_to_string(path).expect("a file of the repository");
+        let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+        let list = data.as_array().or_else(|| data["cases"].as_array());
+        let list = list.or_else(|| data["records"].as_array()).expect("a list");
+        let some = list.iter().step_by(1 + list.len() / 12).filter_map(|c| c[field].as_str());
+        texts.extend(some.map(String::from));
+    }
+    texts
+}
+
+/// Layouts to write in another notation; the first two bytes say in which, and over which shape.
+pub(crate) fn conversions() -> Vec<Vec<u8>> {
+    let texts = layout_texts().into_iter().enumerate();
+    let byte = |n: usize| u8::try_from(n % 251).unwrap_or(0);
+    texts.map(|(i, text)| [vec![byte(i), byte(i / 3)], text].concat()).collect()
 }
 
 /// Bodies of entries; the first bytes say what is done to the file.

@@ -248,6 +248,38 @@ pub enum Error {
         /// What would be accepted.
         accepted: String,
     },
+    /// A size that is not a power of two where the layout is linear over GF(2).
+    #[error("{what} has size {value}, which is not a power of two")]
+    NotPowerOfTwo {
+        /// The dimension.
+        what: String,
+        /// Its size.
+        value: i64,
+    },
+    /// A basis of a linear layout that its out dimensions cannot hold.
+    #[error("basis {index} of `{dim}` is not one: {reason}")]
+    BadBasis {
+        /// The in dimension.
+        dim: String,
+        /// Which of its bases, counted from 0.
+        index: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Dimensions of linear layouts that do not fit a call.
+    #[error("{call}: {reason}")]
+    LinearDims {
+        /// The call.
+        call: &'static str,
+        /// Which dimensions, and what would be accepted.
+        reason: String,
+    },
+    /// A linear layout without the inverse that was asked for.
+    #[error("not invertible: {reason}")]
+    NotInvertible {
+        /// Inputs that meet, or an output that is not reached.
+        reason: String,
+    },
     /// A question whose exact answer would need more steps than allowed.
     #[error("{what} would take more than {limit} steps to decide exactly")]
     TooLarge {
@@ -323,6 +355,10 @@ impl Error {
             Error::NotCovered { .. } => "not_covered",
             Error::NotPackable { .. } => "not_packable",
             Error::BadParameter { .. } => "bad_parameter",
+            Error::NotPowerOfTwo { .. } => "not_power_of_two",
+            Error::BadBasis { .. } => "bad_basis",
+            Error::LinearDims { .. } => "linear_dims",
+            Error::NotInvertible { .. } => "not_invertible",
             Error::TooLarge { .. } => "too_large",
             Error::Undecided { .. } => "undecided",
             Error::NoScope { .. } => "no_scope",
@@ -335,7 +371,8 @@ impl Error {
         Some(match self {
             Error::UnknownAxis { name, .. }
             | Error::BadAxisName { name, .. }
-            | Error::AxisConflict { name } => Witness::Name(name.clone()),
+            | Error::AxisConflict { name }
+            | Error::BadBasis { dim: name, .. } => Witness::Name(name.clone()),
             Error::NegativeExtent { index, .. } => Witness::Dim(*index),
             Error::CoordinateOutOfRange { dim, .. }
             | Error::RegionOutOfRange { dim, .. }

@@ -51,6 +51,7 @@ mod axis;
 mod error;
 pub mod int;
 mod layout;
+mod linear;
 mod ops;
 mod proof;
 mod radix;
@@ -68,6 +69,9 @@ pub use analysis::{
 pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
 pub use error::{Error, Result, Witness};
 pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
+pub use linear::{
+    LinearAxis, LinearLayout, MAX_LINEAR_BITS, SharedSwizzle, bank_conflicts, optimal_swizzle,
+};
 pub use proof::{Difference, Held, Image, Inverse, common_refinement};
 pub use strided::{Strided, check_sizes};
 pub use swizzle::Swizzle;

@@ -4,6 +4,7 @@
 //! with the layout as a function: the answer is proved, and a refusal carries the first element
 //! that the candidate would put elsewhere. The candidate is built by the file of the notation.
 
+use crate::Parsed;
 use crate::notation::Notation;
 use zellige_layout::{Axis, Layout, Point};
 use zellige_stick::{DataFormat, StickError};
@@ -22,8 +23,6 @@ pub struct NotExpressible {
 pub enum Refusal {
     /// The layout has no text in that notation.
     NotExpressible(NotExpressible),
-    /// The notation is not supported yet.
-    Unsupported(Notation),
     /// The request itself is wrong.
     Error(StickError),
 }
@@ -43,8 +42,93 @@ pub fn convert(
     to: Notation,
 ) -> Result<String, Refusal> {
     layout.admit(shape)?;
-    let functions = to.functions().ok_or(Refusal::Unsupported(to))?;
-    (functions.express)(layout, shape, format)
+    (to.row().express)(layout, shape, format)
+}
+
+/// A layout in another notation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conversion {
+    /// A text that has the same places for every coordinate of the shape.
+    Equal(String),
+    /// A text over a finer shape: the same places for every element in row-major order, with dimensions split.
+    Refined {
+        /// The text.
+        text: String,
+        /// Its shape, of which every dimension of the asked shape is a product of neighbours.
+        shape: Vec<i64>,
+        /// Why the shape as it was given has no text.
+        because: NotExpressible,
+    },
+}
+
+impl Conversion {
+    /// The text.
+    pub fn text(&self) -> &str {
+        match self {
+            Conversion::Equal(text) | Conversion::Refined { text, .. } => text,
+        }
+    }
+}
+
+/// The text of a layout over a shape; where there is none, one over the coarsest shape whose dimensions split those
+/// of the shape, so that every dimension is one loop.
+///
+/// # Errors
+/// As [`convert`], with the reason that holds for the shape as it was given.
+pub fn convert_or_refine(
+    parsed: &Parsed,
+    layout: &Layout,
+    shape: &[i64],
+    format: Option<DataFormat>,
+    to: Notation,
+) -> Result<Conversion, Refusal> {
+    let because = match translate(parsed, shape, format, to) {
+        Ok(text) => return Ok(Conversion::Equal(text)),
+        // A text of this notation is itself what the layout is written as.
+        Err(Refusal::NotExpressible(_)) if to == parsed.notation() => {
+            return Ok(Conversion::Equal(parsed.text()));
+        }
+        Err(Refusal::NotExpressible(because)) => because,
+        Err(other) => return Err(other),
+    };
+    let finer = match layout.window() {
+        // What is padding depends on the dimensions that were padded.
+        Some(_) => return Err(Refusal::NotExpressible(because)),
+        None => layout.tile().group(shape).map(|(tile, _)| {
+            let extents = tile.shard().iter().map(|it| it.extent);
+            extents.collect::<Vec<i64>>()
+        }),
+    };
+    match finer {
+        Ok(finer) if finer != shape => match convert(layout, &finer, format, to) {
+            Ok(text) => Ok(Conversion::Refined { text, shape: finer, because }),
+            Err(_) => Err(Refusal::NotExpressible(because)),
+        },
+        _ => Err(Refusal::NotExpressible(because)),
+    }
+}
+
+/// The text of what was read, over a shape, in another notation. As [`convert`], but for two notations that both know more than the
+/// algebra: how the devices of a mesh are numbered.
+pub fn translate(
+    parsed: &Parsed,
+    shape: &[i64],
+    format: Option<DataFormat>,
+    to: Notation,
+) -> Result<String, Refusal> {
+    if to != parsed.notation()
+        && let Some(Ok(sharding)) = crate::sharding::sharding_of(parsed, shape)
+        && let Some(text) = crate::sharding::write(&sharding, shape, to)
+    {
+        return text;
+    }
+    match parsed.layout(Some(shape)) {
+        Ok(layout) => convert(&layout, shape, format, to),
+        Err(refused) => match refused.cause {
+            Some(cause) => Err(Refusal::Error(*cause)),
+            None => no(refused.message, None),
+        },
+    }
 }
 
 /// A layout that a notation cannot express, and the first element that shows it.

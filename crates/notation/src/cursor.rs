@@ -184,6 +184,11 @@ impl<'a> Cursor<'a> {
         self.at = at.max(self.at).min(self.text.len());
     }
 
+    /// Goes back to a place inside what was read last: `x6xf32` is one word, of which MLIR reads the first letter.
+    pub(crate) fn back_to(&mut self, at: usize) {
+        self.at = at.min(self.at);
+    }
+
     /// Eats a word if it is the one given.
     pub fn eat_word(&mut self, word: &str) -> bool {
         let before = self.at;

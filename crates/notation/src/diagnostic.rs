@@ -64,6 +64,16 @@ impl Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
+    /// The text is a layout of any shape, or of another shape than the one that was given.
+    pub fn is_unshaped(&self) -> bool {
+        self.id == "Z005"
+    }
+
+    /// The text is fine, and no layout of the algebra says the same.
+    pub fn is_beyond_algebra(&self) -> bool {
+        self.id == "Z008" || self.kind() == "not_expressible"
+    }
+
     /// The kind for programs: that of the cause, or `syntax`.
     pub fn kind(&self) -> &'static str {
         self.cause.as_ref().map_or("syntax", |c| c.kind())

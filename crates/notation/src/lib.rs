@@ -4,8 +4,20 @@
 //! | notation | module | text |
 //! |---|---|---|
 //! | TIRx / Axe | [`tirx`] | `S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid` |
+//! | CuTe | [`cute`] | `((2,2),8):((1,16),2)`, `Sw<3,3,3> o 0 o (8,64):(64,1)` |
 //! | PyTorch | [`torch`] | `size=[4, 6] stride=[6, 1]` |
 //! | IBM Spyre | [`spyre`] | `SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], device_dtype=DataFormats.SEN169_FP16)` |
+//! | Triton linear layouts | [`linear`] | `{register: [[0, 1]], lane: [[0, 2], [1, 0]]}` |
+//! | Triton attributes | [`triton`] | `#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>` |
+//! | XLA | [`xla`] | `f32[16,256]{1,0:T(8,128)}` |
+//! | oneDNN tags | [`onednn`] | `aBcd16b`, `dims=[2, 3, 4, 5] tag=nChw16c` |
+//! | MLIR `linalg.pack` | [`pack`] | `inner_dims_pos = [1] inner_tiles = [64] outer_dims_perm = [1, 0]` |
+//! | MLIR memrefs | [`memref`] | `memref<4x6xf32, strided<[6, 1], offset: 2>>`, `affine_map<(d0, d1) -> (d1, d0)>` |
+//! | JAX | [`jax`] | `Mesh('x': 2, 'y': 4) PartitionSpec('x', None)` |
+//! | HLO shardings | [`hlo`] | `{devices=[2,4]<=[8]}` |
+//! | Shardy | [`shardy`] | `#sdy.mesh<["x"=2]> #sdy.sharding<@mesh, [{"x"}, {}]>` |
+//! | PyTorch `DTensor` | [`dtensor`] | `(Shard(dim=0), Replicate()) mesh=[2, 4]` |
+//! | NumPy | [`numpy`] | `shape=(4, 6) order='F'`, and `__array_interface__` |
 //!
 //! [`parse`] tells them apart; [`Parsed`] is what it answers; [`convert`](mod@convert) goes from
 //! one to another, or says why it cannot. A notation that comes later is one more file here with its
@@ -24,23 +36,39 @@
 //! [`visible`] shows names and texts of others without what a terminal would obey.
 //!
 //! # What it may not do
-//! Hold mapping logic: a module here knows how a layout is written, never where an element lives.
+//! Be the judge of where an element lives: operators, proofs and comparisons are the algebra's. A notation that has a definition of
+//! its own for the place of an element (tiles of XLA, blocks of oneDNN) states it once, as a function of one coordinate, and tests
+//! hold its layout in the algebra against that function.
 
 #![forbid(unsafe_code)]
 
+mod blocked;
 pub mod convert;
 pub mod cursor;
+pub mod cute;
 mod diagnostic;
+pub mod dtensor;
+pub mod hlo;
+pub mod jax;
 pub mod json;
+pub mod linear;
+pub mod memref;
 mod notation;
+pub mod numpy;
+pub mod onednn;
+pub mod pack;
 mod parsed;
 pub mod preset;
+pub mod sharding;
+pub mod shardy;
 pub mod spyre;
 pub mod tirx;
 pub mod torch;
+pub mod triton;
 mod visible;
+pub mod xla;
 
 pub use diagnostic::Diagnostic;
-pub use notation::{Notation, parse, parse_as};
-pub use parsed::Parsed;
+pub use notation::{Notation, parse, parse_as, readings};
+pub use parsed::{Parsed, Stored, WrittenLayout};
 pub use visible::{quote, visible, visible_json, visible_lines};

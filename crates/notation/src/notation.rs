@@ -5,24 +5,34 @@
 
 use crate::convert::Refusal;
 use crate::cursor::Cursor;
-use crate::{Diagnostic, Parsed, spyre, tirx, torch};
+use crate::{
+    Diagnostic, Parsed, cute, dtensor, hlo, jax, linear, memref, numpy, onednn, pack, shardy,
+    spyre, tirx, torch, triton, xla,
+};
 use std::fmt;
 use zellige_layout::{AxisTable, Layout};
 use zellige_stick::DataFormat;
 
+/// Writes a layout over a shape, with the format of its elements on the device.
+type Express = fn(&Layout, &[i64], Option<DataFormat>) -> Result<String, Refusal>;
+
 /// Every notation, in the order of the documentation.
-static TABLE: [&NotationRow; 11] = [
+static TABLE: [&NotationRow; 15] = [
     &tirx::ROW,
     &spyre::ROW,
     &torch::ROW,
-    &NotationRow::not_yet("cute", "CuTe shape and stride"),
-    &NotationRow::not_yet("linear", "Triton linear layouts"),
-    &NotationRow::not_yet("xla", "XLA minor-to-major with tiles"),
-    &NotationRow::not_yet("onednn", "oneDNN format tags"),
-    &NotationRow::not_yet("pack", "MLIR `linalg.pack`"),
-    &NotationRow::not_yet("jax", "JAX `PartitionSpec`"),
-    &NotationRow::not_yet("hlo", "HLO sharding"),
-    &NotationRow::not_yet("dtensor", "PyTorch `DTensor` placements"),
+    &cute::ROW,
+    &linear::ROW,
+    &triton::ROW,
+    &xla::ROW,
+    &onednn::ROW,
+    &pack::ROW,
+    &memref::ROW,
+    &jax::ROW,
+    &hlo::ROW,
+    &shardy::ROW,
+    &dtensor::ROW,
+    &numpy::ROW,
 ];
 
 /// One notation of the field.
@@ -31,18 +41,9 @@ pub(crate) struct NotationRow {
     pub(crate) name: &'static str,
     /// What it is, in a few words.
     pub(crate) doc: &'static str,
-    /// What reads and writes it; none where it is not supported yet.
-    pub(crate) functions: Option<NotationFunctions>,
-}
-
-/// Writes a layout over a shape, with the format of its elements on the device.
-type Express = fn(&Layout, &[i64], Option<DataFormat>) -> Result<String, Refusal>;
-
-/// What reads and writes a notation.
-pub(crate) struct NotationFunctions {
     /// A text of it, as it is printed.
     pub(crate) example: &'static str,
-    /// Whether a text looks like it. At most one notation recognises a text.
+    /// Whether a text looks like it. Where several notations recognise a text, the caller is asked which is meant.
     pub(crate) recognises: fn(&str) -> bool,
     /// Reads a text.
     pub(crate) parse: fn(&str, &AxisTable) -> Result<Parsed, Diagnostic>,
@@ -52,12 +53,6 @@ pub(crate) struct NotationFunctions {
     pub(crate) express: Express,
     /// Whether `express` needs the format of the elements on the device.
     pub(crate) needs_format: bool,
-}
-
-impl NotationRow {
-    const fn not_yet(name: &'static str, doc: &'static str) -> NotationRow {
-        NotationRow { name, doc, functions: None }
-    }
 }
 
 /// A notation of the field: a row of the table.
@@ -71,15 +66,34 @@ impl Notation {
     pub const SPYRE: Notation = Notation(&spyre::ROW);
     /// PyTorch size and stride.
     pub const TORCH: Notation = Notation(&torch::ROW);
+    /// CuTe shape and stride.
+    pub const CUTE: Notation = Notation(&cute::ROW);
+    /// Triton linear layouts.
+    pub const LINEAR: Notation = Notation(&linear::ROW);
+    /// Triton layout attributes.
+    pub const TRITON: Notation = Notation(&triton::ROW);
+    /// An XLA shape and layout.
+    pub const XLA: Notation = Notation(&xla::ROW);
+    /// A oneDNN format tag.
+    pub const ONEDNN: Notation = Notation(&onednn::ROW);
+    /// The attributes of MLIR's `linalg.pack`.
+    pub const PACK: Notation = Notation(&pack::ROW);
+    /// The layout of an MLIR memref.
+    pub const MEMREF: Notation = Notation(&memref::ROW);
+    /// A JAX `PartitionSpec` on a mesh.
+    pub const JAX: Notation = Notation(&jax::ROW);
+    /// An HLO sharding.
+    pub const HLO: Notation = Notation(&hlo::ROW);
+    /// A Shardy sharding on a mesh.
+    pub const SHARDY: Notation = Notation(&shardy::ROW);
+    /// PyTorch `DTensor` placements on a mesh.
+    pub const DTENSOR: Notation = Notation(&dtensor::ROW);
+    /// NumPy's array interface.
+    pub const NUMPY: Notation = Notation(&numpy::ROW);
 
     /// Every notation, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Notation> {
         TABLE.iter().map(|row| Notation(row))
-    }
-
-    /// Those that are read and written.
-    pub fn supported() -> impl Iterator<Item = Notation> {
-        Notation::all().filter(|n| n.is_supported())
     }
 
     /// Names in a list for people: `tirx, spyre, torch`.
@@ -102,23 +116,18 @@ impl Notation {
         self.0.doc
     }
 
-    /// A text of it, where it is supported.
-    pub fn example(self) -> Option<&'static str> {
-        self.functions().map(|f| f.example)
-    }
-
-    /// Whether it is read and written yet.
-    pub fn is_supported(self) -> bool {
-        self.0.functions.is_some()
+    /// A text of it.
+    pub fn example(self) -> &'static str {
+        self.0.example
     }
 
     /// Whether a text of it says how elements are stored, so that a conversion has to be told.
     pub fn needs_format(self) -> bool {
-        self.functions().is_some_and(|f| f.needs_format)
+        self.0.needs_format
     }
 
-    pub(crate) fn functions(self) -> Option<&'static NotationFunctions> {
-        self.0.functions.as_ref()
+    pub(crate) fn row(self) -> &'static NotationRow {
+        self.0
     }
 }
 
@@ -137,23 +146,65 @@ impl fmt::Debug for Notation {
 }
 
 /// Reads a text of the notation that recognises it; what none recognises is refused as TIRx.
+///
+/// # Errors
+/// A text that its notation refuses; a text that several notations read as different layouts, with all readings.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Parsed, Diagnostic> {
-    let recognised = |n: &Notation| n.functions().is_some_and(|f| (f.recognises)(text));
-    parse_as(text, Notation::supported().find(recognised).unwrap_or(Notation::TIRX), axes)
+    let claimed: Vec<Notation> = Notation::all().filter(|n| (n.row().recognises)(text)).collect();
+    let notation = match claimed.as_slice() {
+        [] => {
+            return parse_as(text, Notation::TIRX, axes).map_err(|refused| match refused.help {
+                None => refused.help(format!(
+                    "no notation recognises this text; there are {}",
+                    Notation::list(Notation::all())
+                )),
+                Some(_) => refused,
+            });
+        }
+        [one] => *one,
+        several => {
+            let mut good = readings(text, axes);
+            match good.len() {
+                0 => several[0],
+                1 => return Ok(good.remove(0)),
+                _ => return one_reading(text, good),
+            }
+        }
+    };
+    parse_as(text, notation, axes)
+}
+
+/// What the notations that recognise a text read in it: the choices where [`parse`] asks which is meant.
+pub fn readings(text: &str, axes: &AxisTable) -> Vec<Parsed> {
+    let recognised = |n: &Notation| (n.row().recognises)(text);
+    Notation::all().filter(recognised).filter_map(|n| parse_as(text, n, axes).ok()).collect()
+}
+
+/// What several notations read in a text, where that is one layout; otherwise the question which is meant.
+fn one_reading(text: &str, mut good: Vec<Parsed>) -> Result<Parsed, Diagnostic> {
+    let layouts: Vec<Option<Layout>> = good.iter().map(|p| p.layout(None).ok()).collect();
+    let same = layouts.iter().all(|l| match (l, &layouts[0]) {
+        (Some(a), Some(b)) => a.difference(b) == Ok(None),
+        _ => false,
+    });
+    if same {
+        return Ok(good.remove(0));
+    }
+    let names: Vec<&str> = good.iter().map(|p| p.notation().name()).collect();
+    let reading = |(p, layout): (&Parsed, &Option<Layout>)| match layout {
+        Some(layout) => format!("{}: {}", p.notation().name(), tirx::print(layout)),
+        None => format!("{}: {}", p.notation().name(), p.notation().doc()),
+    };
+    let readings: Vec<String> = good.iter().zip(&layouts).map(reading).collect();
+    let message = format!("the text can be read as {}", names.join(" and as "));
+    Err(Diagnostic::syntax(0..text.len(), message, "say which notation is meant")
+        .id("Z007")
+        .help(readings.join("\n")))
 }
 
 /// Reads a text of a given notation.
 pub fn parse_as(text: &str, notation: Notation, axes: &AxisTable) -> Result<Parsed, Diagnostic> {
-    match notation.functions() {
-        Some(functions) => (functions.parse)(text, axes),
-        None => Err(Diagnostic::syntax(
-            0..0,
-            format!("the notation `{}` is not supported yet", notation.name()),
-            "not supported",
-        )
-        .id("Z006")
-        .help(format!("supported: {}", Notation::list(Notation::supported())))),
-    }
+    (notation.row().parse)(text, axes)
 }
 
 /// The first word of a text, by which most notations are recognised.
@@ -165,6 +216,24 @@ pub(crate) fn first_word(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    /// Texts that two notations read are one layout, or a question with both.
+    #[test]
+    fn two_readings_are_one_layout_or_a_question() {
+        let axes = AxisTable::new();
+        let read = |text: &str, n| parse_as(text, n, &axes).expect(text);
+        let cute = read("(8,4):(4,1)", Notation::CUTE);
+        let same = read("S[(8,4):(4,1)]", Notation::TIRX);
+        let other = read("S[(8,4):(1,8)]", Notation::TIRX);
+        let found = one_reading("text", vec![cute.clone(), same]).expect("one layout");
+        assert_eq!(found, cute);
+        let asked = one_reading("text", vec![cute.clone(), other]).expect_err("two layouts");
+        assert_eq!((asked.id, asked.span.clone()), ("Z007", 0..4));
+        assert_eq!(asked.message, "the text can be read as cute and as tirx");
+        assert_eq!(asked.help.as_deref(), Some("cute: S[(8,4):(4,1)]\ntirx: S[(8,4):(1,8)]"));
+        assert_eq!(readings("(8,4):(4,1)", &axes), [cute]);
+        assert_eq!(readings("no layout", &axes), []);
+    }
+
     /// A row that is added is checked here without a line of test.
     #[test]
     fn every_row_is_complete() {
@@ -173,15 +242,8 @@ mod tests {
             assert!(!n.name().is_empty() && !n.doc().is_empty(), "row {k} has no name or doc");
             assert_eq!(Notation::from_name(n.name()), Some(n), "another row has this name");
             assert_eq!(Notation::all().position(|m| m == n), Some(k), "{n:?} is listed twice");
-            let Some(functions) = n.functions() else {
-                let refused = parse_as("x", n, &axes).expect_err("not supported");
-                assert_eq!(refused.id, "Z006");
-                continue;
-            };
-            let text = functions.example;
-            let claimed: Vec<_> = Notation::supported()
-                .filter(|m| m.functions().is_some_and(|f| (f.recognises)(text)))
-                .collect();
+            let text = n.example();
+            let claimed: Vec<_> = Notation::all().filter(|m| (m.row().recognises)(text)).collect();
             assert_eq!(claimed, [n], "who recognises {text}");
             let parsed = parse(text, &axes).expect(text);
             assert_eq!(parsed.notation(), n);
@@ -192,7 +254,7 @@ mod tests {
             layout.admit(&shape).expect("a shape of its layout");
             let format = parsed.stick().map(zellige_stick::StickLayout::device_dtype);
             assert_eq!(format.is_some(), n.needs_format(), "{n:?}");
-            let expressed = (functions.express)(&layout, &shape, format).expect(text);
+            let expressed = (n.row().express)(&layout, &shape, format).expect(text);
             let again = parse_as(&expressed, n, &axes).expect(&expressed);
             let again = again.layout(Some(&shape)).expect(&expressed);
             assert_eq!(again.difference(&layout), Ok(None), "{n:?} writes its own layout");

@@ -4,6 +4,9 @@
 //! Two fields of ours say what the device's own form cannot: `device_stride` strides that leave gaps,
 //! `stick_dims` how many of the last dimensions together are the stick.
 //!
+//! `dim_map`, the legacy form, may stand in place of `stride_map`: per device dimension the host dimension that it came from. It needs
+//! `host_size`, and is printed as the `stride_map` that it means.
+//!
 //! The form says nothing of the host tensor, and so not which positions are padding. Two more
 //! fields may follow, `host_size` and `host_stride`; [`print_bound`] writes them. `host_stride` are
 //! the strides in which `stride_map` is read, also where they leave gaps; without them they are
@@ -11,32 +14,30 @@
 
 use crate::convert::{Refusal, first_m, no};
 use crate::cursor::{Cursor, Spanned};
-use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::notation::{NotationRow, first_word};
 use crate::{Diagnostic, Parsed};
 use zellige_layout::{Axis, Difference, Layout, Strided};
 use zellige_stick::{Arrangement, DataFormat, StickLayout};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
-const FIELDS: &str = "device_size, stride_map, device_dtype, element_arrangement, device_stride, \
+const FIELDS: &str = "device_size, stride_map or dim_map, device_dtype, element_arrangement, device_stride, \
                       stick_dims, host_size and host_stride";
 
 /// The row of the table of notations.
 pub(crate) static ROW: NotationRow = NotationRow {
     name: "spyre",
     doc: "IBM Spyre device layouts",
-    functions: Some(NotationFunctions {
-        example: "SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], \
+    example: "SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], \
                   device_dtype=DataFormats.SEN169_FP16, host_size=[40, 240], host_stride=[240, 1])",
-        recognises: |text| first_word(text) == Some("SpyreTensorLayout"),
-        parse: |text, _| parse(text).map(Parsed::from),
-        print: |parsed| parsed.stick().map_or_else(String::new, print_bound),
-        express: |layout, shape, format| match format {
-            Some(format) => Ok(print(&to_stick(layout, shape, format)?)),
-            None => no("a device layout needs a dtype, which gives the elements of a stick", None),
-        },
-        needs_format: true,
-    }),
+    recognises: |text| first_word(text) == Some("SpyreTensorLayout"),
+    parse: |text, _| parse(text).map(Parsed::from),
+    print: |parsed| parsed.stick().map_or_else(String::new, print_bound),
+    express: |layout, shape, format| match format {
+        Some(format) => Ok(print(&to_stick(layout, shape, format)?)),
+        None => no("a device layout needs a dtype, which gives the elements of a stick", None),
+    },
+    needs_format: true,
 };
 
 /// Reads a device layout.
@@ -47,7 +48,7 @@ pub fn parse(text: &str) -> Result<StickLayout> {
     }
     c.expect('(', "after `SpyreTensorLayout`")?;
     let (mut size, mut map, mut host, mut host_stride) = (None, None, None, None);
-    let (mut device_stride, mut stick_dims) = (None, None);
+    let (mut device_stride, mut stick_dims, mut dim_map) = (None, None, None);
     let (mut format, mut arrangement) = (None, Arrangement::Standard);
     while !c.eat(')') {
         let Some(key) = c.word() else { return Err(c.expected(&format!("one of {FIELDS}"))) };
@@ -55,6 +56,7 @@ pub fn parse(text: &str) -> Result<StickLayout> {
         let slot: &mut Option<Spanned<Vec<i64>>> = match key.value {
             "device_size" => &mut size,
             "stride_map" => &mut map,
+            "dim_map" => &mut dim_map,
             "host_size" => &mut host,
             "host_stride" => &mut host_stride,
             "device_stride" => &mut device_stride,
@@ -109,8 +111,27 @@ pub fn parse(text: &str) -> Result<StickLayout> {
         )
     };
     let size = size.ok_or_else(|| missing("device_size"))?;
-    let map = map.ok_or_else(|| missing("stride_map"))?;
+    if map.is_none() && dim_map.is_none() {
+        return Err(missing("stride_map"));
+    }
     let format = format.ok_or_else(|| missing("device_dtype"))?;
+    if let Some(dims) = &dim_map {
+        if let Some(map) = map {
+            let message = "both `stride_map` and `dim_map`";
+            return Err(Diagnostic::syntax(map.span, message, "either of them"));
+        }
+        let Some(host) = &host else {
+            let message = "`dim_map` names dimensions of the host, and there is no `host_size`";
+            return Err(Diagnostic::syntax(dims.span.clone(), message, "of which host?")
+                .help("write host_size=[..], and host_stride=[..] where it is not row-major"));
+        };
+        let strides = host_stride.as_ref().map(|s| s.value.as_slice());
+        let meant =
+            StickLayout::from_dim_map(&host.value, strides, &size.value, &dims.value, format)
+                .map_err(|e| Diagnostic::meaning(dims.span.clone(), e))?;
+        map = Some(Spanned { value: meant.stride_map().to_vec(), span: dims.span.clone() });
+    }
+    let map = map.ok_or_else(|| missing("stride_map"))?;
     let stick_dims = stick_dims.unwrap_or(1);
     let layout = StickLayout::with_stick_dims(&size.value, &map.value, format, stick_dims)
         .and_then(|l| {

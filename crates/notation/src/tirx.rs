@@ -1,8 +1,10 @@
 //! TIRx text: `Swizzle(M,B,S) o S[..] + R[..] + n@axis`, and `valid[..]` for padding.
 //!
 //! ```text
-//! layout  := [ swizzle ("o" | "∘") ] term { ("+" | "-") term } [ valid ]
-//! swizzle := "Swizzle" "(" M "," B "," S [ "," ("inner" | "outer") ] ")"
+//! layout  := body [ valid ] [ axes ]
+//! body    := [ swizzle ("o" | "∘") ] tile | "ComposeLayout" "(" swizzle "," tile ")"
+//! swizzle := ("Swizzle" | "SwizzleLayout") "(" M "," B "," S [ "," ("inner" | "outer") ] ")"
+//! tile    := term { ("+" | "-") term } | "TileLayout" "(" term { ("+" | "-") term } ")"
 //! term    := "S" "[" iters "]" | "R" "[" iters "]" | offset
 //! iters   := [ extents [ ":" strides ] ]
 //! extents := int | int { "," int } | "(" int { "," int } ")"
@@ -11,19 +13,26 @@
 //! offset  := int [ "@" axis ]
 //! valid   := "valid" "[" dim { "," dim } "]"
 //! dim     := extent | valid "/" padded | begin ".." end "/" padded
+//! axes    := "axes" "[" axis "=" kind { "," axis "=" kind } "]"
+//! kind    := "memory" | "device" | scope "/" scope
 //! ```
 //!
-//! `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
-//! the logical shape: of each padded extent, the part that holds elements.
+//! The numbers of a swizzle may be named: `Swizzle(M=3, B=3, S=3)`, or as upstream has them, `per_element`, `swizzle_len`, `atom_len` and
+//! `swizzle_inner=True`. `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
+//! the logical shape: of each padded extent, the part that holds elements. `axes` declares axes that are not built in, such as
+//! those of a mesh of devices; it is printed where a layout has such axes, so that its text can be read by itself.
 //!
 //! **Law**: `parse(print(layout)) == layout`.
 
 use crate::cursor::{Cursor, Spanned};
-use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::notation::{NotationRow, first_word};
 use crate::{Diagnostic, Parsed};
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
-use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{
+    Axis, AxisKind, AxisTable, Extent, Iter, Layout, Scope, Swizzle, TileLayout, Window,
+};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -31,22 +40,76 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 pub(crate) static ROW: NotationRow = NotationRow {
     name: "tirx",
     doc: "TIRx and Axe: shard, replica and offset on named axes",
-    functions: Some(NotationFunctions {
-        example: "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid",
-        recognises: |text| matches!(first_word(text), Some("S" | "R" | "Swizzle")),
-        parse: |text, axes| parse(text, axes).map(Parsed::from),
-        print: |parsed| parsed.algebra().map_or_else(String::new, print),
-        express: |layout, _, _| Ok(print(layout)),
-        needs_format: false,
-    }),
+    example: "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid",
+    recognises: |text| {
+        // `S<..>` and `Swizzle<..>` are CuTe's.
+        let cute = ["S", "Swizzle"].iter().any(|w| Cursor::new(text).follows(w, '<'));
+        let words = ["S", "R", "Swizzle", "SwizzleLayout", "ComposeLayout", "TileLayout"];
+        first_word(text).is_some_and(|w| words.contains(&w)) && !cute
+    },
+    parse: |text, axes| parse(text, axes).map(Parsed::from),
+    print: |parsed| parsed.algebra().map_or_else(String::new, print),
+    express: |layout, _, _| Ok(print(layout)),
+    needs_format: false,
 };
 
-/// Reads a layout; axis names are looked up in `axes`.
+/// Reads a layout; axis names are looked up in `axes`, and in what the text declares.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
-    let mut c = Cursor::new(text);
-    let layout = layout(&mut c, axes)?;
+    let (end, axes) = declarations(text, axes)?;
+    let mut c = Cursor::new(&text[..end]);
+    let layout = layout(&mut c, &axes)?;
     c.finish("the layout")?;
     Ok(layout)
+}
+
+/// Where the layout ends and `axes[..]` begins, and the axes with those that it declares.
+fn declarations<'t>(text: &str, axes: &'t AxisTable) -> Result<(usize, Cow<'t, AxisTable>)> {
+    let none = (text.len(), Cow::Borrowed(axes));
+    let Some(start) = text.rfind("axes") else { return Ok(none) };
+    let mut c = Cursor::new(text);
+    c.skip_to(start);
+    let inside_a_word = text[..start].ends_with(|p: char| p.is_alphanumeric() || p == '_');
+    if inside_a_word || !c.eat_word("axes") || !c.eat('[') {
+        return Ok(none);
+    }
+    let mut table = axes.clone();
+    let mut first = true;
+    while !c.eat(']') {
+        if !first && !c.eat(',') {
+            return Err(c.expected("`,` or `]`"));
+        }
+        first = false;
+        let Some(name) = c.word() else { return Err(c.expected("the name of an axis")) };
+        c.expect('=', "between an axis and its kind")?;
+        let kind = axis_kind(&mut c)?;
+        table.declare(name.value, kind).map_err(|e| Diagnostic::meaning(name.span, e))?;
+    }
+    c.finish("the axes")?;
+    Ok((start, Cow::Owned(table)))
+}
+
+/// `memory`, `device`, or what an axis of threads counts and in what, `thread/warp`.
+fn axis_kind(c: &mut Cursor<'_>) -> Result<AxisKind> {
+    let known = || {
+        let scopes: Vec<&str> = Scope::ALL.iter().map(|s| s.name()).collect();
+        format!("kinds are memory, device, and scope/scope with {}", scopes.join(", "))
+    };
+    let Some(word) = c.word() else { return Err(c.expected("the kind of an axis").help(known())) };
+    let unknown = |word: &Spanned<&str>| {
+        let message = format!("`{}` is no kind of axis", shorten(word.value));
+        Diagnostic::syntax(word.span.clone(), message, "unknown").help(known())
+    };
+    match word.value {
+        "memory" => Ok(AxisKind::Memory),
+        "device" => Ok(AxisKind::Device),
+        name => {
+            let of = Scope::from_name(name).ok_or_else(|| unknown(&word))?;
+            c.expect('/', "between what is counted and in what")?;
+            let Some(within) = c.word() else { return Err(c.expected("a scope").help(known())) };
+            let within = Scope::from_name(within.value).ok_or_else(|| unknown(&within))?;
+            Ok(AxisKind::Thread { of, within })
+        }
+    }
 }
 
 /// The text of a layout.
@@ -60,7 +123,22 @@ pub fn print(layout: &Layout) -> String {
         let dims: Vec<String> = w.dims().iter().map(print_dim).collect();
         let _ = write!(out, " valid[{}]", dims.join(","));
     }
+    let known = AxisTable::new();
+    let own = layout.tile().axes().iter().filter(|a| known.get(a.name()) != Ok(**a));
+    let declared: Vec<String> = own.map(|a| print_axis(*a)).collect();
+    if !declared.is_empty() {
+        let _ = write!(out, " axes[{}]", declared.join(", "));
+    }
     out
+}
+
+/// An axis with its kind, as it is declared.
+fn print_axis(axis: Axis) -> String {
+    match axis.kind() {
+        AxisKind::Memory => format!("{axis}=memory"),
+        AxisKind::Device => format!("{axis}=device"),
+        AxisKind::Thread { of, within } => format!("{axis}={of}/{within}"),
+    }
 }
 
 /// The text of a tile layout.
@@ -102,9 +180,24 @@ fn print_dim(d: &Extent) -> String {
 
 fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
     let start = c.at();
+    let composed = c.eat_word("ComposeLayout");
+    if composed {
+        c.expect('(', "after `ComposeLayout`")?;
+    }
     let swizzle = swizzle(c)?;
+    if composed {
+        if swizzle.is_none() {
+            return Err(c.expected("a swizzle such as Swizzle(3,3,3)"));
+        }
+        c.expect(',', "between the swizzle and the layout")?;
+    } else if swizzle.is_some() && !c.eat('∘') && !c.eat_word("o") {
+        return Err(c.expected("`o` and the layout that is swizzled"));
+    }
     let body = c.at();
-    let tile = terms(c, axes)?;
+    let tile = tile(c, axes)?;
+    if composed {
+        c.expect(')', "at the end of `ComposeLayout(..)`")?;
+    }
     let end = c.at();
     let layout = match swizzle {
         Some(sw) => Layout::swizzled(sw, tile).map_err(|e| Diagnostic::meaning(start..end, e))?,
@@ -123,35 +216,97 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
     })
 }
 
+/// A layout without swizzle, by itself or named as upstream's class.
+fn tile(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
+    if !c.eat_word("TileLayout") {
+        return terms(c, axes);
+    }
+    c.expect('(', "after `TileLayout`")?;
+    let tile = terms(c, axes)?;
+    c.expect(')', "at the end of `TileLayout(..)`")?;
+    Ok(tile)
+}
+
+/// The numbers of a swizzle in their order: what they are, and the names that they have.
+const SWIZZLE: [(&str, [&str; 2]); 3] = [
+    ("M, the number of low bits that stay", ["M", "per_element"]),
+    ("B, the number of bits that are XORed", ["B", "swizzle_len"]),
+    ("S, the distance between the two bit fields", ["S", "atom_len"]),
+];
+
 fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
     let start = c.at();
-    if !c.eat_word("Swizzle") {
+    if !c.eat_word("Swizzle") && !c.eat_word("SwizzleLayout") {
         return Ok(None);
     }
     c.expect('(', "after `Swizzle`")?;
-    let m = c.int("M, the number of low bits that stay")?.value;
-    c.expect(',', "after M")?;
-    let b = c.int("B, the number of bits that are XORed")?.value;
-    c.expect(',', "after B")?;
-    let s = c.int("S, the distance between the two bit fields")?.value;
-    let mut inner = true;
-    if c.eat(',') {
-        match c.word() {
-            Some(w) if w.value == "inner" => {}
-            Some(w) if w.value == "outer" => inner = false,
-            Some(w) => {
-                let message = format!("unknown swizzle variant `{}`", w.value);
-                return Err(Diagnostic::syntax(w.span, message, "expected `inner` or `outer`"));
-            }
-            None => return Err(c.expected("`inner` or `outer`")),
+    let mut numbers: [Option<i64>; 3] = [None; 3];
+    let mut inner = None;
+    let mut named = false;
+    for k in 0..4 {
+        if k > 0 && c.peek() == Some(')') && numbers.iter().all(Option::is_some) {
+            break;
         }
+        if k > 0 {
+            let after = ["", "after M", "after B", "after S"][k];
+            c.expect(',', if named { "between the numbers of a swizzle" } else { after })?;
+        }
+        let mut ahead = c.clone();
+        let key = ahead.word().filter(|_| ahead.eat('='));
+        let slot = match &key {
+            None if named => return Err(c.expected("a named number, such as S=3")),
+            None if k < 3 => k,
+            None => {
+                inner = Some(variant(c)?);
+                break;
+            }
+            Some(w) if matches!(w.value, "swizzle_inner" | "inner") && inner.is_none() => {
+                *c = ahead;
+                let yes = c.eat_word("True");
+                if !yes && !c.eat_word("False") {
+                    return Err(c.expected("True or False"));
+                }
+                inner = Some(yes);
+                named = true;
+                continue;
+            }
+            Some(w) => {
+                let found = SWIZZLE.iter().position(|(_, names)| names.contains(&w.value));
+                let Some(slot) = found.filter(|slot| numbers[*slot].is_none()) else {
+                    let message =
+                        format!("`{}` of a swizzle is unknown or given twice", shorten(w.value));
+                    let label = "expected M, B and S, each once";
+                    return Err(Diagnostic::syntax(w.span.clone(), message, label));
+                };
+                *c = ahead;
+                named = true;
+                slot
+            }
+        };
+        numbers[slot] = Some(c.int(SWIZZLE[slot].0)?.value);
     }
+    let missing = numbers.iter().position(Option::is_none);
+    let [Some(m), Some(b), Some(s)] = numbers else {
+        let what = SWIZZLE[missing.unwrap_or(0)].0;
+        return Err(c.expected(what));
+    };
     c.expect(')', "at the end of the swizzle")?;
     let span = start..c.here();
-    if !c.eat('∘') && !c.eat_word("o") {
-        return Err(c.expected("`o` and the layout that is swizzled"));
+    let swizzle = Swizzle::new(m, b, s, inner.unwrap_or(true));
+    swizzle.map(Some).map_err(|e| Diagnostic::meaning(span, e))
+}
+
+/// `inner` or `outer`.
+fn variant(c: &mut Cursor<'_>) -> Result<bool> {
+    match c.word() {
+        Some(w) if w.value == "inner" => Ok(true),
+        Some(w) if w.value == "outer" => Ok(false),
+        Some(w) => {
+            let message = format!("unknown swizzle variant `{}`", w.value);
+            Err(Diagnostic::syntax(w.span, message, "expected `inner` or `outer`"))
+        }
+        None => Err(c.expected("`inner` or `outer`")),
     }
-    Swizzle::new(m, b, s, inner).map(Some).map_err(|e| Diagnostic::meaning(span, e))
 }
 
 /// What the terms add up to, before the algebra looks at it.
@@ -320,7 +475,10 @@ fn on_axis(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Axis> {
         let known: Vec<String> = axes.iter().map(|a| a.name().to_string()).collect();
         let message = format!("unknown axis `{}`", shorten(name.value));
         Diagnostic { message, ..Diagnostic::meaning(name.span, e) }
-            .help(format!("known axes: {}, and the aliases tid (tx) and reg (m)", known.join(", ")))
+            .help(format!(
+                "known axes: {}, and the aliases tid (tx) and reg (m); others are declared, as in S[2:1@x] axes[x=device]",
+                known.join(", ")
+            ))
     })
 }
 

@@ -4,7 +4,7 @@
 
 use crate::convert::{Refusal, first_m, no};
 use crate::cursor::Cursor;
-use crate::notation::{NotationFunctions, NotationRow, first_word};
+use crate::notation::{NotationRow, first_word};
 use crate::{Diagnostic, Parsed};
 use zellige_layout::{Axis, Difference, Layout, Strided};
 
@@ -14,14 +14,12 @@ type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 pub(crate) static ROW: NotationRow = NotationRow {
     name: "torch",
     doc: "PyTorch size and stride",
-    functions: Some(NotationFunctions {
-        example: "size=[4, 6] stride=[1, 4] offset=2",
-        recognises: |text| matches!(first_word(text), Some("size" | "stride" | "offset")),
-        parse: |text, _| parse(text).map(Parsed::from),
-        print: |parsed| parsed.host().map_or_else(String::new, print),
-        express: |layout, shape, _| Ok(print(&to_strided(layout, shape)?)),
-        needs_format: false,
-    }),
+    example: "size=[4, 6] stride=[1, 4] offset=2",
+    recognises: |text| matches!(first_word(text), Some("size" | "stride" | "offset")),
+    parse: |text, _| parse(text).map(Parsed::from),
+    print: |parsed| parsed.host().map_or_else(String::new, print),
+    express: |layout, shape, _| Ok(print(&to_strided(layout, shape)?)),
+    needs_format: false,
 };
 
 /// Reads a host layout.

@@ -44,7 +44,8 @@ const TEXTS: &[&str] = &[
     "SpyreTensorLayout(device_size=[1, 64], stride_map =[64, 1], device_dtype=DataFormats.FLOAT99)",
     "SpyreTensorLayout(device_size=[1, 64], stride_map =[64, 1], device_dtype=DataFormats.SEN169_FP16, host_stride=[1])",
     "SpyreTensorLayout(device_size=[1, 4, 64], stride_map =[64, 9, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[4, 9], host_stride=[-9, 1])",
-    "(8,64):(64,1)",
+    "(8,64):(64,1",
+    "(8,64):(64)",
     "S[4:1\u{e9}]",
     "日本",
 ];

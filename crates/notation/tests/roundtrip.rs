@@ -153,3 +153,44 @@ proptest! {
         }
     }
 }
+
+/// The spellings of documents and of upstream's classes are those of the notation.
+#[test]
+fn spellings_of_documents_are_read() {
+    let axes = AxisTable::new();
+    let swizzled = tirx::parse("Swizzle(3,3,3) o S[(8,64):(64,1)]", &axes).expect("as printed");
+    for text in [
+        "Swizzle(M=3, B=3, S=3) o S[(8,64):(64,1)]",
+        "Swizzle(S=3, M=3, B=3) ∘ S[(8,64):(64,1)]",
+        "Swizzle(3, B=3, S=3) o TileLayout(S[(8,64):(64,1)])",
+        "SwizzleLayout(per_element=3, swizzle_len=3, atom_len=3, swizzle_inner=True) o S[(8,64)]",
+        "ComposeLayout(Swizzle(M=3, B=3, S=3), S[(8,64):(64,1)])",
+        "ComposeLayout(SwizzleLayout(3, 3, 3), TileLayout(S[(8, 64) : (64@m, 1@m)]))",
+    ] {
+        let found = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(found, Parsed::from(swizzled.clone()), "{text}");
+    }
+    let outer = tirx::parse("Swizzle(3,3,3,outer) o S[(8,64):(64,1)]", &axes).expect("as printed");
+    let text = "Swizzle(M=3, B=3, S=3, inner=False) o S[(8,64):(64,1)]";
+    assert_eq!(tirx::parse(text, &axes), Ok(outer));
+    assert_eq!(
+        tirx::parse("TileLayout(S[8:1] + 3) valid[7/8]", &axes),
+        tirx::parse("S[8:1] + 3 valid[7/8]", &axes)
+    );
+
+    // A legacy map is the strides that it means; the host is kept as it was given.
+    let start = "SpyreTensorLayout(device_size=[256, 8, 128, 64], ";
+    let end = "device_dtype=DataFormats.SEN169_FP16, host_size=[128, 256, 512]";
+    for strides in ["", ", host_stride=[131072, 512, 1]", ", host_stride=[1, 65536, 128]"] {
+        let text = format!("{start}dim_map=[1, 2, 0, 2], {end}{strides})");
+        let stick = spyre::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(stick.dim_map().expect(&text), [1, 2, 0, 2]);
+        let printed = spyre::print_bound(&stick);
+        assert!(strides.is_empty() || printed.contains(strides), "{printed}");
+        assert_eq!(spyre::parse(&printed), Ok(stick));
+    }
+    let broadcast = "SpyreTensorLayout(device_size=[1, 4, 64], stride_map =[64, 0, 1], \
+                     device_dtype=DataFormats.SEN169_FP16, host_size=[4, 64], host_stride=[0, 1])";
+    let stick = spyre::parse(broadcast).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(spyre::print_bound(&stick), broadcast);
+}

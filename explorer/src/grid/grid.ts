@@ -86,7 +86,10 @@ export class Grid {
     if (!sheet) return;
     this.tiles = new Tiles(subject, side);
     this.themed(false);
-    const title = this.role ? `${this.role} · ${sheet.title}` : sheet.title;
+    // An atom has threads and values, and no memory.
+    const atom = side === "logical" ? `Threads × values (${info.shape.join(" × ")})` : "Numbers";
+    const own = info.indices ? atom : sheet.title;
+    const title = this.role ? `${this.role} · ${own}` : own;
     this.heading.textContent = title;
     this.scroller.setAttribute("aria-label",
       `${title}: ${sheet.rows} rows, ${sheet.cols} columns${sheet.boxes > 1 ? `, ${sheet.boxes} boxes` : ""}. Arrow keys move, Enter picks.`);

@@ -201,10 +201,10 @@ def main() -> None:
             found[part] = walk.walk(part, path)
     page = os.path.join(ROOT, "docs", "conformance.md")
     with open(page) as file:
-        # The part about ONNX is written by crates/onnx/tests/node_tests.rs.
-        _, mark, onnx = file.read().partition("\n## ONNX's node tests\n")
+        # The part about notations is written by crates/cli/tests/conformance.rs, that about ONNX by crates/onnx/tests/node_tests.rs.
+        others = re.search(r"\n## (Notations|ONNX's node tests)\n.*", file.read(), re.DOTALL)
     with open(page, "w") as file:
-        file.write(document(found) + mark + onnx)
+        file.write(document(found) + (others[0] if others else ""))
     if options.known:
         path = os.path.join(HERE, "known.py")
         with open(path) as file:

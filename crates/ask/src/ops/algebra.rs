@@ -7,6 +7,7 @@ use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Error, Layout};
+use zellige_notation::Notation;
 
 pub(super) fn parse(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
@@ -27,15 +28,32 @@ pub(super) fn parse(r: &Request) -> Answer {
             "axes": [{"name": "m", "kind": "memory"}],
             "span": {"m": stick.positions()},
         })),
+        // Read, and without a layout of the algebra: of any shape yet, or beyond what the algebra expresses.
+        (None, Err(d)) if d.is_beyond_algebra() || (shape.is_none() && d.is_unshaped()) => {
+            let own = shape.or_else(|| parsed.default_shape());
+            let size = own.and_then(|s| s.iter().try_fold(1i64, |all, n| all.checked_mul(*n)));
+            Ok(json!({
+                "layout": text,
+                "notation": notation,
+                "size": size,
+                "axes": null,
+                "span": null,
+                "note": d.message,
+            }))
+        }
         _ => {
             let layout = r.lower("layout", &parsed, shape.as_deref())?;
-            Ok(json!({
+            let mut answer = json!({
                 "layout": text,
                 "notation": notation,
                 "size": layout.size(),
                 "axes": axes(&layout),
                 "span": per_axis(&layout, |a| layout.span(a))?,
-            }))
+            });
+            if let Some(note) = parsed.note() {
+                answer["note"] = json!(note);
+            }
+            Ok(answer)
         }
     }
 }
@@ -46,7 +64,7 @@ const MAX_LISTED: i64 = 1 << 18;
 pub(super) fn apply(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let given = r.opt_ints("shape")?;
-    let layout = r.lower("layout", &parsed, given.as_deref())?;
+    let mut layout = r.lower("layout", &parsed, given.as_deref())?;
     let coords = r.list("coords")?;
     let shape = match given {
         Some(s) => s,
@@ -54,7 +72,16 @@ pub(super) fn apply(r: &Request) -> Answer {
             // A coordinate of rank 1 is a flat index, unless the layout says otherwise.
             let own = parsed.default_shape().unwrap_or_else(|| layout.default_shape());
             let rank = coords.first().and_then(Value::as_array).map(Vec::len);
-            if rank == Some(1) && own.len() != 1 { vec![layout.size()] } else { own }
+            if rank == Some(1) && own.len() != 1 {
+                let shape = vec![layout.size()];
+                if parsed.notation() == Notation::CUTE {
+                    // CuTe's index counts the first mode fastest.
+                    layout = r.lower("layout", &parsed, Some(&shape))?;
+                }
+                shape
+            } else {
+                own
+            }
         }
     };
     layout.admit(&shape)?;

@@ -4,10 +4,12 @@ use super::Answer;
 use crate::Fault;
 use crate::fault::clip;
 use crate::json::{conflicts as conflicts_json, lints, vector};
-use crate::request::{Request, device_format, refused, unsupported_notation};
+use crate::request::{Request, device_format, refused};
 use serde_json::{Value, json};
 use zellige_layout::{Access, Axis, Remedy};
-use zellige_notation::convert::Refusal;
+use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine};
+use zellige_notation::cute::atoms::{self, AtomLayouts};
+use zellige_notation::cute::{Look, Modes};
 use zellige_notation::{Notation, preset};
 
 /// The access of a request, or a row where none is named, with its vector width.
@@ -73,6 +75,7 @@ pub(super) fn explain(r: &Request) -> Answer {
     let explanation = crate::explain(&parsed, &layout, &shape, r.opt_dtype()?)?;
     Ok(json!({
         "text": explanation.text,
+        "words": explanation.words,
         "padding_bytes": explanation.padding_bytes,
         "lints": lints(&explanation.lints),
     }))
@@ -80,8 +83,18 @@ pub(super) fn explain(r: &Request) -> Answer {
 
 pub(super) fn physical_order(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
-    let (layout, _) = r.layout_and_shape("layout")?;
     let _ = r.opt_dtype()?;
+    let shape = r.opt_ints("shape")?;
+    // A notation that defines positions by itself also knows what the algebra has no layout for.
+    if let Some(stored) = parsed.stored(shape.as_deref()) {
+        let stored = stored.map_err(|d| r.refused_text("layout", &d))?;
+        if let Some(shape) = shape {
+            stored.admit(&shape)?;
+        }
+        zellige_guard::reserve(stored.order.len().saturating_mul(60));
+        return Ok(json!({"order": stored.order, "padded_elements": stored.positions}));
+    }
+    let (layout, _) = r.layout_and_shape("layout")?;
     if let Some(other) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
         let message =
             format!("a physical order is a position on `m`; the layout also uses `{other}`");
@@ -115,6 +128,7 @@ pub(super) fn physical_order(r: &Request) -> Answer {
 }
 
 pub(super) fn convert(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
     let name = r.str("to")?;
     let Some(to) = Notation::from_name(name) else {
@@ -132,21 +146,51 @@ pub(super) fn convert(r: &Request) -> Answer {
         });
     }
     let format = device_format(dtype, to)?;
-    match zellige_notation::convert::convert(&layout, &shape, format, to) {
-        Ok(text) => Ok(json!({"text": text, "notation": to.name()})),
-        Err(Refusal::NotExpressible(n)) => Ok(json!({
-            "not_expressible": {"reason": n.reason, "witness": n.witness.map(|i| json!({
-                "index": i,
-                "coord": zellige_layout::unflatten(&shape, i),
-            }))},
+    let why_not = |n: &NotExpressible| {
+        json!({"reason": n.reason, "witness": n.witness.map(|i| json!({
+            "index": i,
+            "coord": zellige_layout::unflatten(&shape, i),
+        }))})
+    };
+    match convert_or_refine(&parsed, &layout, &shape, format, to) {
+        Ok(Conversion::Equal(text)) => {
+            Ok(json!({"text": text, "notation": to.name(), "relation": "equal"}))
+        }
+        Ok(Conversion::Refined { text, shape, because }) => Ok(json!({
+            "not_expressible": why_not(&because),
+            "relation": "refined",
+            "refined": {"text": text, "shape": shape, "notation": to.name()},
         })),
-        Err(Refusal::Unsupported(n)) => Err(unsupported_notation(n)),
+        Err(Refusal::NotExpressible(n)) => {
+            Ok(json!({"not_expressible": why_not(&n), "relation": "not_expressible"}))
+        }
         Err(e) => Err(refused(e)),
     }
 }
 
+pub(super) fn conversions(r: &Request) -> Answer {
+    let parsed = r.parsed("layout")?;
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let dtype = r.opt_dtype()?;
+    let all = match r.notation_field("to")? {
+        Some(to) => vec![(to, crate::converted(&parsed, &layout, &shape, dtype, to))],
+        None => crate::conversions(&parsed, &layout, &shape, dtype),
+    };
+    let list: Vec<Value> = all.iter().map(|(n, found)| found.to_json(*n)).collect();
+    Ok(json!({"shape": shape, "notation": parsed.notation().name(), "conversions": list}))
+}
+
+pub(super) fn notations(_: &Request) -> Answer {
+    let one = |n: Notation| json!({"name": n.name(), "doc": n.doc(), "example": n.example()});
+    Ok(json!({"notations": Notation::all().map(one).collect::<Vec<_>>()}))
+}
+
 pub(super) fn presets(r: &Request) -> Answer {
-    let list = match r.opt_str("name")? {
+    let name = r.opt_str("name")?;
+    if let Some(atom) = name.and_then(atoms::find) {
+        return Ok(of_atom(&atom));
+    }
+    let list = match name {
         None => preset::all(),
         Some(name) => vec![preset::find(name).ok_or_else(|| {
             let shown: String = name.chars().take(60).collect();
@@ -154,11 +198,38 @@ pub(super) fn presets(r: &Request) -> Answer {
             Fault { kind: "unknown_preset", message, witness: json!({"name": shown}) }
         })?],
     };
-    let list: Vec<_> = list
-        .iter()
-        .map(|p| {
-            json!({"name": p.name, "title": p.title, "shape": p.shape, "dtype": p.dtype, "layout": p.text})
-        })
-        .collect();
-    Ok(json!({"presets": list}))
+    let presets: Vec<Value> = list.iter().map(preset_json).collect();
+    match name {
+        Some(_) => Ok(json!({"presets": presets})),
+        None => Ok(json!({"presets": presets, "atoms": atoms::names()})),
+    }
+}
+
+fn preset_json(p: &preset::Preset) -> Value {
+    json!({"name": p.name, "title": p.title, "group": p.group, "shape": p.shape, "dtype": p.dtype, "layout": p.text})
+}
+
+/// An MMA or copy atom of CuTe: the block that CuTe prints, its layouts, and each as a preset.
+fn of_atom(atom: &atoms::Atom) -> Value {
+    let text = |m: &Modes| m.text(Look::Bare);
+    let mut found =
+        json!({"name": atom.name, "text": atom.block().text(), "thr_id": text(&atom.threads)});
+    match &atom.layouts {
+        AtomLayouts::Mma { shape, a, b, c } => {
+            found["kind"] = json!("mma");
+            found["shape_mnk"] = json!(shape);
+            for (name, modes) in [("a", a), ("b", b), ("c", c)] {
+                found[name] = json!(text(modes));
+            }
+        }
+        AtomLayouts::Copy { src, dst, reference } => {
+            found["kind"] = json!("copy");
+            found["unit_bits"] = json!(1);
+            for (name, modes) in [("src", src), ("dst", dst), ("ref", reference)] {
+                found[name] = json!(text(modes));
+            }
+        }
+    }
+    let presets: Vec<Value> = preset::of_atom(atom).iter().map(preset_json).collect();
+    json!({"presets": presets, "atom": found})
 }

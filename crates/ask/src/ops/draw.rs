@@ -49,6 +49,7 @@ pub(super) fn sheets(r: &Request) -> Answer {
     Ok(json!({
         "layout": tirx::print(&drawn.layout),
         "notation": drawn.parsed.notation().name(),
+        "note": drawn.parsed.note(),
         "shape": drawn.shape,
         "size": drawn.layout.size(),
         "bits": drawn.options.dtype_bits,

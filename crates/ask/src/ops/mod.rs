@@ -4,7 +4,10 @@ mod algebra;
 mod analysis;
 mod compile;
 mod copies;
+mod cute;
 mod draw;
+mod layouts;
+mod linear;
 mod moves;
 mod program;
 mod proof;
@@ -40,10 +43,10 @@ macro_rules! operations {
 
 /// Every request that is answered, in the order of the documentation.
 pub const OPERATIONS: &[Operation] = operations! {
-    "parse", "layout", "layout, notation, size, axes, span", algebra::parse;
+    "parse", "layout, shape?", "layout, notation, size, axes, span; null, with a note, for a text of any shape without one", algebra::parse;
     "apply", "layout, shape?, coords", "points: the set of places of each coordinate", algebra::apply;
     "canonicalize", "layout, target?", "layout", algebra::canonicalize;
-    "coalesce", "layout", "layout", algebra::canonicalize;
+    "coalesce", "layout, target?", "layout", cute::coalesce;
     "group", "layout, shape", "layout, seps", algebra::group;
     "group_many", "layout, shapes", "layout, seps", algebra::group_many;
     "tile", "inner, outer, outer_shape, inner_shape", "layout", algebra::tile;
@@ -60,13 +63,25 @@ pub const OPERATIONS: &[Operation] = operations! {
     "unpack", "layout, num", "layout", algebra::unpack;
     "broadcast", "layout, num, pos, axis?", "layout", algebra::broadcast;
     "tile_to", "layout, to_shape, shape", "layout", algebra::tile_to;
-    "compose", "a, b", "layout", proof::compose;
-    "inverse", "layout", "layout, axes, shape", proof::inverse;
-    "right_inverse", "layout", "layout, axes, shape", proof::right_inverse;
-    "left_inverse", "layout", "layout, axes, shape", proof::left_inverse;
-    "complement", "layout, cosize", "layout", proof::complement;
+    "compose", "a, b", "layout", cute::compose;
+    "inverse", "layout", "layout, axes, shape", cute::inverse;
+    "right_inverse", "layout", "layout, axes, shape", cute::right_inverse;
+    "left_inverse", "layout", "layout, axes, shape", cute::left_inverse;
+    "complement", "layout, cosize", "layout", cute::complement;
+    "composition", "a, b? or tiler?", "layout", cute::composition;
+    "logical_divide", "a, b? or tiler?", "layout", cute::logical_divide;
+    "zipped_divide", "a, b? or tiler?", "layout", cute::zipped_divide;
+    "tiled_divide", "a, b? or tiler?", "layout", cute::tiled_divide;
+    "flat_divide", "a, b? or tiler?", "layout", cute::flat_divide;
+    "logical_product", "a, b? or tiler?", "layout", cute::logical_product;
+    "zipped_product", "a, b? or tiler?", "layout", cute::zipped_product;
+    "tiled_product", "a, b? or tiler?", "layout", cute::tiled_product;
+    "flat_product", "a, b? or tiler?", "layout", cute::flat_product;
+    "blocked_product", "a, b", "layout", cute::blocked_product;
+    "raked_product", "a, b", "layout", cute::raked_product;
     "equal", "a, b, shape?", "equal, witness", proof::equal;
     "differences", "a, b, shape?, count?", "equal, differences: coordinate and both answers of the first ones, complete", proof::differences;
+    "linear", "call, a?, b?, order?, dims?, in_dims?, out_dims?, dim?, size?, shape?, points?, in_dim?, out_dim?, stride?, out_size?, bitwidth?, layout?", "linear or null; facts; points; conflicts; padding", linear::linear;
     "refine", "layouts, shape", "extents, layouts", proof::refine;
     "lookup", "layout, shape?, place", "state: element, padding, gap or outside; coords", proof::lookup;
     "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, gaps, contiguous, replicas, scope, clash, unused, gap", proof::facts;
@@ -75,16 +90,19 @@ pub const OPERATIONS: &[Operation] = operations! {
     "analyze", "layout, shape?, dtype, access?, vector?", "vector, sectors, banks, owners, lints", analysis::analyze;
     "conflicts", "layout, shape?, dtype, access, vector?", "ways, conflict_free, phases", analysis::conflicts;
     "swizzle_for", "layout, shape?, dtype, accesses, vector?", "layout, ways, before, remedy", analysis::swizzle_for;
-    "explain", "layout, shape?, dtype?", "text, padding_bytes, lints", analysis::explain;
+    "explain", "layout, shape?, dtype?", "text, words, padding_bytes, lints", analysis::explain;
     "physical_order", "layout, shape?, dtype?", "order, padded_elements", analysis::physical_order;
-    "convert", "layout, shape?, dtype?, to", "text, or not_expressible", analysis::convert;
-    "presets", "name?", "presets: name, title, shape, dtype, layout", analysis::presets;
+    "convert", "layout, shape?, dtype?, to", "text, or not_expressible with the reason, and refined where finer dimensions have a text", analysis::convert;
+    "conversions", "layout, shape?, dtype?, to?", "shape, conversions: of every notation, or of the one in to, its title, relation and text or reason", analysis::conversions;
+    "layouts", "text", "layouts: name, layout, notation and the uses (shape, element, dtype) of each; refused: message and span of what was not read", layouts::layouts;
+    "notations", "", "notations: name, doc, example", analysis::notations;
+    "presets", "name?", "presets: name, title, shape, dtype, layout; atoms: the names of MMA and copy atoms, or for one of them atom", analysis::presets;
     "host_facts", "size, stride?, offset?", "row_major, column_major, channels_last, dense, own_strides, canonical, addresses", view::host_facts;
     "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::view;
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, device_stride?, stick_dims?, direction?", "nests with host and device named, dci", moves::dma;
     "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::plan;
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::copies;
-    "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, shape, axes, tones, sheets: the drawings and their extents", draw::sheets;
+    "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::sheets;
     "cells", "layout, shape?, dtype?, color_by?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::cells;
     "inspect", "layout, shape?, dtype?, color_by?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::inspect;
     "lanes", "layout, shape?, dtype?, color_by?, sticks?, access, vector?", "lanes, elements, touched: lane, coordinate and spots of each", draw::lanes;
@@ -99,21 +117,6 @@ pub const OPERATIONS: &[Operation] = operations! {
     "compile", "graph?, file?, options?, explain?", "summary, certificate, tensors, moves, steps, lx, pool, notes as in docs/schemas/report.schema.json; with explain, why that tensor has its layout", program::compile;
 };
 
-/// Requests that the protocol names and that are not answered yet.
-const UNSUPPORTED: &[&str] = &[
-    "composition",
-    "logical_divide",
-    "zipped_divide",
-    "tiled_divide",
-    "flat_divide",
-    "logical_product",
-    "zipped_product",
-    "tiled_product",
-    "blocked_product",
-    "raked_product",
-    "linear",
-];
-
 pub(crate) fn run(request: &Request) -> Answer {
     let op = request.op()?;
     if let Some(operation) = OPERATIONS.iter().find(|o| o.name == op) {
@@ -127,10 +130,6 @@ pub(crate) fn run(request: &Request) -> Answer {
             Err(_) => {}
         }
         return answer;
-    }
-    if UNSUPPORTED.contains(&op) {
-        let message = format!("`{op}` is not supported yet");
-        return Err(Fault { kind: "unsupported", message, witness: json!({"op": op}) });
     }
     let names: Vec<_> = OPERATIONS.iter().map(|o| o.name).collect();
     let shown: String = op.chars().take(60).collect();

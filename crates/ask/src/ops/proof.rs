@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use zellige_layout::{
     Axis, Difference, Held, Inverse, Layout, Point, common_refinement, unflatten,
 };
+use zellige_notation::{Parsed, sharding};
 
 pub(super) fn compose(r: &Request) -> Answer {
     let (a, b) = (r.operand("a")?, r.operand("b")?);
@@ -37,11 +38,23 @@ pub(super) fn complement(r: &Request) -> Answer {
     Ok(json!({"layout": r.print(&found.into())?}))
 }
 
+/// Two texts as layouts to compare: shardings over numbered devices, others as they are.
+fn compared(
+    r: &Request,
+    a: &Parsed,
+    b: &Parsed,
+    shape: Option<&[i64]>,
+) -> Result<(Layout, Layout), Fault> {
+    let (left, right) = (r.lower("a", a, shape)?, r.lower("b", b, shape)?);
+    let numbered = shape.and_then(|shape| sharding::on_numbered_devices(a, b, shape));
+    Ok(numbered.unwrap_or((left, right)))
+}
+
 pub(super) fn equal(r: &Request) -> Answer {
     let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
     let given = r.opt_ints("shape")?;
     let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
-    let (a, b) = (r.lower("a", &pa, own.as_deref())?, r.lower("b", &pb, own.as_deref())?);
+    let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     if let Some(shape) = &given {
         a.admit(shape)?;
         b.admit(shape)?;
@@ -69,7 +82,7 @@ pub(super) fn differences(r: &Request) -> Answer {
     let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
     let given = r.opt_ints("shape")?;
     let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
-    let (a, b) = (r.lower("a", &pa, own.as_deref())?, r.lower("b", &pb, own.as_deref())?);
+    let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     let shape = own.unwrap_or_else(|| a.default_shape());
     a.admit(&shape)?;
     b.admit(&shape)?;
@@ -116,7 +129,7 @@ pub(super) fn lookup(r: &Request) -> Answer {
     for (name, value) in object {
         place.push((axes.get(name)?, int("place", value)?));
     }
-    Ok(match held(&parsed, &layout, &place)? {
+    Ok(match held(&parsed, &layout, &shape, &place)? {
         Held::Elements(found) => {
             let coords: Vec<_> = found.iter().map(|i| unflatten(&shape, *i)).collect();
             json!({"state": "element", "coords": coords})
@@ -135,7 +148,8 @@ pub(super) fn facts(r: &Request) -> Answer {
         layout.admit(shape)?;
     }
     let image = layout.image()?;
-    let free = Free::of(&parsed, &layout)?;
+    let shape = shape.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+    let free = Free::of(&parsed, &layout, &shape)?;
     let mut clash = Value::Null;
     if let Some((a, b, place)) = &image.clash {
         clash = json!({"pair": [a, b], "place": crate::json::place(place)});

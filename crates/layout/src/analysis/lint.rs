@@ -66,7 +66,13 @@ impl Layout {
             let limit = hardware_limit(*axis);
             if let Some((limit, what)) = limit.filter(|(limit, _)| bounds.max >= *limit) {
                 let message = format!("`{axis}` reaches {}, but {what} {limit}", bounds.max);
-                say("out-of-hardware", Severity::Warning, message);
+                // Wavefronts of AMD have up to 64 lanes: of those the layout may be one.
+                if *axis == Axis::LANEID && bounds.max < 64 {
+                    let message = format!("{message} on CUDA hardware; a wavefront of AMD has 64");
+                    say("out-of-hardware", Severity::Note, message);
+                } else {
+                    say("out-of-hardware", Severity::Warning, message);
+                }
             }
         }
         if tile.copies() > self.distinct_copies().unwrap_or(tile.copies()) {
@@ -95,6 +101,12 @@ impl Layout {
             let message =
                 format!("{padding} of {} padded positions hold no element", w.padded_size());
             say("padding", Severity::Note, message);
+            let times = w.padded_size() / self.size().max(1);
+            if times >= BLOW_UP {
+                let message =
+                    format!("padding makes the tensor {times} times as large as its elements");
+                say("padding-blow-up", Severity::Note, message);
+            }
         }
         if let Ok(Some(place)) = self.gap() {
             say("gap", Severity::Note, format!("nothing maps to {place}"));
@@ -109,8 +121,41 @@ impl Layout {
                 format!("in shared memory a column is a bank conflict of {} ways", c.ways);
             say("bank-conflict", Severity::Note, message);
         }
+        if let Some(bits) = bits
+            && tile.axes() == [Axis::M]
+            && let Some((found, least)) = self.uncoalesced(shape, bits)
+        {
+            let message = format!(
+                "a warp that reads along the last dimension touches {found} sectors of 32 bytes, where {least} would do"
+            );
+            say("uncoalesced", Severity::Note, message);
+        }
         found.sort_by_key(|l| std::cmp::Reverse(l.severity));
         Ok(found)
+    }
+}
+
+/// From this factor on, padding is more than one would expect.
+const BLOW_UP: i64 = 4;
+
+impl Layout {
+    /// The sectors that a warp touches along the last dimension, and the fewest that hold as many elements, where
+    /// that is at least twice as many.
+    fn uncoalesced(&self, shape: &[i64], bits: i64) -> Option<(usize, usize)> {
+        let along = *shape.last()?;
+        let lanes = along.min(32);
+        if lanes < 2 {
+            return None;
+        }
+        let coordinates = (0..lanes).map(|k| {
+            let mut c = vec![0; shape.len()];
+            c[shape.len() - 1] = k;
+            c
+        });
+        let access = Access::Lanes(coordinates.collect());
+        let found = *self.sectors(shape, bits, &access, 1).ok()?.iter().max()?;
+        let least = usize::try_from((lanes * bits + 255) / 256).ok()?.max(1);
+        (found > 2 * least).then_some((found, least))
     }
 }
 

@@ -294,3 +294,67 @@ pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, 
     }
     Ok(iters)
 }
+
+impl TileLayout {
+    /// What every iter of `b` becomes in `i -> self(b(i))`: the iters, slowest first, of each iter of
+    /// `b`, in the order of `b`. A unit iter becomes none. Offsets and replicas of `self` stay out.
+    ///
+    /// **Law**: the layout of all these iters, in order, is `i -> self(b(i))` less the offset, and its
+    /// domain can be split where that of `b` can be. As a function of one iter of `b` the iters are
+    /// unique up to the way they are split, so a refusal is a proof: no layout compatible with `b` is
+    /// that function, and the error names an index that shows it.
+    ///
+    /// `b` has no replicas, begins at 0 and lands inside `[0, size)` on one memory axis.
+    pub fn compose_each(&self, b: &TileLayout) -> Result<Vec<Vec<Iter>>> {
+        let axis = match b.axes() {
+            [] => Axis::M,
+            [one] if one.is_memory() => *one,
+            all => return Err(Error::not_one_axis("compose_each", Axis::M, all)),
+        };
+        for (what, value) in [
+            ("the offset of the right layout", b.offset_on(axis)),
+            ("the replicas of the right layout, less one", b.copies() - 1),
+        ] {
+            if value != 0 {
+                let accepted = "iters alone are composed one by one".into();
+                return Err(Error::BadParameter { what, value, accepted });
+            }
+        }
+        if b.size() == 0 {
+            let empty = |it: &Iter| vec![Iter::mem(it.extent, 0)];
+            return Ok(b.shard().iter().map(empty).collect());
+        }
+        check_domain(self, b, axis)?;
+        let function = Radix::of(self.shard(), self.axes());
+        let digits: Vec<(i128, i128)> =
+            b.shard().iter().rev().map(|it| (it.extent.into(), it.stride.into())).collect();
+        let mut found = Vec::with_capacity(digits.len());
+        let mut weight = 1i128;
+        for (extent, stride) in &digits {
+            let iters = function
+                .progression(0, *stride, *extent)
+                .and_then(|digits| on_one_axis(&digits, self.axes()));
+            let mut iters = iters.map_err(|r| refusal(r, weight))?;
+            iters.reverse();
+            found.push(iters);
+            weight *= extent;
+        }
+        found.reverse();
+        let moving: Vec<(i128, i128)> = digits.iter().filter(|(e, _)| *e > 1).copied().collect();
+        if !separable(&function, &moving, 0) {
+            let (inner, all) = (Radix::of(b.shard(), &[axis]), found.concat());
+            let candidate = Radix::of(&all, self.axes());
+            if inner.size() > SCAN_LIMIT {
+                return Err(refusal(NotLinear::TooLarge, 1));
+            }
+            let parts = (0..inner.size()).find(|i| {
+                zellige_guard::step();
+                candidate.eval(*i) != function.eval(inner.eval(*i)[0])
+            });
+            if let Some(i) = parts {
+                return Err(refusal(NotLinear::At(i), 1));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -302,14 +302,17 @@ fn axis_digits(
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);
-        if stride == 0 || stride % reached != 0 {
+        // Between two elements there may be more places than a multiple of those below, as long as
+        // the last digit can count them.
+        let step = if i == 0 { 1 } else { chain[i - 1].it.stride.saturating_abs() };
+        if stride < reached || stride % step != 0 {
             return Err(no_chain(w.weight));
         }
         if stride > reached {
             // Places between two elements: a digit that says nothing, or room in the last digit.
             match digits.last_mut() {
-                Some((extent, _)) => *extent *= stride / reached,
-                None => digits.push((stride / reached, 0)),
+                Some((extent, _)) => *extent = stride / step,
+                None => digits.push((stride, 0)),
             }
         }
         // The offset shifts this digit by a constant, as long as that makes no carry.

@@ -1,6 +1,10 @@
 //! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes,
-//! scratchpads and device tensors.
+//! scratchpads and device tensors; and a few of every system, in its own notation.
 
+mod systems;
+
+use crate::cute::{Look, Modes, atoms};
+use systems::{ATOMS, SYSTEMS};
 use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Result, TileLayout};
 
 /// A named layout with the shape it is meant for.
@@ -10,6 +14,8 @@ pub struct Preset {
     pub name: String,
     /// What it is.
     pub title: String,
+    /// What it belongs to, for a list with headings: `Shared memory`, `Triton`.
+    pub group: &'static str,
     /// The logical shape.
     pub shape: Vec<i64>,
     /// The dtype it is usually used with.
@@ -34,6 +40,8 @@ macro_rules! fixed {
         Family { name: $name, title: $title, dtype: $dtype, size: 0, multiple: 1, build: |_| (vec![$($dim),*], $text.into()) }
     };
 }
+
+use fixed;
 
 macro_rules! sized {
     ($name:literal, $title:literal, $dtype:literal, $size:literal / $multiple:literal, |$n:ident| [$($dim:expr),*], $text:literal $(, $arg:expr)*) => {
@@ -282,17 +290,40 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Every preset; families of sizes with the size that is usual.
+/// The group of the families above, by how their names begin.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Shared memory", &["smem"]),
+    ("Tensor cores", &["mma", "wgmma", "two-warps"]),
+    ("Tensor memory", &["tcgen05", "tmem", "sf-"]),
+    ("Spyre sticks", &["spyre"]),
+    ("Device meshes", &["mesh"]),
+    ("Trainium", &["trainium"]),
+    ("First steps", &["demo"]),
+];
+
+/// Every preset, those of a group together; families of sizes with the size that is usual.
 pub fn all() -> Vec<Preset> {
-    FAMILIES.iter().map(|f| f.preset(f.size)).collect()
+    let mut list: Vec<Preset> = Vec::new();
+    for (group, begins) in GROUPS {
+        let of_group = FAMILIES.iter().filter(|f| begins.iter().any(|b| f.name.starts_with(b)));
+        list.extend(of_group.map(|f| f.preset(f.size, group)));
+    }
+    for (group, families) in SYSTEMS {
+        list.extend(families.iter().map(|f| f.preset(f.size, group)));
+        if *group == "CuTe" {
+            list.extend(ATOMS.iter().filter_map(of_named_atom));
+        }
+    }
+    list
 }
 
 impl Family {
-    fn preset(&self, size: i64) -> Preset {
+    fn preset(&self, size: i64, group: &'static str) -> Preset {
         let (shape, text) = (self.build)(size);
         Preset {
             name: self.name.replace("{N}", &size.to_string()),
             title: self.title.into(),
+            group,
             shape,
             dtype: self.dtype,
             text,
@@ -300,14 +331,75 @@ impl Family {
     }
 }
 
-/// The preset of that name; where a name holds a size, any size that fits (`wgmma-64x128`).
+/// The preset of that name; where a name holds a size, any size that fits (`wgmma-64x128`). One layout of
+/// an MMA or copy atom of CuTe is named after a dot: `SM80_16x8x8_F32F16F16F32_TN.A`,
+/// `SM75_U32x4_LDSM_N.dst`.
 pub fn find(name: &str) -> Option<Preset> {
-    FAMILIES.iter().find_map(|f| {
+    let named = || ATOMS.iter().find(|a| a.name == name).and_then(of_named_atom);
+    family(name).or_else(named).or_else(|| {
+        let (atom, part) = name.rsplit_once('.')?;
+        of_atom(&atoms::find(atom)?).into_iter().find(|p| p.name.ends_with(&format!(".{part}")))
+    })
+}
+
+/// The group of the layouts of atoms: what they map to is an index in a tile, or a bit, and no memory.
+pub const CUTE_ATOMS: &str = "CuTe atoms";
+
+/// One layout of an atom of CuTe under a shorter name.
+struct AtomPreset {
+    name: &'static str,
+    /// What it is, before the name of the atom.
+    title: &'static str,
+    /// The preset of the atom: `SM80_16x8x8_F32F16F16F32_TN.A`.
+    of: &'static str,
+}
+
+fn of_named_atom(named: &AtomPreset) -> Option<Preset> {
+    let (atom, part) = named.of.rsplit_once('.')?;
+    let list = of_atom(&atoms::find(atom)?);
+    let found = list.into_iter().find(|p| p.name.ends_with(&format!(".{part}")))?;
+    let title = format!("{}: {}", named.title, found.title);
+    Some(Preset { name: named.name.into(), title, ..found })
+}
+
+/// The layouts of an atom, each a preset from (thread, value).
+pub fn of_atom(atom: &atoms::Atom) -> Vec<Preset> {
+    let parts: &[(&str, &str)] = match atom.layouts {
+        atoms::AtomLayouts::Mma { .. } => &[
+            ("A", "(thread, value) to m + M k"),
+            ("B", "(thread, value) to n + N k"),
+            ("C", "(thread, value) to m + M n"),
+        ],
+        atoms::AtomLayouts::Copy { .. } => &[
+            ("src", "(thread, value) to the bit that is read"),
+            ("dst", "(thread, value) to the bit that is written"),
+            ("ref", "(thread, value) to the bits that are counted"),
+        ],
+    };
+    let of = |((part, title), (_, modes)): (&(&str, &str), (&str, &Modes))| Preset {
+        name: format!("{}.{part}", atom.name),
+        title: format!("{} of {}: {title}", part, atom.name),
+        group: CUTE_ATOMS,
+        shape: modes.mode_sizes().unwrap_or_default(),
+        dtype: "int32",
+        text: modes.text(Look::Bare),
+    };
+    parts.iter().zip(atom.fields()).map(of).collect()
+}
+
+fn family(name: &str) -> Option<Preset> {
+    let group = |f: &Family| {
+        let of = GROUPS.iter().find(|(_, begins)| begins.iter().any(|b| f.name.starts_with(b)));
+        of.map_or("", |(group, _)| group)
+    };
+    let own = FAMILIES.iter().map(|f| (f, group(f)));
+    let others = SYSTEMS.iter().flat_map(|(group, list)| list.iter().map(|f| (f, *group)));
+    own.chain(others).find_map(|(f, group)| {
         let Some((before, after)) = f.name.split_once("{N}") else {
-            return (f.name == name).then(|| f.preset(0));
+            return (f.name == name).then(|| f.preset(0, group));
         };
         let size: i64 = name.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
-        (size > 0 && size <= 1 << 20 && size % f.multiple == 0).then(|| f.preset(size))
+        (size > 0 && size <= 1 << 20 && size % f.multiple == 0).then(|| f.preset(size, group))
     })
 }
 
@@ -357,4 +449,33 @@ pub fn scale_factors(
         shard.insert(0, Iter::new(pipe_depth, stage, col));
     }
     Ok(TileLayout::new(shard, vec![Iter::new(4, 32, lane)], [])?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A preset that is added is checked here without a line of test.
+    #[test]
+    fn every_preset_is_found_by_its_name_and_has_a_layout_of_its_shape() {
+        let list = all();
+        let names: BTreeSet<&str> = list.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names.len(), list.len(), "two presets have one name");
+        assert_eq!(list.len(), FAMILIES.len() + ATOMS.len() + 47, "a preset is in no group");
+        for p in &list {
+            assert!(!p.group.is_empty() && !p.title.is_empty(), "{}", p.name);
+            assert_eq!(find(&p.name).as_ref(), Some(p));
+            let parsed = crate::parse(&p.text, &AxisTable::new()).expect(&p.text);
+            if SYSTEMS.iter().any(|(group, _)| *group == p.group) {
+                assert_eq!(parsed.text(), p.text, "{} is written as it is printed", p.name);
+            }
+            let layout = parsed.layout(Some(&p.shape)).expect(&p.text);
+            layout.admit(&p.shape).expect(&p.name);
+        }
+        // Those of a group are together.
+        let groups: Vec<&str> = list.iter().map(|p| p.group).collect();
+        let changes = groups.windows(2).filter(|w| w[0] != w[1]).count();
+        assert_eq!(changes + 1, groups.iter().collect::<BTreeSet<_>>().len(), "{groups:?}");
+    }
 }

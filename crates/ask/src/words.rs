@@ -1,0 +1,246 @@
+//! A layout in sentences: what somebody who knows tensors, and no notation, would say of it.
+//!
+//! The iters of every dimension are found by grouping the layout over its shape; each sentence is about one thing:
+//! order in memory, tiles, threads and devices, copies, the swizzle, padding. Where the iters do not meet the
+//! dimensions, the sentences are about the layout's own dimensions, and say so.
+
+use zellige_layout::{Axis, AxisKind, Iter, Layout, Scope};
+
+/// An iter of a dimension: how many of it, how many steps of the dimension each is, and where it goes.
+#[derive(Debug, Clone, Copy)]
+struct DimPart {
+    dim: usize,
+    /// Steps of the dimension between two values.
+    step: i64,
+    iter: Iter,
+}
+
+/// The sentences, one thing each.
+pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
+    if layout.size() == 0 {
+        return vec!["The tensor has no elements.".into()];
+    }
+    let padded: Vec<i64> = layout.window().map_or(shape.to_vec(), |w| w.padded_shape());
+    let tile = layout.tile();
+    let (parts, own) = match tile.group(&padded) {
+        Ok((grouped, seps)) => (parts(grouped.shard(), &seps), false),
+        Err(_) => {
+            let seps: Vec<usize> = (0..=tile.shard().len()).collect();
+            (parts(tile.shard(), &seps), true)
+        }
+    };
+    let mut list = Vec::new();
+    if own {
+        list.push("Its parts do not meet the dimensions of the shape; dimensions here are those of its own.".into());
+    }
+    let mut axes: Vec<Axis> = tile.axes().to_vec();
+    axes.sort_by_key(|a| (matches!(a.kind(), AxisKind::Memory), *a != Axis::M));
+    let holder = holder(&axes);
+    for axis in axes {
+        let on: Vec<DimPart> =
+            parts.iter().copied().filter(|p| p.iter.axis == axis && p.iter.extent > 1).collect();
+        if on.is_empty() {
+            continue;
+        }
+        match axis.kind() {
+            AxisKind::Memory => list.extend(in_memory(axis, holder, &on)),
+            _ => list.push(spread(axis, &on)),
+        }
+    }
+    for it in tile.replica().iter().filter(|it| it.extent > 1) {
+        let (on, apart) = (owners(it.axis), apart(it.stride));
+        list.push(format!("Every element has {} copies on {on}{apart}.", it.extent));
+    }
+    for (axis, at) in tile.offset().iter().filter(|(_, at)| *at != 0) {
+        list.push(format!("All of it begins at {at} on {axis}."));
+    }
+    if let Some(sw) = layout.swizzle() {
+        let (keep, rows) = (1i64 << sw.per_element(), 1i64 << sw.swizzle_len());
+        list.push(format!(
+            "A swizzle moves runs of {keep} elements: among {rows} runs, the place is XORed with the number of the row."
+        ));
+    }
+    if let Some(w) = layout.window().filter(|w| !w.is_full()) {
+        list.push(format!("The shape {:?} is padded to {:?}.", w.shape(), w.padded_shape()));
+    }
+    if list.is_empty() {
+        list.push("One element.".into());
+    }
+    list
+}
+
+fn parts(shard: &[Iter], seps: &[usize]) -> Vec<DimPart> {
+    let mut list = Vec::new();
+    for (dim, ends) in seps.windows(2).enumerate() {
+        let mut step = 1;
+        let mut mine: Vec<DimPart> = Vec::new();
+        for iter in shard[ends[0]..ends[1]].iter().rev() {
+            mine.push(DimPart { dim, step, iter: *iter });
+            step *= iter.extent;
+        }
+        list.extend(mine.into_iter().rev());
+    }
+    list
+}
+
+/// Whose memory an element is in, where threads or devices divide the tensor.
+fn holder(axes: &[Axis]) -> Option<&'static str> {
+    let narrowest = axes.iter().filter_map(|a| match a.kind() {
+        AxisKind::Thread { of, .. } => Some(of),
+        _ => None,
+    });
+    match narrowest.max_by_key(|scope| Scope::ALL.iter().position(|s| s == scope)) {
+        Some(scope) => Some(scope.name()),
+        None => axes.iter().any(|a| a.kind() == AxisKind::Device).then_some("device"),
+    }
+}
+
+/// What the numbers on an axis count.
+fn owners(axis: Axis) -> String {
+    match axis.kind() {
+        AxisKind::Thread { .. } if axis == Axis::LANEID => "the lanes of a warp".into(),
+        AxisKind::Thread { of, within } => {
+            format!("the {}s of a {} ({axis})", of.name(), within.name())
+        }
+        AxisKind::Device => format!("the devices ({axis})"),
+        AxisKind::Memory => axis.to_string(),
+    }
+}
+
+fn apart(stride: i64) -> String {
+    if stride == 1 { String::new() } else { format!(", {stride} apart") }
+}
+
+/// Dimensions over threads or devices.
+fn spread(axis: Axis, on: &[DimPart]) -> String {
+    let mut order = on.to_vec();
+    order.sort_by_key(|p| std::cmp::Reverse(p.iter.stride.unsigned_abs()));
+    let each: Vec<String> = order
+        .iter()
+        .map(|p| {
+            let runs = if p.step == 1 { String::new() } else { format!(" in runs of {}", p.step) };
+            let (dim, extent, apart) = (p.dim, p.iter.extent, apart(p.iter.stride));
+            format!("dimension {dim}{runs} over {extent} of them{apart}")
+        })
+        .collect();
+    format!("Divided among {}: {}.", owners(axis), each.join("; "))
+}
+
+/// The order in memory, and the tiles that it makes.
+fn in_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
+    let mut list = Vec::new();
+    let place = if axis == Axis::M { "in memory".to_string() } else { format!("on {axis}") };
+    let subject = match holder {
+        None => format!("It lies {place}"),
+        Some(holder) => {
+            let held: i64 = on.iter().map(|p| p.iter.extent).product();
+            let place = if axis == Axis::M { String::new() } else { format!(" {place}") };
+            format!("The {held} elements that a {holder} holds lie{place}")
+        }
+    };
+    let repeated: Vec<&DimPart> = on.iter().filter(|p| p.iter.stride == 0).collect();
+    let mut order: Vec<&DimPart> = on.iter().filter(|p| p.iter.stride != 0).collect();
+    order.sort_by_key(|p| p.iter.stride.unsigned_abs());
+    let split: Vec<usize> = order
+        .iter()
+        .map(|p| p.dim)
+        .filter(|d| order.iter().filter(|p| p.dim == *d).count() > 1)
+        .collect();
+    let dense = {
+        let mut next = 1;
+        order.iter().all(|p| {
+            let fits = p.iter.stride == next;
+            next *= p.iter.extent;
+            fits
+        })
+    };
+    let dims: Vec<String> = order.iter().map(|p| p.dim.to_string()).collect();
+    if split.is_empty() {
+        match order.as_slice() {
+            [] => {}
+            [one] => {
+                let runs = if one.iter.stride == 1 {
+                    "element after element".into()
+                } else {
+                    format!("{} apart", one.iter.stride)
+                };
+                list.push(match holder {
+                    None => format!("Dimension {} lies {place}, {runs}.", one.dim),
+                    Some(_) => format!("{subject} along dimension {}, {runs}.", one.dim),
+                });
+            }
+            _ => {
+                let descending = order.windows(2).all(|w| w[0].dim > w[1].dim);
+                let ascending = order.windows(2).all(|w| w[0].dim < w[1].dim);
+                let name = match (descending, ascending) {
+                    (true, _) => "row-major, the last dimension fastest".to_string(),
+                    (_, true) => "column-major, the first dimension fastest".to_string(),
+                    _ => format!("dimensions from the fastest to the slowest: {}", dims.join(", ")),
+                };
+                let gaps =
+                    if dense { "without gaps" } else { "with strides that leave gaps or overlap" };
+                list.push(format!("{subject} {name}, {gaps}."));
+            }
+        }
+    } else {
+        // A tile is what lies together before any dimension goes on that was cut: the fast parts of such dimensions.
+        let last_of_dim = |p: &DimPart| {
+            !order.iter().any(|q| {
+                q.dim == p.dim && q.iter.stride.unsigned_abs() > p.iter.stride.unsigned_abs()
+            })
+        };
+        let inside = order.iter().take_while(|p| split.contains(&p.dim) && !last_of_dim(p)).count();
+        let (inside, between) = order.split_at(inside);
+        if inside.is_empty() {
+            list.push(format!("{subject} {}.", order_of(between)));
+        } else {
+            let mut sizes: Vec<(usize, i64)> = Vec::new();
+            for p in inside {
+                match sizes.iter_mut().find(|(d, _)| *d == p.dim) {
+                    Some((_, n)) => *n *= p.iter.extent,
+                    None => sizes.push((p.dim, p.iter.extent)),
+                }
+            }
+            sizes.sort_unstable();
+            let tile: Vec<String> = sizes.iter().map(|(_, n)| n.to_string()).collect();
+            let along: Vec<String> = sizes.iter().map(|(d, _)| d.to_string()).collect();
+            let along = match along.split_last() {
+                Some((last, [])) => format!("dimension {last}"),
+                Some((last, others)) => format!("dimensions {} and {last}", others.join(", ")),
+                None => String::new(),
+            };
+            let tile = tile.join(" x ");
+            list.push(match sizes.len() {
+                1 => format!("{subject} in runs of {tile} along {along}."),
+                _ => format!(
+                    "{subject} in tiles of {tile} along {along}, each {}.",
+                    order_of(inside)
+                ),
+            });
+            let what = if sizes.len() == 1 { "Runs" } else { "Tiles" };
+            if !between.is_empty() {
+                list.push(format!("{what} follow each other {}.", order_of(between)));
+            }
+        }
+    }
+    for p in repeated {
+        list.push(format!(
+            "All of dimension {} is at the same place {place}: it is broadcast.",
+            p.dim
+        ));
+    }
+    list
+}
+
+/// The order of parts, fastest first. A dimension of which there are several parts is counted in runs.
+fn order_of(parts: &[&DimPart]) -> String {
+    let several = |p: &DimPart| parts.iter().filter(|q| q.dim == p.dim).count() > 1;
+    let one = |p: &&DimPart| match p.step {
+        step if several(p) && step > 1 => {
+            format!("dimension {} in steps of {step}, {} of them", p.dim, p.iter.extent)
+        }
+        _ if several(p) => format!("{} of dimension {}", p.iter.extent, p.dim),
+        _ => format!("dimension {}", p.dim),
+    };
+    format!("along {}", parts.iter().map(one).collect::<Vec<_>>().join(", then "))
+}

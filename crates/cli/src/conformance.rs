@@ -1,0 +1,91 @@
+//! `zellige conformance`
+
+use crate::common::{print, print_json};
+use anyhow::{Context, Result, bail};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use zellige_conformance::{Folder, SUITES, Suite};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+A suite is a file of JSON cases that another library answered. `upstream wrong` counts those passed cases where
+the record says that the other implementation is wrong; `left out` are records that no request asks for.
+Exit code 1 if a case fails.
+
+Examples:
+  zellige conformance                           in the sources of the project
+  zellige conformance cute onednn
+  zellige conformance --data ../other/vectors   files of the same form and names
+  zellige conformance --json")]
+pub(crate) struct Args {
+    /// Suites to run (default: all that have a file)
+    #[arg(value_name = "SUITE")]
+    suites: Vec<String>,
+    /// The folder with the files (default: tests/data here or in a folder above)
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// List the suites and where their cases come from
+    #[arg(long)]
+    list: bool,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        let lines: Vec<String> =
+            SUITES.iter().map(|s| format!("{:<24}{}", s.name, s.from)).collect();
+        print(&lines.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = match &args.data {
+        Some(path) => Folder::new(path).context("--data")?,
+        None => Folder::above(&std::env::current_dir()?)?,
+    };
+    let there = folder.suites();
+    let wanted = match args.suites.is_empty() {
+        true => there.clone(),
+        false => named(&args.suites, &there, &folder)?,
+    };
+    let mut outcomes = Vec::new();
+    for suite in wanted {
+        outcomes.push(folder.run(suite)?);
+    }
+    let failed = outcomes.iter().any(|o| !o.failures.is_empty());
+    if args.json {
+        let mut found = zellige_conformance::json(&outcomes);
+        found["data"] = serde_json::json!(folder.path().display().to_string());
+        found["not_read"] = serde_json::json!(folder.unread());
+        print_json(&found.to_string())?;
+    } else {
+        print(zellige_conformance::text(&outcomes).trim_end())?;
+        let unread = folder.unread();
+        if !unread.is_empty() && args.suites.is_empty() {
+            let (path, names) = (folder.path().display(), unread.join(", "));
+            let _ = writeln!(std::io::stderr(), "note: {path}: no suite reads {names}");
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// The suites of these names, which the folder must have.
+fn named(
+    names: &[String],
+    there: &[&'static Suite],
+    folder: &Folder,
+) -> Result<Vec<&'static Suite>> {
+    let mut found = Vec::new();
+    for name in names {
+        let Some(suite) = Suite::find(name.trim_end_matches(".json")) else {
+            let known: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
+            bail!("unknown suite `{name}`; known: {}", known.join(", "));
+        };
+        if !there.iter().any(|s| s.name == suite.name) {
+            bail!("{} has no file {}.json", folder.path().display(), suite.name);
+        }
+        found.push(suite);
+    }
+    Ok(found)
+}

@@ -1,0 +1,77 @@
+//! `zellige convert`
+
+use crate::common::{LayoutArgs, Loaded, notation, print, print_json};
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_ask::{Converted, conversions, converted};
+use zellige_notation::Notation;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige convert 'S[(8,64):(64,1)]'                   in every notation that has a text for it
+  zellige convert '(8,64):(64,1)' --to torch
+  zellige convert 'f32[16,256]{1,0:T(8,128)}' --to onednn
+  zellige convert 'size=[4, 6] stride=[1, 4]' --to spyre --dtype float16
+
+A conversion is equal (the same places for every coordinate), refined (the same places over a shape whose
+dimensions are split), or not expressible, with the reason and the first element that shows it.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    layout: LayoutArgs,
+    /// The notation to write (default: all of them)
+    #[arg(long, value_name = "NOTATION")]
+    to: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let loaded = args.layout.load()?;
+    if let Some(name) = &args.to {
+        return one(args, &loaded, notation(name)?);
+    }
+    let Loaded { parsed, layout, shape, dtype, .. } = &loaded;
+    let all = conversions(parsed, layout, shape, *dtype);
+    if args.layout.json {
+        let list: Vec<Value> = all.iter().map(|(n, o)| o.to_json(*n)).collect();
+        print_json(&json!({ "shape": loaded.shape, "conversions": list }).to_string())?;
+    } else {
+        print(&table(&all))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(args: &Args, loaded: &Loaded, to: Notation) -> Result<ExitCode> {
+    let Loaded { parsed, layout, shape, dtype, .. } = loaded;
+    let found = converted(parsed, layout, shape, *dtype, to);
+    if args.layout.json {
+        print_json(&found.to_json(to).to_string())?;
+    } else {
+        match &found {
+            Converted::Equal(text) => print(text)?,
+            Converted::Refined { text, shape, why } => {
+                print(text)?;
+                eprintln!("refined: over the shape {shape:?}, as {why}");
+            }
+            Converted::NotExpressible(why) => bail!("not expressible in {}: {why}", to.name()),
+        }
+    }
+    Ok(ExitCode::from(u8::from(matches!(found, Converted::NotExpressible(_)))))
+}
+
+/// Every notation with its text, or why it has none.
+pub(crate) fn table(all: &[(Notation, Converted)]) -> String {
+    let mut text = String::new();
+    for (n, outcome) in all {
+        let name = n.name();
+        let _ = match outcome {
+            Converted::Equal(found) => writeln!(text, "{name:<9} {found}"),
+            Converted::Refined { text: found, shape, .. } => {
+                writeln!(text, "{name:<9} {found}    (over the shape {shape:?})")
+            }
+            Converted::NotExpressible(why) => writeln!(text, "{name:<9} -- {why}"),
+        };
+    }
+    text
+}

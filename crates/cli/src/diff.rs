@@ -1,0 +1,155 @@
+//! `zellige diff`
+
+use crate::common::{LayoutArgs, List, parse_list, print, print_json};
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_layout::{Difference, Layout, Point, flatten, unflatten};
+use zellige_notation::sharding;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige diff 'S[(8,64):(64,1)]' 'size=[8, 64] stride=[1, 8]'
+  zellige diff '(8,64):(64,1)' 'Sw<2,0,3> o (8,64):(64,1)'
+Exit code 1 says that they differ.")]
+pub(crate) struct Args {
+    /// A layout in any notation, or a preset
+    a: String,
+    /// Another
+    b: String,
+    /// The logical shape (default: that of the first layout that has one)
+    #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
+    shape: Option<List>,
+    /// How many differences are listed at most
+    #[arg(long, default_value_t = 8)]
+    count: usize,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Elements that are compared one by one after the first difference.
+const COMPARED: i64 = 1 << 20;
+
+/// Rows and columns of the drawing.
+const DRAWN: (i64, i64) = (8, 8);
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let load = |text: &str, shape: Option<List>| LayoutArgs::of(text, shape).load();
+    let a = load(&args.a, args.shape.clone());
+    // One of the two may say the shape that the other needs.
+    let (a, b) = match a {
+        Ok(a) => {
+            let shape = args.shape.clone().unwrap_or_else(|| List(a.shape.clone()));
+            let b = load(&args.b, Some(shape)).or_else(|_| load(&args.b, None))?;
+            (a, b)
+        }
+        Err(e) => match load(&args.b, args.shape.clone()) {
+            Ok(b) => (load(&args.a, Some(List(b.shape.clone())))?, b),
+            Err(_) => return Err(e),
+        },
+    };
+    let shape = &a.shape;
+    let numbered = sharding::on_numbered_devices(&a.parsed, &b.parsed, shape);
+    let (left, right) = &numbered.unwrap_or((a.layout, b.layout));
+    let first = match left.difference(right)? {
+        None => {
+            let text = "equal: every element has the same places";
+            if args.json {
+                print_json(&json!({"equal": true}).to_string())?;
+            } else {
+                print(text)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Difference::Size(x, y)) => bail!("the first has {x} elements, the second {y}"),
+        Some(Difference::At { index, .. }) => index,
+    };
+    let found = differences(left, right, first, args.count)?;
+    if args.json {
+        let one = |(i, l, r): &Differing| json!({"coord": unflatten(shape, *i), "a": shown(l), "b": shown(r)});
+        let list: Vec<Value> = found.iter().map(one).collect();
+        print_json(&json!({"equal": false, "differences": list}).to_string())?;
+        return Ok(ExitCode::from(1));
+    }
+    let mut text = String::from("they differ, first at\n");
+    for (i, l, r) in &found {
+        let at = format!("{:?}", unflatten(shape, *i));
+        let _ = writeln!(text, "  {at:<12} {} in the first, {} in the second", shown(l), shown(r));
+    }
+    if let Some(drawing) = drawing(left, right, shape, first) {
+        text += &drawing;
+    }
+    print(&text)?;
+    Ok(ExitCode::from(1))
+}
+
+/// An element, and its places in both layouts.
+type Differing = (i64, Vec<Point>, Vec<Point>);
+
+/// The first elements that differ, with their places in both.
+fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Differing>> {
+    let mut found = Vec::new();
+    let mut index = first;
+    let end = a.size().min(first.saturating_add(COMPARED));
+    while index < end && found.len() < most.max(1) {
+        let (left, right) = (a.places(index)?.points(), b.places(index)?.points());
+        if !same(&left, &right) {
+            found.push((index, left, right));
+        }
+        index += 1;
+    }
+    Ok(found)
+}
+
+fn same(a: &[Point], b: &[Point]) -> bool {
+    a.iter().map(Point::normal).eq(b.iter().map(Point::normal))
+}
+
+fn shown(points: &[Point]) -> String {
+    points.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// The last two dimensions around the first difference: what is equal is a dot.
+fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> {
+    let rank = shape.len();
+    if rank < 2 {
+        return None;
+    }
+    let origin = unflatten(shape, first);
+    let (r, c) = (rank - 2, rank - 1);
+    let rows =
+        (origin[r] / DRAWN.0 * DRAWN.0)..shape[r].min(origin[r] / DRAWN.0 * DRAWN.0 + DRAWN.0);
+    let cols =
+        (origin[c] / DRAWN.1 * DRAWN.1)..shape[c].min(origin[c] / DRAWN.1 * DRAWN.1 + DRAWN.1);
+    let cell = |i: i64, j: i64| -> Option<String> {
+        let mut at = origin.clone();
+        (at[r], at[c]) = (i, j);
+        let flat = flatten(shape, &at).ok()?;
+        let (x, y) = (a.places(flat).ok()?.points(), b.places(flat).ok()?.points());
+        Some(if same(&x, &y) { ".".into() } else { format!("{}|{}", short(&x), short(&y)) })
+    };
+    let mut grid: Vec<Vec<String>> = Vec::new();
+    for i in rows.clone() {
+        grid.push(cols.clone().map(|j| cell(i, j)).collect::<Option<Vec<_>>>()?);
+    }
+    let width = grid.iter().flatten().map(|s| s.chars().count()).max()?.max(3);
+    let head: Vec<String> = cols.map(|j| format!("{j:>width$}")).collect();
+    let mut text =
+        format!("\nfirst|second by the last two dimensions\n{:>6} {}\n", "", head.join(" "));
+    for (i, row) in rows.zip(grid) {
+        let cells: Vec<String> = row.iter().map(|s| format!("{s:>width$}")).collect();
+        let _ = writeln!(text, "{i:>6} {}", cells.join(" "));
+    }
+    Some(text)
+}
+
+/// The coordinates of the first place, without names.
+fn short(points: &[Point]) -> String {
+    let values =
+        points.first().map(|p| p.entries().iter().map(|(_, v)| v.to_string()).collect::<Vec<_>>());
+    let all = values.unwrap_or_default().join(",");
+    if points.len() > 1 { format!("{all}+") } else { all }
+}

@@ -1,0 +1,39 @@
+//! `zellige notations`
+
+use crate::common::{print, print_json};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_notation::Notation;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+The notation of a text is found out; a text that several of them read differently is refused with all readings, and
+--notation says which one is meant. docs/notations.md describes them.
+
+Examples:
+  zellige notations
+  zellige notations --json")]
+pub(crate) struct Args {
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.json {
+        let one = |n: Notation| json!({"name": n.name(), "doc": n.doc(), "example": n.example()});
+        let list: Vec<Value> = Notation::all().map(one).collect();
+        print_json(&json!({ "notations": list }).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = Notation::all().map(|n| n.name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for n in Notation::all() {
+        let (name, doc, example) = (n.name(), n.doc(), n.example());
+        let _ = writeln!(text, "{name:<width$}  {doc}\n{:<width$}  {example}", "");
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

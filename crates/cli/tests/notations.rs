@@ -1,0 +1,175 @@
+//! `convert`, `explain`, `diff` and `notations` as a person runs them.
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn zellige(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zellige")).args(args).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let out = zellige(args);
+    assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    text(&out.stdout)
+}
+
+/// The message of a run that is refused as bad input.
+fn refused(args: &[&str]) -> String {
+    let out = zellige(args);
+    assert_eq!(out.status.code(), Some(2), "{args:?}: {}", text(&out.stdout));
+    text(&out.stderr)
+}
+
+fn json(args: &[&str]) -> Value {
+    let out = zellige(args);
+    serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{args:?}: {e}: {}", text(&out.stderr)))
+}
+
+/// Every example is converted into every notation, and what comes out is read as the same layout.
+#[test]
+fn every_notation_is_converted_into_every_other() {
+    let listed = json(&["notations", "--json"]);
+    let listed = listed["notations"].as_array().expect("a list");
+    assert!(listed.len() >= 15, "{}", listed.len());
+    let mut equal = 0;
+    for notation in listed {
+        let example = notation["example"].as_str().expect("an example");
+        let all = json(&["convert", example, "--json", "--dtype", "float16"]);
+        let shape: Vec<String> =
+            all["shape"].as_array().expect("a shape").iter().map(Value::to_string).collect();
+        let shape = format!("[{}]", shape.join(","));
+        let conversions = all["conversions"].as_array().expect("a list");
+        assert_eq!(conversions.len(), listed.len(), "{example}");
+        for c in conversions {
+            match c["relation"].as_str() {
+                Some("equal") => {
+                    let text = c["text"].as_str().expect("a text");
+                    let same = json(&["diff", example, text, "--shape", &shape, "--json"]);
+                    assert_eq!(same["equal"], true, "{example} as {c}");
+                    equal += 1;
+                }
+                Some("refined") => assert!(c["shape"].is_array() && c["reason"].is_string(), "{c}"),
+                Some("not_expressible") => assert!(c["reason"].is_string(), "{c}"),
+                other => panic!("{other:?} of {example}"),
+            }
+        }
+    }
+    assert!(equal >= 60, "{equal} conversions are equal");
+}
+
+#[test]
+fn convert_writes_one_notation_or_says_why_not() {
+    assert_eq!(
+        stdout(&["convert", "(8,64):(64,1)", "--to", "torch"]),
+        "size=[8, 64] stride=[64, 1]\n"
+    );
+    assert_eq!(stdout(&["convert", "f32[16,256]{1,0:T(8,128)}", "--to", "onednn"]), "AB8a128b\n");
+    let refined = zellige(&["convert", "f32[16,256]{1,0:T(8,128)}", "--to", "torch"]);
+    assert!(refined.status.success());
+    assert_eq!(text(&refined.stdout), "size=[2, 8, 2, 128] stride=[2048, 128, 1024, 1]\n");
+    assert!(text(&refined.stderr).starts_with("refined: over the shape [2, 8, 2, 128], as "));
+    let why = refused(&["convert", "Sw<2,0,3> o (8,64):(64,1)", "--to", "onednn"]);
+    assert!(why.contains("not expressible in onednn: ") && why.contains("(at ["), "{why}");
+    let why = refused(&["convert", "(8,64):(64,1)", "--to", "klingon"]);
+    assert!(why.contains("there is no notation `klingon`; notations are tirx, "), "{why}");
+    let why = refused(&["convert", "(8,64):(64,1)", "--to", "spyre"]);
+    assert!(why.contains("dtype"), "{why}");
+}
+
+#[test]
+fn explain_is_in_words() {
+    let tiles = stdout(&["explain", "f32[10,256]{1,0:T(8,128)}"]);
+    for part in [
+        "in tiles of 8 x 128 along dimensions 0 and 1",
+        "The shape [10, 256] is padded to [16, 256].",
+        "1536 of 4096 positions (37.5%), 6144 bytes",
+        "onednn    AB8a128b",
+    ] {
+        assert!(tiles.contains(part), "no `{part}` in\n{tiles}");
+    }
+    let lanes = stdout(&["explain", "mma-m16n8-cd"]);
+    let part = "Divided among the lanes of a warp: dimension 0 over 8 of them, 4 apart; dimension 1 in runs of 2 over 4 of them.";
+    assert!(lanes.contains(part), "{lanes}");
+    assert!(lanes.contains("The 4 elements that a thread holds lie row-major"), "{lanes}");
+    let copies = stdout(&["explain", "two-warps"]);
+    assert!(
+        copies.contains("Every element has 2 copies on the warps of a cta (warpid), 4 apart."),
+        "{copies}"
+    );
+    let read = stdout(&["explain", "S<3,4,3> o 0 o (8,64):(64,1)", "--dtype", "float16"]);
+    assert!(read.contains("read as"), "which reading of the swizzle was taken:\n{read}");
+}
+
+#[test]
+fn diff_draws_the_first_differences() {
+    let same = stdout(&["diff", "(8,64):(64,1)", "size=[8, 64] stride=[64, 1]"]);
+    assert_eq!(same, "equal: every element has the same places\n");
+    let out = zellige(&["diff", "(8,64):(64,1)", "Sw<2,0,3> o (8,64):(64,1)", "--count", "2"]);
+    assert_eq!(out.status.code(), Some(1));
+    let drawn = text(&out.stdout);
+    assert!(drawn.contains("[0, 8]       {m: 8} in the first, {m: 9} in the second"), "{drawn}");
+    assert!(!drawn.contains("[0, 10]"), "two differences were asked for:\n{drawn}");
+    assert!(drawn.contains("72|73"), "{drawn}");
+    let why = refused(&["diff", "(8,64):(64,1)", "(8,65):(65,1)"]);
+    assert!(why.contains("520"), "{why}");
+}
+
+#[test]
+fn ambiguous_texts_ask_which_notation_is_meant() {
+    let ambiguous = "[[1, 2], [3, 4]]";
+    let why = refused(&["explain", ambiguous]);
+    assert!(why.starts_with("error["), "{why}");
+    let asked = "{1,0}";
+    assert!(
+        stdout(&["explain", asked, "--notation", "xla", "--shape", "4,6"]).contains("row-major")
+    );
+}
+
+const MODULE: &str = r##"
+#blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+#shared = #ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func public @kernel(%arg0: !tt.ptr<f16>) {
+    %1 = tt.splat %arg0 : !tt.ptr<f16> -> tensor<128x64x!tt.ptr<f16>, #blocked>
+    %2 = ttg.local_alloc : () -> !ttg.memdesc<128x64xf16, #shared, #smem, mutable>
+  }
+}
+"##;
+
+/// A whole module is read from standard input; without a pick its layouts are listed.
+#[test]
+fn a_layout_of_a_triton_module_is_picked() {
+    let run = |args: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zellige"))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(MODULE.as_bytes()).expect("it reads");
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    };
+    let listed = run(&["explain", "-"]);
+    assert_eq!(listed.status.code(), Some(2));
+    let listed = text(&listed.stderr);
+    assert!(listed.contains("the text has 2 layouts"), "{listed}");
+    assert!(listed.contains("1: tensor<128x64x!tt.ptr<f16>, #blocked>, which is"), "{listed}");
+    for pick in ["2", "#shared", "shared"] {
+        let picked = run(&["convert", "-", "--pick", pick, "--to", "cute"]);
+        assert!(picked.status.success(), "{}", text(&picked.stderr));
+        assert_eq!(text(&picked.stdout), "Sw<3,3,3> o 0 o (128,64):(64,1)\n", "{pick}");
+    }
+    let none = run(&["explain", "-", "--pick", "#other"]);
+    let none = text(&none.stderr);
+    assert!(none.contains("pick a number from 1 to 2, or one of #blocked, #shared"), "{none}");
+}

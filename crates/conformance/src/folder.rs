@@ -1,0 +1,88 @@
+//! A folder of suites.
+
+use crate::{Outcome, SUITES, Suite};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A folder with at least one file of a suite.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Why a folder, or a file in it, cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderError(String);
+
+impl std::fmt::Display for FolderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// Where the cases are in the sources of the project.
+const DATA: &str = "tests/data";
+
+impl Folder {
+    /// A folder by its path.
+    pub fn new(path: &Path) -> Result<Folder, FolderError> {
+        let folder = Folder { path: path.to_path_buf() };
+        if !path.is_dir() {
+            return Err(FolderError(format!("{} is no folder", path.display())));
+        }
+        if folder.suites().is_empty() {
+            let names: Vec<String> = SUITES.iter().map(|s| format!("{}.json", s.name)).collect();
+            let (shown, names) = (path.display(), names.join(", "));
+            return Err(FolderError(format!("{shown} has none of the files {names}")));
+        }
+        Ok(folder)
+    }
+
+    /// The cases of the project: `tests/data` in `from`, or in the nearest folder above that has one.
+    pub fn above(from: &Path) -> Result<Folder, FolderError> {
+        let found = from.ancestors().map(|f| f.join(DATA)).find_map(|f| Folder::new(&f).ok());
+        found.ok_or_else(|| {
+            FolderError(format!(
+                "no recorded cases: neither {} nor a folder above it has {DATA}; pass --data DIR with the folder \
+                 {DATA} of the project's sources, or with other files of the same form",
+                from.display()
+            ))
+        })
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The suites that have a file here.
+    pub fn suites(&self) -> Vec<&'static Suite> {
+        SUITES.iter().filter(|s| self.file(s).is_file()).collect()
+    }
+
+    /// Files of JSON here that no suite reads.
+    pub fn unread(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let names = entries.filter_map(|e| e.file_name().into_string().ok());
+        let mut unread: Vec<String> = names
+            .filter(|n| n.strip_suffix(".json").is_some_and(|stem| Suite::find(stem).is_none()))
+            .collect();
+        unread.sort();
+        unread
+    }
+
+    /// Reads the file of a suite and asks all of its cases.
+    pub fn run(&self, suite: &'static Suite) -> Result<Outcome, FolderError> {
+        let path = self.file(suite);
+        let problem = |e: &dyn std::fmt::Display| FolderError(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|e| problem(&e))?;
+        let data: Value = serde_json::from_str(&text).map_err(|e| problem(&e))?;
+        Ok(suite.run(&data))
+    }
+
+    fn file(&self, suite: &Suite) -> PathBuf {
+        self.path.join(format!("{}.json", suite.name))
+    }
+}

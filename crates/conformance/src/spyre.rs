@@ -1,0 +1,369 @@
+//! Device layouts of Spyre and transfers to and from them.
+
+use crate::case::{
+    Agreement, Checked, Mismatch, ask, int, integers, ints, list, maybe, mismatch, ok, refusal,
+    same, same_at, text,
+};
+use crate::{Tally, cases};
+use serde_json::{Value, json};
+
+/// A request with these fields of a case, those that are null left out.
+fn with(case: &Value, op: &str, fields: &[(&str, &str)]) -> Value {
+    let mut request = json!({ "op": op });
+    for (from, to) in fields {
+        if let Some(value) = maybe(case, from) {
+            request[*to] = value.clone();
+        }
+    }
+    request
+}
+
+fn same_layout(case: &Value, found: &Value) -> Result<(), Mismatch> {
+    same("device_size", &case["device_size"], &found["device_size"])?;
+    same("stride_map", &case["stride_map"], &found["stride_map"])
+}
+
+/// Every element of the host on the card: pairs of a host address and a device address that loops copy.
+fn copied(nests: &[Value], names: [&str; 5]) -> Result<Vec<(i64, i64)>, Mismatch> {
+    let mut all = Vec::new();
+    for nest in nests {
+        let [sizes, from, to, first, second] = names;
+        let (from, to) = (ints(nest, from)?, ints(nest, to)?);
+        let mut pairs = vec![(int(nest, first)?, int(nest, second)?)];
+        for ((n, s), d) in ints(nest, sizes)?.into_iter().zip(from).zip(to) {
+            let steps = |(a, b): (i64, i64)| (0..n).map(move |i| (a + i * s, b + i * d));
+            pairs = pairs.into_iter().flat_map(steps).collect();
+        }
+        all.extend(pairs);
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+const RECORDED: [&str; 5] = ["size", "stride_src", "stride_dst", "offset_src", "offset_dst"];
+const ANSWERED: [&str; 5] = ["size_", "stride_src_", "stride_dst_", "offset_src_", "offset_dst_"];
+const NESTS: [&str; 5] =
+    ["ranges", "host_strides", "device_strides", "host_offset", "device_offset"];
+
+/// Where a host without gaps lies on the device, straight from the definition: the `stride_map` says which host address
+/// a device coordinate has, and along a dimension of -1 only the first coordinate has one. What is past the host, and
+/// what runs over the end of its dimension into the next, is padding.
+fn definition(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>> {
+    let (device, map) = (ints(case, "device_size").ok()?, ints(case, "stride_map").ok()?);
+    let elements: i64 = sizes.iter().product();
+    let positions: i64 = device.iter().product();
+    if !(0..=1 << 20).contains(&positions) || map.len() != device.len() {
+        return None;
+    }
+    let mut found: Vec<Option<i64>> = vec![None; usize::try_from(elements).ok()?];
+    for p in 0..positions {
+        let at = crate::case::unflatten(&device, p);
+        if at.iter().zip(&map).any(|(c, w)| *w < 0 && *c > 0) {
+            continue;
+        }
+        let element: i64 = at.iter().zip(&map).map(|(c, w)| c * w.max(&0)).sum();
+        if let Some(slot) = usize::try_from(element).ok().and_then(|e| found.get_mut(e)) {
+            // Two positions of one element: which of them is padding needs the dimensions of the host.
+            if slot.is_some() {
+                return None;
+            }
+            *slot = Some(p);
+        }
+    }
+    let pairs = (first..).zip(&found).map(|(host, p)| p.map(|p| (host, p)));
+    pairs.collect()
+}
+
+fn layout(case: &Value) -> Checked {
+    if case["kind"] != "explicit" {
+        let fields = [
+            ("size", "size"),
+            ("stride", "stride"),
+            ("dtype", "dtype"),
+            ("dim_order", "dim_order"),
+        ];
+        let mut request = with(case, "spyre_layout", &fields);
+        let sizes = ints(case, "size")?;
+        let mut differs = false;
+        if maybe(case, "dim_order").is_none() && sizes.contains(&1) {
+            // The documents say that dimensions of size 1 do not contribute, and the other implementation keeps them:
+            // our default follows the documents, and an explicit order gives the other answer.
+            let found = ok(&request)?;
+            let squeezed: Vec<i64> = sizes.iter().copied().filter(|n| *n != 1).collect();
+            let without =
+                ok(&json!({"op": "spyre_layout", "size": squeezed, "dtype": case["dtype"]}))?;
+            same("the layout without dimensions of size 1", &without, &found)?;
+            request["dim_order"] = (0..sizes.len()).collect();
+            differs = true;
+        }
+        let found = ok(&request)?;
+        same_layout(case, &found)?;
+        if let Some(bytes) = maybe(case, "nbytes") {
+            same("bytes", bytes, &found["bytes"])?;
+        }
+        return Ok(if differs { Agreement::UpstreamWrong } else { Agreement::Same });
+    }
+    // A layout that is given: its text is read and printed, and it moves every element of its host once.
+    let format = maybe(case, "device_dtype").and_then(Value::as_str);
+    if let Some(message) = maybe(case, "error").and_then(Value::as_str) {
+        let request = json!({"op": "spyre_dtype", "device_size": case["device_size"], "stride_map": case["stride_map"], "dtype": case["dtype"], "to_dtype": case["dtype"]});
+        return match ask(&request) {
+            Err(e) if refusal(&e).contains(message) => Ok(Agreement::Same),
+            Err(e) => Err(mismatch(message, refusal(&e))),
+            Ok(found) => Err(mismatch(message, found)),
+        };
+    }
+    let usual = ok(&json!({"op": "spyre_layout", "size": [64], "dtype": case["dtype"]}))?;
+    let printed = format!(
+        "SpyreTensorLayout(device_size={:?}, stride_map ={:?}, device_dtype=DataFormats.{})",
+        ints(case, "device_size")?,
+        ints(case, "stride_map")?,
+        // Another format than that of the dtype is said by the record.
+        format.or(usual["device_dtype"].as_str()).unwrap_or("?")
+    );
+    let mut request = json!({"op": "parse", "layout": printed});
+    if maybe(case, "size").is_some() {
+        request["shape"] = case["size"].clone();
+    }
+    let parsed = ok(&request)?;
+    same("the text", &json!(printed), &parsed["layout"])?;
+    same("the notation", &json!("spyre"), &parsed["notation"])?;
+    if format.is_some() || maybe(case, "size").is_none() {
+        return Ok(Agreement::Same);
+    }
+    transfers(case, "size", "stride")?;
+    Ok(Agreement::Same)
+}
+
+/// Moves to and from the device copy every element once, to the place of the definition.
+pub(crate) fn transfers(case: &Value, size: &str, stride: &str) -> Result<(), Mismatch> {
+    let fields = [
+        (size, "size"),
+        (stride, "stride"),
+        ("offset", "offset"),
+        ("dtype", "dtype"),
+        ("device_size", "device_size"),
+        ("stride_map", "stride_map"),
+    ];
+    let mut request = with(case, "dma", &fields);
+    if let Some(dtype) = request["dtype"].as_str() {
+        let full = match dtype {
+            "fp16" => "float16",
+            "fp32" => "float32",
+            other => other,
+        };
+        request["dtype"] = json!(full);
+    }
+    let there = copied(list(&ok(&request)?, "nests")?, NESTS)?;
+    let sizes = ints(case, size)?;
+    let row_major = contiguous(&sizes);
+    let strides = match maybe(case, stride) {
+        Some(s) => integers(s, stride)?,
+        None => row_major.clone(),
+    };
+    let first = maybe(case, "offset").and_then(Value::as_i64).unwrap_or(0);
+    let mut addresses = addresses(&sizes, &strides, first);
+    if strides == row_major {
+        // The way back reads each element once, from one of its places.
+        request["direction"] = json!("d2h");
+        let back = copied(list(&ok(&request)?, "nests")?, NESTS)?;
+        let own: Vec<i64> = back.iter().map(|(host, _)| *host).collect();
+        same_at("host addresses of the way back", &addresses, &own)?;
+        if let Some(pair) = back.iter().find(|pair| there.binary_search(pair).is_err()) {
+            return Err(mismatch(
+                "a way back from the places of the way there",
+                format!("{pair:?}"),
+            ));
+        }
+        if let Some(want) = definition(case, &sizes, first) {
+            same_at("pairs of addresses", &want, &there)?;
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut hosts: Vec<i64> = there.iter().map(|(host, _)| *host).collect();
+    hosts.dedup();
+    same_at("host addresses", &addresses, &hosts)?;
+    let mut places: Vec<i64> = there.iter().map(|(_, device)| *device).collect();
+    places.sort_unstable();
+    let all = places.len();
+    places.dedup();
+    same("places, each written once:", &json!(all), &json!(places.len()))
+}
+
+/// Strides of a host without gaps.
+fn contiguous(sizes: &[i64]) -> Vec<i64> {
+    let mut run = 1;
+    let mut strides: Vec<i64> = sizes.iter().rev().map(|n| (run, run *= n).0).collect();
+    strides.reverse();
+    strides
+}
+
+/// The address of every element, row-major.
+fn addresses(sizes: &[i64], strides: &[i64], first: i64) -> Vec<i64> {
+    let address = |i| {
+        let coord = crate::case::unflatten(sizes, i);
+        first + coord.iter().zip(strides).map(|(c, s)| c * s).sum::<i64>()
+    };
+    (0..sizes.iter().product()).map(address).collect()
+}
+
+/// A view that other implementations move wrongly: each of its elements lies where the same element of a tensor
+/// without gaps does.
+fn view(case: &Value) -> Checked {
+    let mut case = case.clone();
+    case["dtype"] = json!("float16");
+    transfers(&case, "size", "cpu_stride")?;
+    let (sizes, strides) = (ints(&case, "size")?, ints(&case, "cpu_stride")?);
+    let first = maybe(&case, "offset").and_then(Value::as_i64).unwrap_or(0);
+    let fields = [
+        ("size", "size"),
+        ("dtype", "dtype"),
+        ("device_size", "device_size"),
+        ("stride_map", "stride_map"),
+    ];
+    let plain = with(&case, "dma", &fields);
+    let own = addresses(&sizes, &strides, first);
+    let mut want = copied(list(&ok(&plain)?, "nests")?, NESTS)?;
+    for (element, _) in &mut want {
+        let at = usize::try_from(*element).ok().and_then(|at| own.get(at));
+        *element = *at.ok_or_else(|| mismatch("elements of the host", *element))?;
+    }
+    want.sort_unstable();
+    let mut request = plain;
+    request["stride"] = json!(strides);
+    request["offset"] = json!(first);
+    same_at("pairs of addresses", &want, &copied(list(&ok(&request)?, "nests")?, NESTS)?)?;
+    Ok(Agreement::UpstreamWrong)
+}
+
+pub(crate) fn layouts(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
+    for (i, case) in cases(data)?.iter().enumerate() {
+        let name = format!("{i}: {} of {} on {}", case["kind"], case["size"], case["device_size"]);
+        tally.case(name, layout(case));
+    }
+    Ok(())
+}
+
+/// A descriptor has the recorded loops, and copies the pairs that these copy.
+fn descriptor(case: &Value) -> Checked {
+    let fields = [
+        ("host_size", "size"),
+        ("dtype", "dtype"),
+        ("device_size", "device_size"),
+        ("stride_map", "stride_map"),
+        ("dma_stride", "tensor_stride"),
+    ];
+    for (direction, stride, offset) in
+        [("h2d", "host_stride", &case["host_offset"]), ("d2h", "dma_stride", &json!(0))]
+    {
+        let mut request = with(case, "dma", &fields);
+        request["direction"] = json!(direction);
+        request["stride"] = case[stride].clone();
+        request["offset"] = offset.clone();
+        let found = ok(&request)?;
+        let (made, want) = (&found["dci"], &case[direction]);
+        for field in ["isHostToSen_", "input_shape_", "output_shape_"] {
+            same(&format!("{direction} {field}"), &want[field], &made[field])?;
+        }
+        let (loops, recorded) = (list(made, "dcsi_")?, list(want, "dcsi_")?);
+        let own: Vec<Vec<&Value>> =
+            loops.iter().map(|l| ANSWERED.iter().map(|f| &l[*f]).collect()).collect();
+        let theirs: Vec<Vec<&Value>> =
+            recorded.iter().map(|l| RECORDED.iter().map(|f| &l[*f]).collect()).collect();
+        same_at(&format!("{direction} loops"), &theirs, &own)?;
+        let pairs = copied(recorded, RECORDED)?;
+        let mut nests = copied(list(&found, "nests")?, NESTS)?;
+        if direction == "d2h" {
+            nests.iter_mut().for_each(|(host, device)| std::mem::swap(host, device));
+            nests.sort_unstable();
+        }
+        same_at(&format!("{direction} pairs"), &pairs, &nests)?;
+    }
+    Ok(Agreement::Same)
+}
+
+pub(crate) fn descriptors(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
+    for (i, case) in cases(data)?.iter().enumerate() {
+        let name = format!("{i}: {} on {}", case["host_size"], case["device_size"]);
+        tally.case(name, descriptor(case));
+    }
+    Ok(())
+}
+
+fn restickified(case: &Value) -> Checked {
+    let turn = |device: &str, map: &str, to: &str| {
+        let fields = [
+            ("size", "size"),
+            ("stride", "stride"),
+            ("dtype", "dtype"),
+            (device, "device_size"),
+            (map, "stride_map"),
+            (to, "to_dim"),
+        ];
+        ok(&with(case, "restickify_layout", &fields))
+    };
+    let there = turn("in_device_size", "in_stride_map", "to_stick")?;
+    same("device_size", &case["out_device_size"], &there["device_size"])?;
+    same("stride_map", &case["out_stride_map"], &there["stride_map"])?;
+    let back = turn("out_device_size", "out_stride_map", "from_stick")?;
+    same("device_size of the way back", &case["in_device_size"], &back["device_size"])?;
+    same("stride_map of the way back", &case["in_stride_map"], &back["stride_map"])?;
+    Ok(Agreement::Same)
+}
+
+fn rescaled(case: &Value) -> Checked {
+    // The dtype whose format on the card this is.
+    let dtype = |format: &Value| match format.as_str() {
+        Some("IEEE_FP32") => Ok("float32"),
+        Some("SEN169_FP16") => Ok("float16"),
+        Some("SEN143_FP8") => Ok("float8_e4m3fn"),
+        _ => Err(mismatch("a format that a dtype has", format)),
+    };
+    let src = &case["src"];
+    let mut request = json!({"op": "spyre_dtype", "device_size": src["device_size"], "stride_map": src["stride_map"], "dtype": dtype(&src["fmt"])?, "to_dtype": dtype(&case["dst"])?});
+    if let Some(extent) = maybe(case, "stick_extent") {
+        request["stick_extent"] = extent.clone();
+    }
+    match (maybe(case, "error").and_then(Value::as_str), ask(&request)) {
+        (Some(message), Err(e)) if refusal(&e).contains(message) => {}
+        (Some(message), Err(e)) => return Err(mismatch(message, refusal(&e))),
+        (Some(message), Ok(found)) => return Err(mismatch(message, found)),
+        (None, found) => {
+            let found = found.map_err(|e| mismatch(&case["device_size"], refusal(&e)))?;
+            same_layout(case, &found)?;
+            if let Some(name) = maybe(case, "element_arrangement").and_then(Value::as_str) {
+                let printed = text(&found, "text")?;
+                if !printed.contains(name) {
+                    return Err(mismatch(format!("the arrangement {name}"), printed));
+                }
+            }
+        }
+    }
+    Ok(Agreement::Same)
+}
+
+pub(crate) fn extras(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
+    for (i, case) in list(data, "restickify")?.iter().enumerate() {
+        tally.case(format!("restickify {i}: {}", case["size"]), restickified(case));
+    }
+    for (i, case) in list(data, "rescale_dtype_asserted")?.iter().enumerate() {
+        tally
+            .case(format!("rescale_dtype {i}: {} to {}", case["src"], case["dst"]), rescaled(case));
+    }
+    for (i, case) in list(data, "known_bad_h2d_june")?.iter().enumerate() {
+        tally.case(format!("known_bad_h2d {i}: {}", case["expr"]), view(case));
+    }
+    for (kind, why) in [
+        ("data_formats", "data formats"),
+        ("torch_to_format", "formats of dtypes"),
+        ("dci_supported_pairs_src_to_dst", "pairs of formats"),
+        ("resize_june", "resized tensors"),
+        ("device_coordinates_asserted", "coordinates of accesses"),
+    ] {
+        for _ in data[kind].as_array().into_iter().flatten() {
+            tally.case(kind, Ok(Agreement::LeftOut(why)));
+        }
+    }
+    Ok(())
+}

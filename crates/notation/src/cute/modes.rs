@@ -1,0 +1,181 @@
+//! Modes as numbers: what CuTe's operators compute with.
+
+use super::nest::Nest;
+use super::text::{Int, Stride, WrittenMode, WrittenModes};
+use zellige_layout::int::{narrow, product};
+use zellige_layout::{Axis, AxisKind, AxisTable, Error, Iter, Result, TileLayout};
+
+/// An extent and its stride.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mode {
+    /// How many steps.
+    pub extent: i64,
+    /// How far each.
+    pub stride: i64,
+    /// The mode of a coordinate that it steps along, outermost first; empty in memory.
+    pub basis: Vec<usize>,
+}
+
+impl Mode {
+    /// A mode in memory.
+    pub fn new(extent: i64, stride: i64) -> Mode {
+        Mode { extent, stride, basis: Vec::new() }
+    }
+
+    /// `1:0`, the mode without a choice.
+    pub fn unit() -> Mode {
+        Mode::new(1, 0)
+    }
+}
+
+/// Nested modes, the first fastest.
+pub type Modes = Nest<Mode>;
+
+/// Whether integers are printed as static ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// `8`.
+    Bare,
+    /// `_8`.
+    Static,
+}
+
+impl Modes {
+    /// The number of coordinates.
+    pub fn size(&self) -> Result<i64> {
+        product(self.leaves().iter().map(|m| m.extent), "the number of elements")
+    }
+
+    /// One more than the largest offset, as CuTe counts: strides below 0 count as 0.
+    pub fn cosize(&self) -> Result<i64> {
+        if self.size()? == 0 {
+            return Ok(0);
+        }
+        let reach = |m: &&Mode| i128::from(m.extent - 1) * i128::from(m.stride.max(0));
+        let last: i128 = self.leaves().iter().map(reach).fold(0, i128::saturating_add);
+        narrow(last.saturating_add(1), "the cosize")
+    }
+
+    /// The size of each mode at the top level.
+    pub fn mode_sizes(&self) -> Result<Vec<i64>> {
+        self.modes().iter().map(Modes::size).collect()
+    }
+
+    /// The text with bare or static integers.
+    pub fn text(&self, look: Look) -> String {
+        super::text::modes_text(&self.written(look))
+    }
+
+    /// As it would be written.
+    pub fn written(&self, look: Look) -> WrittenModes {
+        let int = |v: i64| match look {
+            Look::Bare => Int::Bare(v),
+            Look::Static => Int::Static(v),
+        };
+        self.map(&mut |m| WrittenMode {
+            extent: int(m.extent),
+            stride: Stride { scale: int(m.stride), basis: m.basis.clone() },
+        })
+    }
+
+    /// The iters of the algebra: one coordinate per mode at the top level, the first slowest, as a
+    /// row-major index has it; inside a mode the first sub-mode is fastest.
+    pub(super) fn by_coordinate(&self) -> Result<Vec<Iter>> {
+        let axis = self.axis_of()?;
+        let mut iters = Vec::new();
+        for mode in self.modes() {
+            for m in mode.leaves().into_iter().rev() {
+                iters.push(Iter::new(m.extent, m.stride, axis(&m.basis)?));
+            }
+        }
+        Ok(iters)
+    }
+
+    /// The iters of the algebra over coordinates of another shape, which CuTe's index is split over:
+    /// the first dimension is fastest.
+    pub(super) fn by_shape(&self, shape: &[i64]) -> Result<Vec<Iter>> {
+        let turned: Vec<i64> = shape.iter().rev().copied().collect();
+        let (grouped, seps) = self.tile_by_index()?.canonical().group(&turned)?;
+        let dims = seps.windows(2).rev().map(|ends| &grouped.shard()[ends[0]..ends[1]]);
+        Ok(dims.flatten().copied().collect())
+    }
+
+    /// The iters of the algebra whose flat index is CuTe's: the first leaf is fastest.
+    pub(super) fn by_index(&self) -> Result<Vec<Iter>> {
+        let axis = self.axis_of()?;
+        let leaves = self.leaves();
+        leaves.iter().rev().map(|m| Ok(Iter::new(m.extent, m.stride, axis(&m.basis)?))).collect()
+    }
+
+    /// The layout of [`Modes::by_index`].
+    pub(super) fn tile_by_index(&self) -> Result<TileLayout> {
+        TileLayout::of(self.by_index()?)
+    }
+
+    /// The axis of each basis; a stride of 0 without one is on whatever axis there is.
+    fn axis_of(&self) -> Result<impl Fn(&[usize]) -> Result<Axis>> {
+        let leaves = self.leaves();
+        let first = leaves.iter().find(|m| !m.basis.is_empty()).map(|m| m.basis.clone());
+        if let Some(first) = &first {
+            let plain =
+                leaves.iter().find(|m| m.basis.is_empty() && m.stride != 0 && m.extent != 1);
+            if let Some(m) = plain {
+                return Err(Error::BadParameter {
+                    what: "a stride without a basis, beside strides with one,",
+                    value: m.stride,
+                    accepted: format!("write it on a mode of the coordinate: {}@0", m.stride),
+                });
+            }
+            for a in &leaves {
+                let below =
+                    |b: &&&Mode| b.basis.len() > a.basis.len() && b.basis.starts_with(&a.basis);
+                if !a.basis.is_empty() && leaves.iter().any(|b| below(&b)) {
+                    return Err(Error::BadParameter {
+                        what: "the depth of a mode that is both a number and a tuple",
+                        value: i64::try_from(a.basis.len()).unwrap_or(i64::MAX),
+                        accepted: format!("{} has modes of its own elsewhere", basis_text(first)),
+                    });
+                }
+            }
+        }
+        Ok(move |basis: &[usize]| match (&first, basis) {
+            (None, _) => Ok(Axis::M),
+            (Some(first), []) => basis_axis(first),
+            (Some(_), basis) => basis_axis(basis),
+        })
+    }
+}
+
+fn basis_text(basis: &[usize]) -> String {
+    let modes: Vec<String> = basis.iter().rev().map(|m| format!("@{m}")).collect();
+    modes.concat()
+}
+
+/// The axis that counts along a mode of a coordinate: `crd0`, and `crd0_1` for mode 1 of mode 0.
+pub fn basis_axis(basis: &[usize]) -> Result<Axis> {
+    let parts: Vec<String> = basis.iter().map(usize::to_string).collect();
+    Axis::new(&format!("crd{}", parts.join("_")), AxisKind::Memory)
+}
+
+/// The axis of a name: one of the table, or one that counts along a mode of a coordinate.
+pub(crate) fn known_axis(axes: &AxisTable, name: &str) -> Result<Axis> {
+    axes.get(name).or_else(|unknown| {
+        let parts: Option<Vec<usize>> =
+            name.strip_prefix("crd").and_then(|p| p.split('_').map(|p| p.parse().ok()).collect());
+        let axis = parts.and_then(|basis| basis_axis(&basis).ok());
+        axis.filter(|a| a.name() == name).ok_or(unknown)
+    })
+}
+
+/// The mode of a coordinate that an axis counts along; empty for `m`.
+pub(super) fn axis_basis(axis: Axis) -> Option<Vec<usize>> {
+    if axis == Axis::M {
+        return Some(Vec::new());
+    }
+    if !axis.is_memory() {
+        return None;
+    }
+    let basis: Option<Vec<usize>> =
+        axis.name().strip_prefix("crd")?.split('_').map(|p| p.parse().ok()).collect();
+    basis.filter(|b| basis_axis(b).ok() == Some(axis))
+}

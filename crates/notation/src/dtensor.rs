@@ -1,0 +1,504 @@
+//! PyTorch `DTensor` placements: `(Shard(dim=0), Replicate()) mesh=[2, 4]`.
+//!
+//! ```text
+//! text  := placements [ mesh ] [ names ] [ shape ]        the fields in any order
+//! placements := [ "placements" "=" ] ( "[" | "(" ) placement { "," placement } ( "]" | ")" )
+//! placement  := "Shard" "(" dim ")" | "Replicate" "(" ")" | "_StridedShard" "(" dim "," ("split_factor" | "sf") "=" int ")"
+//! mesh  := "mesh" "=" list | [ ( "mesh" | "device_mesh" ) "=" ] "DeviceMesh" "(" .. ")"      as PyTorch prints it
+//! names := "mesh_dim_names" "=" "(" string { "," string } ")"
+//! shape := "shape" "=" list
+//! ```
+//!
+//! One placement for every dimension of the mesh, which divide the tensor from left to right: two that shard one dimension cut shards
+//! of shards. `_StridedShard` is cut **inside** what `split_factor` shards of later mesh dimensions get. Mesh dimensions without
+//! names are the device axes `mesh0`, `mesh1`, .. A shard that is shorter than the others is padded to their length in the algebra, so
+//! that all have one layout; PyTorch keeps it short. `Partial` is a pending sum and no place. Placements alone are read; they have
+//! no layout before their mesh is given.
+//!
+//! **Law**: `parse(print(x)) == x`.
+
+use crate::convert::{Refusal, no};
+use crate::cursor::{Cursor, Spanned};
+use crate::notation::NotationRow;
+use crate::sharding::prove_sharding;
+use crate::sharding::{
+    Factor, Mesh, Piece, Sharding, ShardingText, layout_of, python, shape_field, shape_text,
+};
+use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use zellige_layout::int::{div_ceil, product};
+use zellige_layout::{Layout, check_sizes};
+
+type Result<T, E = Diagnostic> = std::result::Result<T, E>;
+
+/// The row of the table of notations.
+pub(crate) static ROW: NotationRow = NotationRow {
+    name: "dtensor",
+    doc: "PyTorch `DTensor` placements",
+    example: "(Shard(dim=0), Replicate()) mesh=[2, 4] shape=[8, 16]",
+    recognises,
+    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::DTENSOR, x)),
+    print: Parsed::written_text,
+    express: |layout, shape, _| express(layout, shape),
+    needs_format: false,
+};
+
+/// What a dimension of the mesh does to a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Every device has all.
+    Replicate,
+    /// Divides a dimension, counted from the end where negative.
+    Shard {
+        /// The dimension.
+        dim: i64,
+        /// How many shards of later mesh dimensions it cuts each; 1 for an ordinary shard.
+        split_factor: i64,
+    },
+}
+
+/// Placements on a mesh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DTensorPlacements {
+    mesh: Mesh,
+    named: bool,
+    /// Of placements alone, every dimension of the mesh has one device.
+    mesh_given: bool,
+    placements: Vec<Placement>,
+    shape: Option<Vec<i64>>,
+}
+
+const PLACEMENTS: [&str; 4] = ["Shard", "Replicate", "_StridedShard", "Partial"];
+
+fn recognises(text: &str) -> bool {
+    let mut c = Cursor::new(text);
+    let first = c.clone().word().map(|w| w.value);
+    if matches!(first, Some("mesh" | "placements" | "device_mesh" | "DeviceMesh")) {
+        return true;
+    }
+    (c.eat('[') || c.eat('(')) && c.word().is_some_and(|w| PLACEMENTS.contains(&w.value))
+}
+
+/// Reads placements and their mesh.
+pub fn parse(text: &str) -> Result<DTensorPlacements> {
+    let mut c = Cursor::new(text);
+    let mut placements: Option<Spanned<Vec<Placement>>> = None;
+    let (mut mesh, mut names, mut shape) = (None, None, None);
+    loop {
+        let at = c.at();
+        let twice = |given: bool| match given {
+            true => Err(Diagnostic::syntax(
+                at..at + 1,
+                "a second one of the same field",
+                "already given",
+            )),
+            false => Ok(()),
+        };
+        match c.peek() {
+            None => break,
+            Some('[' | '(') => {
+                twice(placements.is_some())?;
+                placements = Some(placement_list(&mut c)?);
+            }
+            Some(_) => match c.clone().word().map(|w| w.value) {
+                Some("placements") => {
+                    let _ = c.word();
+                    c.expect('=', "after `placements`")?;
+                    twice(placements.is_some())?;
+                    placements = Some(placement_list(&mut c)?);
+                }
+                Some("mesh" | "device_mesh" | "DeviceMesh") => {
+                    twice(mesh.is_some())?;
+                    if !c.clone().follows("DeviceMesh", '(') {
+                        let _ = c.word();
+                        c.expect('=', "after `mesh`")?;
+                    }
+                    if c.eat_word("DeviceMesh") {
+                        let (sizes, own) = device_mesh(&mut c, text)?;
+                        twice(names.is_some() && own.is_some())?;
+                        mesh = Some(sizes);
+                        names = own.or(names);
+                    } else {
+                        mesh = Some(c.int_list("sizes of the mesh")?);
+                    }
+                }
+                Some("mesh_dim_names") => {
+                    let _ = c.word();
+                    c.expect('=', "after `mesh_dim_names`")?;
+                    twice(names.is_some())?;
+                    names = Some(name_list(&mut c, text)?);
+                }
+                Some("shape") => {
+                    twice(shape.is_some())?;
+                    shape = shape_field(&mut c)?.map(|s| (s, at..c.here()));
+                }
+                _ => {
+                    return Err(
+                        c.expected("placements, mesh=[..], mesh_dim_names=(..) or shape=[..]")
+                    );
+                }
+            },
+        }
+        let _ = c.eat(',');
+    }
+    let Some(placements) = placements else {
+        return Err(c.expected("placements such as (Shard(dim=0), Replicate())"));
+    };
+    let mesh_given = mesh.is_some();
+    let alone = Spanned { value: vec![1; placements.value.len()], span: placements.span.clone() };
+    let sizes = mesh.unwrap_or(alone);
+    if placements.value.len() != sizes.value.len() {
+        let message = format!(
+            "{} placements on a mesh of {} dimensions",
+            placements.value.len(),
+            sizes.value.len()
+        );
+        return Err(
+            Diagnostic::syntax(placements.span, message, "one for every mesh dimension").id("Z004")
+        );
+    }
+    let named = names.is_some();
+    let names: Vec<String> = match names {
+        Some(names) => names,
+        None => (0..sizes.value.len()).map(|k| format!("mesh{k}")).collect(),
+    };
+    if names.len() != sizes.value.len() {
+        let message = format!("{} names of {} mesh dimensions", names.len(), sizes.value.len());
+        return Err(Diagnostic::syntax(sizes.span, message, "one name for each").id("Z004"));
+    }
+    let mesh = Mesh::new(names.into_iter().zip(sizes.value).collect())
+        .map_err(|e| Diagnostic::syntax(sizes.span, e, "here"))?;
+    let found = DTensorPlacements {
+        mesh,
+        named,
+        mesh_given,
+        placements: placements.value,
+        shape: shape.as_ref().map(|(s, _)| s.clone()),
+    };
+    if let Some((shape, span)) = shape.filter(|_| mesh_given) {
+        let layout = found.sharding(&shape).and_then(|s| Ok(s.layout(&shape)?));
+        layout.map_err(|d| Diagnostic { span, ..d })?;
+    }
+    Ok(found)
+}
+
+/// The sizes of a mesh, and the names of its dimensions where they have some.
+type NamedMesh = (Spanned<Vec<i64>>, Option<Vec<String>>);
+
+/// The inside of a `DeviceMesh(..)`: sizes with names, sizes, or lists of devices; then what kind of device, and strides or names.
+fn device_mesh(c: &mut Cursor<'_>, text: &str) -> Result<NamedMesh> {
+    c.expect('(', "after `DeviceMesh`")?;
+    let start = c.at();
+    if matches!(c.peek(), Some('\'' | '"')) {
+        python::string(c, text, "a kind of device")?;
+        c.expect(',', "after the kind of device")?;
+    }
+    let mut names = None;
+    let (sizes, row_major);
+    if c.peek() == Some('[') {
+        let lists = python::nested(c, "the number of a device")?;
+        let (extents, flat) = lists.value;
+        row_major = (0..).zip(&flat).all(|(k, device): (i64, &i64)| k == *device);
+        sizes = extents;
+    } else {
+        c.expect('(', "before the sizes of the mesh")?;
+        let (mut found, mut own) = (Vec::new(), Vec::new());
+        while !c.eat(')') {
+            if c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
+                own.extend(c.word().map(|w| w.value.to_string()));
+                c.expect('=', "after the name of a dimension")?;
+            }
+            found.push(c.int("the size of a dimension")?.value);
+            if c.peek() != Some(')') {
+                c.expect(',', "between dimensions")?;
+            }
+        }
+        if !own.is_empty() && own.len() != found.len() {
+            let message = format!("{} names of {} dimensions", own.len(), found.len());
+            return Err(Diagnostic::syntax(start..c.here(), message, "one for each").id("Z004"));
+        }
+        names = (!own.is_empty()).then_some(own);
+        sizes = found;
+        row_major = true;
+    }
+    let span = start..c.here();
+    let mut in_order = row_major;
+    while c.eat(',') {
+        if c.eat_word("device") || c.eat_word("device_type") {
+            let _ = c.eat(':') || c.eat('=');
+        }
+        if matches!(c.peek(), Some('\'' | '"')) {
+            python::string(c, text, "a kind of device")?;
+        } else if c.eat_word("stride") {
+            let _ = c.eat(':') || c.eat('=');
+            let strides = c.int_list("strides")?.value;
+            in_order &= zellige_layout::int::row_major(&sizes).is_ok_and(|s| s == strides);
+        } else if c.eat_word("mesh_dim_names") {
+            c.expect('=', "after `mesh_dim_names`")?;
+            names = Some(name_list(c, text)?);
+        } else if c.eat_word("Mesh") {
+            c.expect(':', "after `Mesh`")?;
+            let (_, flat) = python::nested(c, "the number of a device")?.value;
+            in_order &= (0..).zip(&flat).all(|(k, device): (i64, &i64)| k == *device);
+        } else {
+            return Err(c.expected("a kind of device, `stride` or `mesh_dim_names`"));
+        }
+    }
+    c.expect(')', "at the end of the mesh")?;
+    if !in_order {
+        let message = "a mesh whose devices are not numbered in order, the last dimension fastest";
+        return Err(Diagnostic::syntax(span, message, "not row-major")
+            .help("a layout is on the dimensions of the mesh: write mesh=[..] with their sizes"));
+    }
+    Ok((Spanned { value: sizes, span }, names))
+}
+
+fn name_list(c: &mut Cursor<'_>, text: &str) -> Result<Vec<String>> {
+    let close = match c.eat('(') {
+        true => ')',
+        false => {
+            c.expect('[', "before names")?;
+            ']'
+        }
+    };
+    let mut names = Vec::new();
+    while !c.eat(close) {
+        names.push(python::string(c, text, "a name in quotes")?.value);
+        if c.peek() != Some(close) {
+            c.expect(',', "between names")?;
+        }
+    }
+    Ok(names)
+}
+
+fn placement_list(c: &mut Cursor<'_>) -> Result<Spanned<Vec<Placement>>> {
+    let start = c.at();
+    let close = if c.eat('[') { ']' } else { ')' };
+    if close == ')' {
+        c.expect('(', "before placements")?;
+    }
+    let mut list = Vec::new();
+    while !c.eat(close) {
+        list.push(placement(c)?);
+        if c.peek() != Some(close) {
+            c.expect(',', "between placements")?;
+        }
+    }
+    Ok(Spanned { value: list, span: start..c.here() })
+}
+
+fn placement(c: &mut Cursor<'_>) -> Result<Placement> {
+    let Some(word) = c.word() else {
+        return Err(c.expected("Shard(..), Replicate() or _StridedShard(..)"));
+    };
+    match word.value {
+        "Replicate" => {
+            c.expect('(', "after `Replicate`")?;
+            c.expect(')', "after `Replicate(`")?;
+            Ok(Placement::Replicate)
+        }
+        "Partial" => {
+            let message = "`Partial` holds sums that are still to be added, not elements";
+            Err(Diagnostic::syntax(word.span, message, "a pending sum is no place")
+                .help("reduce it first: Shard(..) or Replicate()"))
+        }
+        "Shard" | "_StridedShard" => {
+            let strided = word.value == "_StridedShard";
+            c.expect('(', "after the name of a placement")?;
+            if c.eat_word("dim") {
+                c.expect('=', "after `dim`")?;
+            }
+            let dim = c.int("the dimension that is divided")?.value;
+            let mut split_factor = 1;
+            if strided {
+                c.expect(',', "after the dimension")?;
+                if c.eat_word("split_factor") || c.eat_word("sf") {
+                    c.expect('=', "after the name of a field")?;
+                }
+                let factor = c.int("the split factor")?;
+                if factor.value < 1 {
+                    let message = format!("a split factor of {}", factor.value);
+                    return Err(Diagnostic::syntax(factor.span, message, "1 or more"));
+                }
+                split_factor = factor.value;
+            }
+            c.expect(')', "at the end of the placement")?;
+            Ok(Placement::Shard { dim, split_factor })
+        }
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            let message = format!("unknown placement `{shown}`");
+            Err(Diagnostic::syntax(word.span, message, "unknown")
+                .help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..)"))
+        }
+    }
+}
+
+impl ShardingText for DTensorPlacements {
+    fn sharding(&self, shape: &[i64]) -> Result<Sharding> {
+        if !self.mesh_given {
+            let message = "placements are on a mesh, one for each of its dimensions";
+            return Err(Diagnostic::syntax(0..0, message, "which mesh?")
+                .id("Z005")
+                .help("write the sizes of the mesh: mesh=[2, 4]"));
+        }
+        check_sizes(shape)?;
+        product(shape.iter().copied(), "the number of elements")?;
+        let refuse =
+            |message: String, label: &str| Err(Diagnostic::syntax(0..0, message, label).id("Z005"));
+        let mut dims: Vec<Vec<Piece>> = shape.iter().map(|n| vec![Piece::Local(*n)]).collect();
+        let mut uneven = vec![false; shape.len()];
+        let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
+        for (axis, placement) in self.placements.iter().enumerate() {
+            let Placement::Shard { dim, split_factor } = *placement else { continue };
+            let n = self.mesh.axes()[axis].1;
+            let at = if dim < 0 { dim.saturating_add(rank) } else { dim };
+            let Some(d) = usize::try_from(at).ok().filter(|d| *d < shape.len()) else {
+                let message =
+                    format!("Shard(dim={dim}) of the shape {shape:?}, which has {rank} dimensions");
+                return refuse(message, "there is none of this number");
+            };
+            if uneven[d] && n > 1 {
+                let message = format!(
+                    "no layout of the algebra: dimension {d} of {} elements is divided unevenly, and then again",
+                    shape[d]
+                );
+                return Err(Diagnostic::syntax(
+                    0..0,
+                    message,
+                    "shards of different lengths are cut differently",
+                )
+                .id("Z008"));
+            }
+            let device = Piece::Device(Factor { axis, size: n, stride: 1 });
+            let pieces = &mut dims[d];
+            let Some(first) = pieces.iter().position(|p| matches!(p, Piece::Local(_))) else {
+                continue;
+            };
+            let Piece::Local(extent) = pieces[first] else { continue };
+            let only = pieces.iter().filter(|p| matches!(p, Piece::Local(_))).count() == 1;
+            if split_factor > 1 {
+                let step = split_factor.checked_mul(n).unwrap_or(i64::MAX);
+                if !only || extent % step != 0 {
+                    let message = format!(
+                        "no layout of the algebra: _StridedShard cuts the {extent} elements of dimension {d} into {split_factor} x {n} parts"
+                    );
+                    return Err(
+                        Diagnostic::syntax(0..0, message, "unevenly, or a second time").id("Z008")
+                    );
+                }
+                pieces.splice(
+                    first..=first,
+                    [Piece::Local(split_factor), device, Piece::Local(extent / step)],
+                );
+            } else if extent % n == 0 || only {
+                let local = Piece::Local(div_ceil(extent, n));
+                if extent % n == 0 {
+                    pieces.splice(first..=first, [device, local]);
+                } else {
+                    // Every shard of the mesh dimensions before is padded, not only the last one.
+                    uneven[d] = true;
+                    let before = |p: &Piece| matches!(p, Piece::Device(f) if f.size > 1);
+                    let nested = pieces[..first].iter().any(before);
+                    let valid = nested.then_some(Piece::Valid(extent));
+                    pieces.splice(first..=first, valid.into_iter().chain([device, local]));
+                }
+            } else {
+                let message = format!(
+                    "no layout of the algebra: {n} devices divide the {extent} parts that a _StridedShard has left of dimension {d}"
+                );
+                return Err(Diagnostic::syntax(0..0, message, "unevenly").id("Z008"));
+            }
+        }
+        let first = vec![0; self.mesh.axes().len()];
+        Ok(Sharding { mesh: self.mesh.clone(), first, dims, copies: true, replicas: None })
+    }
+
+    fn own_shape(&self) -> Option<&[i64]> {
+        self.shape.as_deref()
+    }
+}
+
+impl WrittenLayout for DTensorPlacements {
+    fn text(&self) -> String {
+        let placement = |p: &Placement| match p {
+            Placement::Replicate => "Replicate()".to_string(),
+            Placement::Shard { dim, split_factor: 1 } => format!("Shard(dim={dim})"),
+            Placement::Shard { dim, split_factor } => {
+                format!("_StridedShard(dim={dim}, split_factor={split_factor})")
+            }
+        };
+        let list: Vec<String> = self.placements.iter().map(placement).collect();
+        let comma = if list.len() == 1 { "," } else { "" };
+        let sizes: Vec<i64> = self.mesh.axes().iter().map(|(_, n)| *n).collect();
+        let mut out = format!("({}{comma})", list.join(", "));
+        if self.mesh_given {
+            out += &format!(" mesh={sizes:?}");
+        }
+        if self.named {
+            let names: Vec<String> =
+                self.mesh.axes().iter().map(|(n, _)| format!("'{n}'")).collect();
+            let comma = if names.len() == 1 { "," } else { "" };
+            out += &format!(" mesh_dim_names=({}{comma})", names.join(", "));
+        }
+        out + &shape_text(self.shape.as_ref())
+    }
+
+    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
+        layout_of(self, shape)
+    }
+
+    fn default_shape(&self) -> Option<Vec<i64>> {
+        self.shape.clone()
+    }
+}
+
+/// The text of a sharding over whole dimensions of its mesh.
+pub(crate) fn write(sharding: &Sharding) -> Result<String, Refusal> {
+    let whole = match sharding.uses_whole_axes() {
+        true => sharding.clone(),
+        false => sharding.on_whole_axes()?,
+    };
+    written(&whole).map(|x| x.text())
+}
+
+fn written(sharding: &Sharding) -> Result<DTensorPlacements, Refusal> {
+    if !sharding.copies || sharding.first.iter().any(|f| *f != 0) {
+        return no("placements divide over all devices of a mesh", Some(0));
+    }
+    let axes = sharding.mesh.axes();
+    let mut placements = vec![Placement::Replicate; axes.len()];
+    for (d, own) in sharding.leading_factors()?.iter().enumerate() {
+        for (k, f) in own.iter().enumerate() {
+            // Axes of the mesh that come later and yet are slower have cut before.
+            let before = own[..k].iter().filter(|g| g.axis > f.axis);
+            let split_factor = product(before.map(|g| g.size), "a split factor")?;
+            let dim = i64::try_from(d).unwrap_or(i64::MAX);
+            placements[f.axis] = Placement::Shard { dim, split_factor };
+        }
+    }
+    let plain = axes.iter().enumerate().all(|(k, (name, _))| *name == format!("mesh{k}"));
+    let mesh = sharding.mesh.clone();
+    Ok(DTensorPlacements { mesh, named: !plain, mesh_given: true, placements, shape: None })
+}
+
+/// The text of a layout, or why there is none.
+pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
+    let sharding = Sharding::of(layout, shape)?;
+    if !sharding.uses_whole_axes() {
+        return no(
+            "placements divide over whole dimensions of a mesh, and the layout uses a part of one",
+            None,
+        );
+    }
+    // The order of the mesh is free: one in which every placement is an ordinary shard is preferred.
+    let strided = |p: &Placement| matches!(p, Placement::Shard { split_factor: 2.., .. });
+    let mut found = written(&sharding)?;
+    if found.placements.iter().any(strided) {
+        found = written(&sharding.in_order_of_use())?;
+    }
+    match found.layout(Some(shape)) {
+        Ok(lowered) => prove_sharding(&lowered, layout, &found.text())?,
+        Err(reason) => return no(reason.message, None),
+    }
+    Ok(found.text())
+}

@@ -1,0 +1,320 @@
+//! The three texts of a linear layout.
+
+use crate::Diagnostic;
+use crate::cursor::{Cursor, Spanned};
+use std::ops::Range;
+use zellige_layout::{Error, LinearLayout};
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// An in dimension as written: its name, its bases and their places.
+struct WrittenDim {
+    name: Spanned<String>,
+    bases: Vec<Spanned<Vec<i64>>>,
+}
+
+/// A text has no more dimensions than this: most of them would be of size 1.
+const MOST_DIMS: usize = 256;
+
+/// The text of a linear layout: JSON without spaces.
+pub fn print(layout: &LinearLayout) -> String {
+    super::to_json(layout).to_string()
+}
+
+/// Reads a linear layout in any of its three forms.
+pub fn parse(text: &str) -> Result<LinearLayout> {
+    let mut c = Cursor::new(text);
+    let layout = match c.peek() {
+        Some('{') => braces(&mut c, text)?,
+        Some('-' | '(') => printed(&mut c)?,
+        _ => {
+            let example = r#"{"in":[["register",[[0,1]]]],"out":[["dim0",1],["dim1",2]]}"#;
+            return Err(c
+                .expected("a linear layout")
+                .help(format!("write {example}, or {{register: [[0, 1]]}}")));
+        }
+    };
+    c.finish("the linear layout")?;
+    Ok(layout)
+}
+
+/// `{"in":..,"out":..}` or `{register: [..], ..}`.
+fn braces(c: &mut Cursor<'_>, text: &str) -> Result<LinearLayout> {
+    let start = c.at();
+    c.expect('{', "at the beginning of a linear layout")?;
+    let mut dims: Vec<WrittenDim> = Vec::new();
+    let (mut ins, mut outs): (Option<Vec<WrittenDim>>, Option<OutSizes>) = (None, None);
+    let mut first = true;
+    while !c.eat('}') {
+        if !first {
+            c.expect(',', "between dimensions, or `}`")?;
+        }
+        first = false;
+        if dims.len() == MOST_DIMS {
+            let message = format!("more than {MOST_DIMS} dimensions");
+            return Err(Diagnostic::syntax(start..c.here(), message, "too many"));
+        }
+        let name = name(c, text)?;
+        c.expect(':', "after the name")?;
+        let again = |given: bool| match given {
+            false => Ok(()),
+            true => {
+                let message = format!("`{}` is given twice", name.value);
+                Err(Diagnostic::syntax(name.span.clone(), message, "already given"))
+            }
+        };
+        match name.value.as_str() {
+            "in" => {
+                again(ins.is_some())?;
+                ins = Some(in_list(c, text)?);
+            }
+            "out" => {
+                again(outs.is_some())?;
+                outs = Some(out_list(c, text)?);
+            }
+            _ => {
+                again(dims.iter().any(|d| d.name.value == name.value))?;
+                dims.push(WrittenDim { name, bases: bases(c)? });
+            }
+        }
+    }
+    let whole = start..c.here();
+    match (ins, outs) {
+        (None, None) => build(&dims, None, whole),
+        (Some(ins), Some(outs)) => match dims.into_iter().next() {
+            None => build(&ins, Some(&outs), whole),
+            Some(extra) => {
+                let message = format!("unknown field `{}`", extra.name.value);
+                Err(Diagnostic::syntax(extra.name.span, message, "expected `in` and `out`"))
+            }
+        },
+        (ins, _) => {
+            let missing = if ins.is_some() { "out" } else { "in" };
+            let message = format!("`{missing}` is missing");
+            let help = "a linear layout in this form has `in`, the bases of every dimension, and `out`, the sizes of the tensor";
+            Err(Diagnostic::syntax(whole, message, format!("expected `{missing}`")).help(help))
+        }
+    }
+}
+
+/// Out dimensions with the places of their sizes.
+type OutSizes = Vec<(Spanned<String>, Spanned<i64>)>;
+
+/// A name: a word, or any text in quotes as JSON writes it.
+fn name(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<String>> {
+    let start = c.at();
+    if !c.eat('"') {
+        let Some(word) = c.word() else { return Err(c.expected("the name of a dimension")) };
+        return Ok(Spanned { value: word.value.to_string(), span: word.span });
+    }
+    let mut escaped = false;
+    let end = text[start + 1..].char_indices().find(|(_, ch)| {
+        let closes = *ch == '"' && !escaped;
+        escaped = *ch == '\\' && !escaped;
+        closes
+    });
+    let read = end.and_then(|(i, _)| {
+        let span = start..start + i + 2;
+        let value = serde_json::from_str(&text[span.clone()]).ok()?;
+        Some(Spanned { value, span })
+    });
+    let Some(read) = read else {
+        let message = "a name without an end";
+        return Err(Diagnostic::syntax(start..start + 1, message, "expected `\"` after it"));
+    };
+    c.skip_to(read.span.end);
+    Ok(read)
+}
+
+/// `[["register", [..]], ..]`.
+fn in_list(c: &mut Cursor<'_>, text: &str) -> Result<Vec<WrittenDim>> {
+    let mut dims = Vec::new();
+    pairs(c, text, "in dimensions", |c, name| {
+        dims.push(WrittenDim { name, bases: bases(c)? });
+        Ok(())
+    })?;
+    Ok(dims)
+}
+
+/// `[["dim0", 4], ..]`.
+fn out_list(c: &mut Cursor<'_>, text: &str) -> Result<OutSizes> {
+    let mut dims = Vec::new();
+    pairs(c, text, "out dimensions", |c, name| {
+        dims.push((name, c.int("a size")?));
+        Ok(())
+    })?;
+    Ok(dims)
+}
+
+/// `[[name, ..], ..]`, what follows each name read by `second`.
+fn pairs(
+    c: &mut Cursor<'_>,
+    text: &str,
+    what: &str,
+    mut second: impl FnMut(&mut Cursor<'_>, Spanned<String>) -> Result<()>,
+) -> Result<()> {
+    c.expect('[', &format!("before the {what}"))?;
+    let mut first = true;
+    while !c.eat(']') {
+        if !first {
+            c.expect(',', &format!("between the {what}, or `]`"))?;
+        }
+        first = false;
+        c.expect('[', "before the name of a dimension")?;
+        let name = name(c, text)?;
+        c.expect(',', "after the name of a dimension")?;
+        second(c, name)?;
+        c.expect(']', "after the dimension")?;
+    }
+    Ok(())
+}
+
+/// `[[0, 1], [1, 0]]`.
+fn bases(c: &mut Cursor<'_>) -> Result<Vec<Spanned<Vec<i64>>>> {
+    c.expect('[', "before the bases")?;
+    let mut bases = Vec::new();
+    while !c.eat(']') {
+        if !bases.is_empty() {
+            c.expect(',', "between bases, or `]`")?;
+        }
+        bases.push(c.int_list("a basis")?);
+    }
+    Ok(bases)
+}
+
+/// The form that Triton prints.
+fn printed(c: &mut Cursor<'_>) -> Result<LinearLayout> {
+    let start = c.at();
+    if c.eat('(') {
+        return printed_empty(c, start);
+    }
+    let mut dims: Vec<WrittenDim> = Vec::new();
+    loop {
+        let bullet = c.eat('-');
+        let line = c.at();
+        let Some(word) = c.word() else {
+            return Err(c.expected("a dimension, as in `register=1 -> (0, 1)`"));
+        };
+        if !bullet && word.value == "where" {
+            break;
+        }
+        let name = Spanned { value: word.value.to_string(), span: word.span };
+        if bullet && c.eat_word("is") {
+            let size_1 = c.eat_word("a")
+                && c.eat_word("size")
+                && c.int("the size 1")?.value == 1
+                && c.eat_word("dimension");
+            if !size_1 {
+                return Err(c.expected("`is a size 1 dimension`"));
+            }
+            dims.push(WrittenDim { name, bases: Vec::new() });
+            continue;
+        }
+        c.expect('=', "after the name of a dimension")?;
+        let input = c.int("a power of two")?;
+        c.expect('-', "in `->`")?;
+        c.expect('>', "in `->`")?;
+        let basis = c.int_list("a basis")?;
+        if bullet {
+            dims.push(WrittenDim { name: name.clone(), bases: Vec::new() });
+        }
+        let Some(dim) = dims.last_mut().filter(|d| d.name.value == name.value) else {
+            let message = format!("`{}` does not begin with ` - `", name.value);
+            return Err(Diagnostic::syntax(line..c.here(), message, "expected ` - ` before it"));
+        };
+        let expected = 1i64.checked_shl(u32::try_from(dim.bases.len()).unwrap_or(64));
+        if Some(input.value) != expected {
+            let message = format!("the bases of `{}` go 1, 2, 4, ..", name.value);
+            let label = match expected {
+                Some(next) => format!("expected {next}"),
+                None => "too many".into(),
+            };
+            return Err(Diagnostic::syntax(input.span, message, label));
+        }
+        dim.bases.push(basis);
+    }
+    for word in ["out", "dims", "are"] {
+        if !c.eat_word(word) {
+            return Err(c.expected("`where out dims are:`"));
+        }
+    }
+    c.expect(':', "after `where out dims are`")?;
+    let outs = printed_outs(c)?;
+    build(&dims, Some(&outs), start..c.here())
+}
+
+/// `(empty layout)`, or `(empty layout with out-dims [dim0 (size 1)])`.
+fn printed_empty(c: &mut Cursor<'_>, start: usize) -> Result<LinearLayout> {
+    if !(c.eat_word("empty") && c.eat_word("layout")) {
+        return Err(c.expected("`(empty layout)`"));
+    }
+    let mut outs = Vec::new();
+    if c.eat_word("with") {
+        let dims = c.eat_word("out") && c.eat('-') && c.eat_word("dims");
+        if !dims {
+            return Err(c.expected("`out-dims`"));
+        }
+        outs = printed_outs(c)?;
+    }
+    c.expect(')', "after the empty layout")?;
+    build(&[], Some(&outs), start..c.here())
+}
+
+/// `[dim0 (size 4), dim1 (size 8)]`.
+fn printed_outs(c: &mut Cursor<'_>) -> Result<OutSizes> {
+    c.expect('[', "before the out dimensions")?;
+    let mut outs: OutSizes = Vec::new();
+    while !c.eat(']') {
+        if !outs.is_empty() {
+            c.expect(',', "between out dimensions, or `]`")?;
+        }
+        let Some(word) = c.word() else { return Err(c.expected("the name of an out dimension")) };
+        c.expect('(', "before the size")?;
+        if !c.eat_word("size") {
+            return Err(c.expected("`size`"));
+        }
+        let size = c.int("a size")?;
+        c.expect(')', "after the size")?;
+        outs.push((Spanned { value: word.value.to_string(), span: word.span }, size));
+    }
+    Ok(outs)
+}
+
+/// The layout of what was written; a refusal of the algebra is shown where its cause is.
+fn build(
+    dims: &[WrittenDim],
+    outs: Option<&OutSizes>,
+    whole: Range<usize>,
+) -> Result<LinearLayout> {
+    let ins: Vec<(String, Vec<Vec<i64>>)> = dims
+        .iter()
+        .map(|d| (d.name.value.clone(), d.bases.iter().map(|b| b.value.clone()).collect()))
+        .collect();
+    let built = match outs {
+        Some(outs) => {
+            let sizes: Vec<(String, i64)> =
+                outs.iter().map(|(n, s)| (n.value.clone(), s.value)).collect();
+            LinearLayout::new(&ins, &sizes)
+        }
+        None => {
+            let rank = ins.iter().flat_map(|(_, b)| b).map(Vec::len).next().unwrap_or(0);
+            let names: Vec<String> = (0..rank).map(|d| format!("dim{d}")).collect();
+            LinearLayout::with_inferred_sizes(&ins, &names)
+        }
+    };
+    built.map_err(|e| {
+        let place = match &e {
+            Error::BadBasis { dim, index, .. } => dims
+                .iter()
+                .find(|d| d.name.value == *dim)
+                .and_then(|d| d.bases.get(*index))
+                .map(|b| b.span.clone()),
+            Error::NotPowerOfTwo { what, .. } => {
+                let size = outs.into_iter().flatten().find(|(n, _)| n.value == *what);
+                size.map(|(_, s)| s.span.clone())
+            }
+            _ => None,
+        };
+        Diagnostic::meaning(place.unwrap_or(whole), e)
+    })
+}

@@ -1,0 +1,567 @@
+//! Shardings: tensors divided over a mesh of devices. What JAX, HLO, Shardy and DTensor have in common.
+//!
+//! A mesh is a list of named axes. Each dimension of a tensor is split over **pieces**, slowest first: a factor of a mesh axis,
+//! whose coordinate is a device's, or a part that stays inside the shard. In the algebra a mesh axis is a device axis of its
+//! name, a shard lies row-major on `m`, and a mesh axis that no dimension uses holds copies. A shard is
+//! `ceil(extent / parts)` long; where that does not divide, the last ones are padded.
+//!
+//! HLO numbers devices instead of naming axes: there is one axis, `pid`. `Sharding::on_devices` numbers those of a mesh, its last
+//! axis fastest.
+
+pub(crate) mod python;
+
+use crate::blocked::prove;
+use crate::convert::{Refusal, no};
+use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use zellige_layout::int::{div_ceil, product};
+use zellige_layout::{
+    Axis, AxisKind, AxisTable, Error, Extent, Iter, Layout, TileLayout, Window, check_sizes,
+};
+
+/// The axes of a mesh of devices, slowest first: their names and sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mesh {
+    axes: Vec<(String, i64)>,
+}
+
+impl Mesh {
+    /// Checks that names differ and sizes are positive, and that the number of devices fits in 64 bits.
+    pub fn new(axes: Vec<(String, i64)>) -> Result<Mesh, String> {
+        for (k, (name, size)) in axes.iter().enumerate() {
+            if axes[..k].iter().any(|(other, _)| other == name) {
+                return Err(format!("the mesh has two axes named `{name}`"));
+            }
+            if *size < 1 {
+                return Err(format!("mesh axis `{name}` has {size} devices"));
+            }
+            device_axis(name)?;
+        }
+        product(axes.iter().map(|a| a.1), "the number of devices").map_err(|e| e.to_string())?;
+        if axes.len() > MAX_AXES {
+            return Err(format!("a mesh of more than {MAX_AXES} axes"));
+        }
+        Ok(Mesh { axes })
+    }
+
+    /// Names and sizes, slowest first.
+    pub fn axes(&self) -> &[(String, i64)] {
+        &self.axes
+    }
+
+    /// The number of devices.
+    pub fn devices(&self) -> i64 {
+        self.axes.iter().map(|(_, size)| size).product()
+    }
+
+    /// The axis of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.axes.iter().position(|(n, _)| n == name)
+    }
+
+    /// What one step along each axis counts where devices are numbered, the last axis fastest.
+    fn strides(&self) -> Vec<i64> {
+        let mut strides = vec![1; self.axes.len()];
+        for k in (1..strides.len()).rev() {
+            strides[k - 1] = strides[k] * self.axes[k].1;
+        }
+        strides
+    }
+}
+
+const MAX_AXES: usize = 64;
+
+/// The device axis of a mesh axis. A name that the algebra uses for something else, such as `m`, gets `mesh_` in front.
+pub(crate) fn device_axis(name: &str) -> Result<Axis, String> {
+    let other =
+        AxisTable::new().get(name).is_ok_and(|a| a.kind() != AxisKind::Device || a.name() != name);
+    let own = if other { format!("mesh_{name}") } else { name.to_string() };
+    Axis::new(&own, AxisKind::Device).map_err(|e| format!("mesh axis `{name}`: {e}"))
+}
+
+/// `size` steps of `stride` along an axis of the mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Factor {
+    pub(crate) axis: usize,
+    pub(crate) size: i64,
+    pub(crate) stride: i64,
+}
+
+/// A part of the index of a dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Which device.
+    Device(Factor),
+    /// Which element of the shard.
+    Local(i64),
+    /// The pieces after it count so many elements; the rest of what they could count is padding of every piece before.
+    Valid(i64),
+}
+
+/// A tensor over a mesh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sharding {
+    pub(crate) mesh: Mesh,
+    /// The device of the first shard, per axis of the mesh; all 0 but where a device is named.
+    pub(crate) first: Vec<i64>,
+    /// The pieces of every dimension, slowest first.
+    pub(crate) dims: Vec<Vec<Piece>>,
+    /// Whether axes that no dimension uses hold copies; not where one device is named that has everything.
+    pub(crate) copies: bool,
+    /// The factors that hold copies, where they are not all that no dimension uses: a list of devices may leave some out.
+    pub(crate) replicas: Option<Vec<Factor>>,
+}
+
+impl Sharding {
+    /// Every dimension over whole factors, then the shard.
+    pub(crate) fn even(
+        mesh: Mesh,
+        factors: &[Vec<Factor>],
+        shape: &[i64],
+    ) -> Result<Sharding, Diagnostic> {
+        check_sizes(shape)?;
+        product(shape.iter().copied(), "the number of elements")?;
+        let mut dims = Vec::with_capacity(shape.len());
+        for (d, extent) in shape.iter().enumerate() {
+            let own = factors.get(d).map_or(&[][..], Vec::as_slice);
+            let parts = product(own.iter().map(|f| f.size), "the number of shards")?;
+            let mut pieces: Vec<Piece> = own.iter().map(|f| Piece::Device(*f)).collect();
+            pieces.push(Piece::Local(div_ceil(*extent, parts)));
+            dims.push(pieces);
+        }
+        let first = vec![0; mesh.axes.len()];
+        Ok(Sharding { mesh, first, dims, copies: true, replicas: None })
+    }
+
+    /// The shape of a shard.
+    pub(crate) fn shard_shape(&self) -> Vec<i64> {
+        let local = |pieces: &Vec<Piece>| {
+            pieces.iter().map(|p| if let Piece::Local(n) = p { *n } else { 1 }).product()
+        };
+        self.dims.iter().map(local).collect()
+    }
+
+    fn axis(&self, k: usize) -> Result<Axis, Error> {
+        let name = &self.mesh.axes[k].0;
+        device_axis(name)
+            .map_err(|_| Error::BadAxisName { name: name.clone(), reason: "no name of an axis" })
+    }
+
+    /// The layout in the algebra, over a shape.
+    pub(crate) fn layout(&self, shape: &[i64]) -> Result<Layout, Error> {
+        let mut stride = 1i64;
+        let mut shard: Vec<Iter> = Vec::new();
+        let mut window = Vec::with_capacity(shape.len());
+        for (pieces, valid) in self.dims.iter().zip(shape).rev() {
+            let (mut padded, mut valid) = (1i64, *valid);
+            for piece in pieces.iter().rev() {
+                let it = match piece {
+                    Piece::Valid(n) => {
+                        window.push(Extent::padded(*n, padded));
+                        (padded, valid) = (1, valid / (*n).max(1));
+                        continue;
+                    }
+                    Piece::Device(f) => Iter::new(f.size, f.stride, self.axis(f.axis)?),
+                    Piece::Local(n) => {
+                        let it = Iter::mem(*n, stride);
+                        stride = stride
+                            .checked_mul((*n).max(1))
+                            .ok_or_else(|| Error::overflow("the elements of a shard"))?;
+                        it
+                    }
+                };
+                padded = product([padded, it.extent], "a padded extent")?;
+                shard.push(it);
+            }
+            window.push(Extent::padded(valid, padded));
+        }
+        shard.reverse();
+        window.reverse();
+        let mut replica = Vec::new();
+        if let Some(all) = &self.replicas {
+            for f in all {
+                replica.push(Iter::new(f.size, f.stride, self.axis(f.axis)?));
+            }
+        } else if self.copies {
+            for k in 0..self.mesh.axes.len() {
+                let axis = self.axis(k)?;
+                replica
+                    .extend(self.unused(k).into_iter().map(|(size, s)| Iter::new(size, s, axis)));
+            }
+        }
+        let mut offset = Vec::new();
+        for (k, first) in self.first.iter().enumerate().filter(|(_, first)| **first != 0) {
+            offset.push((self.axis(k)?, *first));
+        }
+        let tile = TileLayout::new(shard, replica, offset)?;
+        Layout::from(tile).with_window(Window::new(window)?)
+    }
+
+    /// The factors of a mesh axis that no dimension uses: size and stride, slowest first. Those that are used divide the axis.
+    pub(crate) fn unused(&self, axis: usize) -> Vec<(i64, i64)> {
+        let mut used: Vec<Factor> =
+            self.factors().filter(|f| f.axis == axis && f.size > 1).collect();
+        used.sort_by_key(|f| f.stride);
+        let mut free = Vec::new();
+        let mut next = 1;
+        for f in used {
+            if f.stride > next {
+                free.push((f.stride / next, next));
+            }
+            next = f.stride * f.size;
+        }
+        let size = self.mesh.axes[axis].1;
+        if size > next {
+            free.push((size / next, next));
+        }
+        free.reverse();
+        free
+    }
+
+    fn factors(&self) -> impl Iterator<Item = Factor> + '_ {
+        self.dims.iter().flatten().filter_map(|p| match p {
+            Piece::Device(f) => Some(*f),
+            Piece::Local(_) | Piece::Valid(_) => None,
+        })
+    }
+
+    /// Whether every device has the whole tensor. A text may not say how many devices there are.
+    fn is_everywhere(&self) -> bool {
+        self.factors().all(|f| f.size == 1) && self.copies
+    }
+
+    /// The factors of every dimension, where each comes before the shard.
+    pub(crate) fn leading_factors(&self) -> Result<Vec<Vec<Factor>>, Refusal> {
+        let mut all = Vec::with_capacity(self.dims.len());
+        for (d, pieces) in self.dims.iter().enumerate() {
+            let mut factors = Vec::new();
+            let mut inside = false;
+            for piece in pieces {
+                match piece {
+                    Piece::Local(1) | Piece::Valid(_) => {}
+                    Piece::Local(_) => inside = true,
+                    Piece::Device(f) if f.size == 1 && inside => {}
+                    Piece::Device(_) if inside => {
+                        let reason = format!(
+                            "dimension {d} is dealt to devices in turns: a shard is not one interval of it"
+                        );
+                        return no(reason, None);
+                    }
+                    Piece::Device(f) => factors.push(*f),
+                }
+            }
+            all.push(factors);
+        }
+        Ok(all)
+    }
+
+    /// The same over one axis `pid` of numbered devices, the last axis of the mesh fastest.
+    pub(crate) fn on_devices(&self) -> Result<Sharding, Refusal> {
+        let strides = self.mesh.strides();
+        let mesh = Mesh::new(vec![("pid".into(), self.mesh.devices())]);
+        let Ok(mesh) = mesh else { return no("too many devices", None) };
+        let number =
+            |f: &Factor| Factor { axis: 0, stride: f.stride * strides[f.axis], size: f.size };
+        let moved = |p: &Piece| match p {
+            Piece::Device(f) => Piece::Device(number(f)),
+            Piece::Local(_) | Piece::Valid(_) => *p,
+        };
+        let dims = self.dims.iter().map(|d| d.iter().map(moved).collect()).collect();
+        let first = vec![self.first.iter().zip(&strides).map(|(f, s)| f * s).sum()];
+        let replicas = self.replicas.as_ref().map(|all| all.iter().map(number).collect());
+        Ok(Sharding { mesh, first, dims, copies: self.copies, replicas })
+    }
+
+    /// Refuses factors that are no digits of the number of a device, from which no axes of a mesh follow.
+    fn check_divides(&self) -> Result<(), Refusal> {
+        for (axis, (name, size)) in self.mesh.axes.iter().enumerate() {
+            let mut used: Vec<Factor> =
+                self.factors().filter(|f| f.axis == axis && f.size > 1).collect();
+            used.sort_by_key(|f| f.stride);
+            let mut next = 1;
+            for f in &used {
+                if f.stride < next || f.stride % next != 0 {
+                    let reason = format!("devices on `{name}` are not numbered along a mesh");
+                    return no(reason, None);
+                }
+                next = f.stride.saturating_mul(f.size);
+            }
+            if size % next != 0 {
+                let reason = format!("the {size} devices on `{name}` are no whole mesh");
+                return no(reason, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with a mesh axis for every factor, named `d0`, `d1`, .. from the slowest, where an axis is used in parts.
+    pub(crate) fn on_whole_axes(&self) -> Result<Sharding, Refusal> {
+        self.check_divides()?;
+        let mut cuts: Vec<(usize, i64, i64)> =
+            self.factors().filter(|f| f.size > 1).map(|f| (f.axis, f.stride, f.size)).collect();
+        for k in 0..self.mesh.axes.len() {
+            cuts.extend(self.unused(k).into_iter().map(|(size, stride)| (k, stride, size)));
+        }
+        cuts.sort_by_key(|(axis, stride, _)| (*axis, std::cmp::Reverse(*stride)));
+        let axes = cuts.iter().enumerate().map(|(k, cut)| (format!("d{k}"), cut.2)).collect();
+        let mesh = match Mesh::new(axes) {
+            Ok(mesh) => mesh,
+            Err(reason) => return no(reason, None),
+        };
+        let moved = |p: &Piece| match p {
+            Piece::Device(f) => {
+                let at =
+                    cuts.iter().position(|(a, s, n)| (*a, *s, *n) == (f.axis, f.stride, f.size));
+                at.map_or(Piece::Local(1), |axis| {
+                    Piece::Device(Factor { axis, size: f.size, stride: 1 })
+                })
+            }
+            Piece::Local(_) | Piece::Valid(_) => *p,
+        };
+        if self.first.iter().any(|f| *f != 0) || !self.copies {
+            return no("the sharding does not say which devices there are", None);
+        }
+        let first = vec![0; mesh.axes.len()];
+        let dims = self.dims.iter().map(|d| d.iter().map(moved).collect()).collect();
+        Ok(Sharding { mesh, first, dims, copies: true, replicas: None })
+    }
+
+    /// The same with the axes of the mesh in the order in which dimensions use them. A layout does not say how a mesh is ordered.
+    pub(crate) fn in_order_of_use(&self) -> Sharding {
+        let mut order: Vec<usize> = Vec::new();
+        for axis in self.factors().map(|f| f.axis).chain(0..self.mesh.axes.len()) {
+            if !order.contains(&axis) {
+                order.push(axis);
+            }
+        }
+        let place = |axis: usize| order.iter().position(|o| *o == axis).unwrap_or(axis);
+        let moved = |p: &Piece| match p {
+            Piece::Device(f) => Piece::Device(Factor { axis: place(f.axis), ..*f }),
+            Piece::Local(_) | Piece::Valid(_) => *p,
+        };
+        Sharding {
+            mesh: Mesh { axes: order.iter().map(|k| self.mesh.axes[*k].clone()).collect() },
+            first: order.iter().map(|k| self.first[*k]).collect(),
+            dims: self.dims.iter().map(|d| d.iter().map(moved).collect()).collect(),
+            copies: self.copies,
+            replicas: None,
+        }
+    }
+
+    /// Whether dimensions use whole axes of the mesh only.
+    pub(crate) fn uses_whole_axes(&self) -> bool {
+        self.factors().all(|f| f.size == 1 || (f.stride == 1 && f.size == self.mesh.axes[f.axis].1))
+    }
+
+    /// The sharding that a layout is, over a mesh whose axes are the device axes of the layout by their names.
+    pub(crate) fn of(layout: &Layout, shape: &[i64]) -> Result<Sharding, Refusal> {
+        let axes: Vec<Axis> =
+            layout.tile().axes().iter().copied().filter(|a| *a != Axis::M).collect();
+        if let Some(axis) = axes.iter().find(|a| a.kind() != AxisKind::Device) {
+            return no(
+                format!(
+                    "a sharding is over devices; the layout also uses `{axis}`, a {} axis",
+                    axis.kind().name()
+                ),
+                None,
+            );
+        }
+        if layout.effective_swizzle().is_some() {
+            return no("a shard has no swizzle", None);
+        }
+        let mut mesh = Vec::new();
+        for axis in &axes {
+            let bounds = layout.bounds(*axis)?;
+            if bounds.min < 0 {
+                return no(format!("device numbers on `{axis}` are negative"), Some(0));
+            }
+            mesh.push((axis.name().to_string(), bounds.max + 1));
+        }
+        let mesh = Mesh::new(mesh).or_else(|reason| no(reason, None))?;
+        // The parts of every dimension that are padded by themselves.
+        let window: Vec<Extent> = match layout.window() {
+            None => shape.iter().map(|n| Extent::full(*n)).collect(),
+            Some(w) => w.dims().to_vec(),
+        };
+        let Some(parts) = parts_of(shape, &window) else {
+            return no("the padding does not follow the dimensions", None);
+        };
+        let padded: Vec<i64> = window.iter().map(|d| d.padded).collect();
+        let (grouped, seps) = match layout.tile().canonical().group(&padded) {
+            Ok(found) => found,
+            Err(e) => return no(e.to_string(), None),
+        };
+        let piece = |it: &Iter| match axes.iter().position(|a| *a == it.axis) {
+            // A unit iter stands on the axis of its neighbour.
+            Some(axis) if it.extent != 1 => {
+                Piece::Device(Factor { axis, size: it.extent, stride: it.stride })
+            }
+            _ => Piece::Local(it.extent),
+        };
+        let mut dims: Vec<Vec<Piece>> = Vec::with_capacity(shape.len());
+        for part in parts {
+            let mut pieces = Vec::new();
+            for w in part.clone() {
+                if w > part.start {
+                    pieces
+                        .push(Piece::Valid(window[w..part.end].iter().map(|d| d.valid).product()));
+                }
+                pieces.extend(grouped.shard()[seps[w]..seps[w + 1]].iter().map(piece));
+            }
+            dims.push(pieces);
+        }
+        let first: Vec<i64> = axes.iter().map(|a| layout.tile().offset_on(*a)).collect();
+        let copies = first.iter().all(|f| *f == 0);
+        let found = Sharding { mesh, first, dims, copies, replicas: None };
+        if found.factors().any(|f| f.size > 1 && f.stride < 1) {
+            return no("devices are counted backwards or not at all", None);
+        }
+        Ok(found)
+    }
+}
+
+/// Which dimensions of a window each dimension of a shape consists of; `None` where they do not follow the shape, or begin
+/// with padding.
+fn parts_of(shape: &[i64], window: &[Extent]) -> Option<Vec<std::ops::Range<usize>>> {
+    let mut parts = Vec::with_capacity(shape.len());
+    let mut at = 0;
+    for (d, extent) in shape.iter().enumerate() {
+        let (start, mut count) = (at, 1i64);
+        while at < window.len() && (at == start || count != *extent || d + 1 == shape.len()) {
+            count = count.checked_mul(window[at].valid)?;
+            at += 1;
+        }
+        if count != *extent {
+            return None;
+        }
+        parts.push(start..at);
+    }
+    (at == window.len() && window.iter().all(|d| d.begin == 0)).then_some(parts)
+}
+
+/// A text that describes a sharding.
+pub(crate) trait ShardingText: WrittenLayout {
+    /// The sharding of a tensor of this shape.
+    fn sharding(&self, shape: &[i64]) -> Result<Sharding, Diagnostic>;
+
+    /// The shape, where the text says it.
+    fn own_shape(&self) -> Option<&[i64]>;
+}
+
+/// The layout of a text that describes a sharding.
+pub(crate) fn layout_of(
+    text: &impl ShardingText,
+    shape: Option<&[i64]>,
+) -> Result<Layout, Diagnostic> {
+    if text.own_shape().or(shape).is_none() {
+        // What is missing beside the shape is said first.
+        text.sharding(&[]).err().filter(|d| d.label == "which mesh?").map_or(Ok(()), Err)?;
+    }
+    let shape = text.own_shape().or(shape).ok_or_else(|| {
+        Diagnostic::syntax(
+            0..0,
+            "the sharding does not say the shape of the tensor",
+            "of which tensor?",
+        )
+        .id("Z005")
+        .help("give the shape, or write shape=[..] after the sharding")
+    })?;
+    Ok(text.sharding(shape)?.layout(shape)?)
+}
+
+/// The sharding of what was read in any notation of shardings.
+pub(crate) fn sharding_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Sharding, Diagnostic>> {
+    if let Some(x) = parsed.written::<crate::jax::JaxSharding>() {
+        return Some(x.sharding(shape));
+    }
+    if let Some(x) = parsed.written::<crate::hlo::HloSharding>() {
+        return Some(x.sharding(shape));
+    }
+    if let Some(x) = parsed.written::<crate::shardy::ShardySharding>() {
+        // Other numbers are not those of the mesh.
+        return x.is_numbered_in_order().then(|| x.sharding(shape));
+    }
+    if let Some(x) = parsed.written::<crate::dtensor::DTensorPlacements>() {
+        return Some(x.sharding(shape));
+    }
+    None
+}
+
+/// Two shardings over numbered devices, so that they can be compared although each names its devices in its own way: a mesh
+/// is numbered with its last axis fastest. `None` where one of them is no sharding, or has no layout over the shape.
+///
+/// **Law**: what [`crate::convert::translate`] writes of a sharding in another notation of shardings compares as equal.
+pub fn on_numbered_devices(a: &Parsed, b: &Parsed, shape: &[i64]) -> Option<(Layout, Layout)> {
+    let (a, b) = (sharding_of(a, shape)?.ok()?, sharding_of(b, shape)?.ok()?);
+    if a.is_everywhere() && b.is_everywhere() {
+        let whole = a.layout(shape).ok()?;
+        return Some((whole.clone(), whole));
+    }
+    let numbered = |s: &Sharding| s.on_devices().ok()?.layout(shape).ok();
+    Some((numbered(&a)?, numbered(&b)?))
+}
+
+/// Writes a sharding in one notation.
+type Writer = fn(&Sharding) -> Result<String, Refusal>;
+
+/// As [`prove`], where the candidate is a sharding. A layout on no devices is refused with what a sharding says at all.
+pub(crate) fn prove_sharding(
+    candidate: &Layout,
+    layout: &Layout,
+    text: &str,
+) -> Result<(), Refusal> {
+    let on_devices = layout.tile().axes().iter().any(|a| a.kind() == AxisKind::Device);
+    match prove(candidate, layout, text) {
+        Err(Refusal::NotExpressible(n)) if !on_devices => {
+            let what = "the layout is on no devices, and a sharding only says which device has an element, row-major there";
+            no(format!("{what}: {}", n.reason), n.witness)
+        }
+        other => other,
+    }
+}
+
+/// The text of a sharding in another notation of shardings, where the algebra would lose how devices are numbered.
+///
+/// **Law**: over numbered devices, the text has the layout of the sharding.
+pub(crate) fn write(
+    sharding: &Sharding,
+    shape: &[i64],
+    to: Notation,
+) -> Option<Result<String, Refusal>> {
+    let writers: [(Notation, Writer); 4] = [
+        (Notation::JAX, crate::jax::write),
+        (Notation::HLO, crate::hlo::write),
+        (Notation::SHARDY, crate::shardy::write),
+        (Notation::DTENSOR, crate::dtensor::write),
+    ];
+    let (_, write) = writers.into_iter().find(|(notation, _)| *notation == to)?;
+    Some(write(sharding).and_then(|text| {
+        let again = crate::parse_as(&text, to, &AxisTable::new()).ok();
+        let again = again.and_then(|parsed| sharding_of(&parsed, shape)?.ok());
+        let Some(again) = again else {
+            return no(format!("{text} is no sharding of {shape:?}"), None);
+        };
+        if !(sharding.is_everywhere() && again.is_everywhere()) {
+            let (found, wanted) = (again.on_devices()?, sharding.on_devices()?);
+            prove(&found.layout(shape)?, &wanted.layout(shape)?, &text)?;
+        }
+        Ok(text)
+    }))
+}
+
+/// `shape=[8, 16]` at the end of a text, where it is there.
+pub(crate) fn shape_field(
+    c: &mut crate::cursor::Cursor<'_>,
+) -> Result<Option<Vec<i64>>, Diagnostic> {
+    if !c.eat_word("shape") {
+        return Ok(None);
+    }
+    c.expect('=', "after `shape`")?;
+    let shape = c.int_list("extents")?;
+    check_sizes(&shape.value).map_err(|e| Diagnostic::meaning(shape.span.clone(), e))?;
+    Ok(Some(shape.value))
+}
+
+/// ` shape=[8, 16]`, or nothing.
+pub(crate) fn shape_text(shape: Option<&Vec<i64>>) -> String {
+    shape.map_or_else(String::new, |s| format!(" shape={s:?}"))
+}

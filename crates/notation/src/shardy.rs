@@ -1,0 +1,454 @@
+//! Shardy shardings: `#sdy.mesh<["x"=2, "y"=4]> #sdy.sharding<@mesh, [{"x"}, {}]>`.
+//!
+//! ```text
+//! text     := [ mesh ] "#sdy.sharding" "<" "@" name "," dims { "," name "=" axes } ">" [ shape ]
+//!           | "#sdy.sharding" "<" "mesh" "<" axes-list ">" "," dims { "," name "=" axes } ">" [ shape ]
+//! mesh     := "#sdy.mesh" "<" axes-list ">" | "sdy.mesh" "@" name "=" "<" axes-list ">"
+//! axes-list:= "[" string "=" int { "," string "=" int } "]" [ "," "device_ids" "=" list ]
+//! dims     := "[" dim { "," dim } "]"        dim := "{" [ axis { "," axis } ] [ "?" ] "}" [ "p" int ]
+//! axis     := string [ ":" "(" int ")" int ]
+//! ```
+//!
+//! Each dimension is divided over the axes in its braces, the first one slowest. `"x":(2)4` is the part of size 4 of axis `x` that has
+//! 2 slower than it. A mesh without axes whose `device_ids` are one device has all on that device; other numbers than 0, 1, .. say
+//! nothing of the axes. A sharding alone is read; it has no layout before its mesh is given. `?` lets the compiler divide further and `p1` is a priority; neither moves an element.
+//!
+//! **Law**: `parse(print(x)) == x`.
+
+use crate::convert::{Refusal, no};
+use crate::cursor::{Cursor, Spanned};
+use crate::notation::NotationRow;
+use crate::sharding::prove_sharding;
+use crate::sharding::{
+    Factor, Mesh, Sharding, ShardingText, layout_of, python, shape_field, shape_text,
+};
+use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use zellige_layout::Layout;
+
+type Result<T, E = Diagnostic> = std::result::Result<T, E>;
+
+/// The row of the table of notations.
+pub(crate) static ROW: NotationRow = NotationRow {
+    name: "shardy",
+    doc: "Shardy shardings on a mesh",
+    example: r#"#sdy.mesh<["x"=2, "y"=4]> #sdy.sharding<@mesh, [{"x"}, {}]> shape=[8, 16]"#,
+    recognises: |text| {
+        let mut c = Cursor::new(text);
+        let _ = c.eat('#');
+        c.word().is_some_and(|w| w.value == "sdy")
+    },
+    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::SHARDY, x)),
+    print: Parsed::written_text,
+    express: |layout, shape, _| express(layout, shape),
+    needs_format: false,
+};
+
+/// A Shardy sharding with its mesh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardySharding {
+    /// Of a sharding alone, the axes that it names, as large as their parts need.
+    mesh: Mesh,
+    mesh_form: MeshForm,
+    /// The numbers of the devices, where they are not 0, 1, ..
+    device_ids: Option<Vec<i64>>,
+    name: String,
+    dims: Vec<DimSharding>,
+    replicated: Vec<Factor>,
+    shape: Option<Vec<i64>>,
+}
+
+/// Where a text has its mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MeshForm {
+    Before,
+    Inside,
+    Missing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct DimSharding {
+    factors: Vec<Factor>,
+    open: bool,
+    priority: Option<i64>,
+}
+
+/// Reads a sharding and the mesh before it.
+pub fn parse(text: &str) -> Result<ShardySharding> {
+    let mut c = Cursor::new(text);
+    let mut mesh = None;
+    let mut declared: Option<String> = None;
+    if !starts(&c, "sdy.sharding") {
+        let _ = c.eat('#');
+        if c.dotted().is_none_or(|w| w.value != "sdy.mesh") {
+            return Err(Cursor::new(text).expected("`#sdy.mesh<..>` and `#sdy.sharding<..>`"));
+        }
+        if c.eat('@') {
+            declared = c.word().map(|w| w.value.to_string());
+            c.expect('=', "after the name of the mesh")?;
+        }
+        mesh = Some(mesh_of(&mut c, text)?);
+    }
+    if !starts(&c, "sdy.sharding") {
+        return Err(c.expected("`#sdy.sharding<..>` after the mesh"));
+    }
+    c.eat('#');
+    let _ = c.dotted();
+    c.expect('<', "after `#sdy.sharding`")?;
+    let mut name = String::from("mesh");
+    let mut mesh_form = MeshForm::Before;
+    if c.eat('@') {
+        let word = match c.peek() {
+            Some('"') => python::string(&mut c, text, "the name of a mesh")?,
+            _ => match c.word() {
+                Some(word) => Spanned { value: word.value.to_string(), span: word.span },
+                None => return Err(c.expected("the name of a mesh")),
+            },
+        };
+        if declared.as_ref().is_some_and(|d| *d != word.value) {
+            let message = format!("the mesh before is @{}", declared.unwrap_or_default());
+            return Err(Diagnostic::syntax(word.span, message, "another mesh"));
+        }
+        name = word.value;
+        if mesh.is_none() {
+            mesh_form = MeshForm::Missing;
+            mesh = Some((named_axes(text)?, None));
+        }
+    } else if c.eat_word("mesh") {
+        mesh_form = MeshForm::Inside;
+        mesh = Some(mesh_of(&mut c, text)?);
+    } else {
+        return Err(c.expected("`@mesh` or `mesh<..>`"));
+    }
+    let (mesh, device_ids) = mesh.unwrap_or_default();
+    c.expect(',', "after the mesh")?;
+    let mut found = ShardySharding {
+        mesh,
+        mesh_form,
+        device_ids,
+        name,
+        dims: Vec::new(),
+        replicated: Vec::new(),
+        shape: None,
+    };
+    c.expect('[', "before the dimensions")?;
+    while !c.eat(']') {
+        if !found.dims.is_empty() {
+            c.expect(',', "between dimensions")?;
+        }
+        let mut dim = DimSharding::default();
+        (dim.factors, dim.open) = axes(&mut c, text, &found)?;
+        // A priority is one word with its number.
+        if let Some(word) = c.clone().word() {
+            let Some(p) = word.value.strip_prefix('p').and_then(|p| p.parse().ok()) else {
+                return Err(c.expected("`,`, `]` or a priority such as p1"));
+            };
+            let _ = c.word();
+            dim.priority = Some(p);
+        }
+        found.dims.push(dim);
+    }
+    while c.eat(',') {
+        let Some(word) = c.word() else { return Err(c.expected("`replicated=`")) };
+        if word.value == "unreduced" {
+            let message = "`unreduced` axes hold sums that are still to be added, not elements";
+            return Err(Diagnostic::syntax(word.span, message, "a pending sum is no place"));
+        }
+        if word.value != "replicated" || !found.replicated.is_empty() {
+            let shown: String = word.value.chars().take(40).collect();
+            let message = format!("`{shown}` of a sharding is unknown or given twice");
+            return Err(Diagnostic::syntax(word.span, message, "expected `replicated`"));
+        }
+        c.expect('=', "after `replicated`")?;
+        let open;
+        (found.replicated, open) = axes(&mut c, text, &found)?;
+        if open || found.replicated.is_empty() {
+            let message = "`replicated` lists axes that hold copies";
+            return Err(Diagnostic::syntax(word.span, message, "expected an axis or more"));
+        }
+    }
+    c.expect('>', "at the end of the sharding")?;
+    let at = c.at();
+    found.shape = shape_field(&mut c)?;
+    c.finish("the sharding")?;
+    let given = mesh_form != MeshForm::Missing;
+    if let Some(shape) = found.shape.as_ref().filter(|_| given) {
+        let layout = found.sharding(shape).and_then(|s| Ok(s.layout(shape)?));
+        layout.map_err(|d| Diagnostic { span: at..c.here(), ..d })?;
+    }
+    Ok(found)
+}
+
+fn starts(c: &Cursor<'_>, name: &str) -> bool {
+    let mut ahead = c.clone();
+    ahead.eat('#') && ahead.dotted().is_some_and(|w| w.value == name)
+}
+
+/// The axes that a sharding names, as large as their parts need, and larger: whole axes and parts stay apart.
+fn named_axes(text: &str) -> Result<Mesh> {
+    let mut axes: Vec<(String, i64)> = Vec::new();
+    let mut c = Cursor::new(text);
+    while let Some(ch) = c.peek() {
+        if ch == '@' {
+            // The name of the mesh.
+            c.eat('@');
+            if c.peek() == Some('"') {
+                python::string(&mut c, text, "the name of a mesh")?;
+            }
+            continue;
+        }
+        if ch != '"' {
+            let end = c.at() + ch.len_utf8();
+            c.skip_to(end);
+            continue;
+        }
+        let name = python::string(&mut c, text, "the name of an axis")?;
+        let mut size = 1i64;
+        if c.eat(':') && c.eat('(') {
+            let before = c.int("what is slower than the part of the axis")?.value;
+            c.expect(')', "after what is slower")?;
+            let part = c.int("the size of the part of the axis")?.value;
+            let least = before.checked_mul(part).and_then(|n| n.checked_mul(2));
+            size = least.filter(|n| *n > 0).unwrap_or(1);
+        }
+        match axes.iter_mut().find(|(n, _)| *n == name.value) {
+            Some((_, n)) => *n = n.checked_mul(size / gcd(*n, size)).unwrap_or(*n),
+            None => axes.push((name.value, size)),
+        }
+    }
+    Mesh::new(axes).map_err(|e| Diagnostic::syntax(0..text.len(), e, "here"))
+}
+
+/// The greatest common divisor of two positive numbers.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}
+
+/// A mesh, and the numbers of its devices where they are not 0, 1, ..
+fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<(Mesh, Option<Vec<i64>>)> {
+    let start = c.at();
+    c.expect('<', "before the axes of the mesh")?;
+    c.expect('[', "before the axes of the mesh")?;
+    let mut axes: Vec<(String, i64)> = Vec::new();
+    while !c.eat(']') {
+        if !axes.is_empty() {
+            c.expect(',', "between axes")?;
+        }
+        let name = python::string(c, text, "an axis such as \"x\"=2")?;
+        c.expect('=', "after the name of an axis")?;
+        axes.push((name.value, c.int("the size of an axis")?.value));
+    }
+    let mut ids = None;
+    if c.eat(',') {
+        if !c.eat_word("device_ids") {
+            return Err(c.expected("`device_ids=`"));
+        }
+        c.expect('=', "after `device_ids`")?;
+        ids = Some(c.int_list("numbers of devices")?);
+    }
+    c.expect('>', "at the end of the mesh")?;
+    let mesh = Mesh::new(axes).map_err(|e| Diagnostic::syntax(start..c.here(), e, "here"))?;
+    let Some(ids) = ids else { return Ok((mesh, None)) };
+    let mut sorted = ids.value.clone();
+    sorted.sort_unstable();
+    let each = (0..mesh.devices()).eq(sorted.iter().copied());
+    let one = mesh.axes().is_empty() && sorted.len() == 1 && sorted[0] >= 0;
+    if !each && !one {
+        let message = format!("{:?} are not the {} devices of the mesh", ids.value, mesh.devices());
+        return Err(Diagnostic::syntax(ids.span, message, "each number from 0 on once"));
+    }
+    let other = one || ids.value != sorted;
+    Ok((mesh, other.then_some(ids.value)))
+}
+
+/// `{"x", "y":(1)2, ?}`.
+fn axes(c: &mut Cursor<'_>, text: &str, found: &ShardySharding) -> Result<(Vec<Factor>, bool)> {
+    c.expect('{', "before axes")?;
+    let mut factors: Vec<Factor> = Vec::new();
+    let mut open = false;
+    while !c.eat('}') {
+        if !factors.is_empty() {
+            c.expect(',', "between axes")?;
+        }
+        if c.eat('?') {
+            open = true;
+            c.expect('}', "after `?`")?;
+            break;
+        }
+        let start = c.at();
+        let name = python::string(c, text, "an axis such as \"x\", or `?`")?;
+        let Some(axis) = found.mesh.find(&name.value) else {
+            let known: Vec<&str> = found.mesh.axes().iter().map(|(n, _)| n.as_str()).collect();
+            let message = format!(
+                "the mesh has no axis `{}`",
+                name.value.chars().take(40).collect::<String>()
+            );
+            return Err(Diagnostic::syntax(name.span, message, "not an axis of the mesh")
+                .help(format!("axes of the mesh: {}", known.join(", "))));
+        };
+        let size = found.mesh.axes()[axis].1;
+        let mut factor = Factor { axis, size, stride: 1 };
+        if c.eat(':') {
+            c.expect('(', "before what is slower")?;
+            let before = c.int("what is slower than the part of the axis")?.value;
+            c.expect(')', "after what is slower")?;
+            factor.size = c.int("the size of the part of the axis")?.value;
+            let whole = before.checked_mul(factor.size).filter(|n| before > 0 && *n > 0);
+            if factor.size < 2 || whole.is_none_or(|n| size % n != 0) {
+                let message = format!("({before}){} is no part of {size} devices", factor.size);
+                return Err(Diagnostic::syntax(
+                    start..c.here(),
+                    message,
+                    "the two divide the axis",
+                ));
+            }
+            factor.stride = size / before / factor.size;
+        }
+        let reaches = |f: &Factor| (f.stride, f.stride * f.size);
+        let (low, high) = reaches(&factor);
+        let all = found.dims.iter().flat_map(|d| &d.factors).chain(&found.replicated);
+        let clash = all.chain(&factors).filter(|f| f.axis == axis).find(|f| {
+            let (l, h) = reaches(f);
+            low < h && l < high
+        });
+        if clash.is_some() {
+            let message = format!("axis `{}` is used twice", name.value);
+            return Err(Diagnostic::syntax(start..c.here(), message, "already used")
+                .help("a mesh axis, or a part of it, stands at most once in a sharding"));
+        }
+        factors.push(factor);
+    }
+    Ok((factors, open))
+}
+
+impl ShardySharding {
+    /// Whether devices are numbered along the axes of the mesh, the last one fastest.
+    pub(crate) fn is_numbered_in_order(&self) -> bool {
+        self.device_ids.is_none() || self.mesh.axes().is_empty()
+    }
+}
+
+impl ShardingText for ShardySharding {
+    fn sharding(&self, shape: &[i64]) -> Result<Sharding> {
+        if self.mesh_form == MeshForm::Missing {
+            let message = format!("the sharding is on @{}, which is not given", self.name);
+            return Err(Diagnostic::syntax(0..0, message, "which mesh?")
+                .id("Z005")
+                .help(r#"write it before: #sdy.mesh<["x"=2, "y"=4]>"#));
+        }
+        if self.dims.len() != shape.len() {
+            let (rank, found) = (self.dims.len(), shape.len());
+            let message = format!(
+                "the sharding is of {rank} dimensions, and the shape {shape:?} has {found}"
+            );
+            return Err(Diagnostic::syntax(0..0, message, "of another rank").id("Z005"));
+        }
+        let factors: Vec<Vec<Factor>> = self.dims.iter().map(|d| d.factors.clone()).collect();
+        if let (Some([device]), []) = (self.device_ids.as_deref(), self.mesh.axes()) {
+            let mesh = Mesh::new(vec![("pid".into(), device.saturating_add(1))])
+                .map_err(|e| Diagnostic::syntax(0..0, e, "here"))?;
+            let mut found = Sharding::even(mesh, &factors, shape)?;
+            (found.first, found.copies) = (vec![*device], false);
+            return Ok(found);
+        }
+        Sharding::even(self.mesh.clone(), &factors, shape)
+    }
+
+    fn own_shape(&self) -> Option<&[i64]> {
+        self.shape.as_deref()
+    }
+}
+
+impl WrittenLayout for ShardySharding {
+    fn text(&self) -> String {
+        let axis = |(name, size): &(String, i64)| format!("\"{name}\"={size}");
+        let mesh: Vec<String> = self.mesh.axes().iter().map(axis).collect();
+        let factor = |f: &Factor| {
+            let (name, size) = &self.mesh.axes()[f.axis];
+            match f.size == *size {
+                true => format!("\"{name}\""),
+                false => format!("\"{name}\":({}){}", size / f.stride / f.size, f.size),
+            }
+        };
+        let dim = |d: &DimSharding| {
+            let mut axes: Vec<String> = d.factors.iter().map(factor).collect();
+            if d.open {
+                axes.push("?".into());
+            }
+            let priority = d.priority.map_or_else(String::new, |p| format!("p{p}"));
+            format!("{{{}}}{priority}", axes.join(", "))
+        };
+        let dims: Vec<String> = self.dims.iter().map(dim).collect();
+        let ids = self.device_ids.as_ref();
+        let ids = ids.map_or_else(String::new, |ids| format!(", device_ids={ids:?}"));
+        let mesh = format!("<[{}]{ids}>", mesh.join(", "));
+        let plain = |ch: char| ch.is_alphanumeric() || ch == '_';
+        let name = match self.name.chars().all(plain) {
+            true => format!("@{}", self.name),
+            false => format!("@\"{}\"", self.name),
+        };
+        let (before, inside) = match self.mesh_form {
+            MeshForm::Before => (format!("#sdy.mesh{mesh} "), name),
+            MeshForm::Inside => (String::new(), format!("mesh{mesh}")),
+            MeshForm::Missing => (String::new(), name),
+        };
+        let mut out = format!("{before}#sdy.sharding<{inside}, [{}]", dims.join(", "));
+        if !self.replicated.is_empty() {
+            let axes: Vec<String> = self.replicated.iter().map(factor).collect();
+            out += &format!(", replicated={{{}}}", axes.join(", "));
+        }
+        out + ">" + &shape_text(self.shape.as_ref())
+    }
+
+    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
+        layout_of(self, shape)
+    }
+
+    fn default_shape(&self) -> Option<Vec<i64>> {
+        self.shape.clone()
+    }
+}
+
+/// The text of a sharding.
+pub(crate) fn write(sharding: &Sharding) -> Result<String, Refusal> {
+    written(sharding).map(|x| x.text())
+}
+
+fn written(sharding: &Sharding) -> Result<ShardySharding, Refusal> {
+    if !sharding.copies || sharding.first.iter().any(|f| *f != 0) {
+        return no("a Shardy sharding divides over all devices of a mesh", Some(0));
+    }
+    let dims: Vec<DimSharding> = sharding
+        .leading_factors()?
+        .into_iter()
+        .map(|factors| DimSharding { factors, ..DimSharding::default() })
+        .collect();
+    for f in dims.iter().flat_map(|d| &d.factors) {
+        let (name, size) = &sharding.mesh.axes()[f.axis];
+        if size % (f.stride * f.size) != 0 {
+            return no(
+                format!("a part of axis `{name}` that does not divide its {size} devices"),
+                None,
+            );
+        }
+    }
+    let mesh = sharding.mesh.clone();
+    Ok(ShardySharding {
+        mesh,
+        mesh_form: MeshForm::Before,
+        device_ids: None,
+        name: "mesh".into(),
+        dims,
+        replicated: Vec::new(),
+        shape: None,
+    })
+}
+
+/// The text of a layout, or why there is none.
+pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
+    let found = written(&Sharding::of(layout, shape)?)?;
+    match found.layout(Some(shape)) {
+        Ok(lowered) => prove_sharding(&lowered, layout, &found.text())?,
+        Err(reason) => return no(reason.message, None),
+    }
+    Ok(found.text())
+}

@@ -1,0 +1,218 @@
+//! From attributes to linear layouts: the tensors that threads hold.
+//!
+//! Every layout is a product of identities, from the innermost to the outermost: what one thread holds, the lanes of a
+//! warp, the warps of a CTA. [`over_shape`] fits that to a shape: registers repeat it where the shape is larger, what
+//! reaches past the shape is broadcast, and CTAs take the high bits of every dimension.
+
+use super::attribute::{Bases, Blocked, NvidiaMma};
+use zellige_layout::{Error, LinearLayout};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The name of a tensor dimension.
+pub(super) fn dim(d: usize) -> String {
+    format!("dim{d}")
+}
+
+/// One in dimension over several tensor dimensions, the first of `order` innermost.
+pub(super) fn identity_nd(name: &str, sizes: &[i64], order: &[usize]) -> Result<LinearLayout> {
+    broadcast_nd(name, sizes, order, None)
+}
+
+/// The same with zeros along one dimension: all there hold the same.
+pub(super) fn broadcast_nd(
+    name: &str,
+    sizes: &[i64],
+    order: &[usize],
+    along: Option<usize>,
+) -> Result<LinearLayout> {
+    let mut all = LinearLayout::empty();
+    for d in order {
+        let size = sizes.get(*d).copied().unwrap_or(1);
+        let part = if along == Some(*d) {
+            LinearLayout::zeros_1d(size, name, &dim(*d), 1)?
+        } else {
+            LinearLayout::identity_1d(size, name, &dim(*d))?
+        };
+        all = all.mul(&part)?;
+    }
+    Ok(all)
+}
+
+/// Several products, from the inside out.
+pub(super) fn product(
+    parts: impl IntoIterator<Item = Result<LinearLayout>>,
+) -> Result<LinearLayout> {
+    parts.into_iter().try_fold(LinearLayout::empty(), |all, part| all.mul(&part?))
+}
+
+/// One identity: `size` of an in dimension along a tensor dimension.
+pub(super) fn along(name: &str, size: i64, d: usize) -> Result<LinearLayout> {
+    LinearLayout::identity_1d(size, name, &dim(d))
+}
+
+/// The out dimensions in an order of tensor dimensions.
+pub(super) fn in_order(layout: &LinearLayout, order: &[usize]) -> Result<LinearLayout> {
+    let names: Vec<String> = order.iter().map(|d| dim(*d)).collect();
+    layout.transpose_outs(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// What a CTA holds fitted to a shape, with the CTAs of a cluster on the high bits of every dimension.
+///
+/// The out dimensions of `cta` are in the order in which it is repeated. `drop` names an in dimension whose bits past the
+/// shape are removed instead of broadcast.
+pub(super) fn over_shape(
+    cta: &LinearLayout,
+    cga: &Bases,
+    shape: &[i64],
+    drop: Option<&str>,
+) -> Result<LinearLayout> {
+    let names: Vec<String> = (0..shape.len()).map(dim).collect();
+    let labelled: Vec<(String, i64)> = names.iter().cloned().zip(shape.iter().copied()).collect();
+    let order: Vec<&str> = cta.out_dims().collect();
+    let blocks = LinearLayout::with_inferred_sizes(&[("block".to_string(), cga.clone())], &names)?
+        .ensure_not_larger_than(&labelled, None)?
+        .transpose_outs(&order)?;
+    let part = |(name, size): &(String, i64)| {
+        let split = blocks.out_size(name).unwrap_or(1);
+        (name.clone(), (size / split).max(1))
+    };
+    let per_cta: Vec<(String, i64)> = labelled.iter().map(part).collect();
+    let whole = cta
+        .ensure_not_smaller_than(&per_cta)?
+        .ensure_not_larger_than(&per_cta, drop)?
+        .mul(&blocks)?;
+    whole.transpose_outs(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// The dimensions of a matrix, or of a batch of them, fastest first: along rows, or along columns.
+pub(super) fn matrix_order(rank: usize, row_major: bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).rev().collect();
+    if !row_major && rank >= 2 {
+        order.swap(0, 1);
+    }
+    order
+}
+
+/// The dimensions of an operand, K fastest.
+pub(super) fn operand_order(op_idx: usize, rank: usize) -> Vec<usize> {
+    matrix_order(rank, op_idx == 0)
+}
+
+/// The dimension along K of an operand.
+pub(super) fn k_dim(op_idx: usize, rank: usize) -> usize {
+    if op_idx == 0 { rank.saturating_sub(1) } else { rank.saturating_sub(2) }
+}
+
+pub(super) fn blocked(b: &Blocked, shape: &[i64]) -> Result<LinearLayout> {
+    let cta = product([
+        identity_nd("register", &b.size_per_thread, &b.order),
+        identity_nd("lane", &b.threads_per_warp, &b.order),
+        identity_nd("warp", &b.warps_per_cta, &b.order),
+    ])?;
+    over_shape(&cta, &b.cga, shape, Some("register"))
+}
+
+/// The tile of a tensor core: `k_width` registers and 4 lanes along the inner dimension, 8 lanes along the outer one,
+/// then registers to the rest of the tile.
+fn mma_tile(
+    tile: &[i64],
+    k_width: i64,
+    (inner, outer): (usize, usize),
+    repeat: &[usize],
+) -> Result<LinearLayout> {
+    let rest = |size: i64, by: i64| if size > by { size / by } else { 1 };
+    product([
+        identity_nd("register", &vec![1; tile.len()], repeat),
+        along("register", k_width, inner),
+        along("lane", 4, inner),
+        along("lane", 8, outer),
+        along("register", rest(tile[outer], 8), outer),
+        along("register", rest(tile[inner], k_width * 4), inner),
+    ])
+}
+
+pub(super) fn nvidia_mma(m: &NvidiaMma, shape: &[i64]) -> Result<LinearLayout> {
+    let rank = m.warps_per_cta.len();
+    let tile = if m.version_major == 3 { &m.instr_shape[..2] } else { &m.instr_shape[..] };
+    let order = matrix_order(rank, true);
+    let tile = mma_tile(tile, 2, (order[0], order[1]), &order)?;
+    let warps = identity_nd("warp", &m.warps_per_cta, &matrix_order(rank, m.version_major != 3))?;
+    let cta = tile.mul(&in_order(&warps, &order)?)?;
+    over_shape(&cta, &m.cga, shape, None)
+}
+
+/// An operand of a tensor core instruction: the warps along K hold the same.
+pub(super) fn nvidia_operand(
+    m: &NvidiaMma,
+    op_idx: usize,
+    k_width: i64,
+    shape: &[i64],
+) -> Result<LinearLayout> {
+    let rank = m.warps_per_cta.len();
+    let order = operand_order(op_idx, rank);
+    let k = k_dim(op_idx, rank);
+    let mut tile = vec![1; rank];
+    tile[order[1]] = if op_idx == 0 { 16 } else { 8 };
+    tile[k] = k_width.saturating_mul(8);
+    let tile = mma_tile(&tile, k_width, (order[0], order[1]), &order)?;
+    let warp_order = matrix_order(rank, m.version_major != 3);
+    let warps = broadcast_nd("warp", &m.warps_per_cta, &warp_order, Some(k))?;
+    let cta = tile.mul(&in_order(&warps, &order)?)?;
+    over_shape(&cta, &without(&m.cga, k), shape, None)
+}
+
+/// Bases with zeros along one dimension.
+pub(super) fn without(bases: &Bases, d: usize) -> Bases {
+    let zero = |basis: &Vec<i64>| {
+        basis.iter().enumerate().map(|(e, v)| if e == d { 0 } else { *v }).collect()
+    };
+    bases.iter().map(zero).collect()
+}
+
+/// An operand of a product without tensor cores: every thread holds all of K for its part of the result. Registers past a
+/// smaller shape stay, and hold the same as others.
+pub(super) fn blocked_operand(b: &Blocked, op_idx: usize, shape: &[i64]) -> Result<LinearLayout> {
+    let k = k_dim(op_idx, shape.len());
+    let mut registers = b.size_per_thread.clone();
+    registers[k] = shape[k];
+    let cta = product([
+        identity_nd("register", &registers, &b.order),
+        broadcast_nd("lane", &b.threads_per_warp, &b.order, Some(k)),
+        broadcast_nd("warp", &b.warps_per_cta, &b.order, Some(k)),
+    ])?;
+    over_shape(&cta, &without(&b.cga, k), shape, None)
+}
+
+/// The parent's layout over a shape with one more dimension of size 1, without that dimension and without the registers
+/// that were only along it.
+pub(super) fn slice(parent: &LinearLayout, d: usize, rank: usize) -> Result<LinearLayout> {
+    let kept: Vec<String> = (0..=rank).filter(|e| *e != d).map(dim).collect();
+    let ins: Vec<&str> = parent.in_dims().collect();
+    let outs: Vec<&str> = kept.iter().map(String::as_str).collect();
+    let sub = parent.sublayout(&ins, &outs)?.remove_zero_bases_along_dim("register")?;
+    let sizes: Vec<(String, i64)> =
+        sub.out_sizes().enumerate().map(|(e, (_, size))| (dim(e), size)).collect();
+    sub.reshape_outs(&sizes)
+}
+
+/// The bases themselves over a shape: registers repeat them in the order in which they meet the dimensions.
+pub(super) fn linear(bases: &[Bases; 4], shape: &[i64]) -> Result<LinearLayout> {
+    let names = ["register", "lane", "warp", "block"];
+    let ins: Vec<(String, Bases)> =
+        names.iter().zip(bases).map(|(n, b)| ((*n).to_string(), b.clone())).collect();
+    let dims: Vec<String> = (0..shape.len()).map(dim).collect();
+    let written = LinearLayout::with_inferred_sizes(&ins, &dims)?;
+    let mut order: Vec<usize> = Vec::new();
+    for basis in &bases[0] {
+        order.extend(basis.iter().position(|v| *v != 0).filter(|d| !order.contains(d)));
+    }
+    let rest: Vec<usize> = (0..shape.len()).rev().filter(|d| !order.contains(d)).collect();
+    order.extend(rest);
+    let labelled: Vec<(String, i64)> = dims.iter().cloned().zip(shape.iter().copied()).collect();
+    let all: Vec<usize> = (0..shape.len()).collect();
+    let whole = in_order(&written, &order)?
+        .ensure_not_smaller_than(&labelled)?
+        .ensure_not_larger_than(&labelled, Some("register"))?;
+    in_order(&whole, &all)
+}

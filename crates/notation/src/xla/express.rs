@@ -1,0 +1,202 @@
+//! Any layout as minor-to-major with tiles, or why there are none.
+//!
+//! Tiles can bring blocks into every order: `T(t,1,1)` takes a block of `t` out of the third dimension from the end and puts it last.
+//! So a layout has tiles exactly when its digits follow one another in memory without gaps but padding
+//! ([`Digits::dense_order`]). First one tile per level of nesting is tried, as people write them (`T(8,128)(2,1)`),
+//! then one tile per block.
+
+use super::XlaLayout;
+use crate::WrittenLayout;
+use crate::blocked::{Block, Digits, outer_and_inner, outer_order, prove};
+use crate::convert::{Refusal, no};
+use zellige_layout::Layout;
+
+/// Blocks of one dimension that lie together so far, slowest first: indices into the order of memory.
+#[derive(Clone)]
+struct Run {
+    blocks: Vec<usize>,
+    /// Whether a tile has put it where it is.
+    tiled: bool,
+}
+
+pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
+    let refused = match separate(layout, shape) {
+        Ok(found) => return Ok(found),
+        Err(refused) => refused,
+    };
+    // Neighbouring dimensions that are padded as one: merged by `*`.
+    let merged = layout.window().map(zellige_layout::Window::shape);
+    let merged = merged.and_then(|coarse| merged_tile(layout, shape, &coarse));
+    match merged {
+        Some(found) if proved(&found, layout, shape).is_ok() => Ok(found),
+        _ => Err(refused),
+    }
+}
+
+/// The layout with one tile over dimensions that are merged to a coarser shape.
+fn merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayout> {
+    // Which dimensions each coarse one consists of.
+    let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut at = 0;
+    for extent in coarse {
+        let (start, mut count) = (at, 1);
+        while at < shape.len() && (count != *extent || at == start) {
+            count *= shape[at];
+            at += 1;
+        }
+        if count != *extent {
+            return None;
+        }
+        parts.push(start..at);
+    }
+    if at != shape.len() {
+        return None;
+    }
+    let found = separate(layout, coarse).ok()?;
+    let [tile] = found.tiles.as_slice() else { return None };
+    let major: Vec<usize> = found.minor_to_major.iter().rev().copied().collect();
+    let untiled = coarse.len().checked_sub(tile.len())?;
+    let first = major.iter().take(untiled).position(|d| parts[*d].len() > 1).unwrap_or(untiled);
+    let mut merged = Vec::new();
+    for (k, d) in major.iter().enumerate().skip(first) {
+        merged.extend(std::iter::repeat_n(None, parts[*d].len().saturating_sub(1)));
+        merged.push(if k < untiled { Some(1) } else { tile[k - untiled] });
+    }
+    let minor = major.iter().flat_map(|d| parts[*d].clone()).rev().collect();
+    Some(XlaLayout::new(minor, vec![merged]))
+}
+
+fn proved(candidate: &XlaLayout, layout: &Layout, shape: &[i64]) -> Result<(), Refusal> {
+    match candidate.layout(Some(shape)) {
+        Ok(lowered) => prove(&lowered, layout, &candidate.text()),
+        Err(reason) => no(reason.message, None),
+    }
+}
+
+/// The layout with tiles that cut each dimension by itself.
+fn separate(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
+    let digits = Digits::of(layout, shape, "an XLA layout")?;
+    let order = match digits.dense_order(shape, true, |d| d.to_string()) {
+        Ok(order) => order,
+        Err((reason, witness)) => return no(format!("no XLA tiles found: {reason}"), witness),
+    };
+    // Dimensions in the order of their slowest blocks.
+    let slowest: Vec<Block> = order.iter().filter(|b| b.digit == 0).copied().collect();
+    let major_to_minor = outer_order(&slowest, shape.len());
+    let run = |d: &usize| {
+        let mut blocks: Vec<usize> = (0..order.len()).filter(|b| order[*b].dim == *d).collect();
+        blocks.sort_by_key(|b| order[*b].digit);
+        Run { blocks, tiled: false }
+    };
+    let runs: Vec<Run> = major_to_minor.iter().map(run).collect();
+    let minor_to_major: Vec<usize> = major_to_minor.into_iter().rev().collect();
+    let mut refused = None;
+    for tiles in [by_level(&order, runs.clone()), Some(by_block(&order, runs))] {
+        let Some(tiles) = tiles else { continue };
+        let candidate = XlaLayout::new(minor_to_major.clone(), tiles);
+        match proved(&candidate, layout, shape) {
+            Ok(()) => return Ok(candidate),
+            Err(reason) => refused = Some(Err(reason)),
+        }
+    }
+    refused.unwrap_or_else(|| no("no XLA tiles found", None))
+}
+
+/// What some blocks of one dimension count together, where the first of them is padded or not.
+fn count(order: &[Block], blocks: &[usize], padded: bool) -> i64 {
+    let first = |k: usize, b: &Block| if k == 0 && padded { b.extent } else { b.count };
+    blocks.iter().enumerate().map(|(k, b)| first(k, &order[*b])).product()
+}
+
+/// Cuts every run from the first that has to be cut on; `None` where the blocks come out in another order.
+fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>> {
+    if order.iter().any(|b| b.digit > 0 && b.extent != b.count) {
+        return None;
+    }
+    let mut tiles = Vec::new();
+    // Where a run is cut: the blocks from here on go behind everything.
+    let must = |run: &Run| match run.blocks.as_slice() {
+        [] => None,
+        [first, ..] if !run.tiled && !order[*first].outer => Some(0),
+        [_] => None,
+        _ => Some(1),
+    };
+    while let Some(start) = runs.iter().position(|r| must(r).is_some()) {
+        zellige_guard::step();
+        let suffix = runs.split_off(start);
+        let mut cuts: Vec<usize> =
+            suffix.iter().map(|r| must(r).unwrap_or(r.blocks.len())).collect();
+        // Whole runs that belong behind something that goes there go too.
+        loop {
+            let first = suffix.iter().zip(&cuts).filter_map(|(r, c)| r.blocks.get(*c)).min();
+            let Some(first) = first.copied() else { break };
+            let late = suffix
+                .iter()
+                .zip(&cuts)
+                .position(|(r, c)| *c == 1 && r.blocks.len() == 1 && r.blocks[0] > first);
+            match late {
+                Some(at) => cuts[at] = 0,
+                None => break,
+            }
+        }
+        tiles.push(
+            suffix
+                .iter()
+                .zip(&cuts)
+                .map(|(r, c)| Some(count(order, &r.blocks[*c..], true)))
+                .collect(),
+        );
+        let part = |r: &Run, blocks: &[usize], tiled: bool| Run {
+            blocks: blocks.to_vec(),
+            tiled: tiled || r.tiled,
+        };
+        runs.extend(suffix.iter().zip(&cuts).map(|(r, c)| part(r, &r.blocks[..*c], false)));
+        runs.extend(suffix.iter().zip(&cuts).map(|(r, c)| part(r, &r.blocks[*c..], true)));
+        if tiles.len() > order.len() {
+            return None;
+        }
+    }
+    let found: Vec<usize> = runs.into_iter().flat_map(|r| r.blocks).collect();
+    found.is_sorted().then_some(tiles)
+}
+
+/// One tile for every inner block, from the slowest to the fastest.
+fn by_block(order: &[Block], mut runs: Vec<Run>) -> Vec<Vec<Option<i64>>> {
+    let inner = outer_and_inner(order).0.len();
+    let mut tiles = Vec::new();
+    for block in inner..order.len() {
+        zellige_guard::step();
+        let held = |r: &Run| r.blocks.iter().position(|b| *b == block);
+        let Some((at, cut)) = runs.iter().enumerate().find_map(|(k, r)| held(r).map(|c| (k, c)))
+        else {
+            continue;
+        };
+        let moved = runs[at].blocks.split_off(cut);
+        // A block that is padded inside its dimension is cut out first, and then padded.
+        let inside = cut > 0 && order[block].extent != order[block].count;
+        take_last(&mut runs, at, count(order, &moved, !inside), moved.clone(), &mut tiles);
+        if inside {
+            let at = runs.iter().rposition(|r| r.blocks == moved).unwrap_or(at);
+            runs[at].blocks.clear();
+            take_last(&mut runs, at, count(order, &moved, true), moved, &mut tiles);
+        }
+    }
+    tiles
+}
+
+/// One tile that puts a block of the run at `at` behind everything.
+fn take_last(
+    runs: &mut Vec<Run>,
+    at: usize,
+    size: i64,
+    blocks: Vec<usize>,
+    tiles: &mut Vec<Vec<Option<i64>>>,
+) {
+    // The quotients stay; of the remainders all but the first have one position.
+    let rest = runs.len() - at - 1;
+    let mut tile = vec![Some(1); rest + 1];
+    tile[0] = Some(size);
+    runs.push(Run { blocks, tiled: true });
+    runs.extend(std::iter::repeat_n(Run { blocks: Vec::new(), tiled: true }, rest));
+    tiles.push(tile);
+}

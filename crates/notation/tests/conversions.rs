@@ -1,0 +1,197 @@
+//! Conversions between all notations, held against enumeration: what is said to be equal puts every element at the same places, and
+//! what is said to be refined puts every element in row-major order at the same places.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use zellige_layout::{AxisTable, Layout, Point};
+use zellige_notation::convert::{Conversion, Refusal, convert_or_refine};
+use zellige_notation::sharding::on_numbered_devices;
+use zellige_notation::{Notation, Parsed, parse_as};
+use zellige_stick::DataFormat;
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(200);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// The places of every element in row-major order, one by one.
+fn places(layout: &Layout) -> Vec<Vec<Point>> {
+    let normal = |index: i64| {
+        let mut all: Vec<Point> =
+            layout.places(index).expect("an element").points().iter().map(Point::normal).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    (0..layout.size()).map(normal).collect()
+}
+
+/// Converts a layout into every notation; how many conversions were equal, by notation.
+fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [usize; 3]>) {
+    let text = parsed.text();
+    let layout =
+        parsed.layout(Some(shape)).unwrap_or_else(|e| panic!("{text} over {shape:?}: {e:?}"));
+    let expected = places(&layout);
+    for to in Notation::all() {
+        let format = to.needs_format().then_some(DataFormat::SEN169_FP16);
+        let found = convert_or_refine(parsed, &layout, shape, format, to);
+        let read = |written: &str, over: &[i64]| {
+            let again = parse_as(written, to, &AxisTable::new())
+                .unwrap_or_else(|e| panic!("{text} as {}: {written}: {e:?}", to.name()));
+            let layout = again.layout(Some(over));
+            (again, layout.unwrap_or_else(|e| panic!("{text} as {written} over {over:?}: {e:?}")))
+        };
+        let count = counts.entry(to.name()).or_default();
+        match found {
+            Ok(Conversion::Equal(written)) => {
+                count[0] += 1;
+                let (again, converted) = read(&written, shape);
+                match on_numbered_devices(parsed, &again, shape) {
+                    Some((a, b)) => assert_eq!(places(&a), places(&b), "{text} as {written}"),
+                    None => assert_eq!(places(&converted), expected, "{text} as {written}"),
+                }
+            }
+            Ok(Conversion::Refined { text: written, shape: finer, .. }) => {
+                count[1] += 1;
+                let (_, converted) = read(&written, &finer);
+                assert_eq!(places(&converted), expected, "{text} as {written} over {finer:?}");
+            }
+            Err(Refusal::NotExpressible(why)) => {
+                count[2] += 1;
+                assert!(!why.reason.is_empty(), "{text} as {}", to.name());
+                let inside = why.witness.is_none_or(|i| (0..layout.size()).contains(&i));
+                assert!(inside, "{text} as {}: {why:?}", to.name());
+            }
+            // A format of the card holds no gaps, repeats or negative strides: the request itself is wrong.
+            Err(Refusal::Error(_)) => count[2] += 1,
+        }
+    }
+}
+
+/// A shape and a text over it.
+fn text() -> impl Strategy<Value = (Notation, String, Vec<i64>)> {
+    let dims = || prop::collection::vec(1i64..=9, 1..=3);
+    let powers = || prop::collection::vec((0u32..=4).prop_map(|k| 1i64 << k), 2..=3);
+    let order = |rank: usize, seed: u64| {
+        let mut order: Vec<usize> = (0..rank).collect();
+        let mut state = seed;
+        for i in (1..rank).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            order.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        order
+    };
+    let list = |v: &[i64]| v.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    // Strides in some order, with gaps.
+    let strides = (prop_oneof![dims(), powers()], any::<u64>(), 1i64..=3, 0i64..=5).prop_map(
+        move |(shape, seed, gap, offset)| {
+            let mut strides = vec![0; shape.len()];
+            let mut next = 1;
+            for d in order(shape.len(), seed) {
+                strides[d] = next;
+                next *= shape[d];
+                if seed % 3 == 0 {
+                    next *= gap;
+                }
+            }
+            let text =
+                format!("size=[{}] stride=[{}] offset={offset}", list(&shape), list(&strides));
+            let text = if offset == 0 { text.replace(" offset=0", "") } else { text };
+            (Notation::TORCH, text, shape)
+        },
+    );
+    // Tiles of XLA, with padding.
+    let tiles = (dims(), any::<u64>(), prop::collection::vec(1i64..=5, 1..=3)).prop_map(
+        move |(shape, seed, tile)| {
+            let order: Vec<i64> = order(shape.len(), seed).into_iter().map(|d| d as i64).collect();
+            let tile = &tile[..tile.len().min(shape.len())];
+            (Notation::XLA, format!("{{{}:T({})}}", list(&order), list(tile)), shape)
+        },
+    );
+    // Swizzled shared memory.
+    let swizzled = (powers(), 0u32..=3, 0u32..=2, 0u32..=3).prop_map(|(shape, vec, per, max)| {
+        let order: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        let text = format!(
+            "#ttg.swizzled_shared<{{vec = {}, perPhase = {}, maxPhase = {}, order = {order:?}}}>",
+            1 << vec,
+            1 << per,
+            1 << max
+        );
+        (Notation::TRITON, text, shape)
+    });
+    // Threads.
+    let blocked = (0u32..=2, 0u32..=2, 0u32..=5, 0u32..=2, 0u32..=2, any::<bool>(), 3u32..=6, 3u32..=5)
+        .prop_map(|(r0, r1, lanes, w0, w1, row, a, b)| {
+            let order = if row { "[1, 0]" } else { "[0, 1]" };
+            let text = format!(
+                "#ttg.blocked<{{sizePerThread = [{}, {}], threadsPerWarp = [{}, {}], warpsPerCTA = [{}, {}], order = {order}}}>",
+                1 << r0, 1 << r1, 1 << lanes, 32 >> lanes, 1 << w0, 1 << w1
+            );
+            (Notation::TRITON, text, vec![1 << a, 1 << b])
+        });
+    // Devices.
+    let sharded =
+        (1i64..=3, 1i64..=4, 1i64..=9, 1i64..=9, 0usize..5).prop_map(|(x, y, a, b, k)| {
+            let spec = ["'x', 'y'", "'y', None", "None, ('x', 'y')", "('y', 'x')", ""][k];
+            (Notation::JAX, format!("Mesh('x': {x}, 'y': {y}) PartitionSpec({spec})"), vec![a, b])
+        });
+    let cute = (powers(), any::<u64>()).prop_map(move |(shape, seed)| {
+        let mut strides = vec![0; shape.len()];
+        let mut next = 1;
+        for d in order(shape.len(), seed) {
+            strides[d] = next;
+            next *= shape[d];
+        }
+        (Notation::CUTE, format!("({}):({})", list(&shape), list(&strides)), shape)
+    });
+    prop_oneof![strides, tiles, swizzled, blocked, sharded, cute]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_equal_is_equal_element_by_element((notation, text, shape) in text()) {
+        let axes = AxisTable::new();
+        let parsed = parse_as(&text, notation, &axes).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        // A text that the algebra has no layout for is refused as such, elsewhere.
+        if parsed.layout(Some(&shape)).is_ok() {
+            check(&parsed, &shape, &mut BTreeMap::new());
+        }
+    }
+}
+
+/// Known layouts have a text in as many notations as they should: a refusal that is too quick would go unseen above.
+#[test]
+fn plain_layouts_are_written_in_every_notation_that_has_them() {
+    let axes = AxisTable::new();
+    let table: [(&str, &[i64], &[&str]); 6] = [
+        (
+            "size=[4, 6] stride=[6, 1]",
+            &[4, 6],
+            &[
+                "tirx", "cute", "xla", "onednn", "pack", "memref", "jax", "hlo", "shardy",
+                "dtensor", "numpy",
+            ],
+        ),
+        (
+            "size=[4, 8] stride=[1, 4]",
+            &[4, 8],
+            &["tirx", "cute", "linear", "triton", "xla", "onednn", "pack", "memref", "numpy"],
+        ),
+        ("nChw16c", &[2, 32, 4, 4], &["tirx", "cute", "linear", "triton", "xla", "pack", "memref"]),
+        ("f32[10,256]{1,0:T(8,128)}", &[10, 256], &["tirx", "onednn", "pack", "memref"]),
+        ("{devices=[2,4]<=[8]}", &[8, 16], &["tirx", "jax", "shardy", "dtensor"]),
+        ("Sw<3,3,3> o 0 o (8,64):(64,1)", &[8, 64], &["tirx", "linear", "triton"]),
+    ];
+    for (text, shape, wanted) in table {
+        let parsed = zellige_notation::parse(text, &axes).expect(text);
+        let layout = parsed.layout(Some(shape)).expect(text);
+        for name in wanted {
+            let to = Notation::from_name(name).expect("a notation");
+            let format = to.needs_format().then_some(DataFormat::SEN169_FP16);
+            let found = convert_or_refine(&parsed, &layout, shape, format, to);
+            assert!(matches!(found, Ok(Conversion::Equal(_))), "{text} as {name}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! CuTe's operators against slow definitions of their own, round trips, and refused texts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use std::collections::HashSet;
+use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Swizzle, TileLayout, unflatten};
+use zellige_notation::convert::{Refusal, convert};
+use zellige_notation::cute::operators::{
+    Arrange, Tiler, coalesce, complement, composition, divide, left_inverse, product, right_inverse,
+};
+use zellige_notation::cute::{self, Look, Mode, Modes, Nest};
+use zellige_notation::{Notation, parse, parse_as};
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
+    let cases = asked.unwrap_or(1000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn modes(
+    extent: impl Strategy<Value = i64> + Clone + 'static,
+    stride: impl Strategy<Value = i64> + Clone + 'static,
+) -> impl Strategy<Value = Modes> {
+    let leaf = (extent, stride).prop_map(|(e, s)| Nest::Leaf(Mode::new(e, s)));
+    leaf.prop_recursive(2, 5, 3, |inner| prop::collection::vec(inner, 1..4).prop_map(Nest::Tuple))
+}
+
+/// Small layouts, often with strides that meet extents.
+fn small() -> impl Strategy<Value = Modes> {
+    let stride = prop_oneof![4 => prop::sample::select(vec![0i64, 1, 2, 3, 4, 6, 8, 12, 16, 24]), 1 => 0i64..30];
+    modes(prop_oneof![1i64..5, Just(6), Just(8)], stride)
+}
+
+/// The offset at an index: split over the leaves, the first fastest; the last leaf goes on.
+fn at(m: &Modes, index: i64) -> i64 {
+    let leaves = m.leaves();
+    let (mut rest, mut offset) = (index, 0);
+    for (i, leaf) in leaves.iter().enumerate() {
+        let last = i + 1 == leaves.len();
+        let digit = if last { rest } else { rest % leaf.extent };
+        rest = if last { 0 } else { rest / leaf.extent };
+        offset += digit * leaf.stride;
+    }
+    offset
+}
+
+fn offsets(m: &Modes) -> Vec<i64> {
+    (0..m.size().unwrap()).map(|i| at(m, i)).collect()
+}
+
+/// Whether values are those of some modes, by trying the first step everywhere it may end.
+fn is_layout(values: &[i64]) -> bool {
+    if values.len() <= 1 {
+        return true;
+    }
+    let n = values.len();
+    (2..=n).filter(|e| n.is_multiple_of(*e)).any(|e| {
+        let run = (0..n).all(|i| {
+            values[i] == values[i / e * e] + i64::try_from(i % e).unwrap() * (values[1] - values[0])
+        });
+        run && is_layout(&values.iter().step_by(e).copied().collect::<Vec<_>>())
+    })
+}
+
+/// Whether `i -> values[i]` is a layout compatible with `b`: a sum over the leaves of `b`, each a layout.
+fn compatible(values: &[i64], b: &Modes) -> bool {
+    let (mut weight, mut parts) = (1, Vec::new());
+    for leaf in b.leaves() {
+        let e = usize::try_from(leaf.extent).unwrap();
+        parts.push((weight, e, (0..e).map(|i| values[i * weight]).collect::<Vec<i64>>()));
+        weight *= e;
+    }
+    let sum = |i: usize| parts.iter().map(|(w, e, part)| part[i / w % e]).sum::<i64>();
+    parts.iter().all(|(_, _, part)| is_layout(part))
+        && (0..values.len()).all(|i| values[i] == sum(i))
+}
+
+/// Whether the nesting refines that of `b`: leaves become leaves or flat tuples of the same size.
+fn refines(found: &Modes, b: &Modes) -> bool {
+    match (found, b) {
+        (found, Nest::Leaf(leaf)) => found.size().unwrap() == leaf.extent,
+        (Nest::Tuple(f), Nest::Tuple(b)) => {
+            f.len() == b.len() && f.iter().zip(b).all(|(f, b)| refines(f, b))
+        }
+        _ => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_composition_is_its_law_or_no_layout_is(a in small(), b in small()) {
+        let n = b.size().unwrap();
+        let want: Vec<i64> = (0..n).map(|i| at(&a, at(&b, i))).collect();
+        match composition(&a, &Tiler::Layout(b.clone())) {
+            Ok(found) => {
+                prop_assert_eq!(offsets(&found), want, "{}", found.text(Look::Bare));
+                prop_assert!(refines(&found, &b), "{}", found.text(Look::Bare));
+            }
+            Err(Error::NotExpressible { index, .. }) => {
+                prop_assert!(!compatible(&want, &b), "{} o {}", a.text(Look::Bare), b.text(Look::Bare));
+                prop_assert!((0..n).contains(&index));
+            }
+            Err(e) => prop_assert!(false, "{e}"),
+        }
+    }
+
+    #[test]
+    fn coalescing_keeps_the_function(a in small()) {
+        let found = coalesce(&a);
+        prop_assert_eq!(offsets(&found), offsets(&a));
+        prop_assert_eq!(coalesce(&found), found.clone());
+        let leaves = found.leaves();
+        prop_assert!(leaves.len() == 1 || leaves.iter().all(|m| m.extent > 1));
+    }
+
+    #[test]
+    fn a_complement_fills_what_is_free(a in small(), cosize in 0i64..200) {
+        // Modes of stride 0 do not count.
+        let moving: Vec<Mode> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
+        let moving = Nest::Tuple(moving.into_iter().map(Nest::Leaf).collect());
+        match complement(&a, cosize) {
+            Ok(found) => {
+                let strides: Vec<i64> = found.leaves().iter().map(|m| m.stride).collect();
+                prop_assert!(strides.is_sorted());
+                let mut all = HashSet::new();
+                for i in offsets(&moving) {
+                    for j in offsets(&found) {
+                        prop_assert!(all.insert(i + j), "{}", found.text(Look::Bare));
+                    }
+                }
+                prop_assert!((0..cosize).all(|p| all.contains(&p)), "{}", found.text(Look::Bare));
+            }
+            Err(Error::Aliased { a: i, b: j, .. }) => {
+                prop_assert!(i != j && at(&a, i) == at(&a, j));
+            }
+            Err(e) => prop_assert!(matches!(e, Error::NotExpressible { .. }), "{e}"),
+        }
+    }
+
+    #[test]
+    fn inverses_are_inverse(a in small()) {
+        let right = right_inverse(&a).unwrap();
+        for i in 0..right.size().unwrap() {
+            prop_assert_eq!(at(&a, at(&right, i)), i, "{}", right.text(Look::Bare));
+        }
+        match left_inverse(&a) {
+            Ok(left) => for i in 0..a.size().unwrap() {
+                prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.text(Look::Bare));
+            },
+            Err(Error::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
+            Err(e) => prop_assert!(matches!(e, Error::NotExpressible { .. }), "{e}"),
+        }
+    }
+
+    /// Divides and products have one function and differ in nesting alone.
+    #[test]
+    fn divides_and_products_are_their_laws(a in small(), b in small()) {
+        let tiler = Tiler::Layout(b.clone());
+        if let Ok(rest) = complement(&b, a.size().unwrap()) {
+            let both = Nest::Tuple(vec![b.clone(), rest]);
+            let want: Vec<i64> = offsets(&both).iter().map(|i| at(&a, *i)).collect();
+            for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
+                match divide(&a, &tiler, arrange) {
+                    Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
+                    Err(e) => prop_assert!(!compatible(&want, &both), "{e}"),
+                }
+            }
+        }
+        if let Ok(free) = complement(&a, a.size().unwrap() * b.cosize().unwrap()) {
+            let copies: Vec<i64> = offsets(&b).iter().map(|i| at(&free, *i)).collect();
+            let want: Vec<i64> = copies.iter().flat_map(|c| offsets(&a).into_iter().map(move |o| c + o)).collect();
+            for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
+                match product(&a, &tiler, arrange) {
+                    Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
+                    Err(e) => prop_assert!(!compatible(&copies, &b), "{e}"),
+                }
+            }
+        }
+    }
+
+    /// The layout of the algebra has CuTe's coordinates: one per mode, the first sub-mode fastest.
+    #[test]
+    fn coordinates_are_those_of_cute(a in small(), sw in prop::option::of((0i64..4, 0i64..4, 0i64..4, 0i64..70))) {
+        let text = match sw {
+            None => a.text(Look::Static),
+            Some((b, m, s, offset)) => format!("Sw<{b},{m},{}> o {offset} o {}", b + s, a.text(Look::Bare)),
+        };
+        let parsed = parse(&text, &AxisTable::new()).unwrap();
+        prop_assert_eq!(parsed.text(), text.clone());
+        let layout = parsed.layout(None).unwrap();
+        let shape = parsed.default_shape().unwrap();
+        for flat in 0..layout.size() {
+            let coordinate = unflatten(&shape, flat);
+            let mut want: i64 = a.modes().iter().zip(&coordinate).map(|(m, c)| at(m, *c)).sum();
+            if let Some((b, m, s, offset)) = sw {
+                want += offset;
+                want ^= ((want >> (m + b + s)) & ((1 << b) - 1)) << m;
+            }
+            let found = layout.apply(&shape, &coordinate).unwrap().points();
+            prop_assert_eq!(found[0].get(Axis::M), want, "{} at {:?}", text, coordinate);
+        }
+        // Any layout of CuTe is written in CuTe.
+        let again = convert(&layout, &shape, None, Notation::CUTE).unwrap();
+        let again = parse_as(&again, Notation::CUTE, &AxisTable::new()).unwrap();
+        prop_assert_eq!(again.layout(Some(&shape)).unwrap().difference(&layout), Ok(None));
+        prop_assert_eq!(again.default_shape().unwrap(), shape);
+    }
+
+    /// A layout on memory over any grouping of its iters is written, or truly has no modes of that size.
+    #[test]
+    fn memory_layouts_are_expressed_or_refused(
+        iters in prop::collection::vec((1i64..5, -3i64..20), 1..5),
+        split in 0usize..5,
+        offset in prop::option::of(0i64..9),
+        sw in prop::option::of((0i64..3, 0i64..3, 0i64..3, any::<bool>())),
+    ) {
+        let shard: Vec<Iter> = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+        let tile = TileLayout::new(shard, vec![], offset.map(|o| (Axis::M, o))).unwrap();
+        let layout = match sw.map(|(m, b, s, inner)| Layout::swizzled(Swizzle::new(m, b, b + s, inner).unwrap(), tile.clone())) {
+            Some(Ok(layout)) => layout,
+            _ => Layout::from(tile),
+        };
+        let at = split.min(iters.len());
+        let size = |part: &[(i64, i64)]| part.iter().map(|(e, _)| e).product::<i64>();
+        // Two dimensions of the iters, and two that cut wherever they do.
+        let (rows, all) = (size(&iters[..at]), layout.size());
+        let cut = (1..=all).rev().find(|r| all % r == 0 && *r * *r <= all).unwrap();
+        for shape in [vec![rows, all / rows], vec![cut, all / cut], vec![all]] {
+            match convert(&layout, &shape, None, Notation::CUTE) {
+                Ok(text) => {
+                    let again = parse(&text, &AxisTable::new()).unwrap();
+                    prop_assert_eq!(again.default_shape().unwrap(), shape.clone());
+                    prop_assert_eq!(again.layout(None).unwrap().difference(&layout), Ok(None), "{}", text);
+                }
+                Err(Refusal::NotExpressible(e)) => {
+                    prop_assert!(layout.swizzle().is_some() || shape[0] == cut || shape.len() == 1, "{e:?}");
+                    if layout.swizzle().is_none() {
+                        // By columns, as CuTe counts: every dimension is a layout of its own, or this is none.
+                        let offsets = layout.offsets(Axis::M).unwrap();
+                        let columns = *shape.last().unwrap();
+                        let rows = all / columns;
+                        let by_row: Vec<i64> = (0..rows).map(|r| offsets[usize::try_from(r * columns).unwrap()]).collect();
+                        let by_column: Vec<i64> = offsets[..usize::try_from(columns).unwrap()].to_vec();
+                        let sum = |i: usize| {
+                            let columns = by_column.len();
+                            by_row[i / columns] + by_column[i % columns] - offsets[0]
+                        };
+                        let is = is_layout(&by_row) && is_layout(&by_column)
+                            && (0..offsets.len()).all(|i| offsets[i] == sum(i));
+                        prop_assert!(!is, "{:?} over {:?}: {:?}", layout, shape, e);
+                    }
+                }
+                Err(e) => prop_assert!(false, "{e:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[-(),:_0-9oSw<>?@/{}a-z \\[\\]]{0,40}") {
+        if let Ok(read) = cute::parse(&text) {
+            let printed = read.text();
+            prop_assert_eq!(cute::parse(&printed).map(|t| t.text()), Ok(printed));
+        }
+        if let Err(e) = parse_as(&text, Notation::CUTE, &AxisTable::new()).and_then(|p| p.layout(None)) {
+            prop_assert!(e.span.end <= text.len());
+        }
+    }
+}
+
+/// What every existing implementation gets wrong.
+#[test]
+fn known_mistakes_are_right_or_refused_with_a_witness() {
+    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    for (a, b, witness) in [
+        ("(6,2):(1,7)", "(3,2):(2,3)", 5),
+        ("(4,6,8):(2,3,5)", "6:3", 3),
+        ("(4,2):(2,1)", "6:1", 4),
+        ("(6,2):(8,1)", "(2,4):(3,1)", 7),
+    ] {
+        let (am, bm) = (read(a), read(b));
+        let error = composition(&am, &Tiler::Layout(bm.clone())).unwrap_err();
+        let Error::NotExpressible { index, .. } = error else { panic!("{a} o {b}: {error}") };
+        assert_eq!(index, witness, "{a} o {b}");
+    }
+    let found =
+        composition(&read("(8,2,4):(0,8,16)"), &Tiler::Layout(read("(12,4):(12,1)"))).unwrap();
+    assert_eq!(found.text(Look::Bare), "((2,6),4):((8,24),0)");
+    let error = complement(&read("(2,2):(1,1)"), 8).unwrap_err();
+    assert!(matches!(error, Error::Aliased { a: 1, b: 2, .. }), "{error}");
+    // The places are counted in the layout that was given, with its modes of stride 0.
+    let error = complement(&read("(3,2,2):(0,1,1)"), 8).unwrap_err();
+    assert!(matches!(error, Error::Aliased { a: 3, b: 6, .. }), "{error}");
+}
+
+/// Refused texts: the message, and the place.
+/// What the Python DSL prints of tensors, and where their elements are.
+#[test]
+fn tensors_of_the_python_dsl_are_read() {
+    let axes = AxisTable::new();
+    let lowered = |text: &str| {
+        let parsed = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!((parsed.notation(), parsed.text().as_str()), (Notation::CUTE, text));
+        parsed.layout(None).unwrap_or_else(|e| panic!("{text}: {e}"))
+    };
+    let same = |a: &str, b: &str| assert_eq!(lowered(a).difference(&lowered(b)), Ok(None), "{a}");
+    same("tensor<ptr<f16, gmem, align<16>> o (8,4):(4,1)>", "(8,4):(4,1)");
+    same("tensor<ptr<f4E2M1FN, generic> o ((4,2),1):((1,4),0)>", "((4,2),1):((1,4),0)");
+    // A swizzle of the pointer is one of bytes; one of the layout, of elements.
+    same(
+        "tensor<ptr<f16, smem, align<1024>, S<3,4,3>> o (8,64):(64,1)>",
+        "Sw<3,3,3> o 0 o (8,64):(64,1)",
+    );
+    same(
+        "tensor<ptr<f16, smem, align<1024>> o S<3,3,3> o 0 o (8,64):(64,1)>",
+        "Sw<3,3,3> o 0 o (8,64):(64,1)",
+    );
+    same("tensor<(0,0) o (8,4):(1@0,1@1)>", "(8,4):(1@0,1@1)");
+    // A coordinate tensor begins where it says.
+    let tile = lowered("tensor<((4,0),2) o (4,2):(1@0@0,1@1)>");
+    let printed = zellige_notation::tirx::print(&tile);
+    assert_eq!(printed, "S[(4,2):(1@crd0_0,1@crd1)] + 4@crd0_0 + 2@crd1");
+    let open = "tensor<ptr<f16, gmem, align<16>> o (?,?{div=8}):(?{i64 div=8},1)>";
+    assert_eq!(parse(open, &axes).expect(open).text(), open);
+    for text in ["C<8>{}:C<1>{}", "_8:_1{}", "_1@1@0", "_", "_-3"] {
+        assert_eq!(parse(text, &axes).expect(text).notation(), Notation::CUTE, "{text}");
+    }
+}
+
+#[test]
+fn refused_texts_name_the_place() {
+    for (text, place, message) in [
+        ("(8,4):(4)", "(4)", "2 extents but 1 strides"),
+        ("(8,4):4", "4", "the extent is a tuple, but its stride is one number"),
+        ("8:(1)", "(1)", "the extent is one number, but its stride is a tuple"),
+        ("((2,2),8):((1,16,3),2)", "(1,16,3)", "2 extents but 3 strides"),
+        ("(8,-4):(4,1)", "-4", "the extent -4 is below 0"),
+        ("(8,_-4):(4,1)", "_-4", "the extent -4 is below 0"),
+        ("(8,_):(4,1)", "_", "an extent is an integer"),
+        ("(8,4):(4,_)", "_", "a stride is an integer, or one on a basis such as 1@0"),
+        ("(8,1@0):(4,1)", "1@0", "an extent is an integer"),
+        ("tensor<ptr<half, gmem> o 8:1>", "half", "unknown type of elements `half`"),
+        ("tensor<ptr<f16, cloud> o 8:1>", "cloud", "unknown memory `cloud`"),
+        ("tensor<ptr<f16, smem, align<0>> o 8:1>", "0", "an alignment of 0 bytes"),
+        (
+            "tensor<ptr<f16, smem, S<3,4,3>, align<16>> o 8:1>",
+            "align",
+            "expected `align<16>`, a swizzle or `>`, found `align`",
+        ),
+        (
+            "tensor<ptr<f16, smem, S<3,4,3>> o S<3,3,3> o 0 o 8:1>",
+            "S<3,3,3> o 0 o",
+            "a swizzle of the pointer, and one of the layout",
+        ),
+        ("tensor<8:1 o 8:1>", "8:1", "a tensor begins with a pointer or a coordinate"),
+        ("tensor<(0,0) o (8,4)>", "(8,4)", "this has no strides"),
+        ("(8,4", "", "expected `,` or `)`, found the end"),
+        ("(8 4):(4,1)", "4", "expected `,` or `)`, found `4`"),
+        ("(8,4):(4,1) 3", "3", "unexpected `3` after the layout"),
+        ("(8,,4):(4,1)", ",", "expected an integer such as 8 or _8, or a tuple, found `,`"),
+        (
+            "(8,4):(4,99999999999999999999)",
+            "99999999999999999999",
+            "an integer such as 8 or _8, or a tuple does not fit in 64 bits",
+        ),
+        (
+            "Sw<3,3,2> o 0 o 8:1",
+            "Sw<3,3,2>",
+            "Swizzle(3,3,2) is not well-formed: S must be at least B, or the two bit fields overlap",
+        ),
+        ("Sw<3,3> o 8:1", ">", "expected `,` after M, found `>`"),
+        ("Sw<3,3,3> o -1 o 8:1", "-1", "the offset before a swizzle is below 0"),
+        ("Sw<3,3,3> o (1,2) o 8:1", "(1,2)", "a swizzle acts on `offset o layout`"),
+        ("Sw<3,3,3> 8:1", "8", "expected `o` and what is swizzled, found `8`"),
+        (
+            "Sw<3,4,3> o smem_ptr[16b](0x10) o 8:1",
+            "smem_ptr[16b](0x10)",
+            "a pointer between swizzle and layout is unset",
+        ),
+        ("smem_ptr[16b](here) o 8:1", "here", "this is no address"),
+        ("smem_ptr[0b](unset) o 8:1", "0", "an element of 0 bits"),
+        ("smem_ptr[16](unset) o 8:1", "]", "expected `b`, for bits, found `]`"),
+        ("gmem_ptr[16b](0x10) o 8", "8", "this has no strides"),
+        ("(8,?{div=0}):(1,8)", "0", "not a divisor"),
+        ("(8,?{align=8}):(1,8)", "align", "this is not known of a run-time integer"),
+        ("_1/_0", "_0", "a ratio divides by a static integer other than 0"),
+        ("(8,4):(1@-1,1@1)", "-1", "mode -1 of a coordinate"),
+        (
+            "MMA_Atom ThrID: _32:_1 LayoutA_TV: 8:1",
+            "LayoutA_TV",
+            "expected `Shape_MNK:`, the next line of `MMA_Atom`, found `LayoutA_TV`",
+        ),
+    ] {
+        let error = cute::parse(text).expect_err(text);
+        assert_eq!((error.message.as_str(), &text[error.span.clone()]), (message, place), "{text}");
+        assert!(!error.render(text, false).is_empty());
+    }
+    let deep = format!("{}8{}:1", "(".repeat(100_000), ")".repeat(100_000));
+    assert_eq!(cute::parse(&deep).unwrap_err().message, "tuples are nested more than 64 deep");
+}
+
+/// Texts that are read but are no layout, and why.
+#[test]
+fn what_is_no_layout_says_what_it_is() {
+    for (text, message) in [
+        ("8", "8 has no strides"),
+        ("(8,4)", "(8,4) has no strides"),
+        ("Sw<3,3,3>", "a swizzle alone is no layout"),
+        ("(_4:_1,_8:_2)", "a tiler is a list of layouts, one for each mode"),
+        ("(?,4):(1,?)", "the extent `?` is known only when the program runs"),
+        ("(8,4):(1,?{i64 div=8})", "the stride `?{i64 div=8}` is known only when the program runs"),
+        (
+            "Sw<3,4,3> o smem_ptr[6b](unset) o 8:1",
+            "a swizzle of bytes does not move whole elements of 6 bits",
+        ),
+        (
+            "Sw<3,0,3> o smem_ptr[16b](unset) o 8:1",
+            "Sw<3,0,3> moves bits inside an element of 2 bytes",
+        ),
+        (
+            "(8,4):(1@0,3)",
+            "a stride without a basis, beside strides with one, is 3; write it on a mode of the coordinate: 3@0",
+        ),
+        (
+            "Sw<3,3,3> o 0 o (8,4):(1@0,1@1)",
+            "a swizzle needs addresses on `m` that are 0 or more: the layout uses only `crd0`, `crd1`",
+        ),
+        ("(4294967296,4294967296):(1,1)", "the number of elements does not fit in 64 bits"),
+        ("4:9223372036854775807", "the range of coordinates on `m` does not fit in 64 bits"),
+    ] {
+        let parsed = parse_as(text, Notation::CUTE, &AxisTable::new())
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(parsed.text(), text);
+        assert_eq!(parsed.layout(None).unwrap_err().message, message, "{text}");
+    }
+    // An extent that is left open comes from the shape.
+    let open = parse("(?{div=4},64):(64,1)", &AxisTable::new()).unwrap();
+    assert_eq!(open.layout(Some(&[8, 64])).unwrap().size(), 512);
+    assert!(open.layout(Some(&[6, 64])).is_err());
+    // A shape of one dimension is CuTe's own index, the first mode fastest.
+    let index = parse("(4,2):(2,1)", &AxisTable::new()).unwrap().layout(Some(&[8])).unwrap();
+    assert_eq!(index.offsets(Axis::M).unwrap(), [0, 2, 4, 6, 1, 3, 5, 7]);
+    let split = parse("(4,2):(2,1)", &AxisTable::new()).unwrap();
+    let shaped = |shape: &[i64], at: &[i64]| {
+        let layout = split.layout(Some(shape)).unwrap();
+        layout.apply(shape, at).unwrap().points()[0].get(Axis::M)
+    };
+    assert_eq!(
+        (shaped(&[2, 4], &[1, 0]), shaped(&[2, 4], &[0, 1]), shaped(&[2, 2, 2], &[0, 0, 1])),
+        (2, 4, 1)
+    );
+    assert!(parse("(4,3):(2,1)", &AxisTable::new()).unwrap().layout(Some(&[6, 2])).is_err());
+    let noted = parse("S<3,4,3> o 0 o (8,64):(64,1)", &AxisTable::new()).unwrap();
+    assert!(noted.note().unwrap().contains("element offsets"), "{noted:?}");
+    assert_eq!(noted.text(), "S<3,4,3> o 0 o (8,64):(64,1)");
+}
+
+/// Swizzles behind pointers act on bytes; the others on elements.
+#[test]
+fn byte_swizzles_are_those_of_elements() {
+    let axes = AxisTable::new();
+    let layout = |t: &str| parse(t, &axes).unwrap().layout(None).unwrap();
+    for (bytes, elements) in [
+        ("Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)", "Sw<3,3,3> o 0 o (8,64):(64,1)"),
+        ("Sw<3,4,3>_smem_ptr[16b](0x400) o (8,64):(64,1)", "Swizzle<3,3,3> o 0 o (8,64):(64,1)"),
+        (
+            "Sw<3,4,3> o smem_ptr[1b](unset) o (8,1024):(1024,1)",
+            "Sw<3,7,3> o 0 o (8,1024):(1024,1)",
+        ),
+        ("smem_ptr[16b](0x7f00) o Sw<3,3,3> o _8 o (8,64):(64,1)", "S<3,3,3> o 8 o (8,64):(64,1)"),
+        ("Sw<2,0,-3> o 0 o 64:1", "Sw<2,0,-3> ∘ _0 ∘ Int<64>{}:_1"),
+        ("Sw<3,4,3>_smem_ptr[16b](0x410) o (8,64):(64,1)", "Sw<3,3,3> o 8 o (8,64):(64,1)"),
+    ] {
+        assert_eq!(layout(bytes).difference(&layout(elements)), Ok(None), "{bytes}");
+    }
+    assert!(parse("Sw<3,4,3>_smem_ptr[16b](0x401) o 8:1", &axes).unwrap().layout(None).is_err());
+}
+
+/// Strides on a basis are axes of their own, and composition steps along modes.
+#[test]
+fn basis_strides_step_along_modes() {
+    let axes = AxisTable::new();
+    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    let text = "(_4,(_2,_3)):(_1@1,(_1@0,_2@0))";
+    let layout = parse(text, &axes).unwrap().layout(None).unwrap();
+    let found = layout.apply(&[4, 6], &[3, 5]).unwrap().points();
+    let on = |basis: &[usize]| found[0].get(cute::basis_axis(basis).unwrap());
+    assert_eq!((on(&[0]), on(&[1])), (1 + 4, 3));
+    let again = convert(&layout, &[4, 6], None, Notation::CUTE).unwrap();
+    assert_eq!(again, "(4,6):(1@1,1@0)");
+    let a = read("(8,4):(1@0,1@1)");
+    let found = composition(&a, &Tiler::Layout(read("(2,16):(16,1)"))).unwrap();
+    assert_eq!(found.text(Look::Bare), "(2,(8,2)):(2@1,(1@0,1@1))");
+    let found = composition(
+        &read("(8,(4,2)):(10,(1,100))"),
+        &Tiler::Layout(read("(2,(2,4)):(1@1@1,(2@0,1@0@1))")),
+    )
+    .unwrap();
+    assert_eq!(found.text(Look::Bare), "(2,(2,4)):(100,(20,1))");
+    let past = composition(&a, &Tiler::Layout(read("16:1@0"))).unwrap_err();
+    assert!(matches!(past, Error::OutsideDomain { size: 8, .. }), "{past}");
+    // The last mode goes on.
+    let on = composition(&a, &Tiler::Layout(read("16:1@1"))).unwrap();
+    assert_eq!(on.text(Look::Bare), "16:1@1");
+}
+
+/// What has no CuTe text, and why.
+#[test]
+fn what_cute_cannot_say_is_refused() {
+    let axes = AxisTable::new();
+    for (text, shape, reason, witness) in [
+        (
+            "S[8:1@laneid]",
+            vec![8],
+            "a CuTe layout gives one offset or coordinate; this one also uses `laneid`",
+            None,
+        ),
+        (
+            "S[8:1] + R[2:8]",
+            vec![8],
+            "an element has several places, and a CuTe layout gives one",
+            Some(0),
+        ),
+        (
+            "S[8:1] valid[6/8]",
+            vec![6],
+            "CuTe has no padding: every coordinate of a shape is an element",
+            None,
+        ),
+        ("S[8:1] - 3", vec![8], "the offset -3 is below 0", Some(0)),
+    ] {
+        let layout = parse(text, &axes).unwrap().layout(None).unwrap();
+        match convert(&layout, &shape, None, Notation::CUTE) {
+            Err(Refusal::NotExpressible(e)) => {
+                assert_eq!((e.reason.as_str(), e.witness), (reason, witness));
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for (text, shape, want) in [
+        ("S[(64,256)]", vec![64, 256], "(64,256):(256,1)"),
+        ("S[(64,256)]", vec![64, 4, 64], "(64,4,64):(256,64,1)"),
+        ("S[(64,4,64):(64,4096,1)]", vec![64, 256], "(64,(64,4)):(64,(1,4096))"),
+        (
+            "Swizzle(3,3,3) o S[(64,4,64):(64,4096,1)]",
+            vec![64, 256],
+            "Sw<3,3,3> o 0 o (64,(64,4)):(64,(1,4096))",
+        ),
+        ("S[8:1] + 5", vec![8], "Sw<0,4,3> o 5 o 8:1"),
+        ("S[8:1] + R[2:0]", vec![8], "8:1"),
+        ("S[(0,4)]", vec![0, 4], "(0,4):(0,0)"),
+        ("S[1:7]", vec![1, 1], "(1,1):(0,0)"),
+        ("S[]", vec![], "():()"),
+        ("size=[4, 6] stride=[1, 4]", vec![4, 6], "(4,6):(1,4)"),
+    ] {
+        let layout = parse(text, &axes).unwrap().layout(None).unwrap();
+        assert_eq!(convert(&layout, &shape, None, Notation::CUTE).as_deref(), Ok(want), "{text}");
+    }
+}
