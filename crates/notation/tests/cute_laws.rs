@@ -321,7 +321,8 @@ fn tensors_of_the_python_dsl_are_read() {
     // A coordinate tensor begins where it says.
     let tile = lowered("tensor<((4,0),2) o (4,2):(1@0@0,1@1)>");
     let printed = zellige_notation::tirx::print(&tile);
-    assert_eq!(printed, "S[(4,2):(1@crd0_0,1@crd1)] + 4@crd0_0 + 2@crd1");
+    let declared = "axes[crd0_0=memory, crd1=memory]";
+    assert_eq!(printed, format!("S[(4,2):(1@crd0_0,1@crd1)] + 4@crd0_0 + 2@crd1 {declared}"));
     let open = "tensor<ptr<f16, gmem, align<16>> o (?,?{div=8}):(?{i64 div=8},1)>";
     assert_eq!(parse(open, &axes).expect(open).text(), open);
     for text in ["C<8>{}:C<1>{}", "_8:_1{}", "_1@1@0", "_", "_-3"] {

@@ -42,7 +42,6 @@ mod text;
 pub use atom_text::{AtomBlock, AtomField, AtomText};
 pub use dsl::DslPointer;
 pub use express::express;
-pub(crate) use modes::known_axis;
 pub use modes::{Look, Mode, Modes, basis_axis};
 pub use nest::Nest;
 pub use parse::parse;

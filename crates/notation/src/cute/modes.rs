@@ -3,7 +3,7 @@
 use super::nest::Nest;
 use super::text::{Int, Stride, WrittenMode, WrittenModes};
 use zellige_layout::int::{narrow, product};
-use zellige_layout::{Axis, AxisKind, AxisTable, Error, Iter, Result, TileLayout};
+use zellige_layout::{Axis, AxisKind, Error, Iter, Result, TileLayout};
 
 /// An extent and its stride.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,16 +155,6 @@ fn basis_text(basis: &[usize]) -> String {
 pub fn basis_axis(basis: &[usize]) -> Result<Axis> {
     let parts: Vec<String> = basis.iter().map(usize::to_string).collect();
     Axis::new(&format!("crd{}", parts.join("_")), AxisKind::Memory)
-}
-
-/// The axis of a name: one of the table, or one that counts along a mode of a coordinate.
-pub(crate) fn known_axis(axes: &AxisTable, name: &str) -> Result<Axis> {
-    axes.get(name).or_else(|unknown| {
-        let parts: Option<Vec<usize>> =
-            name.strip_prefix("crd").and_then(|p| p.split('_').map(|p| p.parse().ok()).collect());
-        let axis = parts.and_then(|basis| basis_axis(&basis).ok());
-        axis.filter(|a| a.name() == name).ok_or(unknown)
-    })
 }
 
 /// The mode of a coordinate that an axis counts along; empty for `m`.

@@ -66,17 +66,11 @@ fn recognises(text: &str) -> bool {
     }
     let named = || text.contains("#ttg.") || text.contains("#ttng.");
     match c.word().map(|w| w.value) {
-<<<<<<< ours
-        Some("tensor") => c.eat('<'),
+        // `tensor<ptr<..> o ..>` is CuTe's.
+        Some("tensor") => c.eat('<') && c.peek() != Some('(') && !c.clone().follows("ptr", '<'),
         Some("module") => named(),
         // A line of a function: `%0 = tt.load %1 : tensor<..>`.
         _ => (text.contains("tensor<") || text.contains("!ttg.memdesc<")) && named(),
-=======
-        // `tensor<ptr<..> o ..>` is CuTe's.
-        Some("tensor") => c.eat('<') && c.peek() != Some('(') && !c.clone().follows("ptr", '<'),
-        Some("module") => text.contains("#ttg.") || text.contains("#ttng."),
-        _ => false,
->>>>>>> theirs
     }
 }
 
