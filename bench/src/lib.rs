@@ -4,4 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compiler;
+mod conditions;
 pub mod moves;
+
+pub use conditions::{conditions, processor};

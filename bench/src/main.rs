@@ -18,7 +18,11 @@ fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         eprintln!("warning: a debug build; run with --release");
     }
+    if let Err(why) = zellige_float::Isa::asked() {
+        anyhow::bail!(why);
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
+    println!("{}\n", zellige_bench::conditions());
     if let Some(("device", rest)) = words.split_first().map(|(w, rest)| (w.as_str(), rest)) {
         return device::run(rest);
     }

@@ -17,6 +17,7 @@ mod dlpack;
 mod draw;
 mod error;
 mod layout;
+mod memory;
 mod operators;
 mod panics;
 mod plain;
@@ -24,13 +25,30 @@ mod relayout;
 mod stick;
 mod torch;
 
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
+use zellige_float::Isa;
+
+/// The instruction set that moves and the simulated device use: "avx512", "avx2" or "baseline". The
+/// environment variable `ZELLIGE_ISA` lowers it; results have the same bits on all.
+#[pyfunction]
+fn instruction_set() -> &'static str {
+    Isa::best().name()
+}
 
 /// Layouts, moves, and the simulated device, in Rust.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    if let Err(why) = Isa::asked() {
+        // The package works all the same, so this is no error.
+        let text = format!("{why}; {} is used", Isa::best()).replace('\0', " ");
+        let text = std::ffi::CString::new(text)?;
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
+    }
+    m.add_function(wrap_pyfunction!(instruction_set, m)?)?;
+    m.add_class::<memory::Memory>()?;
     m.add("LayoutError", py.get_type::<error::LayoutError>())?;
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
     panics::register(m)?;

@@ -3,11 +3,12 @@
 use crate::array::Array;
 use crate::error;
 use crate::layout::PyLayout;
+use crate::memory;
 use crate::plain::{Use, written};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_layout::{Layout, Strided};
@@ -189,11 +190,15 @@ pub(crate) fn relayout<'py>(
             ),
         )
     };
+    if out.is_none() {
+        // Fresh memory of another library; numpy's and ours ask for themselves.
+        zellige_host::prefer_huge_pages(write.as_mut_ptr(), write.len());
+    }
     let small = read_bytes + write_bytes < 1 << 16;
     let threads = match threads {
         Some(n) => n.max(1),
         None if small => 1,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
+        None => zellige_host::cores(),
     };
     let element = element.as_ref().map(|e| e.bytes.as_slice());
     let mut run = || mover.run(read, write, element, threads);
@@ -250,12 +255,10 @@ fn fresh<'py>(
         return method.call1((shape,));
     }
     let numpy = py.import("numpy")?;
-    let options = PyDict::new(py);
-    match array.getattr("dtype") {
-        Ok(dtype) if numpy.getattr("dtype")?.call1((&dtype,)).is_ok() => {
-            options.set_item("dtype", dtype)?;
-        }
-        _ => options.set_item("dtype", from.dtype.name())?,
-    }
-    numpy.getattr("empty")?.call((shape,), Some(&options))
+    let read = numpy.getattr("dtype")?;
+    let dtype = match array.getattr("dtype").and_then(|dtype| read.call1((dtype,))) {
+        Ok(dtype) => dtype,
+        Err(_) => read.call1((from.dtype.name(),))?,
+    };
+    memory::empty(&numpy, &shape, &dtype)
 }

@@ -131,3 +131,34 @@ def test_refusals():
         relayout(a, out=frozen)
     assert np.array_equal(relayout(frozen), frozen), "reading it is fine"
     assert np.array_equal(a, array((4, 6))), "nothing was changed"
+
+
+def test_large_results_use_memory_again_and_show_nothing_of_it():
+    """Results of 16 MiB and more are on memory that earlier ones have left."""
+    full = np.full((2048, 2560), 7, "float32")
+    addresses = set()
+    for _ in range(6):
+        moved = relayout(full, None, "S[(2048,2560):(1,2048)]", fill=0)
+        assert moved.shape == (2048 * 2560,) and moved.dtype == np.float32
+        assert moved.flags.writeable and moved.flags.c_contiguous and (moved == 7).all()
+        addresses.add(moved.ctypes.data)
+        del moved
+    assert len(addresses) < 6
+    # A layout with gaps, on memory that holds sevens everywhere.
+    small = np.ones((2048, 1280), "float32")
+    gaps = relayout(small, None, "S[(2048,1280):(2560,2)]")
+    assert gaps.reshape(-1)[::2].size and gaps.sum() == small.size
+    assert not gaps[1::2].any()
+
+
+def test_a_large_result_outlives_what_made_it_and_is_its_own():
+    a = array((2048, 4096), "float32")
+    first, second = relayout(a), relayout(a + 1)
+    view = first[5:10]
+    first_sum = float(first.sum(dtype="float64"))
+    second[:] = 0
+    assert float(first.sum(dtype="float64")) == first_sum and first.shape == a.shape
+    del first, second
+    for _ in range(3):
+        relayout(a + 2)
+    assert np.array_equal(view, a[5:10])

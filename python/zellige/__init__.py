@@ -20,6 +20,7 @@ from ._native import (
     __version__,
     ask,
     explain,
+    instruction_set,
     relayout,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "ask",
     "draw",
     "explain",
+    "instruction_set",
     "relayout",
     "report",
 ]

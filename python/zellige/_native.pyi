@@ -147,6 +147,9 @@ def relayout(
 ) -> Any:
     """Elements of an array from one layout to another, without a copy on the way."""
 
+def instruction_set() -> str:
+    """The instruction set in use: "avx512", "avx2" or "baseline"."""
+
 def explain(layout: Any, shape: Sequence[int] | None = None, dtype: Any | None = None) -> str:
     """A layout in words: what it is, what it costs, what looks wrong."""
 

@@ -4,6 +4,7 @@
 //! measures itself in turns with plain copies; [`Peers`] runs the same case in other libraries, in a
 //! process of its own. Tables are written by [`report`].
 
+mod busy;
 mod case;
 mod cases;
 pub mod layouts;
@@ -14,6 +15,7 @@ pub mod report;
 mod row;
 mod run;
 
+pub use busy::{BusyRow, MOST, Neighbours, busy_cases, busy_row, spin};
 pub use case::{Case, CaseError, Elements};
 pub use cases::cases;
 pub use overhead::{Overhead, overhead, planning};

@@ -1,6 +1,6 @@
 //! The Markdown tables.
 
-use super::{Case, CaseError, Options, Overhead, PEERS, Peer, Row, SLOWER};
+use super::{BusyRow, Case, CaseError, MOST, Options, Overhead, PEERS, Peer, Row, SLOWER};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -121,6 +121,31 @@ pub fn random_line(row: &Row) -> String {
 /// The line of a random pair that is not moved.
 pub fn random_refused(case: &Case, why: &CaseError) -> String {
     format!("| {} | not moved: {} | | | | | |", case.name, why.to_string().replace('|', "/"))
+}
+
+/// The head of the table of moves beside busy neighbours.
+pub fn busy_header(neighbours: usize, threads: usize) -> String {
+    format!(
+        "Busy processes beside it: {neighbours}. At most {threads} threads. Ratios of the time on several threads to that \
+         on one: at most {MOST}.\n\n\
+         | case | calls | one thread, median ms | 90 % ms | several, median ms | 90 % ms | ratio, median | 90 % | mean |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )
+}
+
+/// One line of that table.
+pub fn busy_line(row: &BusyRow) -> String {
+    let ms = |seconds: f64| format!("{:.3}", seconds * 1e3);
+    let [median, most, mean] = row.ratios().map(|x| format!("{x:.2}"));
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {median} | {most} | {mean} |",
+        row.name,
+        row.calls,
+        ms(row.one.median),
+        ms(row.one.most),
+        ms(row.many.median),
+        ms(row.many.most),
+    )
 }
 
 /// How many pairs are slower than the best peer allows, and the plans of the worst.

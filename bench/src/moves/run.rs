@@ -82,7 +82,8 @@ impl<'a> Prepared<'a> {
         self.case
     }
 
-    fn run(&self, threads: usize) {
+    /// Moves once.
+    pub(super) fn run(&self, threads: usize) {
         let fill = Some(self.fill.as_slice());
         self.mover.run(&self.from, &mut self.to.borrow_mut(), fill, threads).expect("long enough");
     }

@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use zellige_bench::compiler;
-use zellige_bench::moves::{self, Case, Failure, Options, Peers, Row, report};
+use zellige_bench::moves::{self, Case, Failure, Neighbours, Options, Peers, Row, report};
 use zellige_float::Isa;
 
 #[derive(clap::Args)]
@@ -14,6 +14,7 @@ Examples:
   zellige bench moves                           every case beside a plain copy
   zellige bench moves transpose f32 --peers     cases whose name holds both words, and other libraries
   zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
+  zellige bench moves --busy 8                  one thread and several while 8 processes compute
   zellige bench compile                         the example graphs under both policies")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,6 +27,9 @@ enum What {
     Moves(MovesArgs),
     /// Compile the graphs of a folder under both policies
     Compile(CompileArgs),
+    /// Compute until the standard input ends: a neighbour of `--busy`
+    #[command(hide = true)]
+    Spin,
 }
 
 #[derive(clap::Args)]
@@ -65,6 +69,9 @@ struct MovesArgs {
     /// Which random pairs
     #[arg(long, default_value_t = 1, requires = "random")]
     seed: u64,
+    /// Measure what threads are worth beside so many busy processes
+    #[arg(long, value_name = "N", conflicts_with_all = ["case", "random", "peers"])]
+    busy: Option<u8>,
     /// Measure the same in other libraries
     #[arg(long)]
     peers: bool,
@@ -83,7 +90,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let args = match &args.what {
         What::Moves(args) => args,
         What::Compile(args) => return compiled(args),
+        What::Spin => {
+            moves::spin();
+            return Ok(ExitCode::SUCCESS);
+        }
     };
+    if let Some(neighbours) = args.busy {
+        beside(args, neighbours)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     match (&args.case, args.random) {
         (Some(text), _) => one(args, text)?,
         (None, Some(count)) => random(args, count)?,
@@ -141,7 +156,7 @@ impl MovesArgs {
         if cfg!(debug_assertions) {
             self.say(&format!("{}\n\n", report::DEBUG))?;
         }
-        self.say(&format!("Instruction set: {}.\n\n", Isa::best()))
+        self.say(&format!("{}\n\n", zellige_bench::conditions()))
     }
 
     fn finish(&self, rows: &[Row], peers: Option<&Peers>, more: Value) -> Result<()> {
@@ -150,7 +165,8 @@ impl MovesArgs {
         }
         let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
         let mut value = json!({
-            "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(), "threads": self.threads, "rounds": self.rounds,
+            "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(),
+            "processor": zellige_bench::processor(), "threads": self.threads, "rounds": self.rounds,
             "versions": peers.map(|p| &p.versions), "rows": rows,
         });
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -212,6 +228,44 @@ fn one(args: &MovesArgs, text: &str) -> Result<()> {
         args.say(&report::peer_notes(&peers.versions))?;
     }
     args.finish(&[row], peers.as_ref(), json!({"planning_ns": planning}))
+}
+
+/// Moves on one thread and on several while other processes run.
+fn beside(args: &MovesArgs, neighbours: u8) -> Result<()> {
+    let all = moves::busy_cases();
+    let wanted = |c: &&Case| args.words.iter().all(|w| c.name.contains(w.as_str()));
+    let cases: Vec<&Case> = all.iter().filter(wanted).collect();
+    if cases.is_empty() {
+        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        let words = args.words.join("`, `");
+        bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
+    }
+    let program = std::env::current_exe()?;
+    let _neighbours = Neighbours::start(neighbours.into(), || {
+        let mut command = std::process::Command::new(&program);
+        command.args(["bench", "spin"]);
+        command
+    })?;
+    let threads = args.threads.into();
+    args.say_conditions()?;
+    args.say(&report::busy_header(neighbours.into(), threads))?;
+    let time = std::time::Duration::from_millis(200 * u64::from(args.rounds));
+    let mut rows = Vec::new();
+    for case in cases {
+        let row = moves::busy_row(case, threads, time)?;
+        args.say(&report::busy_line(&row))?;
+        rows.push(row.to_json());
+    }
+    if args.json {
+        print_json(
+            &json!({
+                "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(),
+                "processor": zellige_bench::processor(), "threads": args.threads, "busy": neighbours, "rows": rows,
+            })
+            .to_string(),
+        )?;
+    }
+    Ok(())
 }
 
 /// Random pairs, and how many of them another library moves faster.

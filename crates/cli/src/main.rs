@@ -32,7 +32,7 @@ mod run;
 mod show;
 mod upload;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -126,7 +126,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let version = env!("CARGO_PKG_VERSION");
+    let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::best());
+    let matches = Cli::command().long_version(&*version.leak()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     // The parser asks for one of the two.
     let Some(command) = &cli.command else {
         return finish(common::print(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes in use. A process has one global allocator, so it has one count.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// The system allocator, counting the bytes in use.
+/// The system allocator, counting the bytes in use, and asking for huge pages where memory is long: a vector
+/// of a hundred megabytes is then written several times faster for the first time.
 ///
 /// ```
 /// #[global_allocator]
@@ -22,7 +23,7 @@ impl Counting {
     }
 }
 
-// SAFETY: every call is passed on as it came, and the count never decides what is returned. All four
+// SAFETY: every call is passed on as it came; the count never decides what is returned, and advice changes no contents. All four
 // methods are passed on: the provided `alloc_zeroed` would touch every page of memory that the system
 // gives zeroed, and the provided `realloc` would copy what the system can remap.
 unsafe impl GlobalAlloc for Counting {
@@ -30,6 +31,7 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: by the contract of this method.
         let made = unsafe { System.alloc(layout) };
         if !made.is_null() {
+            zellige_host::prefer_huge_pages(made, layout.size());
             IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
         }
         made
@@ -39,6 +41,7 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: by the contract of this method.
         let made = unsafe { System.alloc_zeroed(layout) };
         if !made.is_null() {
+            zellige_host::prefer_huge_pages(made, layout.size());
             IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
         }
         made
@@ -54,6 +57,7 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: by the contract of this method.
         let made = unsafe { System.realloc(memory, layout, size) };
         if !made.is_null() {
+            zellige_host::prefer_huge_pages(made, size);
             // The sum wraps on the way where the new size is the smaller one, and is right at the end.
             IN_USE.fetch_add(size.wrapping_sub(layout.size()), Ordering::Relaxed);
         }

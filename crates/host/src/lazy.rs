@@ -4,10 +4,6 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
 use std::ptr::NonNull;
 
-/// Bytes of a huge page: from here on they are asked for.
-#[cfg(target_os = "linux")]
-const HUGE: usize = 2 << 20;
-
 /// Owned bytes that read as zero at first, and whose pages exist once they are touched.
 #[derive(Debug)]
 pub struct LazyMemory {
@@ -83,10 +79,8 @@ fn map(len: usize) -> io::Result<NonNull<u8>> {
     if raw == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    #[cfg(target_os = "linux")]
-    if len >= HUGE {
-        // SAFETY: the range was just mapped; the advice changes no contents and may be refused.
-        unsafe { libc::madvise(raw, len, libc::MADV_HUGEPAGE) };
+    if len >= crate::pages::HUGE {
+        crate::pages::advise(raw.cast(), len);
     }
     NonNull::new(raw.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }

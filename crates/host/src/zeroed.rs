@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed};
 /// `len` zeroed bytes, or nothing where the system has not got them.
 ///
 /// For lengths that come from files: a length that nobody can hold is then an error, where `vec!` would
-/// end the program. Pages that are never touched take no memory.
+/// end the program. Pages that are never touched take no memory; long ones are huge where the system has such.
 pub fn try_zeroed(len: usize) -> Option<Vec<u8>> {
     if len == 0 {
         return Some(Vec::new());
@@ -16,6 +16,7 @@ pub fn try_zeroed(len: usize) -> Option<Vec<u8>> {
     if start.is_null() {
         return None;
     }
+    crate::prefer_huge_pages(start, len);
     // SAFETY: `start` was just allocated by the global allocator with the layout of `len` bytes, all of
     // them are initialised to zero, and nothing else owns them.
     Some(unsafe { Vec::from_raw_parts(start, len, len) })

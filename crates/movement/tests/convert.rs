@@ -144,7 +144,8 @@ fn large_transposes_stream_and_share_threads() {
             let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
             for threads in [1, 2, 3] {
                 let mut got = Guarded::new(want.len(), true);
-                mover.run(&input, got.bytes(), None, threads).expect("long enough");
+                let run = || mover.run(&input, got.bytes(), None, threads);
+                zellige_host::crew::insist(run).expect("long enough");
                 assert!(got.bytes() == want, "{from} -> {to}: {src:?} -> {dst:?}");
             }
         }

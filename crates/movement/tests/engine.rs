@@ -7,7 +7,7 @@ mod common;
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_float::Isa;
-use zellige_host::Buffer;
+use zellige_host::{Buffer, crew};
 use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
 
@@ -135,7 +135,7 @@ fn large_moves_stream_and_share_threads() {
         (&row, &row),
     ] {
         let value = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        check(src, dst, &[r, c], &[1, 2, 3], value).expect("equal");
+        crew::insist(|| check(src, dst, &[r, c], &[1, 2, 3], value)).expect("equal");
     }
 }
 

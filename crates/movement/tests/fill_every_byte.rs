@@ -139,7 +139,8 @@ fn scattered_gaps_are_filled_first() {
     }
     for threads in [1, 3] {
         let mut got = vec![254u8; len];
-        mover.run(&from, &mut got, Some(&[255]), threads).expect("it fits");
+        let run = || mover.run(&from, &mut got, Some(&[255]), threads);
+        zellige_host::crew::insist(run).expect("it fits");
         assert!(got == want, "with {threads} threads");
     }
     let written = u64::try_from(mover.cost().bytes_written).expect("small");

@@ -497,9 +497,7 @@ impl CardBuilder {
             mode: self.mode,
             profile: self.profile,
             keep: self.keep,
-            threads: self
-                .threads
-                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+            threads: self.threads.unwrap_or_else(zellige_host::cores),
             memory: Memory::new(&hardware.segments())?,
             lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,
             streams: Streams::new(self.index),

@@ -55,7 +55,6 @@ use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_host::crew;
 use zellige_machine::Charges;
 use zellige_machine::account::{CoreWork, WorkKind};
@@ -259,21 +258,7 @@ unsafe impl Sync for Pointers {}
 /// As [`Task::run`].
 pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, threads: usize) {
     for phase in 0..task.phases() {
-        let next = AtomicUsize::new(0);
-        let drain = || {
-            loop {
-                let core = next.fetch_add(1, Ordering::Relaxed);
-                if core >= cores {
-                    break;
-                }
-                // SAFETY: by the contract of this function; every core is taken once.
-                unsafe { task.run(phase, core, memory) };
-            }
-        };
-        if threads <= 1 || cores <= 1 {
-            drain();
-            continue;
-        }
-        crew::together(threads.min(cores), &|_| drain());
+        // SAFETY: by the contract of this function; every core is taken once.
+        crew::share(threads, cores, &|core| unsafe { task.run(phase, core, memory) });
     }
 }

@@ -5,6 +5,7 @@
 //! over the rest. Jobs are cut into tiles that fit the caches and the TLB; tiles are what threads
 //! share. Results do not depend on the number of threads: every place is written once.
 
+mod account;
 mod cell;
 mod elements;
 mod job;
@@ -21,8 +22,8 @@ mod walk;
 use crate::between::Fill;
 use crate::dtypes::Dtypes;
 use crate::plan::{Cost, FillNest, Nest, Plan};
+use account::Account;
 use job::Job;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_float::{Converter, Format};
 use zellige_host::crew;
 use zellige_layout::{Error, Layout};
@@ -36,7 +37,7 @@ pub struct Mover {
     fills: Vec<Job>,
     src_bytes: usize,
     dst_bytes: usize,
-    total: usize,
+    account: Account,
     width: usize,
     cost: Cost,
 }
@@ -90,13 +91,6 @@ pub enum MoveError {
     #[error("the plan touches more bytes than an address can name")]
     TooLarge,
 }
-
-/// Below this many bytes written, waking a thread costs more than it saves.
-const THREAD_BYTES: usize = 1 << 20;
-
-/// Bytes of a piece that a thread takes at once, at least; and pieces for each thread, at most.
-const PIECE_BYTES: usize = 1 << 17;
-const PIECES: usize = 8;
 
 /// Threads of one run, at most.
 const MAX_THREADS: usize = 256;
@@ -193,11 +187,12 @@ impl Mover {
         let dst_bytes = bytes(plan.dst_len(), dst_width)?;
         let total = bytes(plan.elements().saturating_mul(plan.copies), dst_width)?;
         let stream = around.unwrap_or_else(|| stream::pays(src_bytes.min(total), total));
-        let jobs = plan.nests().iter().map(|n| job(n, stream)).collect();
+        let jobs: Vec<Job> = plan.nests().iter().map(|n| job(n, stream)).collect();
         let fills = plan.fills().iter().flat_map(|f| Job::fills(f, dst_width, stream)).collect();
         let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
+        let account = Account::of(&jobs, src_width, total, stream);
         let first = Vec::new();
-        Ok(Mover { first, jobs, fills, src_bytes, dst_bytes, total, width: dst_width, cost })
+        Ok(Mover { first, jobs, fills, src_bytes, dst_bytes, account, width: dst_width, cost })
     }
 
     /// Bytes that the source must hold.
@@ -256,8 +251,8 @@ impl Mover {
         threads: usize,
     ) {
         // WebAssembly has no threads to start.
-        let alone = cfg!(target_family = "wasm") || self.total < THREAD_BYTES;
-        let threads = if alone { 1 } else { threads.clamp(1, MAX_THREADS) };
+        let most = if cfg!(target_family = "wasm") { 1 } else { self.account.threads() };
+        let threads = threads.clamp(1, MAX_THREADS).min(most);
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
         if let Some(pattern) = fill {
             for job in &self.first {
@@ -287,24 +282,17 @@ impl Mover {
     #[inline(never)]
     unsafe fn run_together(&self, parts: [(*const u8, &[Job]); 2], dst: *mut u8, threads: usize) {
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
-        let shared = SharedRun { work, dst, next: AtomicUsize::new(0) };
-        // More pieces than threads: one that is held up leaves its share to the others.
-        let pieces = (self.total / PIECE_BYTES).clamp(threads, threads * PIECES);
-        crew::together(threads, &|_| {
+        let shared = SharedRun { work, dst };
+        let pieces = self.account.pieces(threads, shared.work.len());
+        crew::share(threads, pieces, &|piece| {
             let shared = &shared;
-            loop {
-                let piece = shared.next.fetch_add(1, Ordering::Relaxed);
-                if piece >= pieces {
-                    break;
-                }
-                for (job, from) in &shared.work {
-                    let cut = job.cut(*from, shared.dst);
-                    let items = job.items(cut);
-                    let range = items * piece / pieces..items * (piece + 1) / pieces;
-                    // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece
-                    // is taken once, and a plan writes every place once.
-                    unsafe { job.run(range, *from, shared.dst, cut) };
-                }
+            for (job, from) in &shared.work {
+                let cut = job.cut(*from, shared.dst);
+                let items = job.items(cut);
+                let range = items * piece / pieces..items * (piece + 1) / pieces;
+                // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
+                // once, and a plan writes every place once.
+                unsafe { job.run(range, *from, shared.dst, cut) };
             }
         });
     }
@@ -320,8 +308,6 @@ fn bytes(elements: i64, width: usize) -> Result<usize, MoveError> {
 struct SharedRun<'a> {
     work: Vec<(&'a Job, *const u8)>,
     dst: *mut u8,
-    /// The piece that nobody has taken yet.
-    next: AtomicUsize,
 }
 
 // SAFETY: sources are only read, and the threads write disjoint parts of the destination.

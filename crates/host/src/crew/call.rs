@@ -1,0 +1,97 @@
+//! One call: pieces of work that its caller and its helpers take one after another.
+
+use super::outlook::Outlook;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// What does one piece.
+pub(super) type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// How often helpers look whether they are in the way, and a caller whether it could have more of them.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(500);
+
+/// What a caller and its helpers share.
+///
+/// **Invariant.** `work` may be called by whoever has taken a piece, until that piece is counted as finished;
+/// the caller stays until all pieces are. So a helper that comes too late touches nothing but this.
+pub(super) struct CrewCall {
+    work: &'static Work<'static>,
+    pieces: usize,
+    /// The piece that nobody has taken yet.
+    next: AtomicUsize,
+    /// Pieces that are done with.
+    finished: AtomicUsize,
+    caller: Thread,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl CrewCall {
+    /// # Safety
+    /// `work` lives until [`CrewCall::is_finished`].
+    pub(super) unsafe fn new(pieces: usize, work: &Work<'_>) -> CrewCall {
+        // SAFETY: only the lifetime changes, and by the contract of this function and the invariant of the
+        // type nobody calls it when it has ended.
+        let work = unsafe { std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        CrewCall {
+            work,
+            pieces,
+            next: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            caller: std::thread::current(),
+            panic: Mutex::new(None),
+        }
+    }
+
+    /// Does the next piece; `false` where none is left.
+    pub(super) fn run_next(&self) -> bool {
+        let piece = self.next.fetch_add(1, Ordering::Relaxed);
+        if piece >= self.pieces {
+            return false;
+        }
+        let mut done = 1;
+        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| (self.work)(piece))) {
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
+            // What nobody has taken is not begun any more.
+            let left = self.next.swap(self.pieces, Ordering::Relaxed).min(self.pieces);
+            done += self.pieces - left;
+        }
+        // After the last piece the caller goes on, and `work` may be no more.
+        if self.finished.fetch_add(done, Ordering::AcqRel) + done == self.pieces {
+            self.caller.unpark();
+        }
+        true
+    }
+
+    /// Whether all pieces are done with.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire) == self.pieces
+    }
+
+    /// Does pieces until none is left, or until others want the core.
+    pub(super) fn help(&self, outlook: &Outlook) {
+        outlook.working.fetch_add(1, Ordering::Relaxed);
+        #[cfg(test)]
+        while outlook.held.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let mut looked = Instant::now();
+        while self.run_next() {
+            if looked.elapsed() >= LOOK_AGAIN {
+                if outlook.is_crowded() {
+                    break;
+                }
+                looked = Instant::now();
+            }
+        }
+        outlook.working.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The first panic of a piece.
+    pub(super) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

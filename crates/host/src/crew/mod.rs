@@ -1,0 +1,124 @@
+//! Threads that wait between calls: starting one takes longer than many a move.
+//!
+//! A call is cut into pieces. The caller takes one after another, and so do the helpers that it has called;
+//! it never waits for one that has not begun, as it does what nobody has taken itself. What it has to wait for
+//! is a helper in the middle of a piece, which writes where the caller will read. A helper that has lost its
+//! core there holds the caller up for as long as others keep that core, often for many times the call. So
+//! helpers are called where a core is free for them ([`outlook`]), look again while they work and leave where
+//! others have come, and are called again when those have gone.
+//!
+//! A call owns its helpers until it ends, so calls from several threads, and calls inside of calls, never wait
+//! for each other.
+
+mod call;
+mod outlook;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use crate::cores::cores;
+use call::{CrewCall, LOOK_AGAIN};
+use outlook::Outlook;
+use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use worker::{IdleWorkers, Worker};
+
+/// Runs `work(0)` to `work(pieces - 1)`, each once, on up to `threads` threads at the same time; on fewer where
+/// the process has fewer cores, or where others use them.
+///
+/// Returns when all of them have. Pieces may run one after the other on one thread, so none may wait for
+/// another. Short ones are best, some ten microseconds.
+///
+/// # Panics
+/// Where a piece does, after those that were begun have returned; the rest is not begun.
+pub fn share(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+    CREW.share(threads, pieces, work);
+}
+
+/// Runs `work` while calls have as many helpers as they ask for, on any machine: for tests.
+#[doc(hidden)]
+pub fn insist<T>(work: impl FnOnce() -> T) -> T {
+    CREW.insist(work)
+}
+
+static CREW: Crew = Crew::new(outlook::MACHINE);
+
+/// Workers, and what is known of the cores that they run on.
+struct Crew {
+    idle: Mutex<IdleWorkers>,
+    outlook: Outlook,
+}
+
+impl Crew {
+    const fn new(outlook: Outlook) -> Crew {
+        Crew { idle: IdleWorkers::none(), outlook }
+    }
+
+    fn insist<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Restore<'a>(&'a Outlook);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.insisted.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.outlook.insisted.fetch_add(1, Ordering::Relaxed);
+        let _restore = Restore(&self.outlook);
+        work()
+    }
+
+    fn share(&'static self, threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+        let insisted = self.outlook.insisted.load(Ordering::Relaxed) > 0;
+        let threads = if insisted { threads } else { threads.min(cores()) };
+        let wanted = threads.min(pieces).saturating_sub(1);
+        if wanted == 0 {
+            return (0..pieces).for_each(work);
+        }
+        // SAFETY: this function neither returns nor unwinds before the call is finished: pieces that panic are
+        // caught, and nothing else here panics.
+        let call = Arc::new(unsafe { CrewCall::new(pieces, work) });
+        let mut helpers = Vec::new();
+        let begin = Instant::now();
+        let (mut looked, mut done) = (None, 0);
+        loop {
+            if looked.is_none_or(|at: Instant| at.elapsed() >= LOOK_AGAIN) {
+                self.call_helpers(&mut helpers, wanted, &call);
+                looked = Some(Instant::now());
+            }
+            if !call.run_next() {
+                break;
+            }
+            done += 1;
+        }
+        // Whoever has not begun is not waited for.
+        helpers.iter().for_each(Worker::recall);
+        if !call.is_finished() {
+            let own = begin.elapsed();
+            let waits = Instant::now();
+            worker::until(&self.outlook, false, || call.is_finished());
+            self.outlook.waited(waits.elapsed(), own / done.max(1));
+        }
+        worker::dismiss(&self.idle, &mut helpers);
+        if let Some(cause) = call.take_panic() {
+            resume_unwind(cause);
+        }
+    }
+
+    /// Sends a call to as many helpers as would find a core, if it has fewer than are wanted.
+    fn call_helpers(&'static self, helpers: &mut Vec<Worker>, wanted: usize, call: &Arc<CrewCall>) {
+        let helping = helpers.iter().filter(|w| w.is_helping()).count();
+        let mut more = match wanted.saturating_sub(helping) {
+            0 => return,
+            missing => self.outlook.spare(missing),
+        };
+        // Those that have left are called before others.
+        for worker in helpers.iter().filter(|w| !w.is_helping()).take(more) {
+            worker.send(Arc::clone(call));
+            more -= 1;
+        }
+        let enlisted = worker::enlist(&self.idle, &self.outlook, more);
+        enlisted.iter().for_each(|w| w.send(Arc::clone(call)));
+        helpers.extend(enlisted);
+    }
+}

@@ -1,0 +1,186 @@
+//! Threads that wait for calls to help with.
+
+use super::call::CrewCall;
+use super::outlook::Outlook;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread::{Builder, Thread};
+use std::time::{Duration, Instant};
+
+/// Threads that are ever started; a call that finds them all at work has fewer helpers.
+const MOST: usize = 256;
+
+/// How long one looks before it sleeps: about as long as waking somebody takes.
+const LOOK: Duration = Duration::from_micros(6);
+
+/// How often one tries to hold the list of workers, each time after others could run.
+const TRIES: usize = 500;
+
+/// A thread that waits for calls.
+pub(super) struct Worker {
+    mail: Arc<Mailbox>,
+    thread: Thread,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    /// Whether to look for a call; it changes only with the call.
+    full: AtomicBool,
+    call: Mutex<Option<Arc<CrewCall>>>,
+    /// From when a call is sent until the worker has left it or it was taken back.
+    helping: AtomicBool,
+}
+
+impl Mailbox {
+    /// The call, for whoever asks first.
+    fn take(&self) -> Option<Arc<CrewCall>> {
+        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        self.full.store(false, Ordering::Relaxed);
+        call.take()
+    }
+
+    fn put(&self, call: Arc<CrewCall>) {
+        let mut place = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        self.helping.store(true, Ordering::Relaxed);
+        self.full.store(true, Ordering::Relaxed);
+        *place = Some(call);
+    }
+}
+
+impl Worker {
+    /// `None` where the system gives no more threads.
+    fn start(outlook: &'static Outlook) -> Option<Worker> {
+        let mail = Arc::new(Mailbox::default());
+        let theirs = mail.clone();
+        let started = Builder::new().name("zellige".to_owned()).spawn(move || {
+            outlook.awake.fetch_add(1, Ordering::Relaxed);
+            loop {
+                until(outlook, true, || theirs.full.load(Ordering::Relaxed));
+                if let Some(call) = theirs.take() {
+                    call.help(outlook);
+                    drop(call);
+                    theirs.helping.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+        started.ok().map(|handle| Worker { mail, thread: handle.thread().clone() })
+    }
+
+    pub(super) fn send(&self, call: Arc<CrewCall>) {
+        self.mail.put(call);
+        self.thread.unpark();
+    }
+
+    /// Takes the call back, where it was not begun.
+    pub(super) fn recall(&self) {
+        if self.mail.take().is_some() {
+            self.mail.helping.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it has a call, or is about to begin or to end one.
+    pub(super) fn is_helping(&self) -> bool {
+        self.mail.helping.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits for something that is followed by an `unpark` of this thread: looks for a while where nobody else
+/// may want the core, then sleeps.
+pub(super) fn until(outlook: &Outlook, worker: bool, come: impl Fn() -> bool) {
+    if !outlook.is_shared() {
+        let start = Instant::now();
+        while start.elapsed() < LOOK {
+            for _ in 0..8 {
+                if come() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+        }
+    }
+    while !come() {
+        if worker {
+            outlook.awake.fetch_sub(1, Ordering::Relaxed);
+        }
+        std::thread::park();
+        if worker {
+            outlook.awake.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The workers without a call.
+pub(super) struct IdleWorkers {
+    /// Whose they are: a process that was forked has none of its parent's threads.
+    process: u32,
+    workers: Vec<Worker>,
+    started: usize,
+}
+
+impl IdleWorkers {
+    pub(super) const fn none() -> Mutex<IdleWorkers> {
+        Mutex::new(IdleWorkers { process: 0, workers: Vec::new(), started: 0 })
+    }
+
+    /// Threads that were started.
+    #[cfg(test)]
+    pub(super) fn started(&self) -> usize {
+        self.started
+    }
+}
+
+/// Up to `count` workers; fewer where the system or [`MOST`] give no more.
+pub(super) fn enlist(
+    idle: &Mutex<IdleWorkers>,
+    outlook: &'static Outlook,
+    count: usize,
+) -> Vec<Worker> {
+    if count == 0 || cfg!(target_family = "wasm") {
+        return Vec::new();
+    }
+    let Some(taken) = with_idle(idle, |idle| {
+        let process = std::process::id();
+        if idle.process != process {
+            // Threads of the parent: nothing here may be dropped that they hold.
+            std::mem::forget(std::mem::take(&mut idle.workers));
+            (idle.process, idle.started) = (process, 0);
+            outlook.forget_workers();
+        }
+        let waiting = idle.workers.len().saturating_sub(count);
+        let taken = idle.workers.split_off(waiting);
+        let more = (count - taken.len()).min(MOST - idle.started);
+        idle.started += more;
+        (taken, more)
+    }) else {
+        return Vec::new();
+    };
+    let (mut taken, more) = taken;
+    for missing in 0..more {
+        let Some(worker) = Worker::start(outlook) else {
+            with_idle(idle, |idle| idle.started -= more - missing);
+            break;
+        };
+        taken.push(worker);
+    }
+    taken
+}
+
+/// Workers wait again.
+pub(super) fn dismiss(idle: &Mutex<IdleWorkers>, workers: &mut Vec<Worker>) {
+    if !workers.is_empty() {
+        with_idle(idle, |idle| idle.workers.append(workers));
+    }
+}
+
+/// Holds the list for a moment; `None` where it cannot be had, as in a process that was forked while
+/// another thread held it.
+fn with_idle<T>(idle: &Mutex<IdleWorkers>, act: impl FnOnce(&mut IdleWorkers) -> T) -> Option<T> {
+    for _ in 0..TRIES {
+        match idle.try_lock() {
+            Ok(mut idle) => return Some(act(&mut idle)),
+            Err(TryLockError::Poisoned(idle)) => return Some(act(&mut idle.into_inner())),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
+}
