@@ -22,7 +22,7 @@ use outlook::Outlook;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use worker::{IdleWorkers, Worker};
 
 /// Runs `work(0)` to `work(pieces - 1)`, each once, on up to `threads` threads at the same time; on fewer where
@@ -42,6 +42,10 @@ pub fn share(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
 pub fn insist<T>(work: impl FnOnce() -> T) -> T {
     CREW.insist(work)
 }
+
+/// How long a caller looks for the end of the last piece, at most, before it sleeps: as long as a few pieces
+/// take, as being woken takes longer.
+const LONGEST_LOOK: Duration = Duration::from_micros(50);
 
 static CREW: Crew = Crew::new(outlook::MACHINE);
 
@@ -94,10 +98,10 @@ impl Crew {
         // Whoever has not begun is not waited for.
         helpers.iter().for_each(Worker::recall);
         if !call.is_finished() {
-            let own = begin.elapsed();
+            let piece = begin.elapsed() / done.max(1);
             let waits = Instant::now();
-            worker::until(&self.outlook, false, || call.is_finished());
-            self.outlook.waited(waits.elapsed(), own / done.max(1));
+            worker::until(&self.outlook, (piece * 2).min(LONGEST_LOOK), || call.is_finished());
+            self.outlook.waited(waits.elapsed(), piece);
         }
         worker::dismiss(&self.idle, &mut helpers);
         if let Some(cause) = call.take_panic() {

@@ -3,7 +3,6 @@ use crate::cores::Running;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::thread::{ThreadId, current};
-use std::time::Duration;
 
 /// Which thread did each piece; every piece is done once.
 fn doers(

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Threads that are ever started; a call that finds them all at work has fewer helpers.
 const MOST: usize = 256;
 
-/// How long one looks before it sleeps: about as long as waking somebody takes.
-const LOOK: Duration = Duration::from_micros(6);
+/// How long a worker looks for the next call before it sleeps: about as long as waking it takes.
+const LOOK: Duration = Duration::from_micros(8);
 
 /// How often one tries to hold the list of workers, each time after others could run.
 const TRIES: usize = 500;
@@ -55,7 +55,7 @@ impl Worker {
         let started = Builder::new().name("zellige".to_owned()).spawn(move || {
             outlook.awake.fetch_add(1, Ordering::Relaxed);
             loop {
-                until(outlook, true, || theirs.full.load(Ordering::Relaxed));
+                wait_for_call(outlook, || theirs.full.load(Ordering::Relaxed));
                 if let Some(call) = theirs.take() {
                     call.help(outlook);
                     drop(call);
@@ -84,29 +84,42 @@ impl Worker {
     }
 }
 
-/// Waits for something that is followed by an `unpark` of this thread: looks for a while where nobody else
-/// may want the core, then sleeps.
-pub(super) fn until(outlook: &Outlook, worker: bool, come: impl Fn() -> bool) {
-    if !outlook.is_shared() {
-        let start = Instant::now();
-        while start.elapsed() < LOOK {
-            for _ in 0..8 {
-                if come() {
-                    return;
-                }
-                std::hint::spin_loop();
-            }
-        }
+/// Waits for a call, asleep after a while.
+fn wait_for_call(outlook: &Outlook, come: impl Fn() -> bool) {
+    if look(outlook, LOOK, &come) {
+        return;
     }
     while !come() {
-        if worker {
-            outlook.awake.fetch_sub(1, Ordering::Relaxed);
-        }
+        outlook.awake.fetch_sub(1, Ordering::Relaxed);
         std::thread::park();
-        if worker {
-            outlook.awake.fetch_add(1, Ordering::Relaxed);
+        outlook.awake.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for something that is followed by an `unpark` of this thread: looks for up to `time`, then sleeps.
+pub(super) fn until(outlook: &Outlook, time: Duration, come: impl Fn() -> bool) {
+    if !look(outlook, time, &come) {
+        while !come() {
+            std::thread::park();
         }
     }
+}
+
+/// Whether something comes while one looks, which one does where nobody else may want the core.
+fn look(outlook: &Outlook, time: Duration, come: &impl Fn() -> bool) -> bool {
+    if outlook.is_shared() {
+        return come();
+    }
+    let start = Instant::now();
+    while start.elapsed() < time {
+        for _ in 0..8 {
+            if come() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+    }
+    come()
 }
 
 /// The workers without a call.
