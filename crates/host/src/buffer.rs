@@ -102,6 +102,7 @@ impl Drop for Buffer {
 }
 
 /// Frees the memory of a buffer.
+#[allow(clippy::needless_pass_by_value, reason = "nobody has it any more")]
 fn free(memory: FreeMemory) {
     let layout = layout(memory.len).expect("the layout that it was allocated with");
     // SAFETY: allocated by `try_zeroed` with the same layout, and this is the only way to it.

@@ -16,7 +16,7 @@ mod outlook;
 mod tests;
 mod worker;
 
-use crate::cores::cores;
+use crate::cores::{cores, running};
 use call::{CrewCall, LOOK_AGAIN};
 use outlook::Outlook;
 use std::panic::resume_unwind;
@@ -47,7 +47,7 @@ pub fn insist<T>(work: impl FnOnce() -> T) -> T {
 /// take, as being woken takes longer.
 const LONGEST_LOOK: Duration = Duration::from_micros(50);
 
-static CREW: Crew = Crew::new(outlook::MACHINE);
+static CREW: Crew = Crew::new(Outlook::new(running));
 
 /// Workers, and what is known of the cores that they run on.
 struct Crew {

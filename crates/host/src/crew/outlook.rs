@@ -5,7 +5,7 @@
 //! on the machine at the moment, where the system says so; and by experience: after a caller has waited for
 //! a helper, everybody does without for many times as long, whatever the reason was.
 
-use crate::cores::{self, Running};
+use crate::cores::Running;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -169,9 +169,6 @@ fn unpack(word: u64) -> (u32, Option<Running>) {
     let seen = Running { threads: field(16), cores: field(0) };
     (low(word >> 32), (seen.cores > 0).then_some(seen))
 }
-
-/// The machine that this process runs on.
-pub(super) const MACHINE: Outlook = Outlook::new(cores::running);
 
 #[cfg(test)]
 mod tests {
