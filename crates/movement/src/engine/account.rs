@@ -65,3 +65,45 @@ fn job_picoseconds(job: &Job, width: usize) -> usize {
     };
     calls.saturating_mul(each)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Mover;
+    use crate::{Fill, Plan};
+    use zellige_layout::{Layout, TileLayout};
+
+    fn account(size: [i64; 2], stride: [i64; 2], width: usize) -> Account {
+        let src = Layout::from(TileLayout::row_major(&size).expect("small"));
+        let dst = Layout::from(TileLayout::strided(&size, &stride, 0).expect("small"));
+        let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
+        Mover::new(&plan, width).expect("a width").account
+    }
+
+    /// What one core does in a few microseconds is not shared, whatever the kernel; what takes it milliseconds is.
+    #[test]
+    fn threads_are_for_long_moves() {
+        for width in [1, 2, 4, 8, 16] {
+            assert_eq!(account([16, 16], [16, 1], width).threads(), 1);
+            assert_eq!(account([32, 32], [1, 32], width).threads(), 1);
+            assert!(account([4096, 4096], [1, 4096], width).threads() >= 16, "{width} bytes");
+        }
+        // Rows of a megabyte in the caches are copied sooner than a thread wakes; 64 MB are not.
+        assert_eq!(account([1024, 1024], [1025, 1], 1).threads(), 1);
+        assert!(account([4096, 4096], [4097, 1], 4).threads() >= 16);
+    }
+
+    #[test]
+    fn pieces_are_many_and_not_too_many() {
+        for bytes in [0, 1 << 16, 1 << 20, 1 << 24, 1 << 30, usize::MAX] {
+            for threads in [2, 16, 256] {
+                for jobs in [1, 7, 5000] {
+                    let pieces = Account { nanoseconds: 0, bytes }.pieces(threads, jobs);
+                    assert!(pieces >= threads, "{bytes} bytes, {threads} threads");
+                    let most = (MOST_PIECES / jobs).max(threads * FEW_PIECES);
+                    assert!(pieces <= most, "{bytes} bytes, {threads} threads, {jobs} jobs");
+                }
+            }
+        }
+    }
+}
