@@ -588,3 +588,31 @@ fn array_interfaces_are_read_as_numpy_prints_them() {
     let open = "{'typestr': '<f8', 'shape': (4,), 'version': 3, 'descr': [('', ";
     assert_eq!(read(open).expect_err(open).message, "a list of fields without an end");
 }
+
+/// TIRx layouts as upstream prints them.
+#[test]
+fn tirx_is_read_as_upstream_prints_it() {
+    let read = |text: &str| parse(text, &AxisTable::new());
+    for (text, printed) in [
+        (
+            "T.TileLayout(T.S[(8, 4):(4 @ Axis.laneid, 1)] + T.R[2:1 @ Axis.warpid] + 5 @ Axis.warpid)",
+            "S[(8,4):(4@laneid,1)] + R[2:1@warpid] + 5@warpid",
+        ),
+        (
+            "T.ComposeLayout(3, 3, 3, T.TileLayout(T.S[(8, 64):(64, 1)]))",
+            "Swizzle(3,3,3) o S[(8,64):(64,1)]",
+        ),
+        (
+            "T.ComposeLayout(3, 3, 3, T.TileLayout(T.S[64:1]), swizzle_inner=False)",
+            "Swizzle(3,3,3,outer) o S[64:1]",
+        ),
+        ("T.S[(4, 4):(32, 1)]", "S[(4,4):(32,1)]"),
+    ] {
+        assert_eq!(read(text).expect(text).text(), printed);
+    }
+    let narrow = "T.ComposeLayout(3, 3, 2, T.S[64:1])";
+    let refused = read(narrow).expect_err(narrow);
+    assert_eq!(&narrow[refused.span], "3, 3, 2");
+    let unknown = "T.S[8:1 @ Axis.nowhere]";
+    assert_eq!(read(unknown).expect_err(unknown).message, "unknown axis `nowhere`");
+}
