@@ -61,12 +61,20 @@ def sharding_case(zellige, tally, rng) -> None:
         inside = [e - b for b, e in ranges]
         for c in coordinates(inside):
             want[tuple(x + b for x, (b, _) in zip(c, ranges))].append((device.id, flatten(inside, c)))
-    for text in (f"Mesh({axes}) {words}", repr(sharding), numbered):
+    for text in (f"Mesh({axes}) {words}", repr(sharding), f"{mesh!r} {words}", f"{mesh.abstract_mesh!r} {words}", numbered):
         points = zellige.ok("apply", layout=text, shape=shape, coords=[list(c) for c in all_coordinates])["points"]
         ours = {}
         for c, places in zip(all_coordinates, points):
             ours[c] = sorted((numbers[flatten(sizes, [p.get(n, 0) for n in names])], p.get("m", 0)) for p in places)
         tally.same(f"{text} over {shape}: devices", ours, {c: sorted(h) for c, h in want.items()})
+    # What JAX divides, and what it refuses.
+    other = tuple(n + rng.choice([0, 0, 1]) for n in shape)
+    try:
+        theirs = list(sharding.shard_shape(other))
+    except ValueError:
+        theirs = None
+    answer = zellige.ask("parse", layout=f"Mesh({axes}) {words}", shape=other)
+    tally.same(f"Mesh({axes}) {words} over {other}: divided at all", "ok" in answer, theirs is not None)
     hlo = str(sharding._to_xla_hlo_sharding(rank))
     found = zellige.ask("convert", layout=numbered, shape=shape, to="hlo")
     tally.same(f"{numbered} over {shape}: HLO", found.get("ok", {}).get("text") or found, hlo)

@@ -94,3 +94,18 @@ fn bad_requests_say_what_is_wrong() {
         assert_eq!(reply["ok"]["layout"], want, "{request}: {reply}");
     }
 }
+
+/// Texts of different shapes are equal in both orders or in none.
+#[test]
+fn equality_does_not_depend_on_the_order() {
+    let equal =
+        |a: &str, b: &str| ask(&json!({"op": "equal", "a": a, "b": b}))["ok"]["equal"].clone();
+    for (a, b, same) in [
+        ("size=[2, 16]", "(4,8):(8,1)", true),
+        ("size=[2, 16]", "(4,8):(1,4)", false),
+        ("S[32:1]", "(4,8):(8,1)", true),
+        ("32:1", "(4,8):(1,4)", true),
+    ] {
+        assert_eq!((equal(a, b), equal(b, a)), (json!(same), json!(same)), "{a} and {b}");
+    }
+}

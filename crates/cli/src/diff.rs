@@ -1,12 +1,12 @@
 //! `zellige diff`
 
-use crate::common::{LayoutArgs, List, parse_list, print, print_json};
-use anyhow::{Result, bail};
+use crate::common::{LayoutArgs, List, Loaded, parse_list, print, print_json};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
 use zellige_layout::{Difference, Layout, Point, flatten, unflatten};
-use zellige_notation::sharding;
+use zellige_notation::{sharding, shared_shape};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -22,6 +22,12 @@ pub(crate) struct Args {
     /// The logical shape (default: that of the first layout that has one)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
     shape: Option<List>,
+    /// The notation of both layouts, where their texts have several readings
+    #[arg(long, value_name = "NOTATION")]
+    notation: Option<String>,
+    /// The notation of the second layout, where it is another one
+    #[arg(long, value_name = "NOTATION")]
+    other_notation: Option<String>,
     /// How many differences are listed at most
     #[arg(long, default_value_t = 8)]
     count: usize,
@@ -37,20 +43,23 @@ const COMPARED: i64 = 1 << 20;
 const DRAWN: (i64, i64) = (8, 8);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let load = |text: &str, shape: Option<List>| LayoutArgs::of(text, shape).load();
-    let a = load(&args.a, args.shape.clone());
+    let load = |text: &str, notation: Option<&String>, shape: Option<List>| {
+        LayoutArgs { notation: notation.cloned(), ..LayoutArgs::of(text, shape) }.load()
+    };
+    let first = |shape| load(&args.a, args.notation.as_ref(), shape);
+    let other = args.other_notation.as_ref().or(args.notation.as_ref());
+    let second = |shape| load(&args.b, other, shape);
     // One of the two may say the shape that the other needs.
-    let (a, b) = match a {
-        Ok(a) => {
-            let shape = args.shape.clone().unwrap_or_else(|| List(a.shape.clone()));
-            let b = load(&args.b, Some(shape)).or_else(|_| load(&args.b, None))?;
+    let (a, b) = match (first(args.shape.clone()), second(args.shape.clone())) {
+        (Ok(a), Ok(b)) => (a, b),
+        (Ok(a), Err(_)) => {
+            let b = second(Some(List(a.shape.clone())))?;
             (a, b)
         }
-        Err(e) => match load(&args.b, args.shape.clone()) {
-            Ok(b) => (load(&args.a, Some(List(b.shape.clone())))?, b),
-            Err(_) => return Err(e),
-        },
+        (Err(_), Ok(b)) => (first(Some(List(b.shape.clone())))?, b),
+        (Err(e), Err(_)) => return Err(e),
     };
+    let (a, b) = over_one_shape(a, b);
     let shape = &a.shape;
     let numbered = sharding::on_numbered_devices(&a.parsed, &b.parsed, shape);
     let (left, right) = &numbered.unwrap_or((a.layout, b.layout));
@@ -64,7 +73,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        Some(Difference::Size(x, y)) => bail!("the first has {x} elements, the second {y}"),
+        Some(Difference::Size(x, y)) => {
+            if args.json {
+                print_json(&json!({"equal": false, "sizes": [x, y]}).to_string())?;
+            } else {
+                print(&format!("they differ: the first has {x} elements, the second {y}"))?;
+            }
+            return Ok(ExitCode::from(1));
+        }
         Some(Difference::At { index, .. }) => index,
     };
     let found = differences(left, right, first, args.count)?;
@@ -84,6 +100,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     print(&text)?;
     Ok(ExitCode::from(1))
+}
+
+/// Both layouts over one shape, where they have as many elements: the one that [`shared_shape`] names.
+fn over_one_shape(a: Loaded, b: Loaded) -> (Loaded, Loaded) {
+    let shape = shared_shape((&a.parsed, a.shape.as_slice()), (&b.parsed, b.shape.as_slice()));
+    let shape = shape.to_vec();
+    let over = |loaded: Loaded| match loaded.parsed.layout(Some(&shape)) {
+        Ok(layout) if layout.admit(&shape).is_ok() => {
+            Loaded { layout, shape: shape.clone(), ..loaded }
+        }
+        _ => loaded,
+    };
+    (over(a), over(b))
 }
 
 /// An element, and its places in both layouts.

@@ -116,8 +116,34 @@ fn diff_draws_the_first_differences() {
     assert!(drawn.contains("[0, 8]       {m: 8} in the first, {m: 9} in the second"), "{drawn}");
     assert!(!drawn.contains("[0, 10]"), "two differences were asked for:\n{drawn}");
     assert!(drawn.contains("72|73"), "{drawn}");
-    let why = refused(&["diff", "(8,64):(64,1)", "(8,65):(65,1)"]);
-    assert!(why.contains("520"), "{why}");
+    let sizes = ["diff", "(8,64):(64,1)", "(8,65):(65,1)"];
+    let out = zellige(&sizes);
+    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(text(&out.stdout), "they differ: the first has 512 elements, the second 520\n");
+    let out = zellige(&[&sizes[..], &["--json"]].concat());
+    assert_eq!(
+        (out.status.code(), text(&out.stdout).trim()),
+        (Some(1), r#"{"equal":false,"sizes":[512,520]}"#)
+    );
+}
+
+/// Texts of different shapes compare alike in both orders: CuTe counts its first mode fastest, others their last dimension.
+#[test]
+fn diff_does_not_depend_on_the_order() {
+    for (a, b, code) in [
+        ("size=[2, 16]", "(4,8):(8,1)", 0),
+        ("size=[2, 16]", "(4,8):(1,4)", 1),
+        ("S[(2,16):(16,1)]", "(4,8):(8,1)", 0),
+        ("32:1", "(4,8):(1,4)", 0),
+        ("(2,16):(1,2)", "(4,8):(1,4)", 0),
+        ("nhwc", "size=[2, 3, 4, 5] stride=[60, 1, 15, 3]", 0),
+    ] {
+        assert_eq!(zellige(&["diff", a, b]).status.code(), Some(code), "{a} and {b}");
+        assert_eq!(zellige(&["diff", b, a]).status.code(), Some(code), "{b} and {a}");
+    }
+    let named =
+        ["diff", "(8,4):(4,1)", "size=[8, 4]", "--notation", "cute", "--other-notation", "torch"];
+    assert_eq!(stdout(&named), "equal: every element has the same places\n");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 
 use crate::Parsed;
 use crate::notation::Notation;
-use zellige_layout::{Axis, Layout, Point};
+use std::borrow::Cow;
+use zellige_layout::{Axis, Error, Layout, Point};
 use zellige_stick::{DataFormat, StickError};
 
 /// Why a layout has no text in a notation.
@@ -134,6 +135,25 @@ pub fn translate(
 /// A layout that a notation cannot express, and the first element that shows it.
 pub(crate) fn no<T>(reason: impl Into<String>, witness: Option<i64>) -> Result<T, Refusal> {
     Err(Refusal::NotExpressible(NotExpressible { reason: reason.into(), witness }))
+}
+
+/// The layout without its window: the same places for every element, where iters alone say them. `why` begins the refusal.
+pub(crate) fn without_padding<'a>(
+    layout: &'a Layout,
+    shape: &[i64],
+    why: &str,
+) -> Result<Cow<'a, Layout>, Refusal> {
+    if layout.window().is_none() {
+        return Ok(Cow::Borrowed(layout));
+    }
+    let all: Vec<(i64, i64)> = shape.iter().map(|size| (0, *size)).collect();
+    match layout.slice(shape, &all) {
+        Ok(found) => Ok(Cow::Owned(found)),
+        Err(Error::NotExpressible { reason, index }) => {
+            no(format!("{why}, and no strides leave it out: {reason}"), Some(index))
+        }
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// The memory coordinate of the first of an element's places.

@@ -133,7 +133,8 @@ impl<'a> Cursor<'a> {
         let span = start..start + sign + digits;
         let text = &self.text[span.clone()];
         let Ok(value) = text.parse::<i64>() else {
-            let message = format!("{what} does not fit in 64 bits");
+            let name = what.split(" such as").next().unwrap_or(what);
+            let message = format!("{name} does not fit in 64 bits");
             let label = "integers are from -2^63 to 2^63 - 1";
             return Err(Diagnostic::syntax(span, message, label).id("Z003"));
         };
@@ -177,6 +178,11 @@ impl<'a> Cursor<'a> {
     /// Whether a word comes next, and a character after it.
     pub fn follows(mut self, word: &str, then: char) -> bool {
         self.eat_word(word) && self.peek() == Some(then)
+    }
+
+    /// What was read since a place.
+    pub(crate) fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
     }
 
     /// Goes on from a later place, which something else has read up to.

@@ -81,7 +81,8 @@ impl Diagnostic {
 
     /// The message with the text and the place underlined.
     ///
-    /// Of a long text only the surroundings of the place are shown, with `…` for the rest.
+    /// Of a long text only the surroundings of the place are shown, with `…` for the rest. A refusal of the text as a whole
+    /// underlines its first line.
     pub fn render(&self, text: &str, color: bool) -> String {
         // Of a text of several lines, the one that the place begins in.
         let floor = |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k));
@@ -89,7 +90,10 @@ impl Diagnostic {
         let from = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let to = text[start..].find('\n').map_or(text.len(), |i| start + i);
         let line = 1 + text[..start].matches('\n').count();
-        let place = start - from..self.span.end.clamp(start, to) - from;
+        let place = match text[from..to].trim_end().len() {
+            length if self.span == (0..0) && length > 0 => 0..length,
+            _ => start - from..self.span.end.clamp(start, to) - from,
+        };
         let (shown, span) = excerpt(&text[from..to], &place);
         let (message, label) = (visible(&self.message), visible(&self.label));
         let mut group = Level::ERROR.primary_title(message.as_ref()).id(self.id).element(

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! text  := [ mesh ] spec [ shape ] | "NamedSharding" "(" "mesh" "=" mesh "," "spec" "=" spec { "," name "=" word } ")" [ shape ]
-//! mesh  := "Mesh" "(" axis { "," axis } [ "," types ] ")"       axis := string ":" int | name "=" int
-//!        | "Mesh" "(" "device_ids" "=" lists "," "axis_names" "=" strings [ "," types ] ")"
+//! mesh  := ("Mesh" | "AbstractMesh") "(" axes [ "," types ] { "," name "=" word } ")"
+//! axes  := axis { "," axis }       axis := string ":" int | name "=" int
+//!        | ( "device_ids" "=" lists | "axis_sizes" "=" list ) "," "axis_names" "=" strings
 //! types := "axis_types" "=" "(" word { "," word } ")"
 //! spec  := ("PartitionSpec" | "P") "(" [ entry { "," entry } ] ")"
 //! entry := "None" | string | "(" string { "," string } ")"
@@ -11,7 +12,8 @@
 //! ```
 //!
 //! Entry `k` names the mesh axes over which dimension `k` is divided, the first one slowest; dimensions without an entry are whole.
-//! Mesh axes become device axes of their names. A spec alone is read; it has no layout before its mesh is given.
+//! Mesh axes become device axes of their names. JAX divides evenly: a dimension that is no multiple of its devices is refused, as JAX does.
+//! What an abstract mesh says of its devices (`device_kind`, `num_cores`, `platform`) is read and not kept. A spec alone is read; it has no layout before its mesh is given.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -23,6 +25,8 @@ use crate::sharding::{
     Factor, Mesh, Sharding, ShardingText, layout_of, python, shape_field, shape_text,
 };
 use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use std::ops::Range;
+use zellige_layout::int::product;
 use zellige_layout::{Error, Layout, unflatten};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
@@ -33,7 +37,8 @@ pub(crate) static ROW: NotationRow = NotationRow {
     doc: "JAX `PartitionSpec` on a mesh",
     example: "Mesh('x': 2, 'y': 4) PartitionSpec('x', None) shape=[8, 16]",
     recognises: |text| {
-        matches!(first_word(text), Some("Mesh" | "NamedSharding" | "PartitionSpec" | "P"))
+        let words = ["Mesh", "AbstractMesh", "NamedSharding", "PartitionSpec", "P"];
+        first_word(text).is_some_and(|w| words.contains(&w))
     },
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::JAX, x)),
     print: Parsed::written_text,
@@ -144,35 +149,42 @@ type MeshText = (Mesh, Option<Vec<i64>>, Option<Vec<String>>);
 
 fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<MeshText> {
     let start = c.at();
-    if !c.eat_word("Mesh") {
+    if !c.eat_word("Mesh") && !c.eat_word("AbstractMesh") {
         return Err(c.expected("a mesh such as Mesh('x': 2, 'y': 4)"));
     }
     c.expect('(', "after `Mesh`")?;
     let mut axes: Vec<(String, i64)> = Vec::new();
     let (mut ids, mut types) = (None, None);
-    if c.clone().follows("device_ids", '=') {
+    if c.clone().follows("axis_sizes", '=') {
+        field(c, "axis_sizes")?;
+        let sizes = c.int_list("sizes of axes")?;
+        axes = named_sizes(c, text, sizes.value, sizes.span)?;
+        let _ = c.peek() == Some(')') || c.eat(',');
+    }
+    if axes.is_empty() && c.clone().follows("device_ids", '=') {
         field(c, "device_ids")?;
         let lists = python::nested(c, "the number of a device")?;
-        c.expect(',', "after the devices")?;
-        field(c, "axis_names")?;
-        let names = strings(c, text)?;
         let (sizes, flat) = lists.value;
-        if names.len() != sizes.len() {
-            let message = format!("{} axes of {} names", sizes.len(), names.len());
-            return Err(
-                Diagnostic::syntax(lists.span, message, "one name for every axis").id("Z004")
-            );
-        }
+        axes = named_sizes(c, text, sizes, lists.span.clone())?;
         if let Some(at) = (0..flat.len()).find(|k| flat[*k] < 0 || flat[..*k].contains(&flat[*k])) {
             let message = format!("device {} is negative or listed twice", flat[at]);
             return Err(Diagnostic::syntax(lists.span, message, "each device once"));
         }
-        axes = names.into_iter().zip(sizes).collect();
         ids = Some(flat);
         let _ = c.peek() == Some(')') || c.eat(',');
     }
+    let listed = !axes.is_empty();
     while c.peek() != Some(')') {
-        if c.clone().follows("axis_types", '=') {
+        if ["device_kind", "num_cores", "platform"].iter().any(|w| c.clone().follows(w, '=')) {
+            let _ = c.word();
+            c.expect('=', "after the name of a field")?;
+            if c.word().is_none() && c.int("what the devices are").is_err() {
+                return Err(c.expected("what the devices are"));
+            }
+            let _ = c.peek() == Some(')') || c.eat(',');
+            continue;
+        }
+        if types.is_none() && c.clone().follows("axis_types", '=') {
             field(c, "axis_types")?;
             c.expect('(', "before the types of the axes")?;
             let mut found = Vec::new();
@@ -192,7 +204,8 @@ fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<MeshText> {
                 }
             }
             types = Some(found);
-            break;
+            let _ = c.peek() == Some(')') || c.eat(',');
+            continue;
         }
         let name = match c.peek() {
             Some('\'' | '"') => {
@@ -208,9 +221,13 @@ fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<MeshText> {
                 word.value.to_string()
             }
         };
-        if ids.is_some() {
-            let message = "axes beside `device_ids`";
-            return Err(Diagnostic::syntax(start..c.here(), message, "the devices say the axes"));
+        if listed || types.is_some() {
+            let message = "an axis after the fields that follow the axes";
+            return Err(Diagnostic::syntax(
+                start..c.here(),
+                message,
+                "all axes are known before it",
+            ));
         }
         axes.push((name, c.int("the size of an axis")?.value));
         if c.peek() != Some(')') {
@@ -225,6 +242,23 @@ fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<MeshText> {
     }
     let mesh = Mesh::new(axes).map_err(|reason| Diagnostic::syntax(span, reason, "here"))?;
     Ok((mesh, ids, types))
+}
+
+/// The axes of a mesh whose sizes are listed, with their names: `, axis_names=('x', 'y')`.
+fn named_sizes(
+    c: &mut Cursor<'_>,
+    text: &str,
+    sizes: Vec<i64>,
+    span: Range<usize>,
+) -> Result<Vec<(String, i64)>> {
+    c.expect(',', "before `axis_names`")?;
+    field(c, "axis_names")?;
+    let names = strings(c, text)?;
+    if names.len() != sizes.len() {
+        let message = format!("{} axes of {} names", sizes.len(), names.len());
+        return Err(Diagnostic::syntax(span, message, "one name for every axis").id("Z004"));
+    }
+    Ok(names.into_iter().zip(sizes).collect())
 }
 
 /// `('x', 'y')`.
@@ -346,7 +380,7 @@ impl JaxSharding {
 
     /// The HLO sharding of a tensor of this rank, which counts the places of the mesh.
     pub fn hlo(&self, rank: usize) -> Result<String, Refusal> {
-        match self.sharding(&vec![1; rank]) {
+        match self.divided(&vec![1; rank]) {
             Ok(sharding) => crate::hlo::write(&sharding),
             Err(d) => no(d.message, None),
         }
@@ -355,6 +389,30 @@ impl JaxSharding {
 
 impl ShardingText for JaxSharding {
     fn sharding(&self, shape: &[i64]) -> Result<Sharding> {
+        let found = self.divided(shape)?;
+        for (d, (own, extent)) in self.spec.iter().zip(shape).enumerate() {
+            let parts = own.iter().map(|k| self.mesh.axes()[*k].1);
+            let parts = product(parts, "the number of devices")?;
+            if extent % parts.max(1) != 0 {
+                let message = format!(
+                    "dimension {d} of {extent} elements is not divided evenly over {parts} devices"
+                );
+                return Err(Diagnostic::syntax(0..0, message, "not a multiple")
+                    .id("Z005")
+                    .help("JAX refuses this; HLO and Shardy pad the last shards"));
+            }
+        }
+        Ok(found)
+    }
+
+    fn own_shape(&self) -> Option<&[i64]> {
+        self.shape.as_deref()
+    }
+}
+
+impl JaxSharding {
+    /// The sharding of a tensor, also of one that JAX would not divide.
+    fn divided(&self, shape: &[i64]) -> Result<Sharding> {
         if !self.mesh_given {
             let message = "a PartitionSpec names axes of a mesh";
             return Err(Diagnostic::syntax(0..0, message, "which mesh?")
@@ -375,10 +433,6 @@ impl ShardingText for JaxSharding {
         let factors: Vec<Vec<Factor>> =
             self.spec.iter().map(|own| own.iter().map(factor).collect()).collect();
         Sharding::even(self.mesh.clone(), &factors, shape)
-    }
-
-    fn own_shape(&self) -> Option<&[i64]> {
-        self.shape.as_deref()
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The dictionary is `__array_interface__`. Its strides and its `offset` are in bytes and have to be multiples of the item size, which
 //! `typestr` ends in: a field of a record is read at other places and has no layout in elements. Without strides, or with
-//! `None`, the array is row-major. The address in `data` says nothing of the layout, which begins at the first element.
+//! `None`, the array is row-major. `descr`, which NumPy always prints, says what is inside of an item; it is read and not kept. The address in `data` says nothing of the layout, which begins at the first element.
 //!
 //! In the short form the elements follow one another, the last dimension fastest (`'C'`) or the first (`'F'`).
 //!
@@ -56,7 +56,7 @@ enum Form {
     },
 }
 
-const KEYS: &str = "shape, typestr, strides, offset, data and version";
+const KEYS: &str = "shape, typestr, strides, offset, data, descr and version";
 
 fn recognises(text: &str) -> bool {
     let mut c = Cursor::new(text);
@@ -123,7 +123,7 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
     let start = c.at();
     c.expect('{', "at the beginning")?;
     let (mut shape, mut strides, mut typestr, mut data) = (None, None, None, None);
-    let (mut offset, mut version) = (None, None);
+    let (mut offset, mut version, mut descr) = (None, None, None);
     let mut seen: Vec<String> = Vec::new();
     while !c.eat('}') {
         if !seen.is_empty() {
@@ -157,11 +157,7 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
                 c.expect(')', "after the address")?;
                 data = Some((address, read_only));
             }
-            "descr" => {
-                let message = "`descr` says what is inside of an item, and a layout places items";
-                return Err(Diagnostic::syntax(key.span, message, "leave it out")
-                    .help(format!("keys: {KEYS}")));
-            }
+            "descr" => descr = Some(fields(c, text)?),
             "mask" => {
                 let message = "`mask` says which items are valid, one by one: that is no layout";
                 return Err(Diagnostic::syntax(key.span, message, "not supported")
@@ -195,6 +191,12 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
     }
     check(&shape)?;
     let bytes = item_size(&typestr)?;
+    if let Some(Spanned { value: Some(item), span }) = descr
+        && item != typestr.value
+    {
+        let message = format!("items of `{}`, and typestr says `{}`", cut(&item), typestr.value);
+        return Err(Diagnostic::syntax(span, message, "another type"));
+    }
     let whole = |values: &[i64], span: &std::ops::Range<usize>, what: &str| match values
         .iter()
         .find(|v| **v % bytes != 0)
@@ -235,6 +237,48 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
     };
     found.strided().map_err(|d| Diagnostic { span: place, ..d })?;
     Ok(found)
+}
+
+/// What `descr` says is inside of an item: the type of items that have no fields, `[('', '<f8')]`; none for records, of which
+/// a layout places whole items.
+fn fields(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<Option<String>>> {
+    let start = c.at();
+    if c.peek() != Some('[') {
+        return Err(c.expected("a list of fields such as [('', '<f8')]"));
+    }
+    let mut ahead = c.clone();
+    if ahead.eat('[')
+        && ahead.eat('(')
+        && python::string(&mut ahead, text, "a name").is_ok_and(|name| name.value.is_empty())
+        && ahead.eat(',')
+        && let Ok(item) = python::string(&mut ahead, text, "a type")
+        && ahead.eat(')')
+        && (ahead.eat(']') || ahead.eat(',') && ahead.eat(']'))
+    {
+        *c = ahead;
+        return Ok(Spanned { value: Some(item.value), span: start..c.here() });
+    }
+    let (mut depth, mut quote) = (0usize, None);
+    for (i, ch) in text[start..].char_indices() {
+        match (quote, ch) {
+            (Some(q), _) if ch == q => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(ch),
+            (None, '[' | '(') => depth += 1,
+            (None, ']' | ')') => depth = depth.saturating_sub(1),
+            (None, _) => {}
+        }
+        if depth == 0 {
+            c.skip_to(start + i + 1);
+            return Ok(Spanned { value: None, span: start..c.here() });
+        }
+    }
+    let message = "a list of fields without an end";
+    Err(Diagnostic::syntax(start..text.len(), message, "expected `]`"))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 /// The bytes of an item, from the end of a type string: `<f8`.

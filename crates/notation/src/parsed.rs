@@ -258,6 +258,16 @@ impl Parsed {
     }
 }
 
+/// The shape over which two layouts are compared, of the shapes that each has: that of the first, unless only the second is
+/// CuTe's. Over another shape the elements of most notations are taken in row-major order, and those of CuTe with the
+/// first mode fastest, so that which of the two is named first would matter.
+///
+/// **Law**: whether two layouts are equal over it does not depend on their order.
+pub fn shared_shape<'a>(a: (&Parsed, &'a [i64]), b: (&Parsed, &'a [i64])) -> &'a [i64] {
+    let cute = |p: &Parsed| p.notation() == Notation::CUTE;
+    if cute(b.0) && !cute(a.0) { b.1 } else { a.1 }
+}
+
 /// The TIRx text of a layout.
 impl From<Layout> for Parsed {
     fn from(layout: Layout) -> Parsed {

@@ -3,6 +3,7 @@
 //! ```text
 //! layout  := body [ valid ] [ axes ]
 //! body    := [ swizzle ("o" | "∘") ] tile | "ComposeLayout" "(" swizzle "," tile ")"
+//!          | "ComposeLayout" "(" M "," B "," S "," tile [ "," [ "swizzle_inner" "=" ] bool ] ")"
 //! swizzle := ("Swizzle" | "SwizzleLayout") "(" M "," B "," S [ "," ("inner" | "outer") ] ")"
 //! tile    := term { ("+" | "-") term } | "TileLayout" "(" term { ("+" | "-") term } ")"
 //! term    := "S" "[" iters "]" | "R" "[" iters "]" | offset
@@ -20,12 +21,13 @@
 //! The numbers of a swizzle may be named: `Swizzle(M=3, B=3, S=3)`, or as upstream has them, `per_element`, `swizzle_len`, `atom_len` and
 //! `swizzle_inner=True`. `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
 //! the logical shape: of each padded extent, the part that holds elements. `axes` declares axes that are not built in, such as
-//! those of a mesh of devices; it is printed where a layout has such axes, so that its text can be read by itself.
+//! those of a mesh of devices. As upstream prints them, names may have `T.` before them and axes `Axis.`:
+//! `T.TileLayout(T.S[(8, 4):(4 @ Axis.laneid, 1)])`. `axes` is printed where a layout has such axes, so that its text can be read by itself.
 //!
 //! **Law**: `parse(print(layout)) == layout`.
 
 use crate::cursor::{Cursor, Spanned};
-use crate::notation::{NotationRow, first_word};
+use crate::notation::NotationRow;
 use crate::{Diagnostic, Parsed};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -45,7 +47,9 @@ pub(crate) static ROW: NotationRow = NotationRow {
         // `S<..>` and `Swizzle<..>` are CuTe's.
         let cute = ["S", "Swizzle"].iter().any(|w| Cursor::new(text).follows(w, '<'));
         let words = ["S", "R", "Swizzle", "SwizzleLayout", "ComposeLayout", "TileLayout"];
-        first_word(text).is_some_and(|w| words.contains(&w)) && !cute
+        let mut c = Cursor::new(text);
+        module(&mut c);
+        c.word().is_some_and(|w| words.contains(&w.value)) && !cute
     },
     parse: |text, axes| parse(text, axes).map(Parsed::from),
     print: |parsed| parsed.algebra().map_or_else(String::new, print),
@@ -178,15 +182,53 @@ fn print_dim(d: &Extent) -> String {
     }
 }
 
+/// `T.` before a name, the module that upstream prints.
+fn module(c: &mut Cursor<'_>) {
+    let mut ahead = c.clone();
+    if ahead.eat_word("T") && ahead.eat('.') {
+        *c = ahead;
+    }
+}
+
+/// The three numbers of a swizzle that stand before the layout, as upstream prints a composition.
+fn leading_numbers(c: &mut Cursor<'_>) -> Result<[i64; 3]> {
+    let m = c.int(SWIZZLE[0].0)?.value;
+    c.expect(',', "after M")?;
+    let b = c.int(SWIZZLE[1].0)?.value;
+    c.expect(',', "after B")?;
+    Ok([m, b, c.int(SWIZZLE[2].0)?.value])
+}
+
+/// `, swizzle_inner=True` after the layout of a composition, or nothing.
+fn trailing_variant(c: &mut Cursor<'_>) -> Result<bool> {
+    if !c.eat(',') {
+        return Ok(true);
+    }
+    if c.eat_word("swizzle_inner") {
+        c.expect('=', "after `swizzle_inner`")?;
+    }
+    match (c.eat_word("True"), c.eat_word("False")) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => Err(c.expected("True or False")),
+    }
+}
+
 fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
     let start = c.at();
+    module(c);
     let composed = c.eat_word("ComposeLayout");
     if composed {
         c.expect('(', "after `ComposeLayout`")?;
     }
-    let swizzle = swizzle(c)?;
+    let first = c.at();
+    let numbers = match composed && c.peek().is_some_and(|ch| ch.is_ascii_digit()) {
+        true => Some((leading_numbers(c)?, first..c.here())),
+        false => None,
+    };
+    let mut swizzle = if numbers.is_some() { None } else { swizzle(c)? };
     if composed {
-        if swizzle.is_none() {
+        if swizzle.is_none() && numbers.is_none() {
             return Err(c.expected("a swizzle such as Swizzle(3,3,3)"));
         }
         c.expect(',', "between the swizzle and the layout")?;
@@ -195,6 +237,10 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
     }
     let body = c.at();
     let tile = tile(c, axes)?;
+    if let Some(([m, b, s], span)) = numbers {
+        let found = Swizzle::new(m, b, s, trailing_variant(c)?);
+        swizzle = Some(found.map_err(|e| Diagnostic::meaning(span, e))?);
+    }
     if composed {
         c.expect(')', "at the end of `ComposeLayout(..)`")?;
     }
@@ -218,6 +264,7 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
 
 /// A layout without swizzle, by itself or named as upstream's class.
 fn tile(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
+    module(c);
     if !c.eat_word("TileLayout") {
         return terms(c, axes);
     }
@@ -236,9 +283,12 @@ const SWIZZLE: [(&str, [&str; 2]); 3] = [
 
 fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
     let start = c.at();
-    if !c.eat_word("Swizzle") && !c.eat_word("SwizzleLayout") {
+    let mut ahead = c.clone();
+    module(&mut ahead);
+    if !ahead.eat_word("Swizzle") && !ahead.eat_word("SwizzleLayout") {
         return Ok(None);
     }
+    *c = ahead;
     c.expect('(', "after `Swizzle`")?;
     let mut numbers: [Option<i64>; 3] = [None; 3];
     let mut inner = None;
@@ -366,6 +416,7 @@ fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut TermSu
         parts.offset.push((axis, signed));
         return Ok(());
     }
+    module(c);
     let word = c.word();
     let letter = match &word {
         Some(w) if w.value == "S" || w.value == "R" => w.value,
@@ -469,6 +520,10 @@ fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<u
 fn on_axis(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Axis> {
     if !c.eat('@') {
         return Ok(Axis::M);
+    }
+    let mut ahead = c.clone();
+    if ahead.eat_word("Axis") && ahead.eat('.') {
+        *c = ahead;
     }
     let Some(name) = c.word() else { return Err(c.expected("the name of an axis")) };
     axes.get(name.value).map_err(|e| {

@@ -195,3 +195,33 @@ fn plain_layouts_are_written_in_every_notation_that_has_them() {
         }
     }
 }
+
+/// Padding that can be left out is no obstacle: strides and bases of the elements alone are found.
+#[test]
+fn padding_around_the_elements_is_left_out() {
+    let read = |text: &str| parse_as(text, Notation::TIRX, &AxisTable::new()).expect(text);
+    let mut counts = BTreeMap::new();
+    for (text, shape) in [
+        ("S[(8,64):(64,1)] valid[4/8,64]", [4, 64]),
+        ("S[(8,64):(1,8)] valid[8,32/64]", [8, 32]),
+        ("S[(8,64):(64,1)] valid[8,64]", [8, 64]),
+    ] {
+        let parsed = read(text);
+        check(&parsed, &shape, &mut counts);
+        let layout = parsed.layout(None).expect(text);
+        for to in [Notation::TORCH, Notation::CUTE, Notation::LINEAR, Notation::TRITON] {
+            let found = convert_or_refine(&parsed, &layout, &shape, None, to);
+            assert!(matches!(found, Ok(Conversion::Equal(_))), "{text} as {to:?}: {found:?}");
+        }
+    }
+    // Rows that are 4 longer than their elements are padded shared memory.
+    let rows = read("S[(16,36):(36,1)] valid[16,32/36]");
+    check(&rows, &[16, 32], &mut counts);
+    let layout = rows.layout(None).expect("a layout");
+    let found = convert_or_refine(&rows, &layout, &[16, 32], None, Notation::TRITON);
+    let padded = "#ttg.padded_shared<[32:+4] {order = [1, 0], shape = [16, 32]}>";
+    assert_eq!(found, Ok(Conversion::Equal(padded.into())));
+    // Here it cannot: the third element of a row is in another tile.
+    let tiles = read("S[(2,2,4,2):(8,2,4,1)] valid[4,3/8]");
+    check(&tiles, &[4, 3], &mut counts);
+}

@@ -505,3 +505,114 @@ proptest! {
         let _ = parse(&text, &axes);
     }
 }
+
+/// A name that MLIR defines elsewhere may be the layout: it is never taken for a memory space.
+#[test]
+fn names_of_mlir_layouts_are_defined_or_refused() {
+    let read = |text: &str| parse(text, &AxisTable::new());
+    let refused = read("memref<4x6xf32, #map>").expect_err("no definition");
+    assert_eq!(refused.message, "`#map` is defined elsewhere, and may be the layout");
+    assert_eq!(refused.span, 16..20);
+    let map = "affine_map<(d0, d1) -> (d1, d0)>";
+    for text in [
+        format!("#map = {map}\nmemref<4x6xf32, #map>"),
+        format!("#other = strided<[6, 1]>\n#map = {map}\nmemref<4x6xf32, #map>"),
+    ] {
+        let parsed = read(&text).expect(&text);
+        assert_eq!(parsed.text(), format!("memref<4x6xf32, {map}>"));
+    }
+    for (text, printed) in [
+        (format!("#map = {map} #map"), map),
+        (
+            "memref<4x6xf32, strided<[6, 1]>, #shared>".to_string(),
+            "memref<4x6xf32, strided<[6, 1]>, #shared>",
+        ),
+        (
+            "memref<4x6xf32, #gpu.address_space<workgroup>>".to_string(),
+            "memref<4x6xf32, #gpu.address_space<workgroup>>",
+        ),
+    ] {
+        assert_eq!(read(&text).expect(&text).text(), printed);
+    }
+    let twice = "#a = strided<[1]> #a = strided<[2]> memref<4xf32, #a>";
+    assert_eq!(read(twice).expect_err(twice).message, "`#a` is defined twice");
+}
+
+/// Elements that are vectors or complex numbers, with their bits.
+#[test]
+fn memrefs_hold_vectors_and_complex_numbers() {
+    for (text, bits) in [
+        ("memref<4x6xvector<4xf32>>", 128),
+        ("memref<4x6xvector<2x4xbf16>, strided<[8, 1]>>", 128),
+        ("memref<4x6xcomplex<f32>>", 64),
+    ] {
+        let parsed = parse(text, &AxisTable::new()).expect(text);
+        assert_eq!((parsed.text().as_str(), parsed.element_bits(None)), (text, Some(bits)));
+        assert_eq!(parsed.default_shape(), Some(vec![4, 6]));
+    }
+    let nested = "memref<4xvector<4xvector<4xf32>>>";
+    let refused = parse(nested, &AxisTable::new()).expect_err(nested);
+    assert_eq!(refused.message, "expected `>` at the end of the element type, found `<`");
+}
+
+/// A refusal of the text as a whole underlines the text.
+#[test]
+fn refusals_of_a_whole_text_underline_it() {
+    let text = "{1,0:T(8,128)}";
+    let parsed = parse(text, &AxisTable::new()).expect(text);
+    let refused = parsed.layout(None).expect_err("no shape");
+    assert_eq!(refused.span, 0..0);
+    let rendered = refused.render(text, false);
+    assert!(
+        rendered.contains("1 | {1,0:T(8,128)}\n  | ^^^^^^^^^^^^^^ of which shape?"),
+        "{rendered}"
+    );
+}
+
+/// An array interface as NumPy prints it, with `descr`, of plain items and of records.
+#[test]
+fn array_interfaces_are_read_as_numpy_prints_them() {
+    let read = |text: &str| parse(text, &AxisTable::new());
+    let plain = "{'data': (94, False), 'strides': None, 'descr': [('', '<f8')], 'typestr': '<f8', 'shape': (4, 6), 'version': 3}";
+    let parsed = read(plain).expect(plain);
+    assert_eq!(parsed.notation(), Notation::NUMPY);
+    let layout = parsed.layout(None).expect(plain);
+    assert_eq!(zellige_notation::tirx::print(&layout), "S[(4,6):(6,1)]");
+    let records = "{'data': (94, False), 'strides': (32,), 'descr': [('a', '<f4'), ('[b', '<f4', (3,))], 'typestr': '|V16', 'shape': (4,), 'version': 3}";
+    let layout = read(records).expect(records).layout(None).expect(records);
+    assert_eq!(zellige_notation::tirx::print(&layout), "S[4:2]");
+    let other = plain.replace("[('', '<f8')]", "[('', '<f4')]");
+    let refused = read(&other).expect_err(&other);
+    assert_eq!(refused.message, "items of `<f4`, and typestr says `<f8`");
+    assert_eq!(&other[refused.span], "[('', '<f4')]");
+    let open = "{'typestr': '<f8', 'shape': (4,), 'version': 3, 'descr': [('', ";
+    assert_eq!(read(open).expect_err(open).message, "a list of fields without an end");
+}
+
+/// TIRx layouts as upstream prints them.
+#[test]
+fn tirx_is_read_as_upstream_prints_it() {
+    let read = |text: &str| parse(text, &AxisTable::new());
+    for (text, printed) in [
+        (
+            "T.TileLayout(T.S[(8, 4):(4 @ Axis.laneid, 1)] + T.R[2:1 @ Axis.warpid] + 5 @ Axis.warpid)",
+            "S[(8,4):(4@laneid,1)] + R[2:1@warpid] + 5@warpid",
+        ),
+        (
+            "T.ComposeLayout(3, 3, 3, T.TileLayout(T.S[(8, 64):(64, 1)]))",
+            "Swizzle(3,3,3) o S[(8,64):(64,1)]",
+        ),
+        (
+            "T.ComposeLayout(3, 3, 3, T.TileLayout(T.S[64:1]), swizzle_inner=False)",
+            "Swizzle(3,3,3,outer) o S[64:1]",
+        ),
+        ("T.S[(4, 4):(32, 1)]", "S[(4,4):(32,1)]"),
+    ] {
+        assert_eq!(read(text).expect(text).text(), printed);
+    }
+    let narrow = "T.ComposeLayout(3, 3, 2, T.S[64:1])";
+    let refused = read(narrow).expect_err(narrow);
+    assert_eq!(&narrow[refused.span], "3, 3, 2");
+    let unknown = "T.S[8:1 @ Axis.nowhere]";
+    assert_eq!(read(unknown).expect_err(unknown).message, "unknown axis `nowhere`");
+}

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use zellige_layout::{Axis, AxisKind, AxisTable, Layout, unflatten};
-use zellige_notation::convert::translate;
+use zellige_notation::convert::{Refusal, translate};
 use zellige_notation::{Notation, Parsed, jax, parse, parse_as};
 
 fn read(text: &str) -> Parsed {
@@ -47,10 +47,10 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// A mesh, a spec on it, and a shape.
+/// A mesh, a spec on it, and a shape that JAX divides evenly over it.
 fn jax_text() -> impl Strategy<Value = (String, Vec<i64>)> {
     let sizes = prop::collection::vec(1i64..5, 1..4);
-    let shape = prop::collection::vec(prop_oneof![9 => 1i64..12, 1 => Just(0i64)], 1..4);
+    let shape = prop::collection::vec(prop_oneof![9 => 1i64..5, 1 => Just(0i64)], 1..4);
     (sizes, shape, prop::collection::vec(0usize..5, 4)).prop_map(|(sizes, shape, uses)| {
         let names = ["x", "y", "m"];
         let axes: Vec<String> =
@@ -67,6 +67,11 @@ fn jax_text() -> impl Strategy<Value = (String, Vec<i64>)> {
             }
         };
         let spec: Vec<String> = (0..shape.len()).map(entry).collect();
+        let parts = |d: usize| -> i64 {
+            (0..sizes.len()).filter(|k| uses[*k] == d).map(|k| sizes[k]).product()
+        };
+        let even = shape.iter().enumerate().map(|(d, n)| n * parts(d));
+        let shape: Vec<i64> = even.collect();
         (format!("Mesh({}) PartitionSpec({})", axes.join(", "), spec.join(", ")), shape)
     })
 }
@@ -119,6 +124,51 @@ proptest! {
             let numbered = numbered.layout(Some(&shape)).expect(&hlo);
             prop_assert_eq!(owners(&numbered, &pid), holders);
         }
+    }
+}
+
+/// JAX refuses what it does not divide evenly; HLO and Shardy pad it, and say so when they are converted.
+#[test]
+fn jax_divides_evenly() {
+    let text = "Mesh('x': 2, 'y': 4) PartitionSpec('x', None)";
+    let refused = read(text).layout(Some(&[7, 4])).expect_err("7 over 2 devices");
+    assert_eq!(refused.message, "dimension 0 of 7 elements is not divided evenly over 2 devices");
+    let given = format!("{text} shape=[7, 4]");
+    let refused = parse(&given, &AxisTable::new()).expect_err("7 over 2 devices");
+    assert_eq!(&given[refused.span], "shape=[7, 4]");
+    let padded = read("{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
+    assert!(translate(&padded, &[8, 4], None, Notation::JAX).is_ok());
+    match translate(&padded, &[7, 4], None, Notation::JAX) {
+        Err(Refusal::NotExpressible(why)) => {
+            assert_eq!(
+                why.reason,
+                "dimension 0 of 7 elements is not divided evenly over 2 devices"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(translate(&padded, &[7, 4], None, Notation::SHARDY).is_ok());
+}
+
+/// Meshes as JAX 0.10 prints them, with `repr`, `str` and as abstract ones.
+#[test]
+fn jax_meshes_are_read_as_they_are_printed() {
+    let printed = "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto)) PartitionSpec('x', None)";
+    for mesh in [
+        "Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'), axis_types=(Auto, Auto))",
+        "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))",
+        "AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto), device_kind=cpu, num_cores=None, platform=cpu)",
+    ] {
+        assert_eq!(read(&format!("{mesh} P('x', None)")).text(), printed);
+    }
+    for (text, message) in [
+        ("Mesh(axis_sizes=(2, 4), axis_names=('x',)) P('x')", "2 axes of 1 names"),
+        (
+            "Mesh(axis_sizes=(2,), axis_names=('x',), 'y': 2) P('x')",
+            "an axis after the fields that follow the axes",
+        ),
+    ] {
+        assert_eq!(parse(text, &AxisTable::new()).expect_err(text).message, message);
     }
 }
 

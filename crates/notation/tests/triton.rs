@@ -703,3 +703,34 @@ fn axes_that_triton_does_not_have_keep_their_names() {
     };
     assert!(n.reason.contains("tx being laneid + 32 warpid"), "{}", n.reason);
 }
+
+/// Lines of TTGIR are Triton's also where the layout is only named; a name that is not defined is asked for.
+#[test]
+fn lines_with_names_only_are_recognised() {
+    let line = "%1 = tt.load %0 : tensor<64x32x!tt.ptr<f16>, #blocked>";
+    let refused = zellige_notation::parse(line, &AxisTable::new()).expect_err(line);
+    assert_eq!(refused.message, "no attribute is defined as `#blocked`");
+    assert_eq!(&line[refused.span], "#blocked");
+    let defined = "#blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>";
+    let both = format!("{defined}\n{line}");
+    let parsed = zellige_notation::parse(&both, &AxisTable::new()).expect(&both);
+    assert_eq!(parsed.default_shape(), Some(vec![64, 32]));
+    // Names of memrefs are not Triton's.
+    let map = "#map = affine_map<(d0) -> (d0)>\nmemref<4xf32, #map>";
+    let parsed = zellige_notation::parse(map, &AxisTable::new()).expect(map);
+    assert_eq!(parsed.notation(), zellige_notation::Notation::MEMREF);
+}
+
+/// A long type in the list of a module is cut where it can be seen.
+#[test]
+fn long_types_are_cut_visibly() {
+    let text = "#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+        tensor<64xi32, #ttg.slice<{dim = 1, parent = #b}>> tensor<64x32xf16, #b>";
+    let refused = zellige_notation::parse(text, &AxisTable::new()).expect_err("two layouts");
+    let help = refused.help.expect("a list");
+    assert!(
+        help.starts_with("1: tensor<64xi32, #ttg.slice<{dim = 1, pare…, which is tensor<"),
+        "{help}"
+    );
+    assert!(help.contains("\n2: tensor<64x32xf16, #b>, which is "), "{help}");
+}

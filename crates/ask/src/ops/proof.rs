@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_layout::{
     Axis, Difference, Held, Inverse, Layout, Point, common_refinement, unflatten,
 };
-use zellige_notation::{Parsed, sharding};
+use zellige_notation::{Parsed, sharding, shared_shape};
 
 pub(super) fn compose(r: &Request) -> Answer {
     let (a, b) = (r.operand("a")?, r.operand("b")?);
@@ -50,10 +50,18 @@ fn compared(
     Ok(numbered.unwrap_or((left, right)))
 }
 
+/// The shape over which two texts are compared where none is given.
+fn own_shape(a: &Parsed, b: &Parsed) -> Option<Vec<i64>> {
+    match (a.default_shape(), b.default_shape()) {
+        (Some(x), Some(y)) => Some(shared_shape((a, x.as_slice()), (b, y.as_slice())).to_vec()),
+        (x, y) => x.or(y),
+    }
+}
+
 pub(super) fn equal(r: &Request) -> Answer {
     let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
     let given = r.opt_ints("shape")?;
-    let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
+    let own = given.clone().or_else(|| own_shape(&pa, &pb));
     let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     if let Some(shape) = &given {
         a.admit(shape)?;
@@ -81,7 +89,7 @@ const COMPARED: i64 = 1 << 20;
 pub(super) fn differences(r: &Request) -> Answer {
     let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
     let given = r.opt_ints("shape")?;
-    let own = given.clone().or_else(|| pa.default_shape()).or_else(|| pb.default_shape());
+    let own = given.clone().or_else(|| own_shape(&pa, &pb));
     let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     let shape = own.unwrap_or_else(|| a.default_shape());
     a.admit(&shape)?;

@@ -4,7 +4,7 @@ use super::modes::{Look, Mode, Modes, axis_basis};
 use super::nest::{Nest, tuple_of};
 use super::text::{CuteText, Int, LayoutText, SwizzleOf, SwizzleText};
 use crate::WrittenLayout;
-use crate::convert::{Refusal, no};
+use crate::convert::{Refusal, no, without_padding};
 use zellige_layout::{Axis, Difference, Error, Layout};
 
 /// The CuTe text of a layout over a shape: one mode for each dimension, of several modes where one
@@ -13,10 +13,8 @@ use zellige_layout::{Axis, Difference, Error, Layout};
 /// A layout that does not begin at 0 is written behind the swizzle that moves nothing:
 /// `Sw<0,4,3> o 5 o 8:1`.
 pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
-    if layout.window().is_some() {
-        let reason = "CuTe has no padding: every coordinate of a shape is an element";
-        return no(reason, None);
-    }
+    let elements = without_padding(layout, shape, "CuTe has no padding")?;
+    let layout = elements.as_ref();
     let tile = layout.tile().canonical();
     if let Some(axis) = tile.axes().iter().find(|a| axis_basis(**a).is_none()) {
         let reason =

@@ -116,7 +116,7 @@ impl Modes {
     fn axis_of(&self) -> Result<impl Fn(&[usize]) -> Result<Axis>> {
         let leaves = self.leaves();
         let first = leaves.iter().find(|m| !m.basis.is_empty()).map(|m| m.basis.clone());
-        if let Some(first) = &first {
+        if first.is_some() {
             let plain =
                 leaves.iter().find(|m| m.basis.is_empty() && m.stride != 0 && m.extent != 1);
             if let Some(m) = plain {
@@ -127,13 +127,18 @@ impl Modes {
                 });
             }
             for a in &leaves {
+                let Some(mode) = a.basis.last() else { continue };
                 let below =
                     |b: &&&Mode| b.basis.len() > a.basis.len() && b.basis.starts_with(&a.basis);
-                if !a.basis.is_empty() && leaves.iter().any(|b| below(&b)) {
+                if let Some(b) = leaves.iter().find(below) {
                     return Err(Error::BadParameter {
-                        what: "the depth of a mode that is both a number and a tuple",
-                        value: i64::try_from(a.basis.len()).unwrap_or(i64::MAX),
-                        accepted: format!("{} has modes of its own elsewhere", basis_text(first)),
+                        what: "the mode that is a number in one stride and a tuple in another",
+                        value: i64::try_from(*mode).unwrap_or(i64::MAX),
+                        accepted: format!(
+                            "one stride is on {}, another on its part {}: write both on parts",
+                            basis_text(&a.basis),
+                            basis_text(&b.basis)
+                        ),
                     });
                 }
             }

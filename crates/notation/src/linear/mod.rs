@@ -32,7 +32,7 @@ mod text;
 pub use json::{from_json, to_json};
 pub use text::{parse, print};
 
-use crate::convert::{Refusal, no};
+use crate::convert::{Refusal, no, without_padding};
 use crate::cursor::Cursor;
 use crate::notation::NotationRow;
 use crate::triton::Attribute;
@@ -135,6 +135,9 @@ pub fn to_layout(layout: &LinearLayout) -> Result<Layout, Error> {
 /// The linear layout of a layout over a shape: with `register`, `lane`, `warp` and `block` where threads hold it, with
 /// `row` and `col` in tensor memory, else with `offset` and `block`.
 pub fn of_layout(layout: &Layout, shape: &[i64]) -> Result<LinearLayout, Refusal> {
+    // Padding that can be left out leaves no place without an element.
+    let elements = without_padding(layout, shape, "a linear layout has no padding");
+    let layout = elements.as_deref().unwrap_or(layout);
     let used = layout.tile().axes();
     let uses = |names: &[&str]| used.iter().any(|u| names.contains(&u.name()));
     let dims: &[&str] = if uses(&["laneid", "warpid"]) {

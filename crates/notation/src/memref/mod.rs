@@ -1,11 +1,15 @@
 //! MLIR memrefs: `memref<4x6xf32, strided<[6, 1], offset: 2>>`, and the layouts alone.
 //!
 //! ```text
-//! text    := "memref" "<" { int "x" } type [ "," layout ] [ "," space ] ">" | layout
+//! text    := { "#" name "=" layout } ( "memref" "<" { int "x" } type [ "," layout ] [ "," space ] ">" | layout )
 //! layout  := "strided" "<" "[" ints "]" [ "," "offset" ":" int ] ">"
-//!          | "affine_map" "<" "(" dims ")" "->" "(" exprs ")" ">"
+//!          | "affine_map" "<" "(" dims ")" "->" "(" exprs ")" ">" | "#" name
+//! type    := name | ( "vector" | "complex" ) "<" .. ">"
 //! space   := int | "#" name [ "<" name ">" ]
 //! ```
+//!
+//! A name such as `#map` is what the text defines it to be before the type, as MLIR prints it at the top of a module, and is printed as that. One that
+//! is not defined may be a layout or a memory space, so it is refused where a layout may stand.
 //!
 //! A memref without a layout is row-major. The results of an affine map are the coordinates of memory, slowest first: it is row-major over
 //! the least extents that hold them, where `mod 16` always has 16 values, so that it pads. A map with one result gives
@@ -33,7 +37,12 @@ pub(crate) static ROW: NotationRow = NotationRow {
     name: "memref",
     doc: "MLIR memrefs: `strided<[..]>` and affine maps",
     example: "memref<4x6xf32, strided<[6, 1], offset: 2>>",
-    recognises: |text| matches!(first_word(text), Some("memref" | "strided" | "affine_map")),
+    recognises: |text| {
+        let ours = |word| matches!(word, Some("memref" | "strided" | "affine_map"));
+        let mut c = Cursor::new(text);
+        let defines = c.eat('#') && c.word().is_some() && c.eat('=');
+        ours(first_word(text)) || (defines && ours(c.word().map(|w| w.value)))
+    },
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::MEMREF, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express::express(layout, shape).map(|x| x.text()),
@@ -62,9 +71,10 @@ const LISTED: i64 = 1 << 20;
 /// Reads a memref type or a layout.
 pub fn parse(text: &str) -> Result<MemrefLayout> {
     let mut c = Cursor::new(text);
+    let names = definitions(&mut c)?;
     let start = c.at();
     if !c.eat_word("memref") {
-        let form = form(&mut c)?;
+        let form = form(&mut c, &names)?;
         let form = form.ok_or_else(|| c.expected("memref<..>, strided<..> or affine_map<..>"))?;
         c.finish("the layout")?;
         return Ok(MemrefLayout { shaped: None, form, space: None });
@@ -79,7 +89,7 @@ pub fn parse(text: &str) -> Result<MemrefLayout> {
     };
     if c.eat(',') {
         let at = c.at();
-        match form(&mut c)? {
+        match form(&mut c, &names)? {
             Some(form) => {
                 found.form = form;
                 let checked = found.layout(None).and(Ok(())).or_else(|d| match d.id {
@@ -92,7 +102,16 @@ pub fn parse(text: &str) -> Result<MemrefLayout> {
                     found.space = Some(space(&mut c, text)?);
                 }
             }
-            None => found.space = Some(space(&mut c, text)?),
+            None => {
+                let name = space(&mut c, text)?;
+                // Attributes of dialects are named with a dot; other names are defined in a module.
+                if name.starts_with('#') && !name.contains('.') {
+                    let message = format!("`{name}` is defined elsewhere, and may be the layout");
+                    return Err(Diagnostic::syntax(at..c.here(), message, "which layout?")
+                        .help("write strided<[..]> or affine_map<..> in its place, or define it before the type: #map = affine_map<..>"));
+                }
+                found.space = Some(name);
+            }
         }
     }
     c.expect('>', "at the end of the type")?;
@@ -105,6 +124,21 @@ pub fn parse(text: &str) -> Result<MemrefLayout> {
 
 /// The inside of a shaped type: `4x6xf32`, the extents and the element type.
 pub(crate) fn shaped(c: &mut Cursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
+    let (dims, element) = plain(c)?;
+    let mut span = element.span;
+    if matches!(element.value.as_str(), "vector" | "complex") {
+        c.expect('<', "after the name of the type")?;
+        // Neither holds the other, nor itself.
+        plain(c)?;
+        c.expect('>', "at the end of the element type")?;
+        span.end = c.here();
+    }
+    let value: String = c.since(span.start).split_whitespace().collect();
+    Ok((dims, Spanned { value, span }))
+}
+
+/// The same, with an element type that is a name.
+fn plain(c: &mut Cursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
     let mut dims = Vec::new();
     loop {
         let at = c.at();
@@ -137,6 +171,14 @@ pub(crate) fn shaped(c: &mut Cursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> 
 
 /// The bits of an element type of MLIR: `f32`, `bf16`, `i8`, `f8E4M3FN`; `index` depends on the machine.
 pub(crate) fn mlir_bits(element: &str) -> Option<i64> {
+    if let Some(inside) = element.strip_prefix("complex<").and_then(|e| e.strip_suffix('>')) {
+        return mlir_bits(inside)?.checked_mul(2);
+    }
+    if let Some(inside) = element.strip_prefix("vector<").and_then(|e| e.strip_suffix('>')) {
+        let (dims, element) = plain(&mut Cursor::new(inside)).ok()?;
+        let count = product(dims, "the elements of a vector").ok()?;
+        return mlir_bits(&element.value)?.checked_mul(count);
+    }
     let digits = element.trim_start_matches(|ch: char| !ch.is_ascii_digit());
     let end = digits.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(digits.len());
     let name = &element[..element.len() - digits.len()];
@@ -148,7 +190,34 @@ pub(crate) fn mlir_bits(element: &str) -> Option<i64> {
     digits[..end].parse().ok().filter(|bits| known && (1..=1 << 16).contains(bits))
 }
 
-fn form(c: &mut Cursor<'_>) -> Result<Option<Form>> {
+/// Layouts by the names that a text defines: `#map = affine_map<..>`.
+type Names<'a> = Vec<(&'a str, Form)>;
+
+fn definitions<'a>(c: &mut Cursor<'a>) -> Result<Names<'a>> {
+    let mut names = Names::new();
+    loop {
+        let mut ahead = c.clone();
+        let name = ahead.eat('#').then(|| ahead.word()).flatten();
+        let Some(name) = name.filter(|_| ahead.eat('=')) else { return Ok(names) };
+        if names.iter().any(|(known, _)| *known == name.value) {
+            let message = format!("`#{}` is defined twice", name.value);
+            return Err(Diagnostic::syntax(name.span, message, "already defined"));
+        }
+        *c = ahead;
+        let meant = form(c, &names)?;
+        names.push((name.value, meant.ok_or_else(|| c.expected("strided<..> or affine_map<..>"))?));
+    }
+}
+
+fn form(c: &mut Cursor<'_>, names: &Names<'_>) -> Result<Option<Form>> {
+    let mut ahead = c.clone();
+    if ahead.eat('#')
+        && let Some(word) = ahead.dotted()
+        && let Some((_, meant)) = names.iter().find(|(name, _)| *name == word.value)
+    {
+        *c = ahead;
+        return Ok(Some(meant.clone()));
+    }
     if c.eat_word("affine_map") {
         return affine::map(c).map(|m| Some(Form::Map(m)));
     }

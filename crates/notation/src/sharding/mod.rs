@@ -536,9 +536,10 @@ pub(crate) fn write(
     let (_, write) = writers.into_iter().find(|(notation, _)| *notation == to)?;
     Some(write(sharding).and_then(|text| {
         let again = crate::parse_as(&text, to, &AxisTable::new()).ok();
-        let again = again.and_then(|parsed| sharding_of(&parsed, shape)?.ok());
-        let Some(again) = again else {
-            return no(format!("{text} is no sharding of {shape:?}"), None);
+        let again = match again.and_then(|parsed| sharding_of(&parsed, shape)) {
+            Some(Ok(again)) => again,
+            Some(Err(refused)) => return no(refused.message, None),
+            None => return no(format!("{text} is no sharding of {shape:?}"), None),
         };
         if !(sharding.is_everywhere() && again.is_everywhere()) {
             let (found, wanted) = (again.on_devices()?, sharding.on_devices()?);

@@ -8,12 +8,15 @@ use super::attribute::{
     TensorMemory,
 };
 use super::distributed::matrix_order;
-use crate::convert::{Refusal, no};
+use crate::convert::{Refusal, no, without_padding};
 use crate::{WrittenLayout, linear};
 use zellige_layout::{Axis, Layout, LinearLayout};
 
 /// The attribute of a layout over a shape, or why there is none.
 pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
+    // Padding that can be left out: what is between the elements may be that of padded shared memory.
+    let elements = without_padding(layout, shape, "an attribute has no padding");
+    let layout = elements.as_deref().unwrap_or(layout);
     let bases = match linear::of_layout(layout, shape) {
         Ok(bases) => bases,
         Err(refused) => {

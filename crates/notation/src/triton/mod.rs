@@ -57,20 +57,27 @@ pub(crate) static ROW: NotationRow = NotationRow {
 /// Whether a text begins with an attribute, an alias, a tensor type or a module.
 fn recognises(text: &str) -> bool {
     let mut c = Cursor::with_comments_from(text, "//");
+    let named = || text.contains("#ttg.") || text.contains("#ttng.");
+    let typed = || text.contains("tensor<") || text.contains("!ttg.memdesc<");
     if c.eat('#') {
-        // `#sdy` is Shardy's.
-        return c.dotted().is_some_and(|w| !w.value.starts_with("sdy."));
+        // `#sdy` is Shardy's, and `#map = affine_map<..>` is of a memref.
+        let ours = c.dotted().is_some_and(|w| !w.value.starts_with("sdy."));
+        let map = c.eat('=') && (c.eat_word("affine_map") || c.eat_word("strided"));
+        return ours && (!map || named());
+    }
+    if c.peek() == Some('%') {
+        // A line of a function: `%0 = tt.load %1 : tensor<.., #blocked>`.
+        return typed() && (named() || text.contains(", #"));
     }
     if c.eat('!') {
         return c.dotted().is_some_and(|w| w.value == "ttg.memdesc") && c.eat('<');
     }
-    let named = || text.contains("#ttg.") || text.contains("#ttng.");
     match c.word().map(|w| w.value) {
         // `tensor<ptr<..> o ..>` is CuTe's.
         Some("tensor") => c.eat('<') && c.peek() != Some('(') && !c.clone().follows("ptr", '<'),
         Some("module") => named(),
-        // A line of a function: `%0 = tt.load %1 : tensor<..>`.
-        _ => (text.contains("tensor<") || text.contains("!ttg.memdesc<")) && named(),
+        // Other lines: `tt.func @k(%arg0: tensor<..>)`.
+        _ => typed() && named(),
     }
 }
 

@@ -318,7 +318,9 @@ impl fmt::Display for Choice {
         if self.written == self.text {
             f.write_str(&self.text)
         } else {
-            write!(f, "{}, which is {}", shorten(&self.written), self.text)
+            let short = shorten(&self.written);
+            let rest = if short.len() < self.written.len() { "…" } else { "" };
+            write!(f, "{short}{rest}, which is {}", self.text)
         }
     }
 }
