@@ -120,7 +120,7 @@ unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
     for _ in 0..steps {
         let from = src.wrapping_add(at * K::IN);
         for line in (0..STEP * K::IN).step_by(64) {
-            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD + line).cast());
+            _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(AHEAD + line).cast());
         }
         // SAFETY: `at + 32 <= count`. The first address is a multiple of 64, and 32 elements are a
         // multiple of 32 bytes.

@@ -32,6 +32,10 @@ pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
         (Format::DL16 | Format::DL16INF | Format::F16 | Format::BF16, Format::Bool) => {
             pair::<ToBool>()
         }
+        (Format::F8E4M3FN, Format::F16) => pair::<E4m3To<10, 15, 0x7e00>>(),
+        (Format::F8E4M3FN, Format::BF16) => pair::<E4m3To<7, 127, 0x7fc0>>(),
+        // No number of E4M3 is large enough to stand for an infinity.
+        (Format::F8E4M3FN, Format::DL16 | Format::DL16INF) => pair::<E4m3To<9, 31, 0x7fff>>(),
         (Format::F8E5M2, Format::F16) => pair::<E5m2ToF16>(),
         (Format::I64, Format::I32 | Format::U32) => pair::<I64ToI32>(),
         (Format::I32, Format::I64) => pair::<I32ToI64>(),
@@ -251,6 +255,8 @@ macro_rules! steps {
 struct BoolTo<const ONE: u16>;
 /// A 16-bit float to bool: any magnitude but zero.
 struct ToBool;
+/// An E4M3 to a 16-bit float with so many fraction bits, that bias and that NaN: always exact.
+struct E4m3To<const FRACTION: u32, const BIAS: u32, const NAN: u16>;
 /// An E5M2 is the upper half of a float16.
 struct E5m2ToF16;
 /// The low half of each number.
@@ -277,6 +283,31 @@ steps! {
             };
             let mixed = _mm256_packus_epi16(truth(0), truth(32));
             put::<STREAM>(dst, _mm256_permute4x64_epi64::<0b11_01_10_00>(mixed));
+        }
+    }
+    [const FRACTION: u32, const BIAS: u32, const NAN: u16] E4m3To<FRACTION, BIAS, NAN>, 1 -> 2:
+    |src, dst| {
+        let table = const { subnormals(FRACTION, BIAS) };
+        for half in 0..2 {
+            // SAFETY: 16 bytes are half a vector, 16 codes are one; the table is half a vector.
+            unsafe {
+                let code = _mm256_cvtepu8_epi16(get_half(src.add(half * 16)));
+                let table = _mm256_broadcastsi128_si256(get_half(table.as_ptr().cast()));
+                let magnitude = _mm256_and_si256(code, set(0x7f));
+                let wide = _mm256_sll_epi16(magnitude, _mm_cvtsi32_si128(FRACTION.cast_signed() - 3));
+                #[allow(clippy::cast_possible_truncation, reason = "a code has 16 bits")]
+                let normal = _mm256_add_epi16(wide, set(((BIAS - 7) << FRACTION) as u16));
+                // The two bytes of a subnormal's entry.
+                let low = _mm256_slli_epi16::<1>(magnitude);
+                let places = _mm256_or_si256(low, _mm256_slli_epi16::<8>(low));
+                let places = _mm256_add_epi16(places, set(0x0100));
+                let subnormal = _mm256_shuffle_epi8(table, places);
+                let number = instead(normal, _mm256_cmpgt_epi16(set(8), magnitude), subnormal);
+                let nan = _mm256_cmpeq_epi16(magnitude, set(0x7f));
+                let number = instead(number, nan, set(NAN));
+                let sign = _mm256_and_si256(_mm256_slli_epi16::<8>(code), set(0x8000));
+                put::<STREAM>(dst.add(half * 32), _mm256_or_si256(number, sign));
+            }
         }
     }
     [] E5m2ToF16, 1 -> 2: |src, dst| {
@@ -315,6 +346,21 @@ steps! {
             }
         }
     }
+}
+
+/// The eight subnormals of E4M3, multiples of 2^-9, as numbers of a wider format.
+const fn subnormals(fraction: u32, bias: u32) -> [u16; 8] {
+    let mut table = [0; 8];
+    let mut multiple = 1_u32;
+    while multiple < 8 {
+        let leading = multiple.ilog2();
+        let rest = (multiple - (1 << leading)) << (fraction - leading);
+        #[allow(clippy::cast_possible_truncation, reason = "a code has 16 bits")]
+        let code = (((bias + leading - 9) << fraction) + rest) as u16;
+        table[multiple as usize] = code;
+        multiple += 1;
+    }
+    table
 }
 
 /// The bytes as they are.

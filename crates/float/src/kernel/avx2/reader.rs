@@ -50,34 +50,33 @@ readers! {
         // SAFETY: 32 elements are four half vectors.
         each!(unsafe { halves(src) }, half_to_f32)
     }
+    // The upper half of a binary32.
     Bf16, 2: |src| {
-        // SAFETY: 32 elements are four half vectors.
-        each!(unsafe { halves(src) }, |codes| {
-            let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(codes));
-            _mm256_or_si256(bits, _mm256_and_si256(is_nan(bits), set(F32_QUIET)))
-        })
+        // SAFETY: 32 elements are two vectors.
+        let codes = unsafe { spread(src) };
+        if any_above(codes, F32_INFINITY >> 16) {
+            // A NaN is quiet.
+            return each!(joined(codes, zeros()), |bits| {
+                _mm256_or_si256(bits, _mm256_and_si256(is_nan(bits), set(F32_QUIET)))
+            });
+        }
+        joined(codes, zeros())
     }
     Dl16, 2: |src| {
-        // SAFETY: 32 elements are four half vectors.
-        each!(unsafe { halves(src) }, |codes| {
-            let code = _mm256_cvtepi16_epi32(codes);
-            let magnitude = _mm256_and_si256(code, set(0x7fff));
-            let value = dl16_number(magnitude);
-            let merged = _mm256_cmpeq_epi32(magnitude, set(DL16_MERGED));
-            with_sign(instead(value, merged, set(F32_NAN)), code)
-        })
+        // SAFETY: 32 elements are two vectors.
+        let codes = unsafe { spread(src) };
+        if any_above(codes, DL16_MERGED - 1) {
+            return each!(dl16(codes), |bits| dl16_special(bits, DL16_MERGED));
+        }
+        dl16(codes)
     }
     Dl16Inf, 2: |src| {
-        // SAFETY: 32 elements are four half vectors.
-        each!(unsafe { halves(src) }, |codes| {
-            let code = _mm256_cvtepi16_epi32(codes);
-            let magnitude = _mm256_and_si256(code, set(0x7fff));
-            let value = dl16_number(magnitude);
-            let infinite = _mm256_cmpgt_epi32(magnitude, set(DL16_INFINITE - 1));
-            let value = instead(value, infinite, set(F32_INFINITY));
-            let merged = _mm256_cmpeq_epi32(magnitude, set(DL16_MERGED));
-            with_sign(instead(value, merged, set(F32_NAN)), code)
-        })
+        // SAFETY: 32 elements are two vectors.
+        let codes = unsafe { spread(src) };
+        if any_above(codes, DL16_INFINITE - 1) {
+            return each!(dl16(codes), |bits| dl16_special(bits, DL16_INFINITE));
+        }
+        dl16(codes)
     }
     // Moved to the places of a float16, the exponent reads 8 less than it is, subnormals included.
     E4m3, 1: |src| {
@@ -145,9 +144,7 @@ readers! {
 #[target_feature(enable = "avx2")]
 unsafe fn halves(src: *const u8) -> [__m128i; 4] {
     // SAFETY: the caller's promise.
-    unsafe {
-        [get_half(src), get_half(src.add(16)), get_half(src.add(32)), get_half(src.add(48))]
-    }
+    unsafe { [get_half(src), get_half(src.add(16)), get_half(src.add(32)), get_half(src.add(48))] }
 }
 
 /// 32 elements of 8 bits, eight in each.
@@ -176,13 +173,83 @@ fn integers(values: __m256i) -> __m256i {
     _mm256_castps_si256(_mm256_cvtepi32_ps(values))
 }
 
-/// DL16 magnitudes as if none of them were special.
+/// 32 elements of 16 bits, the quarters of both vectors so that [`joined`] puts them in order.
+///
+/// # Safety
+/// `src` is valid for 64 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dl16_number(magnitude: __m256i) -> __m256i {
-    let wide = _mm256_slli_epi32::<{ DL16_DROPPED.cast_signed() }>(magnitude);
-    let zero = _mm256_cmpeq_epi32(magnitude, _mm256_setzero_si256());
-    _mm256_andnot_si256(zero, _mm256_add_epi32(wide, set(DL16_REBIAS)))
+unsafe fn spread(src: *const u8) -> [__m256i; 2] {
+    // SAFETY: the caller's promise.
+    let (low, high) = unsafe { (get(src), get(src.add(32))) };
+    const TURN: i32 = 0b11_01_10_00;
+    [_mm256_permute4x64_epi64::<TURN>(low), _mm256_permute4x64_epi64::<TURN>(high)]
+}
+
+/// Upper and lower halves of 32 numbers that were [`spread`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn joined(upper: [__m256i; 2], lower: [__m256i; 2]) -> Lanes {
+    [
+        _mm256_unpacklo_epi16(lower[0], upper[0]),
+        _mm256_unpackhi_epi16(lower[0], upper[0]),
+        _mm256_unpacklo_epi16(lower[1], upper[1]),
+        _mm256_unpackhi_epi16(lower[1], upper[1]),
+    ]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn zeros() -> [__m256i; 2] {
+    [_mm256_setzero_si256(); 2]
+}
+
+/// Whether any magnitude of 16-bit codes is above a limit.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn any_above(codes: [__m256i; 2], limit: u32) -> bool {
+    let limit = set16(limit);
+    let magnitude = |codes| _mm256_and_si256(codes, set16(0x7fff));
+    let low = _mm256_cmpgt_epi16(magnitude(codes[0]), limit);
+    let high = _mm256_cmpgt_epi16(magnitude(codes[1]), limit);
+    let any = _mm256_or_si256(low, high);
+    _mm256_testz_si256(any, any) == 0
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn set16(value: u32) -> __m256i {
+    _mm256_set1_epi16(u16::try_from(value).expect("16 bits").cast_signed())
+}
+
+/// DL16 codes as if none of them were special. All but two bits of the fraction are in the upper half
+/// of a binary32.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dl16(codes: [__m256i; 2]) -> Lanes {
+    let upper = |codes| {
+        let magnitude = _mm256_and_si256(codes, set16(0x7fff));
+        // Zero stays zero.
+        let rebias = _mm256_sign_epi16(set16(DL16_REBIAS >> 16), magnitude);
+        let number = _mm256_add_epi16(_mm256_srli_epi16::<2>(magnitude), rebias);
+        _mm256_or_si256(number, _mm256_and_si256(codes, set16(0x8000)))
+    };
+    let lower = [_mm256_slli_epi16::<14>(codes[0]), _mm256_slli_epi16::<14>(codes[1])];
+    joined([upper(codes[0]), upper(codes[1])], lower)
+}
+
+/// Infinities from a code on, and the NaN, where [`dl16`] gave numbers.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn dl16_special(bits: __m256i, infinite: u32) -> __m256i {
+    let number = |code: u32| set((code << DL16_DROPPED) + DL16_REBIAS);
+    let magnitude = _mm256_and_si256(bits, set(!F32_SIGN));
+    let past = _mm256_cmpgt_epi32(magnitude, number(infinite - 1));
+    let value = instead(magnitude, past, set(F32_INFINITY));
+    let merged = _mm256_cmpeq_epi32(magnitude, number(DL16_MERGED));
+    let value = instead(value, merged, set(F32_NAN));
+    with_sign_of(value, bits, set(F32_SIGN))
 }
 
 #[inline]
