@@ -61,7 +61,7 @@ impl Shape {
 
     /// The binary32 bits of a power of two past every number that rounds to a finite one.
     pub(crate) const fn past(self) -> u32 {
-        self.rebias() + ((self.max >> self.fraction) + 2 << 23)
+        self.rebias() + (((self.max >> self.fraction) + 2) << 23)
     }
 
     /// The binary32 bits of the distance between subnormals.
