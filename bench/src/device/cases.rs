@@ -13,7 +13,8 @@ use zellige_op::Op;
 pub(super) struct Figures {
     /// Of an operation, the better of two ways: into a tensor that is there, or into a new one.
     pub(super) ours: f64,
-    /// A plain copy of as many bytes as are read and written.
+    /// A plain copy of as many bytes as are read and written; of a product with one row, which does nothing
+    /// but read its weights, a plain read of them.
     pub(super) copy: Option<f64>,
 }
 
@@ -37,6 +38,8 @@ pub(super) struct Case {
 enum What {
     Upload(Dtype),
     Download(Dtype),
+    /// A product with one row.
+    Decode,
     /// A name, and attributes of which the first that is accepted counts.
     Op(&'static str, Vec<Value>),
 }
@@ -80,6 +83,13 @@ pub(super) fn all() -> Vec<Case> {
         let what = What::Op("matmul", plain());
         cases.push(Case { name, goal: Some(0.5), peer: Some("matmul"), sizes, units, what });
     }
+    for (k, n) in [(4096, 4096), (4096, 11008)] {
+        let sizes = vec![vec![1, k], vec![k, n]];
+        // Gigabytes of weights a second.
+        let (name, units) = (format!("matmul 1x{k}x{n} float16"), 2.0 * count(&[k, n]));
+        let what = What::Decode;
+        cases.push(Case { name, goal: Some(0.8), peer: Some("matmul"), sizes, units, what });
+    }
     cases
 }
 
@@ -92,7 +102,9 @@ impl Case {
             let uploaded = Tensor::upload(&card, &bytes, &host, dtype, None);
             uploaded.map(|(t, _)| (t, bytes, host)).map_err(|e| e.to_string())
         };
+        let plain = [json!({})];
         let (name, attributes) = match &self.what {
+            What::Decode => (&"matmul", plain.as_slice()),
             What::Upload(dtype) | What::Download(dtype) => {
                 let (tensor, mut bytes, host) = put(&self.sizes[0], *dtype)?;
                 let ours = if matches!(self.what, What::Upload(_)) {
@@ -103,7 +115,7 @@ impl Case {
                 let copy = Some(copy(rounds, self.units)?);
                 return Ok(Figures { ours, copy });
             }
-            What::Op(name, attributes) => (name, attributes),
+            What::Op(name, attributes) => (name, attributes.as_slice()),
         };
         if !Op::all().any(|e| e.name == *name) {
             return Err("not in the table".into());
@@ -117,7 +129,11 @@ impl Case {
         // needs no copy.
         let into = best(rounds, || op.run_into(&card, &inputs, &out).map(drop))?;
         let fresh = best(rounds, || op.run(&card, &inputs).map(drop))?;
-        Ok(Figures { ours: into.min(fresh), copy: None })
+        let copy = match self.what {
+            What::Decode => Some(read(rounds, self.units, card.host_threads())?),
+            _ => None,
+        };
+        Ok(Figures { ours: into.min(fresh), copy })
     }
 }
 
@@ -129,6 +145,26 @@ fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
     best(rounds, || {
         to.copy_from_slice(&from);
         std::hint::black_box(&mut to);
+        Ok(())
+    })
+}
+
+/// A plain read of so many bytes, shared by as many threads as the card has.
+fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
+    const LINE: usize = 64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MB")]
+    let from = Buffer::zeroed(bytes as usize);
+    let from: &[u8] = &from;
+    let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
+    best(rounds, || {
+        zellige_host::crew::together(threads, &|i| {
+            let part = from.chunks(share).nth(i).unwrap_or_default();
+            let mut sums = [0_u8; LINE];
+            for line in part.chunks_exact(LINE) {
+                sums.iter_mut().zip(line).for_each(|(sum, byte)| *sum ^= byte);
+            }
+            std::hint::black_box(sums);
+        });
         Ok(())
     })
 }

@@ -16,7 +16,7 @@ const ROUNDS: usize = 15;
 pub(crate) fn run(words: &[String]) -> Result<()> {
     let mut peers = Peers::start();
     println!(
-        "| case | goal | ours | GB/s or GFLOP/s | plain copy | numpy float32 | torch \
+        "| case | goal | ours | GB/s or GFLOP/s | plain copy or read | numpy float32 | torch \
          float32 | best other / ours |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|");

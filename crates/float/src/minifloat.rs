@@ -59,6 +59,11 @@ impl Shape {
         self.rebias() + (1 << 23)
     }
 
+    /// The binary32 bits of a power of two past every number that rounds to a finite one.
+    pub(crate) const fn past(self) -> u32 {
+        self.rebias() + (((self.max >> self.fraction) + 2) << 23)
+    }
+
     /// The binary32 bits of the distance between subnormals.
     pub(crate) const fn unit(self) -> u32 {
         (127 + 1 - self.bias - self.fraction) << 23

@@ -70,6 +70,11 @@ impl<T: Number> Load<T> {
         Load { convert, size: format.size(), number: std::marker::PhantomData }
     }
 
+    /// The format that elements are read as.
+    pub(crate) fn format(&self) -> Format {
+        self.convert.src()
+    }
+
     /// Reads `into.len()` adjacent elements.
     ///
     /// # Safety
@@ -119,6 +124,11 @@ impl<T: Number> Store<T> {
     pub(crate) fn new(format: Format) -> Store<T> {
         let convert = Converter::new(T::FORMAT, format);
         Store { convert, size: format.size(), number: std::marker::PhantomData }
+    }
+
+    /// The format of the elements.
+    pub(crate) fn format(&self) -> Format {
+        self.convert.dst()
     }
 
     /// Writes adjacent elements.

@@ -44,6 +44,7 @@ pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod share;
 pub(crate) mod sort;
+mod table;
 pub(crate) mod walk;
 
 use self::moves::Move;

@@ -4,8 +4,9 @@
 //! values compute in 32 bits, or in 64 where one of the tensors has them. A bool result holds 0 or 1 (so that bool addition is `or` and
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
-use super::io::{Load, Number, Store};
+use super::io::{Lanes, Load, Number, Store};
 use super::share::{Share, moves_along};
+use super::table::CodeTable;
 use super::walk::Walk;
 use super::{
     Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, charge, dims, streamed_with,
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use zellige_float::Format;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_machine::{Charge, Charges, SumGroup};
-use zellige_math::Whole;
+use zellige_math::{FloatFunction, Whole};
 use zellige_op::{Pointwise, TensorType, Yields};
 use zellige_stick::StickLayout;
 
@@ -30,6 +31,8 @@ pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
 
 /// Numbers computed at a time: what operands and result take of the first-level cache.
 const CHUNK: usize = 1024;
+/// Elements looked up in a table at a time.
+const LOOKED_UP: usize = 1 << 14;
 /// Numbers that need no allocation: a stick of each of four tensors.
 const ON_STACK: usize = 256;
 
@@ -78,7 +81,9 @@ impl Kernel for Pointwise {
             (_, Some(f)) => {
                 let run = Arc::new(move |x: &[&[f32]], out: &mut [f32]| f.apply(x, out));
                 let work = Work::new(run, None, &formats, out.format, cut);
-                Ok(Box::new(if self.infinities { work.exact(&formats) } else { work }))
+                let work = if self.infinities { work.exact(&formats) } else { work };
+                let costly = self.transcendental && formats.len() == 1;
+                Ok(Box::new(if costly { work.by_table(f, out.numel()) } else { work }))
             }
             _ => Err(refuse(self.name, None, "it is for integers and bool only")),
         }
@@ -203,6 +208,8 @@ pub(crate) struct Work<T> {
     loads: Vec<Load<T>>,
     store: Store<T>,
     slices: Vec<(Walk, CoreWork)>,
+    /// What every code of the only operand gives.
+    table: Option<CodeTable>,
 }
 
 impl<T: Number> Work<T> {
@@ -215,12 +222,49 @@ impl<T: Number> Work<T> {
         slices: Vec<(Walk, CoreWork)>,
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f, out)).collect();
-        Work { f, finish, loads, store: Store::new(out), slices }
+        Work { f, finish, loads, store: Store::new(out), slices, table: None }
     }
 
     /// The same on elements as the host reads them, with infinities.
     pub(crate) fn exact(self, formats: &[Format]) -> Work<T> {
         Work { loads: formats.iter().map(|f| Load::exact(*f)).collect(), ..self }
+    }
+}
+
+impl Work<f32> {
+    /// The same by a table, where so many elements are worth one. `f` is the function of the only operand.
+    fn by_table(self, f: FloatFunction, elements: usize) -> Work<f32> {
+        let table = CodeTable::of(f, &self.loads[0], &self.store, elements);
+        Work { table, ..self }
+    }
+}
+
+impl<T> Work<T> {
+    /// Looks up the elements of a slice, if its lanes lie alike on both sides.
+    ///
+    /// # Safety
+    /// That of [`Task::run`].
+    unsafe fn look_up(&self, table: &CodeTable, walk: &Walk, memory: &Pointers) -> bool {
+        let whole =
+            |which| matches!(walk.kind(which), Lanes::Along { eps, .. } if eps == walk.lanes);
+        if !whole(0) || !whole(1) {
+            return false;
+        }
+        let (from, to) = (memory.inputs[0].cast::<u16>(), memory.outputs[0].cast::<u16>());
+        walk.run(walk.rows(LOOKED_UP), |rows| {
+            let (start, step, lanes) = (rows.start, rows.step, rows.lanes);
+            let joined = step[0] == lanes && step[1] == lanes;
+            let (count, each) = if joined { (1, rows.count * lanes) } else { (rows.count, lanes) };
+            for row in 0..count {
+                // SAFETY: by the contract of this function; the walk stays inside its tensors, whose formats
+                // have 16 bits where there is a table.
+                unsafe {
+                    let (src, dst) = (start[1] + row * step[1], start[0] + row * step[0]);
+                    table.run(from.add(src), to.add(dst), each);
+                }
+            }
+        });
+        true
     }
 }
 
@@ -235,6 +279,12 @@ impl<T: Number> Task for Work<T> {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let walk = &self.slices[core].0;
+        if let Some(table) = &self.table
+            // SAFETY: by the contract of `Task::run`.
+            && unsafe { self.look_up(table, walk, memory) }
+        {
+            return;
+        }
         let rows = walk.rows(CHUNK);
         let wide = rows * walk.lanes;
         let mut scratch: SmallVec<[T; ON_STACK]> =

@@ -7,12 +7,13 @@ use crate::tensor::Tensor;
 use crate::tensor::format::{default_layout, host_format};
 use crate::tensor::out_of_range::{self, Past};
 use crate::tensor::tensor_layout::TensorLayout;
+use std::sync::LazyLock;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::Buffer;
 use zellige_layout::{Layout, Strided, unflatten};
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
-use zellige_movement::{Fill, Mover, Plan};
+use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
 use zellige_op::Scalar;
 use zellige_stick::StickLayout;
 use zellige_stick::{Direction, Transfer};
@@ -45,12 +46,12 @@ struct Side {
 }
 
 impl Moved {
-    fn of(plan: &Plan, from: Format, to: Format) -> Moved {
+    fn of(elements: i64, lengths: &[(i64, i64)], from: Format, to: Format) -> Moved {
         let runs = |size: usize| -> Vec<(u64, u64)> {
-            let lengths = plan.run_lengths().into_iter();
-            lengths.map(|(n, c)| (n.unsigned_abs() * size as u64, c.unsigned_abs())).collect()
+            let run = |(n, c): &(i64, i64)| (n.unsigned_abs() * size as u64, c.unsigned_abs());
+            lengths.iter().map(run).collect()
         };
-        let elements = plan.elements().unsigned_abs();
+        let elements = elements.unsigned_abs();
         Moved {
             read: elements * from.size() as u64,
             written: elements * to.size() as u64,
@@ -125,16 +126,25 @@ fn bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
     vec![(TILE, block / TILE), (block % TILE, 1)]
 }
 
-/// Plans a move and hands the mover to `run`.
+/// Moves of this process that are kept planned.
+const KEPT: usize = 256;
+
+/// Plans a move, or finds it planned, and hands the mover to `run`.
 fn between(
     from: &Side,
     to: &Side,
     shape: &[i64],
     run: impl FnOnce(&Mover) -> Result<()>,
 ) -> Result<Moved> {
-    let plan = Plan::between(&from.layout, &to.layout, shape, Fill::Leave)?;
-    run(&Mover::converting(&plan, from.format, to.format)?)?;
-    Ok(Moved::of(&plan, from.format, to.format))
+    static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(KEPT));
+    let formats = Dtypes::Formats { from: from.format, to: to.format };
+    let mover = MOVES.mover(&from.layout, &to.layout, shape, formats, Fill::Leave);
+    let mover = mover.map_err(|e| match e {
+        MoveError::Plan(e) => DeviceError::from(e),
+        other => other.into(),
+    })?;
+    run(&mover)?;
+    Ok(Moved::of(mover.elements(), mover.run_lengths(), from.format, to.format))
 }
 
 impl TensorLayout {
@@ -147,7 +157,8 @@ impl TensorLayout {
     pub fn moved_to(&self, to: &TensorLayout) -> Result<Moved> {
         same_size("a copy", self.size(), to.size())?;
         let plan = Plan::between(&self.side()?, &to.side()?, self.size(), Fill::Leave)?;
-        let moved = Moved::of(&plan, self.format(), to.format());
+        let lengths = plan.run_lengths();
+        let moved = Moved::of(plan.elements(), &lengths, self.format(), to.format());
         Ok(Moved { read_block: self.held()?, write_block: to.held()?, ..moved })
     }
 
@@ -158,7 +169,8 @@ impl TensorLayout {
     pub(crate) fn filled(&self) -> Result<Moved> {
         let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
         let plan = Plan::between(&one.to_layout()?, &self.side()?, self.size(), Fill::Leave)?;
-        let moved = Moved::of(&plan, self.format(), self.format());
+        let lengths = plan.run_lengths();
+        let moved = Moved::of(plan.elements(), &lengths, self.format(), self.format());
         Ok(Moved { read: 0, read_runs: Vec::new(), write_block: self.held()?, ..moved })
     }
 

@@ -1,114 +1,173 @@
-//! AVX2 with F16C: float16 by the conversion instructions, all else by the compiler.
+//! AVX2 with F16C: kernels in steps of 32 elements.
 //!
-//! The instructions lead from float16 to float32 and back. Other pairs with a float16 go that way
-//! too, a few hundred elements at a time, through a buffer that stays in the first cache.
+//! As with AVX-512, pairs between 16-bit formats, and a few that only move bits, have steps of their
+//! own ([`direct`]), and the other pairs of small floats meet in binary32 ([`through`]): a [`reader`]
+//! and a [`writer`] per format. Sources that have to be rounded to odd (float64, wide integers) and
+//! integer destinations are left to the compiler.
 
+mod direct;
+mod reader;
+mod through;
+mod writer;
+
+use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
-
-use std::arch::x86_64::{
-    _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
-    _mm256_loadu_ps, _mm256_storeu_ps,
-};
 
 use super::{Kernel, Pair, portable};
 use crate::element::Element;
 use crate::format::Format;
-use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 
-/// The pairs that use the conversion instructions.
+/// Elements per step.
+const STEP: usize = 32;
+
+/// Bytes of source that a streaming kernel asks for before it reads them.
+const AHEAD: usize = 1024;
+
+/// 32 elements at once.
+trait Step {
+    /// Bytes of a source element.
+    const IN: usize;
+    /// Bytes of a destination element.
+    const OUT: usize;
+
+    /// Converts 32 elements. With `STREAM`, `dst` is a multiple of 32, and the stores go past the
+    /// cache.
+    ///
+    /// # Safety
+    /// The machine has AVX2 and F16C; `src` and `dst` are valid for 32 elements.
+    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8);
+}
+
+/// The pairs that are written by hand.
 pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
-    let kernel: Kernel = match (src, dst) {
-        (Format::F32, Format::F16) => f32_to_f16,
-        (Format::F16, Format::F32) => f16_to_f32,
-        (Format::F16, Format::F64) => from_f16::<f64>,
-        (Format::F16, Format::BF16) => from_f16::<Bf16>,
-        (Format::F16, Format::DL16) => from_f16::<Dl16>,
-        (Format::F16, Format::DL16INF) => from_f16::<Dl16Inf>,
-        (Format::F16, Format::F8E4M3FN) => from_f16::<F8E4M3Fn>,
-        (Format::F16, Format::F8E5M2) => from_f16::<F8E5M2>,
-        (Format::F16, Format::F8E5M2FNUZ) => from_f16::<F8E5M2Fnuz>,
-        (Format::BF16, Format::F16) => to_f16::<Bf16>,
-        (Format::DL16, Format::F16) => to_f16::<Dl16>,
-        (Format::DL16INF, Format::F16) => to_f16::<Dl16Inf>,
-        (Format::F8E4M3FN, Format::F16) => to_f16::<F8E4M3Fn>,
-        (Format::F8E5M2, Format::F16) => to_f16::<F8E5M2>,
-        (Format::F8E5M2FNUZ, Format::F16) => to_f16::<F8E5M2Fnuz>,
-        (Format::I16, Format::F16) => to_f16::<i16>,
-        (Format::I8, Format::F16) => to_f16::<i8>,
-        (Format::U8, Format::F16) => to_f16::<u8>,
-        _ => return None,
-    };
-    Some(Pair::one(kernel))
+    if src == dst {
+        return Some(direct::same(src.size()));
+    }
+    direct::select(src, dst).or_else(|| through::select(src, dst))
+}
+
+fn pair<K: Step>() -> Pair {
+    Pair { cached: run::<K> as Kernel, streaming: stream::<K> }
 }
 
 /// The portable loop, compiled for AVX2.
 ///
 /// # Safety
-/// As for every [`Kernel`](super::Kernel).
+/// As for every [`Kernel`].
 #[target_feature(enable = "avx2,f16c")]
 pub(super) unsafe fn compiled<S: Element, D: Element>(src: *const u8, dst: *mut u8, count: usize) {
     // SAFETY: the caller's promise is passed on.
     unsafe { portable::run::<S, D>(src, dst, count) }
 }
 
+/// Steps over the array; the last one is pulled back so that it ends where the array ends. It does
+/// some elements twice, to the same result, as source and destination are apart.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn f32_to_f16(src: *const u8, dst: *mut u8, count: usize) {
-    const ROUND: i32 = _MM_FROUND_TO_NEAREST_INT;
-    let whole = count & !7;
-    for at in (0..whole).step_by(8) {
-        // SAFETY: elements `at..at + 8` are inside both ranges; the instructions take any address.
-        unsafe {
-            let value = _mm256_loadu_ps(src.add(at * 4).cast());
-            _mm_storeu_si128(dst.add(at * 2).cast(), _mm256_cvtps_ph::<ROUND>(value));
-        }
+unsafe fn run<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    if count < STEP {
+        // SAFETY: the caller's promise is passed on.
+        return unsafe { short::<K>(src, dst, count) };
     }
-    // SAFETY: the rest of both ranges.
-    unsafe { portable::run::<f32, F16>(src.add(whole * 4), dst.add(whole * 2), count - whole) }
-}
-
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn f16_to_f32(src: *const u8, dst: *mut u8, count: usize) {
-    let whole = count & !7;
-    for at in (0..whole).step_by(8) {
-        // SAFETY: elements `at..at + 8` are inside both ranges; the instructions take any address.
-        unsafe {
-            let value = _mm_loadu_si128(src.add(at * 2).cast());
-            _mm256_storeu_ps(dst.add(at * 4).cast(), _mm256_cvtph_ps(value));
+    let last = count - STEP;
+    let mut at = 0;
+    loop {
+        // SAFETY: `at + 32 <= count`.
+        unsafe { K::step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
+        if at == last {
+            return;
         }
-    }
-    // SAFETY: the rest of both ranges.
-    unsafe { portable::run::<F16, f32>(src.add(whole * 2), dst.add(whole * 4), count - whole) }
-}
-
-/// Elements in the buffer: 2 KiB of float32.
-const BLOCK: usize = 512;
-
-/// From float16, which is exact as float32.
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn from_f16<D: Element>(src: *const u8, dst: *mut u8, count: usize) {
-    let mut buffer = [const { MaybeUninit::<f32>::uninit() }; BLOCK];
-    let buffer = buffer.as_mut_ptr().cast::<u8>();
-    for at in (0..count).step_by(BLOCK) {
-        let part = BLOCK.min(count - at);
-        // SAFETY: elements `at..at + part` are inside both ranges, and the buffer holds as many.
-        unsafe {
-            f16_to_f32(src.add(at * 2), buffer, part);
-            portable::run::<f32, D>(buffer, dst.add(at * D::FORMAT.size()), part);
-        }
+        at = (at + STEP).min(last);
     }
 }
 
-/// To float16 from a source that is exact as float32, so that it is rounded once.
+/// Fewer than 32 elements go through buffers of a whole step.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn to_f16<S: Element>(src: *const u8, dst: *mut u8, count: usize) {
-    let mut buffer = [const { MaybeUninit::<f32>::uninit() }; BLOCK];
-    let buffer = buffer.as_mut_ptr().cast::<u8>();
-    for at in (0..count).step_by(BLOCK) {
-        let part = BLOCK.min(count - at);
-        // SAFETY: elements `at..at + part` are inside both ranges, and the buffer holds as many.
-        unsafe {
-            portable::run::<S, f32>(src.add(at * S::FORMAT.size()), buffer, part);
-            f32_to_f16(buffer, dst.add(at * 2), part);
+#[inline(never)]
+unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    if count == 0 {
+        return;
+    }
+    // Any bits are a number to convert, so that nothing is left uninitialised.
+    let mut input = [_mm256_setzero_si256(); STEP * 8 / 32];
+    let mut output = [const { MaybeUninit::<__m256i>::uninit() }; STEP * 8 / 32];
+    let (input, output) = (input.as_mut_ptr().cast::<u8>(), output.as_mut_ptr().cast::<u8>());
+    // SAFETY: the buffers hold 32 elements of at most 8 bytes, and `count` is less; the arrays hold
+    // `count` by the caller's promise. The step writes what is then copied.
+    unsafe {
+        input.copy_from_nonoverlapping(src, count * K::IN);
+        K::step::<false>(input, output);
+        dst.copy_from_nonoverlapping(output, count * K::OUT);
+    }
+}
+
+/// Like [`run`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
+/// at the end. The caller fences.
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+    let head = dst.align_offset(64) / K::OUT;
+    // An address that no whole number of elements leads to is left to ordinary stores.
+    let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
+    if !aligned || count < head + 2 * STEP {
+        // SAFETY: the caller's promise is passed on.
+        return unsafe { run::<K>(src, dst, count) };
+    }
+    if head > 0 {
+        // SAFETY: `head < count`.
+        unsafe { run::<K>(src, dst, head) };
+    }
+    let steps = (count - head) / STEP;
+    let mut at = head;
+    for _ in 0..steps {
+        let from = src.wrapping_add(at * K::IN);
+        for line in (0..STEP * K::IN).step_by(64) {
+            _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(AHEAD + line).cast());
+        }
+        // SAFETY: `at + 32 <= count`. The first address is a multiple of 64, and 32 elements are a
+        // multiple of 32 bytes.
+        unsafe { K::step::<true>(from, dst.add(at * K::OUT)) };
+        at += STEP;
+    }
+    if at < count {
+        // SAFETY: what is left, inside both ranges.
+        unsafe { run::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
+    }
+}
+
+/// Loads 32 bytes.
+///
+/// # Safety
+/// `src` is valid for 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn get(src: *const u8) -> __m256i {
+    // SAFETY: the caller's promise; the instruction takes any address.
+    unsafe { _mm256_loadu_si256(src.cast()) }
+}
+
+/// Loads 16 bytes.
+///
+/// # Safety
+/// `src` is valid for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn get_half(src: *const u8) -> __m128i {
+    // SAFETY: the caller's promise; the instruction takes any address.
+    unsafe { _mm_loadu_si128(src.cast()) }
+}
+
+/// Stores 32 bytes.
+///
+/// # Safety
+/// `dst` is valid for 32 bytes and, with `STREAM`, a multiple of 32.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn put<const STREAM: bool>(dst: *mut u8, value: __m256i) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if STREAM {
+            _mm256_stream_si256(dst.cast(), value);
+        } else {
+            _mm256_storeu_si256(dst.cast(), value);
         }
     }
 }

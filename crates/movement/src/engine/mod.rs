@@ -40,6 +40,8 @@ pub struct Mover {
     account: Account,
     width: usize,
     cost: Cost,
+    elements: i64,
+    lengths: Vec<(i64, i64)>,
 }
 
 /// A run that was refused before any byte was written.
@@ -192,7 +194,20 @@ impl Mover {
         let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
         let account = Account::of(&jobs, src_width, total, stream);
         let first = Vec::new();
-        Ok(Mover { first, jobs, fills, src_bytes, dst_bytes, account, width: dst_width, cost })
+        let (elements, lengths) = (plan.elements(), plan.run_lengths());
+        let width = dst_width;
+        Ok(Mover {
+            first,
+            jobs,
+            fills,
+            src_bytes,
+            dst_bytes,
+            account,
+            width,
+            cost,
+            elements,
+            lengths,
+        })
     }
 
     /// Bytes that the source must hold.
@@ -208,6 +223,16 @@ impl Mover {
     /// What a run reads and writes, fills included, computed from the plan.
     pub fn cost(&self) -> Cost {
         self.cost
+    }
+
+    /// [`Plan::elements`] of the plan.
+    pub fn elements(&self) -> i64 {
+        self.elements
+    }
+
+    /// [`Plan::run_lengths`] of the plan.
+    pub fn run_lengths(&self) -> &[(i64, i64)] {
+        &self.lengths
     }
 
     /// Moves, with up to `threads` threads; `fill` is the element written to padding.

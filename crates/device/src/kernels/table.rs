@@ -1,0 +1,84 @@
+//! Functions of one 16-bit operand, by a table of what every code gives.
+//!
+//! **Law**: the entry of a code is what loading it, the function and storing the result give, so a result by the
+//! table has the bits of one by the formula.
+//!
+//! A table has 65,536 entries, and making it takes as long as the function of so many numbers; a large tensor has
+//! its results several times sooner then, whatever the function costs. Tables are kept for the next tensor.
+
+use super::io::{Load, Store};
+use std::sync::{Arc, Mutex, PoisonError};
+use zellige_float::Format;
+use zellige_math::FloatFunction;
+
+/// Codes of 16 bits.
+const CODES: usize = 1 << 16;
+/// Elements from which a table pays, although it has to be made.
+pub(crate) const LEAST: usize = 1 << 20;
+/// Tables that are kept: 4 MiB.
+const MOST: usize = 32;
+
+/// What every code of a format gives.
+#[derive(Debug, Clone)]
+pub(crate) struct CodeTable(Arc<[u16]>);
+
+/// A function between two formats.
+type Key = (FloatFunction, Format, Format);
+
+/// The tables in use, the latest last.
+static KEPT: Mutex<Vec<(Key, CodeTable)>> = Mutex::new(Vec::new());
+
+impl CodeTable {
+    /// The table of a function between these formats, where both have 16 bits and so many elements are worth it.
+    pub(crate) fn of(
+        f: FloatFunction,
+        load: &Load<f32>,
+        store: &Store<f32>,
+        elements: usize,
+    ) -> Option<CodeTable> {
+        let key = (f, load.format(), store.format());
+        let small = |format: Format| format.is_float() && format.size() == 2;
+        if elements < LEAST || !small(key.1) || !small(key.2) {
+            return None;
+        }
+        // A table is whole before it is kept, so that a panic elsewhere leaves good ones.
+        let lock = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, table)) = lock().iter().find(|(k, _)| *k == key) {
+            return Some(table.clone());
+        }
+        let table = CodeTable::new(f, load, store);
+        let mut kept = lock();
+        if kept.len() >= MOST {
+            kept.remove(0);
+        }
+        kept.push((key, table.clone()));
+        Some(table)
+    }
+
+    fn new(f: FloatFunction, load: &Load<f32>, store: &Store<f32>) -> CodeTable {
+        let codes: Vec<u16> = (0..=u16::MAX).collect();
+        let (mut numbers, mut results) = (vec![0.0; CODES], vec![0.0; CODES]);
+        let mut table = vec![0_u16; CODES];
+        // SAFETY: as many codes of 16 bits as numbers.
+        unsafe { load.run(codes.as_ptr().cast(), 0, &mut numbers) };
+        f.apply(&[&numbers], &mut results);
+        // SAFETY: as above.
+        unsafe { store.run(table.as_mut_ptr().cast(), 0, &results) };
+        CodeTable(table.into())
+    }
+
+    /// Looks up adjacent elements; the two ranges may be the same one.
+    ///
+    /// # Safety
+    /// `count` elements are readable from `src` on and writable from `dst` on.
+    pub(crate) unsafe fn run(&self, src: *const u16, dst: *mut u16, count: usize) {
+        let table = &self.0[..CODES];
+        for i in 0..count {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let code = src.add(i).read_unaligned();
+                dst.add(i).write_unaligned(table[usize::from(code)]);
+            }
+        }
+    }
+}
