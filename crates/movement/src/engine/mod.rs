@@ -8,6 +8,8 @@
 mod cell;
 mod elements;
 mod job;
+#[cfg(target_arch = "x86_64")]
+mod joined;
 mod repeat;
 mod reverse;
 mod rows;
