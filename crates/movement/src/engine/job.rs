@@ -387,7 +387,9 @@ impl Job {
         // together; the tile still reads a few rows in one stretch.
         let bursts = stream && !table && bytes < LONG && x.n > 1 && rows::streams_by_bursts();
         if bursts {
-            tile = (even(y.n, BURST_STEPS), even(x.n, (LONG / bytes.max(1)).max(1).cast_signed()));
+            // Not fewer bytes than are worth joining, where the lines of the destination are broken.
+            let together = LONG.div_ceil(bytes.max(1)).cast_signed();
+            tile = (even(y.n, BURST_STEPS), x.n.min(together));
             (x, y) = (y, x);
         }
         let never = Stream::Never;
