@@ -175,7 +175,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
 /// As [`gathered`].
 #[target_feature(enable = "avx2")]
 unsafe fn streamed_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
-    let aligned = (t.na * E | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
+    let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
         if aligned {
