@@ -289,6 +289,7 @@ fn lines_of_the_destination_may_begin_anywhere() {
     let cases: &[(&[i64], &[usize])] = &[
         (&[96, 5, 64], &[1, 0, 2]),
         (&[5, 96, 64], &[1, 0, 2]),
+        (&[37, 9, 192], &[1, 0, 2]),
         (&[3, 40, 4, 64], &[0, 2, 1, 3]),
         (&[128, 192], &[1, 0]),
         (&[2, 640, 64], &[0, 2, 1]),
@@ -315,12 +316,18 @@ fn lines_of_the_destination_may_begin_anywhere() {
             reference::move_elements(&src, &dst, &elements, &mut order, None).expect("small");
             let want: Vec<u8> =
                 order.iter().flat_map(|&i| from[i * width..][..width].to_vec()).collect();
-            for off in [0, 2, 8, 16, 48, 62, 63] {
+            for off in [0, 1, 2, 8, 15, 16, 17, 31, 32, 40, 48, 62, 63] {
                 let mut to = Buffer::zeroed(want.len() + 128);
                 to.fill(0xee);
-                for threads in [1, 3] {
-                    mover.run(&from, &mut to[off..], None, threads).expect("long enough");
-                    assert!(to[off..][..want.len()] == want, "{shape:?} {width} bytes at {off}");
+                for (isa, threads) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
+                    to[off..][..want.len()].fill(0xee);
+                    isa.while_lowered(|| {
+                        let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true));
+                        let mover = mover.expect("a width");
+                        mover.run(&from, &mut to[off..], None, threads).expect("long enough");
+                    });
+                    let same = to[off..][..want.len()] == want;
+                    assert!(same, "{isa}: {shape:?} {width} bytes at {off}");
                 }
                 assert!(to[..off].iter().chain(&to[off + want.len()..]).all(|x| *x == 0xee));
             }

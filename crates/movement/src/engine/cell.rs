@@ -1,6 +1,6 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
-use super::stream::LINE;
+use super::stream::{LINE, LONG};
 
 /// A register and how it touches memory.
 pub(super) trait Lane: Copy {
@@ -52,6 +52,9 @@ pub(super) fn fence() {
     }
 }
 
+/// Bytes ahead that are asked for while a long run is copied by registers shorter than a line.
+const AHEAD: usize = 512;
+
 /// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
 /// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
 ///
@@ -70,6 +73,9 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
                 small(s, d, at);
             }
             while at + LINE <= bytes {
+                if L::BYTES == 32 && bytes >= LONG {
+                    prefetch(s.wrapping_add(at + AHEAD));
+                }
                 for part in (at..at + LINE).step_by(L::BYTES) {
                     L::load(s.add(part)).stream(d.add(part));
                 }

@@ -23,7 +23,7 @@ use super::rows::{self, Rows, Table};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
 use super::stream::{LINE, LONG, Stream};
-use super::transpose::{self, Transpose};
+use super::transpose::{self, Shape, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use zellige_float::Converter;
 
@@ -101,6 +101,8 @@ pub(super) struct Job {
     pub(super) x: ByteLoop,
     pub(super) y: ByteLoop,
     pub(super) tile: (isize, isize),
+    /// Whether tiles follow one another along `x` first; otherwise along `y`.
+    pub(super) x_first: bool,
     pub(super) outer: Vec<ByteLoop>,
     /// Offsets in bytes, sorted by destination.
     pub(super) starts: Vec<(isize, isize)>,
@@ -113,21 +115,23 @@ pub(super) const CHUNK: usize = 1 << 16;
 const TILE_SRC: usize = 1 << 16;
 /// Bytes of destination that a tile of rows writes in one stretch, at most.
 const TILE_DST: usize = 1 << 13;
+/// Rows of a tile along the source, where those along the destination leave together.
+const BURST_STEPS: isize = 16;
 /// Steps below which a loop costs more than what is inside it, where that is a short row.
 const FEW: isize = 8;
 /// Runs of at least this many elements are converted where they lie.
 const LONG_RUN: usize = 16;
-/// Adjacent bytes that a tile of a transpose writes, at most.
+/// Adjacent bytes that a tile of a transpose through the caches writes, at most.
 const BURST: usize = 256;
 /// Adjacent bytes from which a burst is streamed although its first and last line are broken.
 const LONG_BURST: usize = 192;
 /// Rows that are a multiple of this many bytes apart crowd into few sets of the caches.
 const CROWDED: usize = 1 << 16;
 /// Crowded rows that one tile reads, at most, unless it would then write less than a line.
-const CROWDED_ROWS: usize = 32;
+pub(super) const CROWDED_ROWS: usize = 32;
 /// Bytes of a tile of a transpose: it and the next one stay in the second level cache.
 const TILE_BYTES: usize = 1 << 17;
-/// Adjacent bytes that a tile of a transpose reads, at most.
+/// Adjacent bytes that a tile of a transpose through the caches reads, at most.
 const TILE_ROW: usize = 1 << 12;
 /// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
 const NEAR: usize = 256;
@@ -173,7 +177,8 @@ impl Job {
                 staged::select(&loops, converter, stream);
             let starts = starts.collect();
             let stream = if kernel.stream { Stream::Always } else { Stream::Never };
-            return Job { kernel: Kernel::Staged(kernel), stream, x, y, tile, outer, starts };
+            let kernel = Kernel::Staged(kernel);
+            return Job { kernel, stream, x, y, tile, x_first: false, outer, starts };
         }
         // A long run alone is cut, so that threads have something to share.
         let chunk = CHUNK / 16;
@@ -238,7 +243,7 @@ impl Job {
             let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
             let (x, y) = (ByteLoop::UNIT, ByteLoop::UNIT);
             let (stream, tile) = (Stream::Always, (1, 1));
-            return Job { kernel, stream, x, y, tile, outer: split.outer, starts };
+            return Job { kernel, stream, x, y, tile, x_first: false, outer: split.outer, starts };
         }
         if let Some(i) = loops.iter().position(|l| l.src == w && l.dst == w) {
             bytes = loops.remove(i).n.unsigned_abs() * width;
@@ -252,6 +257,7 @@ impl Job {
                 x: ByteLoop::UNIT,
                 y: ByteLoop { n: chunks, src: step, dst: step },
                 tile: (1, 1),
+                x_first: false,
                 outer: Vec::new(),
                 starts,
             };
@@ -283,9 +289,13 @@ impl Job {
             let (x, y) = (loops[a], loops[b]);
             let outer = without(&loops, &[a, b]);
             let crowded = x.src.unsigned_abs().is_multiple_of(CROWDED);
-            let most = if crowded { (BURST / bytes).min(CROWDED_ROWS) } else { BURST / bytes };
+            let usual =
+                Shape { burst: BURST, row: TILE_ROW, crowded_rows: CROWDED_ROWS, along_src: false };
+            let shape = if stream { Shape::best(crowded) } else { usual };
+            let most = shape.burst / bytes;
+            let most = if crowded { most.min(shape.crowded_rows) } else { most };
             let rows = whole_lines(even(x.n, most.cast_signed()), e);
-            let row = (TILE_BYTES / rows.unsigned_abs()).min(TILE_ROW).cast_signed();
+            let row = (TILE_BYTES / rows.unsigned_abs()).min(shape.row).cast_signed();
             let (run, far) = (Stores::new(|s| transpose::select(bytes, s)), stream);
             // A tile writes at most a burst of every row.
             let burst = (x.n.min(rows) * e).unsigned_abs();
@@ -303,6 +313,7 @@ impl Job {
                 kernel: Kernel::Transpose { run, far },
                 stream,
                 tile,
+                x_first: !shape.along_src,
                 x,
                 y,
                 outer,
@@ -327,7 +338,7 @@ impl Job {
             x = loops.remove(i);
         }
         let kernel = Kernel::Elements { run: elements::select(bytes) };
-        Job { kernel, stream: Stream::Never, tile, x, y, outer: loops, starts }
+        Job { kernel, stream: Stream::Never, tile, x_first: false, x, y, outer: loops, starts }
     }
 
     /// Rows of `bytes`: the two loops that are nearest in source and destination are tiled, so that
@@ -372,7 +383,17 @@ impl Job {
             (x, y) = (y, x);
             tile = (tile.1, tile.0);
         }
-        let job = Job { kernel, stream: Stream::Never, tile, x, y, outer: loops, starts };
+        // Where short bursts of streamed stores are slow, rows that are near in the destination leave
+        // together; the tile still reads a few rows in one stretch.
+        let bursts = stream && !table && bytes < LONG && x.n > 1 && rows::streams_by_bursts();
+        if bursts {
+            // Not fewer bytes than are worth joining, where the lines of the destination are broken.
+            let together = LONG.div_ceil(bytes.max(1)).cast_signed();
+            tile = (even(y.n, BURST_STEPS), x.n.min(together));
+            (x, y) = (y, x);
+        }
+        let never = Stream::Never;
+        let job = Job { kernel, stream: never, tile, x_first: bursts, x, y, outer: loops, starts };
         Job { stream: job.streams(stream, bytes), ..job }
     }
 

@@ -9,6 +9,8 @@ mod account;
 mod cell;
 mod elements;
 mod job;
+#[cfg(target_arch = "x86_64")]
+mod joined;
 mod repeat;
 mod reverse;
 mod rows;

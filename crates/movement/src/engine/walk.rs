@@ -70,7 +70,8 @@ impl Job {
             }
             (_, Stream::Always) => whole(StoreMode::Around),
             (_, Stream::Aligned) if aligned => whole(StoreMode::Around),
-            (Kernel::Rows { bytes, .. }, _) if self.adjacent(*bytes) => match rows::joined() {
+            (Kernel::Rows { bytes, .. }, _) if self.adjacent(*bytes) => match rows::select_joined()
+            {
                 Some(run) => whole(StoreMode::Joined(run)),
                 None => whole(StoreMode::Usual),
             },
@@ -119,10 +120,8 @@ impl Job {
             rest /= n.max(1);
             digit
         };
-        // Transposes go along the destination, rows along the source.
-        let along_dst = matches!(self.kernel, Kernel::Transpose { .. });
         let (mut j, mut i);
-        if along_dst {
+        if self.x_first {
             i = split(tx);
             j = split(ty);
         } else {
@@ -153,8 +152,8 @@ impl Job {
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
-            let (fast, slow) = if along_dst { (&mut i, &mut j) } else { (&mut j, &mut i) };
-            let (fast_end, slow_end) = if along_dst { (tx, ty) } else { (ty, tx) };
+            let (fast, slow) = if self.x_first { (&mut i, &mut j) } else { (&mut j, &mut i) };
+            let (fast_end, slow_end) = if self.x_first { (tx, ty) } else { (ty, tx) };
             *fast += 1;
             if *fast == fast_end {
                 *fast = 0;

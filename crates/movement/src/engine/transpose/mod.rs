@@ -11,6 +11,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod cached;
+#[cfg(target_arch = "x86_64")]
+mod halves;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable;
 mod scratch;
@@ -21,6 +23,7 @@ mod staged;
 mod x86;
 
 use super::cell::Lane;
+use super::job::CROWDED_ROWS;
 #[cfg(not(target_arch = "x86_64"))]
 use portable::plain;
 pub(super) use scratch::Scratch;
@@ -49,6 +52,37 @@ pub(super) type Transpose = unsafe fn(src: *const u8, dst: *mut u8, tile: Tile);
 
 /// Bytes of a destination row that one tile writes, at most.
 pub(super) const ROW: usize = 512;
+
+/// How a transpose that goes around the caches is cut into tiles.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Adjacent bytes that a tile writes, at most.
+    pub(super) burst: usize,
+    /// Adjacent bytes that a tile reads, at most.
+    pub(super) row: usize,
+    /// Rows that crowd into few sets of the caches and that a tile reads, at most.
+    pub(super) crowded_rows: usize,
+    /// Whether one tile follows another along the source.
+    pub(super) along_src: bool,
+}
+
+impl Shape {
+    /// The shape for this machine, for source rows that crowd into few sets of the caches or do not.
+    ///
+    /// With registers of a line, what counts is that few lines wait in crowded sets. With shorter ones
+    /// (measured on Zen 3) it is the bursts: streamed stores reach the speed of memory from 512 bytes on
+    /// and half of it with 256, reads from 256 bytes on. Crowded rows leave the caches before they are
+    /// used, so that hardly more than a burst of each is ever there; longer ones help.
+    pub(super) fn best(crowded: bool) -> Shape {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::best().has_avx2() && !Isa::best().has_avx512() {
+            let row = if crowded { 1024 } else { 256 };
+            return Shape { burst: ROW, row, crowded_rows: ROW, along_src: true };
+        }
+        let _ = crowded;
+        Shape { burst: 256, row: 1 << 12, crowded_rows: CROWDED_ROWS, along_src: false }
+    }
+}
 
 /// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
 pub(super) fn select(width: usize, stream: bool) -> Transpose {
@@ -128,15 +162,25 @@ unsafe fn lanes<V: Lanes, const E: usize, const R: usize>(src: *const u8, sa: is
     unsafe {
         let mut v = [V::load(src); R];
         unrolled!(k < R, v[k] = V::load(src.offset(k.cast_signed() * sa)));
-        unrolled!(round < R.ilog2(), {
-            let _ = round;
-            let old = v;
-            unrolled!(i < R / 2, {
-                (v[2 * i], v[2 * i + 1]) = V::interleave::<E>(old[i], old[i + R / 2]);
-            });
-        });
-        v
+        rounds::<V, E, R>(v)
     }
+}
+
+/// The rounds of interleaving that transpose `R` registers inside every lane.
+///
+/// # Safety
+/// The machine has the instructions of `V`.
+#[inline(always)]
+unsafe fn rounds<V: Lanes, const E: usize, const R: usize>(mut v: [V; R]) -> [V; R] {
+    unrolled!(round < R.ilog2(), {
+        let _ = round;
+        let old = v;
+        unrolled!(i < R / 2, {
+            // SAFETY: by the contract of this function.
+            (v[2 * i], v[2 * i + 1]) = unsafe { V::interleave::<E>(old[i], old[i + R / 2]) };
+        });
+    });
+    v
 }
 
 /// One register block: `R` rows of as many elements in every lane.

@@ -11,7 +11,7 @@ use super::{Tile, lanes, unrolled};
 use std::arch::x86_64::*;
 
 /// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
-struct Ahead {
+pub(super) struct Ahead {
     row: *const u8,
     step: isize,
     at: usize,
@@ -19,9 +19,14 @@ struct Ahead {
 }
 
 impl Ahead {
+    /// The lines of the tile behind `t`, which has rows of `width` bytes for every element.
+    pub(super) fn of(t: &Tile, width: usize) -> Ahead {
+        Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * width }
+    }
+
     /// Asks for the next `lines`.
     #[inline(always)]
-    fn ask(&mut self, mut lines: usize) {
+    pub(super) fn ask(&mut self, mut lines: usize) {
         while lines > 0 {
             let end = self.bytes.min(self.at + 64 * lines);
             while self.at < end {
@@ -128,7 +133,7 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
         let scratch: &mut Scratch = &mut *t.scratch;
         let squares = scratch.squares();
         let lines = t.na / side;
-        let mut ahead = Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * E };
+        let mut ahead = Ahead::of(&t, E);
         let mut b = 0usize;
         loop {
             for a in 0..lines {
@@ -180,7 +185,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
         let square = scratch.squares();
         let share = side.div_ceil(4 * t.na.div_ceil(side));
         let pitch = pitch(t.na * E, t.db);
-        let mut ahead = Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * E };
+        let mut ahead = Ahead::of(&t, E);
         let mut b = 0usize;
         loop {
             let gather = scratch.columns();

@@ -1,7 +1,7 @@
 //! One, two and four lanes on x86-64.
 use super::super::cell::Plain;
 use super::super::cell::x86::{Avx, Avx512};
-use super::{Lanes, Tile, body, cached, square};
+use super::{Lanes, Tile, body, cached, halves, square};
 
 use std::arch::x86_64::*;
 
@@ -154,7 +154,11 @@ pub(super) unsafe fn avx2<const E: usize, const STREAM: bool>(
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe {
-        if t.nb >= 2 * (16 / E) {
+        if STREAM && square::fits::<E>(&t) {
+            halves::streamed::<E>(src, dst, t);
+        } else if !STREAM && halves::fits::<E>(&t) {
+            halves::cached::<E>(src, dst, t);
+        } else if t.nb >= 2 * (16 / E) {
             body::<__m256i, Avx, E, STREAM>(src, dst, t);
         } else {
             body::<__m128i, Plain, E, STREAM>(src, dst, t);

@@ -1,0 +1,265 @@
+//! Tiles for registers of 32 bytes, half a line each.
+//!
+//! **Streamed**: the squares of [`square`](super::square), 64 bytes of `64 / E` rows. Every line of the
+//! source is read once, in groups of `16 / E` rows, so that rows a power of two apart, of which a set of
+//! the first level cache holds eight, are still there for the second half of their lines. The groups are
+//! transposed lane by lane and left in memory; a line of the destination is then four loads of 16 bytes,
+//! one from each group, and leaves by two stores one behind the other. That exchange of lanes takes no
+//! shuffle at all.
+//!
+//! **Through the caches**: squares of 32 bytes. A register takes 16 bytes of each of two rows, as far
+//! apart as a lane has elements, and is a whole column of the square after the rounds of interleaving.
+
+use super::super::cell::x86::Avx;
+use super::scratch::{Scratch, pitch};
+use super::square::Ahead;
+use super::{Tile, lanes, rounds, unrolled};
+use std::arch::x86_64::*;
+
+/// Bytes of a register.
+const WIDE: usize = 32;
+
+/// Two stretches of 16 bytes.
+///
+/// # Safety
+/// Both are readable, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn two(low: *const u8, high: *const u8) -> __m256i {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let low = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
+        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(high.cast()))
+    }
+}
+
+/// The first half of a square of lines: `4 * R` rows of 64 bytes, `R = 16 / E`, in groups of `R` that
+/// are transposed lane by lane. `other` work is done between the groups.
+///
+/// # Safety
+/// The rows, `sa` apart, are readable at `src`; `4 * R` lines are writable at `between`, aligned; and
+/// the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn load<const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+    between: *mut u8,
+    mut other: impl FnMut(),
+) {
+    for group in 0..4 {
+        other();
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let from = src.offset((group * R).cast_signed() * sa);
+            let to = between.add(group * R * 64);
+            let v: [__m256i; R] = lanes::<_, E, R>(from, sa);
+            unrolled!(k < R, _mm256_store_si256(to.add(k * 64).cast(), v[k]));
+            let v: [__m256i; R] = lanes::<_, E, R>(from.add(WIDE), sa);
+            unrolled!(k < R, _mm256_store_si256(to.add(k * 64 + WIDE).cast(), v[k]));
+        }
+    }
+}
+
+/// The second half: column `lane * R + k`, a line.
+///
+/// # Safety
+/// `between` holds a square as [`load`] leaves it, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [__m256i; 2] {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let at = between.add(k * 64 + lane * 16);
+        let group = R * 64;
+        [two(at, at.add(group)), two(at.add(2 * group), at.add(3 * group))]
+    }
+}
+
+/// A tile of whole lines that are aligned in the destination: they go there from the registers.
+///
+/// Memory is read all the while: half of the next tile is asked for while squares are made, half while
+/// they leave.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
+/// 64; and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // one along the source is moved back to end with it, and writes the same bytes again.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let squares = scratch.squares();
+        let lines = t.na / side;
+        let mut ahead = Ahead::of(&t, E);
+        let mut b = 0usize;
+        loop {
+            for a in 0..lines {
+                ahead.ask(side / 2);
+                let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, squares.add(a * side * 64), || ());
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            for k in 0..R {
+                for lane in 0..4 {
+                    ahead.ask(lines.div_ceil(2));
+                    let row = to.offset((lane * R + k).cast_signed() * t.db);
+                    for a in 0..lines {
+                        let [low, high] = column::<R>(squares.add(a * side * 64), lane, k);
+                        _mm256_stream_si256(row.add(a * 64).cast(), low);
+                        _mm256_stream_si256(row.add(a * 64 + WIDE).cast(), high);
+                    }
+                }
+            }
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
+/// the next are gathered.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // last one of each direction is moved back to end with it, and the same bytes come again. All
+    // of a column is gathered before it is handed over.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let square = scratch.squares();
+        let share = side.div_ceil(4 * t.na.div_ceil(side));
+        let pitch = pitch(t.na * E, t.db);
+        let mut ahead = Ahead::of(&t, E);
+        let mut b = 0usize;
+        loop {
+            let gather = scratch.columns();
+            let mut a = 0usize;
+            loop {
+                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, square, || {
+                    ahead.ask(R);
+                    scratch.flush::<Avx>(share);
+                });
+                for lane in 0..4 {
+                    for k in 0..R {
+                        let [low, high] = column::<R>(square, lane, k);
+                        let to = gather.add((lane * R + k) * pitch + a * E);
+                        _mm256_storeu_si256(to.cast(), low);
+                        _mm256_storeu_si256(to.add(WIDE).cast(), high);
+                    }
+                }
+                if a + side >= t.na {
+                    break;
+                }
+                a = (a + side).min(t.na - side);
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            scratch.hand_over::<Avx>(to, t.db, t.na * E, side);
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// # Safety
+/// As [`gathered`].
+#[target_feature(enable = "avx2")]
+unsafe fn streamed_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
+    // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
+    unsafe {
+        if aligned {
+            direct::<E, R>(src, dst, t);
+        } else {
+            gathered::<E, R>(src, dst, t);
+        }
+    }
+}
+
+/// Whether a tile holds a square of registers.
+pub(super) fn fits<const E: usize>(t: &Tile) -> bool {
+    t.na * E >= WIDE && t.nb * E >= WIDE
+}
+
+/// # Safety
+/// As [`super::sized`]; the tile [`fits`], and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn cached_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 2 * R;
+    // SAFETY: squares stay inside the tile: the last one of each direction is moved back to end with
+    // it, and writes the same bytes again.
+    unsafe {
+        let far = R.cast_signed() * t.sa;
+        let mut b = 0usize;
+        loop {
+            let (from, to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
+            let mut a = 0usize;
+            loop {
+                let (from, to) = (from.offset(a.cast_signed() * t.sa), to.add(a * E));
+                for half in 0..2 {
+                    let from = from.add(half * 16);
+                    let mut v = [_mm256_setzero_si256(); R];
+                    unrolled!(k < R, {
+                        let row = from.offset(k.cast_signed() * t.sa);
+                        v[k] = two(row, row.offset(far));
+                    });
+                    let v = rounds::<_, E, R>(v);
+                    unrolled!(k < R, {
+                        let row = to.offset((half * R + k).cast_signed() * t.db);
+                        _mm256_storeu_si256(row.cast(), v[k]);
+                    });
+                }
+                if a + side >= t.na {
+                    break;
+                }
+                a = (a + side).min(t.na - side);
+            }
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+macro_rules! widths {
+    ($f:ident, $e:ident ($($argument:expr),*)) => {
+        match $e {
+            1 => $f::<$e, 16>($($argument),*),
+            2 => $f::<$e, 8>($($argument),*),
+            4 => $f::<$e, 4>($($argument),*),
+            8 => $f::<$e, 2>($($argument),*),
+            _ => $f::<$e, 1>($($argument),*),
+        }
+    };
+}
+
+/// A streamed tile in which a square of lines [fits](super::square::fits).
+///
+/// # Safety
+/// As [`gathered`].
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn streamed<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe { widths!(streamed_sized, E(src, dst, t)) }
+}
+
+/// A tile through the caches that [`fits`].
+///
+/// # Safety
+/// As [`cached_sized`].
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn cached<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe { widths!(cached_sized, E(src, dst, t)) }
+}
