@@ -8,10 +8,13 @@
 mod cell;
 mod elements;
 mod job;
+mod lines;
 mod repeat;
 mod reverse;
 mod rows;
 mod short;
+#[cfg(target_arch = "x86_64")]
+mod small;
 mod splat;
 mod staged;
 mod stream;

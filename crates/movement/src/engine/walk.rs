@@ -230,7 +230,7 @@ impl Job {
                     run(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
                 Kernel::Splat { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), *bytes, x, y);
+                    run.get(stream)(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
                 Kernel::Reverse { run, count } => {
                     run(src.offset(a), dst.offset(b), *count, x, y);
@@ -271,6 +271,10 @@ impl Job {
                 }
                 Kernel::Staged(staged) => {
                     staged.run(src.offset(a), dst.offset(b), x, y, next, scratch);
+                }
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Small(small) => {
+                    small.run(src.offset(a), dst.offset(b), x, y, next, stream);
                 }
                 Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
                 Kernel::Linear { run, bytes } => {
