@@ -237,16 +237,23 @@ impl Job {
     ) -> Job {
         let w = width.cast_signed();
         let mut bytes = width;
+        let run = loops.iter().position(|l| l.src == w && l.dst == w);
         if starts.len() == 1
             && let Some(split) = repeat::split(&loops, width)
         {
+            #[cfg(target_arch = "x86_64")]
+            if split.is_short()
+                && let Some(job) = small::around_run(&loops, run, &starts, width, stream)
+            {
+                return job;
+            }
             let body = Job::build(split.inner.clone(), vec![(0, 0)], width, false);
             let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
             let (x, y) = (ByteLoop::UNIT, ByteLoop::UNIT);
             let (stream, tile) = (Stream::Always, (1, 1));
             return Job { kernel, stream, x, y, tile, outer: split.outer, starts };
         }
-        if let Some(i) = loops.iter().position(|l| l.src == w && l.dst == w) {
+        if let Some(i) = run {
             bytes = loops.remove(i).n.unsigned_abs() * width;
         }
         if loops.is_empty() && starts.len() == 1 && bytes > CHUNK {

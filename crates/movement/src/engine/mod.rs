@@ -5,6 +5,8 @@
 //! over the rest. Jobs are cut into tiles that fit the caches and the TLB; tiles are what threads
 //! share. Results do not depend on the number of threads: every place is written once.
 
+#[cfg(target_arch = "x86_64")]
+mod carry;
 mod cell;
 mod elements;
 mod job;

@@ -1,5 +1,7 @@
 //! Running a job: its tiles in order, each with its kernel.
 
+#[cfg(target_arch = "x86_64")]
+use super::carry::Carries;
 use super::cell;
 use super::job::{ByteLoop, CHUNK, Job, Kernel};
 use super::rows::{self, Rows};
@@ -7,6 +9,12 @@ use super::stream::{LINE, LONG, Stream};
 use super::transpose::{Scratch, Tile};
 use smallvec::SmallVec;
 use std::ops::Range;
+
+/// What small tiles keep from one to the next.
+#[cfg(target_arch = "x86_64")]
+type Kept = Carries;
+#[cfg(not(target_arch = "x86_64"))]
+type Kept = ();
 
 /// A tile: its first steps of the two loops, and its offsets in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +128,7 @@ impl Job {
             digit
         };
         // Transposes go along the destination, rows along the source.
-        let along_dst = matches!(self.kernel, Kernel::Transpose { .. });
+        let along_dst = self.along_dst();
         let (mut j, mut i);
         if along_dst {
             i = split(tx);
@@ -150,6 +158,10 @@ impl Job {
         };
         let stream = cut.stores.around();
         let mut scratch = Scratch::new(stream && self.transposes());
+        #[cfg(target_arch = "x86_64")]
+        let mut carries = Carries::new(self.carried_rows(stream));
+        #[cfg(not(target_arch = "x86_64"))]
+        let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
@@ -180,13 +192,38 @@ impl Job {
             let ahead = src.wrapping_offset(next.a);
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
-            unsafe { self.one(current, ahead, src, dst, cut, &raw mut scratch) };
+            unsafe {
+                self.one(current, ahead, src, dst, cut, &raw mut scratch, &raw mut carries);
+            }
             current = next;
         }
         // SAFETY: by the contract of this function the destination is still writable.
-        unsafe { scratch.finish() };
+        unsafe {
+            scratch.finish();
+            #[cfg(target_arch = "x86_64")]
+            carries.finish();
+        }
         if stream {
             cell::fence();
+        }
+    }
+
+    /// Whether tiles go along the destination; others go along the source.
+    fn along_dst(&self) -> bool {
+        match &self.kernel {
+            Kernel::Transpose { .. } => true,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Small(small) => small.grows(),
+            _ => false,
+        }
+    }
+
+    /// Rows of a tile whose last lines are kept back for the next one.
+    #[cfg(target_arch = "x86_64")]
+    fn carried_rows(&self, stream: bool) -> usize {
+        match &self.kernel {
+            Kernel::Small(small) if stream => small.rows() * self.tile.1.unsigned_abs(),
+            _ => 0,
         }
     }
 
@@ -198,8 +235,9 @@ impl Job {
     /// One tile.
     ///
     /// # Safety
-    /// As [`Job::run`]; `scratch` has memory where tiles are streamed.
+    /// As [`Job::run`]; `scratch` has memory where tiles are streamed, and `carries` a line for every row.
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     unsafe fn one(
         &self,
         at: At,
@@ -208,6 +246,7 @@ impl Job {
         dst: *mut u8,
         cut: Cut,
         scratch: *mut Scratch,
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] carries: *mut Kept,
     ) {
         let At { i, j, a, b } = at;
         let x = ByteLoop { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
@@ -274,7 +313,7 @@ impl Job {
                 }
                 #[cfg(target_arch = "x86_64")]
                 Kernel::Small(small) => {
-                    small.run(src.offset(a), dst.offset(b), x, y, next, stream);
+                    small.run(src.offset(a), dst.offset(b), x, y, next, carries, stream);
                 }
                 Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
                 Kernel::Linear { run, bytes } => {

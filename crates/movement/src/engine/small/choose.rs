@@ -13,12 +13,20 @@ const LEAST: usize = 4096;
 pub(super) const SQUARE_ROW: usize = 512;
 /// Adjacent bytes that squares read, at most.
 const SQUARE_SRC: usize = 256;
+/// Adjacent bytes that squares read, at least: of narrow elements, and of those of 4 and 8 bytes.
+const SQUARE_READ: [usize; 2] = [16, LINE];
 /// Rows and columns of bytes from which one loop on either side is enough, and a transpose its kernel.
-const LONG_ROW: usize = 256;
+const LONG_ROW: usize = 128;
 /// Bytes of a row that is gathered, at most and at least; and of a tile of them.
 pub(super) const GATHER_ROW: usize = 2048;
 const LEAST_ROW: usize = 256;
 const GATHER_TILE: usize = 8192;
+/// What it costs to begin a run of registers, in registers.
+const RUN_COST: usize = 6;
+/// Rows that are further apart than this in the source may share the sets of the caches.
+const FAR: usize = 4096;
+/// Elements of fewer bytes are gathered; wider ones move as well by themselves.
+const GATHERED: usize = 16;
 /// Rows from which streaming pays although the first and last lines are broken.
 const STREAMED: usize = 192;
 
@@ -44,6 +52,19 @@ pub(in super::super) fn select(
     };
     let kernel = Kernel::Small(Box::new(Small { program, row }));
     Some(Job { kernel, stream, x, y, tile: parts, outer, starts: starts.to_vec() })
+}
+
+/// As [`select`], of loops one of which may be a run that is adjacent on both sides.
+pub(in super::super) fn around_run(
+    loops: &[ByteLoop],
+    run: Option<usize>,
+    starts: &[(isize, isize)],
+    width: usize,
+    stream: bool,
+) -> Option<Job> {
+    let bytes = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
+    let rest: Vec<usize> = run.into_iter().collect();
+    select(&without(loops, &rest), starts, bytes, stream)
 }
 
 /// A program, the bytes of its rows and the loops inside them, the two loops that are cut, the steps of
@@ -100,7 +121,7 @@ fn offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> {
 
 fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
     let run = x86::squares(width)?;
-    let (e, least) = (width.cast_signed(), (16 / width).cast_signed());
+    let e = width.cast_signed();
     let (xs, _) = chain(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
     let (mut ys, _) =
         chain(loops, width, SQUARE_SRC, |l| l.src, |_, l| xs.iter().any(|i| loops[*i] == *l));
@@ -127,18 +148,27 @@ fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
         all
     };
     let (rows, columns) = (offsets(&cut(&xs, px), |l| l.src), offsets(&cut(&ys, py), |l| l.dst));
-    if rows.len().min(columns.len()) < least.unsigned_abs() || columns.len() * width > fits {
+    let read = columns.len() * width;
+    if row < LINE || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
         return None;
     }
-    let tile = SquareTile::new(run, rows, columns, (px, py), width, stream);
+    let far = stream && xs.iter().any(|i| loops[*i].src.unsigned_abs() >= FAR);
+    let tile = SquareTile::new(run, rows, columns, (px, py), width, far);
     let taken: Vec<usize> = xs.iter().chain(&ys).copied().collect();
     let outer = without(loops, &taken);
     Some(Tile { program: Program::Squares(tile), row, inside: xs, x, y, parts: (px, py), outer })
 }
 
+/// Whether one loop of either side fills the registers of a transpose.
+fn transposes(loops: &[ByteLoop], width: usize) -> bool {
+    let (e, side) = (width.cast_signed(), (16 / width.min(16)).cast_signed());
+    let x = loops.iter().any(|l| l.dst == e && l.n >= side);
+    x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
+}
+
 fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     let (xs, bytes) = chain(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
-    if bytes < REGISTER {
+    if bytes < REGISTER || width >= GATHERED || transposes(loops, width) {
         return None;
     }
     // Loops outside of the row that share its lines of the source, nearest first.
@@ -153,32 +183,49 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
         fits
     });
     let most = (GATHER_TILE / rows).min(GATHER_ROW);
-    // The loop along which the registers are the same: the first that fills one.
-    let along = xs
-        .iter()
-        .position(|i| loops[*i].dst.unsigned_abs() * loops[*i].n.unsigned_abs() >= REGISTER)?;
     let of = |taken: &[usize]| -> Vec<ByteLoop> { taken.iter().map(|i| loops[*i]).collect() };
-    // Rows are cut in the first loop that makes them too long, which is that one or a later one.
+    // Rows are cut in the first loop that makes them too long, if one does.
     let cut = xs.iter().position(|i| loops[*i].dst * loops[*i].n > most.cast_signed());
     let inside = cut.unwrap_or(xs.len());
     let x = cut.map_or(ByteLoop::UNIT, |at| loops[xs[at]]);
-    let px = if inside < xs.len() { part(x.n, x.dst.unsigned_abs(), most) } else { 1 };
-    let (along_x, steps) =
-        if inside == along { (true, ByteLoop { n: px, ..x }) } else { (false, loops[xs[along]]) };
+    let px = cut.map_or(1, |_| part(x.n, x.dst.unsigned_abs(), most));
+    let row = cut.map_or(bytes, |_| (px * x.dst).unsigned_abs());
+    // The loop along which registers repeat: where fewest of them, and of runs of them, make up a row.
+    let part_of = |at: usize| match cut {
+        Some(cut) if cut == at => ByteLoop { n: px, ..x },
+        _ => loops[xs[at]],
+    };
+    let cost = |at: &usize| {
+        let l = part_of(*at);
+        let registers = Gather::registers(l)?;
+        Some((registers + RUN_COST) * (row / (l.dst * l.n).unsigned_abs()))
+    };
+    let last = cut.unwrap_or(xs.len() - 1);
+    let along = (0..=last).filter(|at| cost(at).is_some()).min_by_key(cost)?;
+    let (along_x, steps) = (cut == Some(along), part_of(along));
     let plan = Gather::plan(&of(&xs[..along]), steps, width)?;
-    let run = x86::gather(plan.each)?;
+    // A window for every element, or nearly so, is no better than moving that element.
+    let most_windows = if width.is_power_of_two() { 16 / width - 1 } else { 16 / width + 2 };
+    let run = x86::gather(plan.each).filter(|_| plan.each <= most_windows)?;
     let after = if along_x { vec![] } else { of(&xs[along + 1..inside]) };
-    let row = if inside < xs.len() { px.unsigned_abs() * x.dst.unsigned_abs() } else { bytes };
     let in_row = xs[..(inside + 1).min(xs.len())].to_vec();
     let taken: Vec<usize> = in_row.iter().chain(&near).copied().collect();
     let mut outer = without(loops, &taken);
     // Short rows: several of them, along what is nearest in the destination.
     let (mut y, mut py) = (ByteLoop::UNIT, 1);
-    if row * rows < GATHER_TILE / 2
+    let mut more = of(&near);
+    while row * rows < GATHER_TILE / 2
         && let Some(i) = (0..outer.len()).min_by_key(|i| outer[*i].dst.unsigned_abs())
     {
-        y = outer.remove(i);
-        py = even(y.n, (GATHER_TILE / (row * rows)).cast_signed());
+        let l = outer.remove(i);
+        let all = row * rows * l.n.unsigned_abs();
+        if all > GATHER_TILE {
+            y = l;
+            py = even(y.n, (GATHER_TILE / (row * rows)).cast_signed());
+            break;
+        }
+        rows *= l.n.unsigned_abs();
+        more.push(l);
     }
     let both = |loops: &[ByteLoop]| -> Vec<(isize, isize)> {
         offsets(loops, |l| l.src).into_iter().zip(offsets(loops, |l| l.dst)).collect()
@@ -189,7 +236,7 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
         along: steps,
         along_x,
         within: both(&after),
-        rows: both(&of(&near)),
+        rows: both(&more),
     };
     Some(Tile { program: Program::Gather(tile), row, inside: in_row, x, y, parts: (px, py), outer })
 }

@@ -54,12 +54,7 @@ impl Gather {
     ///
     /// None where there are fewer bytes than a register has, or too many windows.
     pub(super) fn plan(inner: &[ByteLoop], along: ByteLoop, width: usize) -> Option<Gather> {
-        let step = along.dst.unsigned_abs();
-        let (least, n) = (REGISTER.div_ceil(step), along.n.unsigned_abs());
-        let most = (MOST_REGISTERS * REGISTER / step).min(n);
-        // Fewest registers for the whole loop; the last stretch may overlap the one before.
-        let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER);
-        let steps = (least..=most).min_by_key(|steps| registers(*steps))?;
+        let (steps, _) = stretch(along)?;
         let mut elements = vec![0];
         let part = ByteLoop { n: steps.cast_signed(), ..along };
         for l in inner.iter().chain([&part]) {
@@ -114,6 +109,11 @@ impl Gather {
         Some(Gather { at, windows, each, steps: steps.cast_signed(), elements, width })
     }
 
+    /// Registers that all steps of a loop take.
+    pub(super) fn registers(along: ByteLoop) -> Option<usize> {
+        stretch(along).map(|(_, registers)| registers)
+    }
+
     /// Copies `n` steps one element at a time, `n` at most those of the stretch.
     ///
     /// # Safety
@@ -128,6 +128,15 @@ impl Gather {
             }
         }
     }
+}
+
+/// Steps of a loop to plan together, such that the whole loop takes the fewest registers, and how many it
+/// takes then; the last stretch may overlap the one before.
+fn stretch(along: ByteLoop) -> Option<(usize, usize)> {
+    let (step, n) = (along.dst.unsigned_abs(), along.n.unsigned_abs());
+    let (least, most) = (REGISTER.div_ceil(step), (MOST_REGISTERS * REGISTER / step).min(n));
+    let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER);
+    (least..=most).map(|steps| (steps, registers(steps))).min_by_key(|(_, registers)| *registers)
 }
 
 fn inside(start: isize, byte: isize) -> bool {

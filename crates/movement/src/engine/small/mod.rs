@@ -21,5 +21,5 @@ mod gather;
 mod run;
 mod x86;
 
-pub(super) use choose::select;
+pub(super) use choose::{around_run, select};
 pub(super) use run::Small;

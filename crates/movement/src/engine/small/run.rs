@@ -1,5 +1,6 @@
 //! Running the programs of small tiles.
 
+use super::super::carry::Carries;
 use super::super::cell::{self, prefetch};
 use super::super::job::ByteLoop;
 use super::super::stream::LINE;
@@ -56,7 +57,9 @@ pub(super) struct SquareTile {
 /// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
 pub(super) const PITCH_GAP: usize = LINE;
 /// Bytes of staged rows, and of columns on their way out.
-pub(super) const STAGE_IN: usize = 96 << 10;
+pub(super) const STAGE_IN: usize = 160 << 10;
+/// Rows that are asked for before they are brought.
+const AHEAD: usize = 32;
 const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE);
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
@@ -116,7 +119,7 @@ impl SquareTile {
             }
             let (from, places) = match &self.staged {
                 Some(staged) => {
-                    bring(src, rows, columns.len() * e, stage, staged);
+                    bring((src, next), rows, columns.len() * e, stage, staged);
                     (stage.cast_const(), &staged[..rows.len()])
                 }
                 None => (src, rows),
@@ -127,17 +130,6 @@ impl SquareTile {
             let blocks = columns.len().div_ceil(side);
             for block in 0..blocks {
                 let c = (block * side).min(columns.len() - side);
-                if self.staged.is_some() {
-                    for row in
-                        &self.rows[rows.len() * block / blocks..rows.len() * (block + 1) / blocks]
-                    {
-                        let row = next.wrapping_offset(*row);
-                        for at in (0..columns.len() * e).step_by(LINE) {
-                            prefetch(row.wrapping_add(at));
-                        }
-                        prefetch(row.wrapping_add(columns.len() * e - 1));
-                    }
-                }
                 let to = &columns[c..c + side];
                 let from = from.add(c * e);
                 if !stream {
@@ -161,6 +153,7 @@ impl GatherTile {
     /// # Safety
     /// As [`Small::run`].
     #[inline(never)]
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     unsafe fn run(
         &self,
         src: *const u8,
@@ -168,6 +161,7 @@ impl GatherTile {
         x: ByteLoop,
         y: ByteLoop,
         row: usize,
+        carries: *mut Carries,
         stream: bool,
     ) {
         let mut stage = Stage([const { MaybeUninit::uninit() }; GATHER_ROW]);
@@ -176,7 +170,7 @@ impl GatherTile {
         // all of which is written before it is read.
         unsafe {
             for j in 0..y.n {
-                for (a, b) in &self.rows {
+                for (k, (a, b)) in self.rows.iter().enumerate() {
                     let (s, d) = (src.offset(j * y.src + a), dst.offset(j * y.dst + b));
                     let out = if stream { stage } else { d };
                     if self.along_x {
@@ -191,7 +185,8 @@ impl GatherTile {
                         }
                     }
                     if stream {
-                        leave(stage, d, row);
+                        let k = j.unsigned_abs() * self.rows.len() + k;
+                        grow(&mut *carries, k, stage, d, row);
                     }
                 }
             }
@@ -200,11 +195,26 @@ impl GatherTile {
 }
 
 impl Small {
+    /// Whether rows grow from tile to tile, so that what is left of their lines is kept for the next one.
+    pub(in super::super) fn grows(&self) -> bool {
+        matches!(self.program, Program::Gather(_))
+    }
+
+    /// Rows of a tile, for every step of `y`, that grow.
+    pub(in super::super) fn rows(&self) -> usize {
+        match &self.program {
+            Program::Gather(tile) => tile.rows.len(),
+            Program::Squares(_) => 0,
+        }
+    }
+
     /// One tile; `next` is where the next one begins in the source.
     ///
     /// # Safety
     /// Every element of the tile is readable at `src` and writable at `dst`, the two do not overlap, and
-    /// the loops are no longer than the parts that the job was made with.
+    /// the loops are no longer than the parts that the job was made with. Where tiles are streamed,
+    /// `carries` has a line for every row, and is finished after the last tile.
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     pub(in super::super) unsafe fn run(
         &self,
         src: *const u8,
@@ -212,6 +222,7 @@ impl Small {
         x: ByteLoop,
         y: ByteLoop,
         next: *const u8,
+        carries: *mut Carries,
         stream: bool,
     ) {
         // SAFETY: by the contract of this function.
@@ -219,7 +230,7 @@ impl Small {
             match &self.program {
                 Program::Gather(tile) => {
                     let row = if x.dst == 0 { self.row } else { (x.n * x.dst).unsigned_abs() };
-                    tile.run(src, dst, x, y, row, stream);
+                    tile.run(src, dst, x, y, row, carries, stream);
                 }
                 Program::Squares(tile) => {
                     tile.run(src, dst, (x.n.unsigned_abs(), y.n.unsigned_abs()), next, stream);
@@ -229,13 +240,27 @@ impl Small {
     }
 }
 
-/// Copies `bytes` of every row to its place in the stage.
+/// Copies `bytes` of every row to its place in the stage, and asks for the first rows of the next tile.
 ///
 /// # Safety
-/// Rows are readable at `src`, their places writable at `stage`, and the machine has AVX2.
+/// Rows are readable at the first source, their places writable at `stage`, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn bring(src: *const u8, rows: &[isize], bytes: usize, stage: *mut u8, places: &[isize]) {
-    for (row, place) in rows.iter().zip(places) {
+unsafe fn bring(
+    (src, next): (*const u8, *const u8),
+    rows: &[isize],
+    bytes: usize,
+    stage: *mut u8,
+    places: &[isize],
+) {
+    for (r, (row, place)) in rows.iter().zip(places).enumerate() {
+        let soon = match rows.get(r + AHEAD) {
+            Some(row) => src.wrapping_offset(*row),
+            None => next.wrapping_offset(rows[(r + AHEAD) % rows.len()]),
+        };
+        for at in (0..bytes).step_by(LINE) {
+            prefetch(soon.wrapping_add(at));
+        }
+        prefetch(soon.wrapping_add(bytes - 1));
         // SAFETY: by the contract of this function.
         unsafe {
             cell::copy::<cell::x86::Avx, false>(src.offset(*row), stage.offset(*place), bytes);
@@ -251,4 +276,14 @@ unsafe fn bring(src: *const u8, rows: &[isize], bytes: usize, stage: *mut u8, pl
 unsafe fn leave(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
     unsafe { cell::copy::<cell::x86::Avx, true>(from, to, bytes) };
+}
+
+/// As [`leave`], of a row that grows.
+///
+/// # Safety
+/// As [`Carries::write`], and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn grow(carries: &mut Carries, row: usize, from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by the contract of this function.
+    unsafe { carries.write::<cell::x86::Avx>(row, from, to, bytes) };
 }

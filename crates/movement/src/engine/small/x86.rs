@@ -2,7 +2,7 @@
 
 use super::super::job::ByteLoop;
 use super::super::transpose::unrolled;
-use super::gather::{Gather, Window};
+use super::gather::Gather;
 use std::arch::x86_64::*;
 
 /// Runs a gather along `n` steps of its loop.
@@ -28,43 +28,30 @@ unsafe fn run<const K: usize>(g: &Gather, src: *const u8, dst: *mut u8, n: isize
             g.by_element(src, dst, n);
             return;
         }
-        let (by_src, by_dst) = (g.steps * along.src, g.steps * along.dst);
-        let back = n % g.steps;
+        let whole = n / g.steps;
         for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(K)) {
             let masks: [__m256i; K] =
                 std::array::from_fn(|k| _mm256_loadu_si256(windows[k].mask.as_ptr().cast()));
-            let (mut s, mut d) = (src, dst.add(*at));
-            for _ in 0..n / g.steps {
-                one::<K>(s, d, windows, masks);
-                s = s.wrapping_offset(by_src);
-                d = d.wrapping_offset(by_dst);
-            }
-            if back > 0 {
-                let last = n - g.steps;
-                let s = src.offset(last * along.src);
-                one::<K>(s, dst.add(*at).offset(last * along.dst), windows, masks);
+            let low: [isize; K] = std::array::from_fn(|k| windows[k].low);
+            let high: [isize; K] = std::array::from_fn(|k| windows[k].high);
+            // All whole stretches; behind them the last one, once more where it is not whole.
+            for (first, count) in [(0, whole), (n - g.steps, isize::from(n % g.steps > 0))] {
+                let mut s = src.offset(first * along.src);
+                let mut d = dst.add(*at).offset(first * along.dst);
+                for _ in 0..count {
+                    let mut all = _mm256_setzero_si256();
+                    unrolled!(k < K, {
+                        let low = _mm_loadu_si128(s.offset(low[k]).cast());
+                        let high = _mm_loadu_si128(s.offset(high[k]).cast());
+                        let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+                        all = _mm256_or_si256(all, _mm256_shuffle_epi8(both, masks[k]));
+                    });
+                    _mm256_storeu_si256(d.cast(), all);
+                    s = s.wrapping_offset(g.steps * along.src);
+                    d = d.wrapping_offset(g.steps * along.dst);
+                }
             }
         }
-    }
-}
-
-/// One register.
-///
-/// # Safety
-/// Its windows are readable at `s`, 32 bytes are writable at `d`, and the machine has AVX2.
-#[target_feature(enable = "avx2")]
-#[inline]
-unsafe fn one<const K: usize>(s: *const u8, d: *mut u8, w: &[Window], masks: [__m256i; K]) {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let mut all = _mm256_setzero_si256();
-        unrolled!(k < K, {
-            let low = _mm_loadu_si128(s.offset(w[k].low).cast());
-            let high = _mm_loadu_si128(s.offset(w[k].high).cast());
-            let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
-            all = _mm256_or_si256(all, _mm256_shuffle_epi8(both, masks[k]));
-        });
-        _mm256_storeu_si256(d.cast(), all);
     }
 }
 
