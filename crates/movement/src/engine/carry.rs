@@ -2,13 +2,41 @@
 //!
 //! A line that is stored in two parts is read from memory first, and everything behind it waits. Rows that
 //! grow from tile to tile therefore keep their last, unfinished line back until its rest comes.
+//!
+//! Rows are made in a stage, and leave it one row later: stores are done in order, so a row that was just
+//! made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
 
 use super::cell::{Lane, Plain, copy};
 use super::stream::LINE;
+use std::mem::MaybeUninit;
 
 /// The unfinished lines of a run, one for every row of a tile.
 #[derive(Debug)]
-pub(super) struct Carries(Vec<Carry>);
+pub(super) struct Carries {
+    lines: Vec<Carry>,
+    /// Two stages, one behind the other; only what was written is read.
+    stages: Vec<Room>,
+    /// Bytes of a stage.
+    stage: usize,
+    second: bool,
+    pending: Option<Pending>,
+}
+
+/// Memory that begins on a line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Room {
+    _bytes: [MaybeUninit<u8>; LINE],
+}
+
+/// A row that is made, and where it goes.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    row: usize,
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+}
 
 /// The bytes `begin .. end` of a line of the destination.
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +49,32 @@ struct Carry {
 }
 
 impl Carries {
-    pub(super) fn new(rows: usize) -> Carries {
+    /// For tiles of some rows, each of at most `stage` bytes.
+    pub(super) fn new(rows: usize, stage: usize) -> Carries {
         let none = Carry { bytes: [0; LINE], line: std::ptr::null_mut(), begin: 0, end: 0 };
-        Carries(vec![none; rows])
+        let stage = if rows > 0 { stage.next_multiple_of(LINE) } else { 0 };
+        let stages = Vec::with_capacity(2 * stage / LINE);
+        Carries { lines: vec![none; rows], stages, stage, second: false, pending: None }
+    }
+
+    /// Where the next row is made.
+    pub(super) fn stage(&mut self) -> *mut u8 {
+        let second = if self.second { self.stage } else { 0 };
+        self.stages.as_mut_ptr().cast::<u8>().wrapping_add(second)
+    }
+
+    /// Takes a row that was made in the stage, and writes the one before.
+    ///
+    /// # Safety
+    /// As [`Carries::write`], of the stage.
+    #[inline(always)]
+    pub(super) unsafe fn hand_over<L: Lane>(&mut self, row: usize, to: *mut u8, bytes: usize) {
+        let made = Pending { row, from: self.stage(), to, bytes };
+        self.second = !self.second;
+        if let Some(Pending { row, from, to, bytes }) = self.pending.replace(made) {
+            // SAFETY: by the contract of this function, when that row was handed over.
+            unsafe { self.write::<L>(row, from, to, bytes) };
+        }
     }
 
     /// Writes `bytes` of row `row` around the caches. What is behind the last whole line comes later, at
@@ -33,14 +84,14 @@ impl Carries {
     /// `from` is readable and `to` writable for `bytes`, the latter until it is finished, they do not
     /// overlap, and the machine has the instructions of `L`.
     #[inline(always)]
-    pub(super) unsafe fn write<L: Lane>(
+    unsafe fn write<L: Lane>(
         &mut self,
         row: usize,
         mut from: *const u8,
         mut to: *mut u8,
         mut bytes: usize,
     ) {
-        let carry = &mut self.0[row];
+        let carry = &mut self.lines[row];
         // SAFETY: by the contract of this function: what is carried is part of an earlier row, and every
         // line that is streamed lies inside of what was given to this function.
         unsafe {
@@ -77,9 +128,13 @@ impl Carries {
     /// Writes what is left.
     ///
     /// # Safety
-    /// What was given to [`Carries::write`] is still writable.
+    /// What was handed over is still writable.
     pub(super) unsafe fn finish(&mut self) {
-        for carry in &mut self.0 {
+        if let Some(Pending { row, from, to, bytes }) = self.pending.take() {
+            // SAFETY: by the contract of this function.
+            unsafe { self.write::<Plain>(row, from, to, bytes) };
+        }
+        for carry in &mut self.lines {
             // SAFETY: by the contract of this function.
             unsafe { carry.flush() };
         }
@@ -122,14 +177,18 @@ mod tests {
         for begin in [0, 1, 30, 63, 64, 100] {
             for piece in [1, 7, 50, 63, 64, 65, 200, 1000] {
                 let mut out = vec![0u8; 2400];
-                let mut carries = Carries::new(2);
+                let mut carries = Carries::new(2, 1000);
                 let (mut at, to) = (0, out.as_mut_ptr());
                 while at + piece <= 1000 {
-                    // SAFETY: both rows lie inside of the buffer, which lives until they are finished.
-                    unsafe {
-                        let from = source.as_ptr().add(at);
-                        carries.write::<Plain>(0, from, to.add(begin + at), piece);
-                        carries.write::<Plain>(1, from.add(2000), to.add(1200 + begin + at), piece);
+                    for row in [0, 1] {
+                        let from = &source[row * 2000 + at..][..piece];
+                        // SAFETY: rows lie inside of the buffer, which lives until they are finished, and
+                        // pieces are no longer than the stage.
+                        unsafe {
+                            carries.stage().copy_from_nonoverlapping(from.as_ptr(), piece);
+                            let place = to.add(row * 1200 + begin + at);
+                            carries.hand_over::<Plain>(row, place, piece);
+                        }
                     }
                     at += piece;
                 }

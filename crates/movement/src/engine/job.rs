@@ -139,6 +139,9 @@ const TILE_ROW: usize = 1 << 12;
 const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
 const SQUARE: (isize, isize) = (16, 32);
+/// Rows of fewer bytes are reversed several at a time.
+#[cfg(target_arch = "x86_64")]
+const SHORT_REVERSE: isize = 32;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -294,7 +297,14 @@ impl Job {
             let stream = if stream && long >= LONG { Stream::Always } else { Stream::Never };
             return Job { kernel: Kernel::Splat { run, bytes: long }, stream, ..rows };
         }
-        if let Some(i) = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1) {
+        let back = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1);
+        #[cfg(target_arch = "x86_64")]
+        if back.is_some_and(|i| loops[i].n * e < SHORT_REVERSE)
+            && let Some(job) = small::select(&loops, &starts, bytes, stream)
+        {
+            return job;
+        }
+        if let Some(i) = back {
             let count = loops.remove(i).n.unsigned_abs();
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
             return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };

@@ -5,10 +5,13 @@
 //! them. Lines that follow one another are written along the inner loop before those of the next group, so
 //! that both sides see long stretches.
 
-use super::cell::{Lane, Plain};
+use super::cell::{Lane, Plain, prefetch};
 use super::job::ByteLoop;
 use super::rows::Table;
 use super::stream::LINE;
+
+/// Bytes ahead that are asked for.
+const AHEAD: usize = 512;
 
 /// The kernel for runs of `bytes` that are parts of whole lines, where it is one of registers.
 pub(super) fn select(bytes: usize) -> Option<Table> {
@@ -41,6 +44,10 @@ unsafe fn body<const N: usize>(
                 for j in 0..y.n {
                     let s = src.offset(i * x.src + j * y.src);
                     let d = dst.offset(i * x.dst + j * y.dst);
+                    let soon = s.wrapping_offset(group[0].0).wrapping_add(AHEAD);
+                    for at in (0..group.len() * bytes).step_by(LINE) {
+                        prefetch(soon.wrapping_add(at));
+                    }
                     for (a, b) in group {
                         let (s, d) = (s.offset(*a), d.offset(*b));
                         for k in 0..N {

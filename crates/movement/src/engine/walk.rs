@@ -159,7 +159,7 @@ impl Job {
         let stream = cut.stores.around();
         let mut scratch = Scratch::new(stream && self.transposes());
         #[cfg(target_arch = "x86_64")]
-        let mut carries = Carries::new(self.carried_rows(stream));
+        let mut carries = self.carries(stream);
         #[cfg(not(target_arch = "x86_64"))]
         let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
@@ -218,12 +218,14 @@ impl Job {
         }
     }
 
-    /// Rows of a tile whose last lines are kept back for the next one.
+    /// Room for the rows of a tile whose last lines are kept back for the next one.
     #[cfg(target_arch = "x86_64")]
-    fn carried_rows(&self, stream: bool) -> usize {
+    fn carries(&self, stream: bool) -> Carries {
         match &self.kernel {
-            Kernel::Small(small) if stream => small.rows() * self.tile.1.unsigned_abs(),
-            _ => 0,
+            Kernel::Small(small) if stream => {
+                Carries::new(small.rows() * self.tile.1.unsigned_abs(), small.row())
+            }
+            _ => Carries::new(0, 0),
         }
     }
 

@@ -18,15 +18,19 @@ const SQUARE_READ: [usize; 2] = [16, LINE];
 /// Rows and columns of bytes from which one loop on either side is enough, and a transpose its kernel.
 const LONG_ROW: usize = 128;
 /// Bytes of a row that is gathered, at most and at least; and of a tile of them.
-pub(super) const GATHER_ROW: usize = 2048;
+const GATHER_ROW: usize = 4096;
 const LEAST_ROW: usize = 256;
-const GATHER_TILE: usize = 8192;
+const GATHER_TILE: usize = 12288;
 /// What it costs to begin a run of registers, in registers.
 const RUN_COST: usize = 6;
 /// Rows that are further apart than this in the source may share the sets of the caches.
 const FAR: usize = 4096;
 /// Elements of fewer bytes are gathered; wider ones move as well by themselves.
 const GATHERED: usize = 16;
+/// The same for runs that are no registers of any width: two words that overlap move them.
+const GATHERED_RUN: usize = 7;
+/// Stretches of the source that are asked for before a tile, at most.
+const MOST_AHEAD: usize = 64;
 /// Rows from which streaming pays although the first and last lines are broken.
 const STREAMED: usize = 192;
 
@@ -128,7 +132,7 @@ fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
     let x = loops[*xs.last()?];
     ys.first()?;
     let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
-    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], LINE) {
+    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER) {
         return None;
     }
     let px = part(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
@@ -166,9 +170,33 @@ fn transposes(loops: &[ByteLoop], width: usize) -> bool {
     x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
 }
 
+/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none
+/// where they are many.
+fn ahead(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
+    loops.retain(|l| l.n > 1 && l.src != 0);
+    loops.sort_unstable_by_key(|l| l.src.unsigned_abs());
+    let (mut bytes, mut first, mut far) = (width, 0, 1);
+    let mut apart: Vec<ByteLoop> = Vec::new();
+    for l in loops {
+        let span = (l.n - 1).unsigned_abs() * l.src.unsigned_abs();
+        if l.src.unsigned_abs() < bytes + LINE && apart.is_empty() {
+            bytes += span;
+            first += if l.src < 0 { -span.cast_signed() } else { 0 };
+        } else {
+            far *= l.n.unsigned_abs();
+            apart.push(l);
+        }
+    }
+    if far > MOST_AHEAD {
+        return (Vec::new(), 0);
+    }
+    (offsets(&apart, |l| l.src).into_iter().map(|a| a + first).collect(), bytes)
+}
+
 fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     let (xs, bytes) = chain(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
-    if bytes < REGISTER || width >= GATHERED || transposes(loops, width) {
+    let widest = if width.is_power_of_two() { GATHERED } else { GATHERED_RUN };
+    if bytes < REGISTER || width >= widest || transposes(loops, width) {
         return None;
     }
     // Loops outside of the row that share its lines of the source, nearest first.
@@ -230,7 +258,13 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     let both = |loops: &[ByteLoop]| -> Vec<(isize, isize)> {
         offsets(loops, |l| l.src).into_iter().zip(offsets(loops, |l| l.dst)).collect()
     };
+    let mut inside = of(&in_row);
+    if let Some(last) = inside.last_mut().filter(|_| cut.is_some()) {
+        last.n = px;
+    }
+    inside.extend(more.iter().chain([&ByteLoop { n: py, ..y }]));
     let tile = GatherTile {
+        ahead: ahead(inside, width),
         gather: plan,
         run,
         along: steps,

@@ -4,7 +4,7 @@ use super::super::carry::Carries;
 use super::super::cell::{self, prefetch};
 use super::super::job::ByteLoop;
 use super::super::stream::LINE;
-use super::choose::{GATHER_ROW, SQUARE_ROW};
+use super::choose::SQUARE_ROW;
 use super::gather::Gather;
 use super::x86::{Run, Square};
 use std::mem::MaybeUninit;
@@ -35,6 +35,8 @@ pub(super) struct GatherTile {
     pub(super) within: Vec<(isize, isize)>,
     /// Offsets of the rows of a tile.
     pub(super) rows: Vec<(isize, isize)>,
+    /// Where the stretches of the source begin that a tile reads, and their bytes.
+    pub(super) ahead: (Vec<isize>, usize),
 }
 
 /// Rows that are transposed.
@@ -161,18 +163,24 @@ impl GatherTile {
         x: ByteLoop,
         y: ByteLoop,
         row: usize,
+        next: *const u8,
         carries: *mut Carries,
         stream: bool,
     ) {
-        let mut stage = Stage([const { MaybeUninit::uninit() }; GATHER_ROW]);
-        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        if stream {
+            for stretch in &self.ahead.0 {
+                for at in (0..self.ahead.1).step_by(LINE) {
+                    prefetch(next.wrapping_offset(*stretch).wrapping_add(at));
+                }
+            }
+        }
         // SAFETY: offsets are those of the loops, which the caller vouches for; the stage holds a row,
-        // all of which is written before it is read.
+        // all of which is written before it is handed over.
         unsafe {
             for j in 0..y.n {
                 for (k, (a, b)) in self.rows.iter().enumerate() {
                     let (s, d) = (src.offset(j * y.src + a), dst.offset(j * y.dst + b));
-                    let out = if stream { stage } else { d };
+                    let out = if stream { (*carries).stage() } else { d };
                     if self.along_x {
                         (self.run)(&self.gather, s, out, x.n, x);
                     } else {
@@ -186,7 +194,7 @@ impl GatherTile {
                     }
                     if stream {
                         let k = j.unsigned_abs() * self.rows.len() + k;
-                        grow(&mut *carries, k, stage, d, row);
+                        grow(&mut *carries, k, d, row);
                     }
                 }
             }
@@ -198,6 +206,11 @@ impl Small {
     /// Whether rows grow from tile to tile, so that what is left of their lines is kept for the next one.
     pub(in super::super) fn grows(&self) -> bool {
         matches!(self.program, Program::Gather(_))
+    }
+
+    /// Bytes of a row of a whole tile.
+    pub(in super::super) fn row(&self) -> usize {
+        self.row
     }
 
     /// Rows of a tile, for every step of `y`, that grow.
@@ -230,7 +243,7 @@ impl Small {
             match &self.program {
                 Program::Gather(tile) => {
                     let row = if x.dst == 0 { self.row } else { (x.n * x.dst).unsigned_abs() };
-                    tile.run(src, dst, x, y, row, carries, stream);
+                    tile.run(src, dst, x, y, row, next, carries, stream);
                 }
                 Program::Squares(tile) => {
                     tile.run(src, dst, (x.n.unsigned_abs(), y.n.unsigned_abs()), next, stream);
@@ -278,12 +291,12 @@ unsafe fn leave(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { cell::copy::<cell::x86::Avx, true>(from, to, bytes) };
 }
 
-/// As [`leave`], of a row that grows.
+/// Hands over a row that grows.
 ///
 /// # Safety
-/// As [`Carries::write`], and the machine has AVX2.
+/// As [`Carries::hand_over`], and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn grow(carries: &mut Carries, row: usize, from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn grow(carries: &mut Carries, row: usize, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
-    unsafe { carries.write::<cell::x86::Avx>(row, from, to, bytes) };
+    unsafe { carries.hand_over::<cell::x86::Avx>(row, to, bytes) };
 }
