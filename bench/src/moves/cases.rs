@@ -1,6 +1,6 @@
 //! The cases of the table.
 
-use super::layouts::{permuted, row_major, sticks, sticks_in_order};
+use super::layouts::{permuted, row_major, sticks, sticks_in_order, strided};
 use super::{Case, Elements};
 use zellige_float::Dtype;
 use zellige_float::Format;
@@ -20,6 +20,8 @@ pub fn cases() -> Vec<Case> {
     list.transposes();
     list.permutes();
     list.images();
+    list.short();
+    list.steps();
     let tile = TileLayout::row_major(&SQUARE).expect("a layout");
     let mode = Swizzle::mode(128, 16).expect("a mode");
     let swizzled = Layout::swizzled(mode, tile).expect("a layout");
@@ -121,8 +123,88 @@ impl List {
             ("permute (1,3,0,2,4) 16x24x32x40x48 f32", 4, [1, 3, 0, 2, 4]),
         ] {
             let elements = Elements::Plain(width);
-            self.add(name, 0.0, elements, &five, row_major(&five), permuted(&five, &perm));
+            self.add(name, 0.50, elements, &five, row_major(&five), permuted(&five, &perm));
         }
+    }
+
+    /// Everyday moves of dimensions that are shorter than a register.
+    fn short(&mut self) {
+        let of = |width| Elements::Plain(width);
+        let frame = 2160 * 3840;
+        for (name, width, size) in [
+            ("HWC -> CHW 2160x3840x3 u8", 1, [frame, 3]),
+            ("HWC -> CHW 2160x3840x4 u8", 1, [frame, 4]),
+            ("HWC -> CHW 1080x1920x3 f16", 2, [frame / 4, 3]),
+            ("HWC -> CHW 1080x1920x3 f32", 4, [frame / 4, 3]),
+            ("CHW -> HWC 3x2160x3840 u8", 1, [3, frame]),
+            ("CHW -> HWC 4x2160x3840 u8", 1, [4, frame]),
+            ("CHW -> HWC 3x1080x1920 f16", 2, [3, frame / 4]),
+            ("CHW -> HWC 3x1080x1920 f32", 4, [3, frame / 4]),
+            ("HWC -> CHW 224x224x3 u8, in cache", 1, [224 * 224, 3]),
+        ] {
+            self.add(name, 0.50, of(width), &size, row_major(&size), permuted(&size, &[1, 0]));
+        }
+        for (name, width, r) in [
+            ("pixel shuffle r=2 16x16x252x252 u8", 1, 2),
+            ("pixel shuffle r=3 16x16x378x378 f16", 2, 3),
+            ("pixel shuffle r=2 16x16x252x252 f32", 4, 2),
+        ] {
+            let size = [16, 16, r, r, 126, 126];
+            let shuffled = permuted(&size, &[0, 1, 4, 2, 5, 3]);
+            self.add(name, 0.50, of(width), &size, row_major(&size), shuffled);
+        }
+        let size = [16, 8, 7, 8, 7, 96];
+        let windows = permuted(&size, &[0, 1, 3, 2, 4, 5]);
+        let name = "window partition 7x7x96 of 16x56x56x96 f16";
+        self.add(name, 0.95, HALF, &size, row_major(&size), windows);
+        // Windows of 3x3 at every place of 66x66, as columns of a matrix and as its rows.
+        let (n, c, o, k, w) = (8, 16, 64, 3, 66);
+        let size = [n, o, o, c, k, k];
+        let from = strided(&size, &[c * w * w, w, 1, w * w, w, 1], 0);
+        self.add("im2col rows 3x3 of 8x16x66x66 f32", 0.50, SINGLE, &size, from, row_major(&size));
+        let size = [n, c, k, k, o, o];
+        let from = strided(&size, &[c * w * w, w * w, w, 1, w, 1], 0);
+        let name = "im2col columns 3x3 of 8x16x66x66 f32";
+        self.add(name, 0.50, SINGLE, &size, from, row_major(&size));
+    }
+
+    /// Every second or third element, and what is written over and over.
+    fn steps(&mut self) {
+        for (name, width, step) in [
+            ("every second of 32M u8", 1, 2),
+            ("every third of 32M u8", 1, 3),
+            ("every second of 16M f16", 2, 2),
+            ("every second of 8M f32", 4, 2),
+            ("every third of 8M f32", 4, 3),
+            ("every second of 4M f64", 8, 2),
+        ] {
+            let n = (32 << 20) / width / step;
+            let elements = Elements::Plain(usize::try_from(width).expect("small"));
+            self.add(name, 0.50, elements, &[n], strided(&[n], &[step], 0), row_major(&[n]));
+        }
+        let n = 4 << 20;
+        let to = strided(&[n], &[2], 0);
+        self.add("into every second of 8M f32", 0.0, SINGLE, &[n], row_major(&[n]), to);
+        let all = 16 << 20;
+        let one = strided(&[all], &[0], 0);
+        self.add("broadcast of one f32 to 16M", 0.95, SINGLE, &[all], one, row_major(&[all]));
+        let size = [4096, 4096];
+        let column = strided(&size, &[1, 0], 0);
+        self.add(
+            "broadcast of a column to 4096x4096 f32",
+            0.95,
+            SINGLE,
+            &size,
+            column,
+            row_major(&size),
+        );
+        let size = [3 << 20, 5];
+        let row = strided(&size, &[0, 1], 0);
+        self.add("broadcast of a row of 5 f32 to 15M", 0.95, SINGLE, &size, row, row_major(&size));
+        let size = [8, 16, 126, 2, 126, 2];
+        let planes = strided(&size, &[16 * 126 * 126, 126 * 126, 126, 0, 1, 0], 0);
+        let name = "upsample 8x16x126x126 twofold f32";
+        self.add(name, 0.50, SINGLE, &size, planes, row_major(&size));
     }
 
     fn images(&mut self) {

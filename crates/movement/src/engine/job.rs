@@ -17,9 +17,12 @@
 //! elements; running it costs one call of a kernel for every tile and a few additions around it.
 
 use super::elements::{self, Elements};
+use super::lines;
 use super::repeat::{self, Repeat};
 use super::reverse::{self, Reverse};
 use super::rows::{self, Rows, Table};
+#[cfg(target_arch = "x86_64")]
+use super::small::{self, Small};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
 use super::stream::{LINE, LONG, Stream};
@@ -61,11 +64,14 @@ pub(super) enum Kernel {
     /// A `far` one reads more than the caches hold.
     Transpose { run: Stores<Transpose>, far: bool },
     /// Rows of one element each.
-    Splat { run: Splat, bytes: usize },
+    Splat { run: Stores<Splat>, bytes: usize },
     /// Rows that the source holds backwards.
     Reverse { run: Reverse, count: usize },
     /// A stretch and its copies.
     Repeat(Box<Repeat>),
+    /// Small tiles of several loops.
+    #[cfg(target_arch = "x86_64")]
+    Small(Box<Small>),
     /// Single elements.
     Elements { run: Elements },
     /// Runs of adjacent elements, converted.
@@ -137,6 +143,9 @@ const TILE_ROW: usize = 1 << 12;
 const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
 const SQUARE: (isize, isize) = (16, 32);
+/// Rows of fewer bytes are reversed several at a time.
+#[cfg(target_arch = "x86_64")]
+const SHORT_REVERSE: isize = 32;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
 
@@ -236,16 +245,23 @@ impl Job {
     ) -> Job {
         let w = width.cast_signed();
         let mut bytes = width;
+        let run = loops.iter().position(|l| l.src == w && l.dst == w);
         if starts.len() == 1
             && let Some(split) = repeat::split(&loops, width)
         {
+            #[cfg(target_arch = "x86_64")]
+            if split.is_short()
+                && let Some(job) = small::around_run(&loops, run, &starts, width, stream)
+            {
+                return job;
+            }
             let body = Job::build(split.inner.clone(), vec![(0, 0)], width, false);
             let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
             let (x, y) = (ByteLoop::UNIT, ByteLoop::UNIT);
             let (stream, tile) = (Stream::Always, (1, 1));
             return Job { kernel, stream, x, y, tile, x_first: false, outer: split.outer, starts };
         }
-        if let Some(i) = loops.iter().position(|l| l.src == w && l.dst == w) {
+        if let Some(i) = run {
             bytes = loops.remove(i).n.unsigned_abs() * width;
         }
         if loops.is_empty() && starts.len() == 1 && bytes > CHUNK {
@@ -263,6 +279,10 @@ impl Job {
             };
         }
         if !matches!(bytes, 1 | 2 | 4 | 8 | 16) {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(job) = small::select(&loops, &starts, bytes, stream) {
+                return job;
+            }
             return Job::rows(loops, starts, bytes, stream);
         }
         // A short run is one wider element.
@@ -270,14 +290,34 @@ impl Job {
         if let Some(i) = loops.iter().position(|l| l.src == 0 && l.dst == e && l.n > 1)
             && loops[i].n.unsigned_abs() * bytes >= splat::LEAST
         {
-            let long = loops.remove(i).n.unsigned_abs() * bytes;
-            let kernel = Kernel::Splat { run: splat::select(bytes, long), bytes: long };
-            return Job { kernel, ..Job::rows(loops, starts, long, false) };
+            let mut long = loops.remove(i).n.unsigned_abs() * bytes;
+            // One long row is cut, so that threads have something to share.
+            if loops.is_empty() && long > CHUNK && long.is_multiple_of(CHUNK) {
+                let n = (long / CHUNK).cast_signed();
+                loops.push(ByteLoop { n, src: 0, dst: CHUNK.cast_signed() });
+                long = CHUNK;
+            }
+            let run = Stores::new(|s| splat::select(bytes, long, s));
+            let rows = Job::rows(loops, starts, long, false);
+            // Around the caches only in long rows: their first and last lines are broken.
+            let stream = if stream && long >= LONG { Stream::Always } else { Stream::Never };
+            return Job { kernel: Kernel::Splat { run, bytes: long }, stream, ..rows };
         }
-        if let Some(i) = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1) {
+        let back = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1);
+        #[cfg(target_arch = "x86_64")]
+        if back.is_some_and(|i| loops[i].n * e < SHORT_REVERSE)
+            && let Some(job) = small::select(&loops, &starts, bytes, stream)
+        {
+            return job;
+        }
+        if let Some(i) = back {
             let count = loops.remove(i).n.unsigned_abs();
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
             return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(job) = small::select(&loops, &starts, bytes, stream) {
+            return job;
         }
         let along = |f: fn(&ByteLoop) -> isize| {
             let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == e && l.n > 1);
@@ -354,7 +394,11 @@ impl Job {
             starts.sort_unstable_by_key(|(_, b)| *b);
         }
         let kernel = if table {
-            Kernel::Table { run: Stores::new(|s| rows::select_table(bytes, s)), bytes }
+            let joined = lines::select(bytes).filter(|_| lines::whole(&starts, bytes));
+            let run = Stores::new(|s| {
+                joined.filter(|_| s).unwrap_or_else(|| rows::select_table(bytes, s))
+            });
+            Kernel::Table { run, bytes }
         } else {
             Kernel::Rows { run: Stores::new(|s| rows::select(bytes, s)), bytes }
         };
@@ -399,7 +443,7 @@ impl Job {
 
     /// Where rows of `bytes` at the places of this job are streamed.
     fn streams(&self, asked: bool, bytes: usize) -> Stream {
-        if self.is_table() && whole_table(&self.starts, bytes) {
+        if self.is_table() && lines::whole(&self.starts, bytes) {
             // The pieces of a line follow one another.
             let steps = self.outer.iter().chain([&self.x, &self.y]).map(|l| l.dst);
             return Stream::of(asked, LINE, steps);
@@ -424,27 +468,14 @@ fn smallest(loops: &[ByteLoop], stride: fn(&ByteLoop) -> isize) -> Option<usize>
     })
 }
 
-fn without(loops: &[ByteLoop], drop: &[usize]) -> Vec<ByteLoop> {
+pub(super) fn without(loops: &[ByteLoop], drop: &[usize]) -> Vec<ByteLoop> {
     loops.iter().enumerate().filter(|(i, _)| !drop.contains(i)).map(|(_, l)| *l).collect()
 }
 
 /// A tile of about `most` steps that cuts `n` into nearly equal parts.
-fn even(n: isize, most: isize) -> isize {
+pub(super) fn even(n: isize, most: isize) -> isize {
     let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
-}
-
-/// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
-fn whole_table(starts: &[(isize, isize)], bytes: usize) -> bool {
-    let per_line = LINE / bytes.clamp(1, LINE);
-    if bytes * per_line != LINE || !starts.len().is_multiple_of(per_line) {
-        return false;
-    }
-    starts.chunks_exact(per_line).all(|line| {
-        let first = line[0].1;
-        let adjacent = (0..).zip(line).all(|(k, s)| s.1 == first + k * bytes.cast_signed());
-        first.unsigned_abs().is_multiple_of(LINE) && adjacent
-    })
 }
 
 /// A tile rounded up to whole 64-byte lines, so that the next one begins on a line too.

@@ -6,15 +6,20 @@
 //! share. Results do not depend on the number of threads: every place is written once.
 
 mod account;
+#[cfg(target_arch = "x86_64")]
+mod carry;
 mod cell;
 mod elements;
 mod job;
 #[cfg(target_arch = "x86_64")]
 mod joined;
+mod lines;
 mod repeat;
 mod reverse;
 mod rows;
 mod short;
+#[cfg(target_arch = "x86_64")]
+mod small;
 mod splat;
 mod staged;
 mod stream;

@@ -52,6 +52,13 @@ pub(super) fn split(loops: &[ByteLoop], width: usize) -> Option<Split> {
     fits.max_by_key(|s| s.over.dst)
 }
 
+impl Split {
+    /// Whether a stretch is too short for a job of its own.
+    pub(super) fn is_short(&self) -> bool {
+        self.bytes < GROWN
+    }
+}
+
 impl Repeat {
     /// The kernel, made of the job of the inner loops.
     pub(super) fn new(split: &Split, body: Job, stream: bool) -> Repeat {

@@ -2,6 +2,7 @@
 
 use super::cell::{Lane, Plain};
 use super::job::ByteLoop;
+use super::stream::LINE;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
 
@@ -15,16 +16,22 @@ pub(super) const LEAST: usize = 16;
 /// Rows of at least this many bytes are written from line to line.
 const LONG: usize = 256;
 
-/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`LEAST`].
-pub(super) fn select(width: usize, bytes: usize) -> Splat {
+/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`LEAST`]; with `stream`,
+/// whole lines go around the caches.
+pub(super) fn select(width: usize, bytes: usize, stream: bool) -> Splat {
     macro_rules! widths {
         ($f:ident) => {
-            match width {
-                1 => $f::<1>,
-                2 => $f::<2>,
-                4 => $f::<4>,
-                8 => $f::<8>,
-                _ => $f::<16>,
+            match (width, stream) {
+                (1, false) => $f::<1, false>,
+                (2, false) => $f::<2, false>,
+                (4, false) => $f::<4, false>,
+                (8, false) => $f::<8, false>,
+                (_, false) => $f::<16, false>,
+                (1, true) => $f::<1, true>,
+                (2, true) => $f::<2, true>,
+                (4, true) => $f::<4, true>,
+                (8, true) => $f::<8, true>,
+                (_, true) => $f::<16, true>,
             }
         };
     }
@@ -45,7 +52,7 @@ pub(super) fn select(width: usize, bytes: usize) -> Splat {
 /// Every element of the two loops is readable at `src` and `bytes` from every step writable at `dst`,
 /// `bytes` is a multiple of `E` and at least a register, and the machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn body<L: Lane, const E: usize>(
+unsafe fn body<L: Lane, const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -67,11 +74,26 @@ unsafe fn body<L: Lane, const E: usize>(
                     value.store(d);
                     at = skip;
                 }
+                if STREAM && d.addr().wrapping_add(at).is_multiple_of(L::BYTES) {
+                    // Half a line is not streamed.
+                    while at + L::BYTES < bytes && !d.addr().wrapping_add(at).is_multiple_of(LINE) {
+                        value.store(d.add(at));
+                        at += L::BYTES;
+                    }
+                    while at + LINE <= bytes {
+                        for part in (at..at + LINE).step_by(L::BYTES) {
+                            value.stream(d.add(part));
+                        }
+                        at += LINE;
+                    }
+                }
                 while at + L::BYTES < bytes {
                     value.store(d.add(at));
                     at += L::BYTES;
                 }
-                value.store(d.add(bytes - L::BYTES));
+                if at < bytes {
+                    value.store(d.add(bytes - L::BYTES));
+                }
             }
         }
     }
@@ -79,7 +101,7 @@ unsafe fn body<L: Lane, const E: usize>(
 
 /// # Safety
 /// As [`body`].
-unsafe fn plain<const E: usize>(
+unsafe fn plain<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -87,12 +109,12 @@ unsafe fn plain<const E: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`.
-    unsafe { body::<Plain, E>(src, dst, bytes, x, y) };
+    unsafe { body::<Plain, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const E: usize>(
+unsafe fn avx<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -100,12 +122,12 @@ unsafe fn avx<const E: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx, E>(src, dst, bytes, x, y) };
+    unsafe { body::<super::cell::x86::Avx, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const E: usize>(
+unsafe fn avx512<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -113,5 +135,5 @@ unsafe fn avx512<const E: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx512, E>(src, dst, bytes, x, y) };
+    unsafe { body::<super::cell::x86::Avx512, E, STREAM>(src, dst, bytes, x, y) };
 }

@@ -1,5 +1,7 @@
 //! Running a job: its tiles in order, each with its kernel.
 
+#[cfg(target_arch = "x86_64")]
+use super::carry::Carries;
 use super::cell;
 use super::job::{ByteLoop, CHUNK, Job, Kernel};
 use super::rows::{self, Rows};
@@ -7,6 +9,12 @@ use super::stream::{LINE, LONG, Stream};
 use super::transpose::{Scratch, Tile};
 use smallvec::SmallVec;
 use std::ops::Range;
+
+/// What small tiles keep from one to the next.
+#[cfg(target_arch = "x86_64")]
+type Kept = Carries;
+#[cfg(not(target_arch = "x86_64"))]
+type Kept = ();
 
 /// A tile: its first steps of the two loops, and its offsets in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -149,6 +157,10 @@ impl Job {
         };
         let stream = cut.stores.around();
         let mut scratch = Scratch::new(stream && self.transposes());
+        #[cfg(target_arch = "x86_64")]
+        let mut carries = self.carries(stream);
+        #[cfg(not(target_arch = "x86_64"))]
+        let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
             // The next tile: fastest first.
@@ -179,13 +191,30 @@ impl Job {
             let ahead = src.wrapping_offset(next.a);
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
-            unsafe { self.one(current, ahead, src, dst, cut, &raw mut scratch) };
+            unsafe {
+                self.one(current, ahead, src, dst, cut, &raw mut scratch, &raw mut carries);
+            }
             current = next;
         }
         // SAFETY: by the contract of this function the destination is still writable.
-        unsafe { scratch.finish() };
+        unsafe {
+            scratch.finish();
+            #[cfg(target_arch = "x86_64")]
+            carries.finish();
+        }
         if stream {
             cell::fence();
+        }
+    }
+
+    /// Room for the rows of a tile whose last lines are kept back for the next one.
+    #[cfg(target_arch = "x86_64")]
+    fn carries(&self, stream: bool) -> Carries {
+        match &self.kernel {
+            Kernel::Small(small) if stream => {
+                Carries::new(small.rows() * self.tile.1.unsigned_abs(), small.row())
+            }
+            _ => Carries::new(0, 0),
         }
     }
 
@@ -197,8 +226,9 @@ impl Job {
     /// One tile.
     ///
     /// # Safety
-    /// As [`Job::run`]; `scratch` has memory where tiles are streamed.
+    /// As [`Job::run`]; `scratch` has memory where tiles are streamed, and `carries` a line for every row.
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     unsafe fn one(
         &self,
         at: At,
@@ -207,6 +237,7 @@ impl Job {
         dst: *mut u8,
         cut: Cut,
         scratch: *mut Scratch,
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] carries: *mut Kept,
     ) {
         let At { i, j, a, b } = at;
         let x = ByteLoop { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
@@ -229,7 +260,7 @@ impl Job {
                     run(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
                 Kernel::Splat { run, bytes } => {
-                    run(src.offset(a), dst.offset(b), *bytes, x, y);
+                    run.get(stream)(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
                 Kernel::Reverse { run, count } => {
                     run(src.offset(a), dst.offset(b), *count, x, y);
@@ -270,6 +301,10 @@ impl Job {
                 }
                 Kernel::Staged(staged) => {
                     staged.run(src.offset(a), dst.offset(b), x, y, next, scratch);
+                }
+                #[cfg(target_arch = "x86_64")]
+                Kernel::Small(small) => {
+                    small.run(src.offset(a), dst.offset(b), x, y, next, carries, stream);
                 }
                 Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
                 Kernel::Linear { run, bytes } => {

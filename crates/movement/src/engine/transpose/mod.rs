@@ -148,7 +148,7 @@ macro_rules! unrolled {
 }
 
 #[cfg(target_arch = "x86_64")]
-use unrolled;
+pub(super) use unrolled;
 
 /// `R = 16 / E` rows, transposed inside every lane: register `k` has column `k` of lane 0, then
 /// column `R + k`, which is column `k` of lane 1, and so on.

@@ -1,0 +1,278 @@
+//! Which loops make up a small tile, and which program runs inside it.
+
+use super::super::job::{ByteLoop, Job, Kernel, even, without};
+use super::super::stream::{LINE, Stream};
+use super::gather::{Gather, REGISTER};
+use super::run::{GatherTile, PITCH_GAP, Program, STAGE_IN, Small, SquareTile};
+use super::x86;
+use zellige_isa::Isa;
+
+/// Nests of fewer bytes are not worth a plan of their own.
+const LEAST: usize = 4096;
+/// Bytes of a row that squares write, at most.
+pub(super) const SQUARE_ROW: usize = 512;
+/// Adjacent bytes that squares read, at most.
+const SQUARE_SRC: usize = 256;
+/// Adjacent bytes that squares read, at least: of narrow elements, and of those of 4 and 8 bytes.
+const SQUARE_READ: [usize; 2] = [16, LINE];
+/// Rows and columns of bytes from which one loop on either side is enough, and a transpose its kernel.
+const LONG_ROW: usize = 128;
+/// Bytes of a row that is gathered, at most and at least; and of a tile of them.
+const GATHER_ROW: usize = 4096;
+const LEAST_ROW: usize = 256;
+const GATHER_TILE: usize = 12288;
+/// What it costs to begin a run of registers, in registers.
+const RUN_COST: usize = 6;
+/// Rows that are further apart than this in the source may share the sets of the caches.
+const FAR: usize = 4096;
+/// Elements of fewer bytes are gathered; wider ones move as well by themselves.
+const GATHERED: usize = 16;
+/// The same for runs that are no registers of any width: two words that overlap move them.
+const GATHERED_RUN: usize = 7;
+/// Stretches of the source that are asked for before a tile, at most.
+const MOST_AHEAD: usize = 64;
+/// Rows from which streaming pays although the first and last lines are broken.
+const STREAMED: usize = 192;
+
+/// The job of some loops, in bytes, around elements of `width` bytes, where small tiles are the best.
+pub(in super::super) fn select(
+    loops: &[ByteLoop],
+    starts: &[(isize, isize)],
+    width: usize,
+    stream: bool,
+) -> Option<Job> {
+    let steps = loops.iter().fold(width, |all, l| all.saturating_mul(l.n.unsigned_abs()));
+    if steps < LEAST || width > REGISTER || !Isa::best().has_avx2() {
+        return None;
+    }
+    let tile = squares(loops, width, stream).or_else(|| gathers(loops, width))?;
+    let Tile { program, row, inside, x, y, parts, outer } = tile;
+    let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
+    let places = without(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
+    let stream = if stream && row >= STREAMED {
+        Stream::Always
+    } else {
+        Stream::of(stream, row, places.chain(starts.iter().map(|s| s.1)))
+    };
+    let small = Small { program, row };
+    let x_first = small.grows();
+    let kernel = Kernel::Small(Box::new(small));
+    Some(Job { kernel, stream, x, y, tile: parts, x_first, outer, starts: starts.to_vec() })
+}
+
+/// As [`select`], of loops one of which may be a run that is adjacent on both sides.
+pub(in super::super) fn around_run(
+    loops: &[ByteLoop],
+    run: Option<usize>,
+    starts: &[(isize, isize)],
+    width: usize,
+    stream: bool,
+) -> Option<Job> {
+    let bytes = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
+    let rest: Vec<usize> = run.into_iter().collect();
+    select(&without(loops, &rest), starts, bytes, stream)
+}
+
+/// A program, the bytes of its rows and the loops inside them, the two loops that are cut, the steps of
+/// a tile, and the rest.
+struct Tile {
+    program: Program,
+    row: usize,
+    inside: Vec<usize>,
+    x: ByteLoop,
+    y: ByteLoop,
+    parts: (isize, isize),
+    outer: Vec<ByteLoop>,
+}
+
+/// Loops that follow one another on one side, innermost first, up to some bytes; those that are barred
+/// are not among them.
+fn chain(
+    loops: &[ByteLoop],
+    width: usize,
+    most: usize,
+    side: fn(&ByteLoop) -> isize,
+    barred: impl Fn(usize, &ByteLoop) -> bool,
+) -> (Vec<usize>, usize) {
+    let (mut taken, mut bytes) = (Vec::new(), width);
+    while bytes < most {
+        let next = loops.iter().enumerate().find(|(i, l)| {
+            side(l) == bytes.cast_signed() && l.n > 1 && !taken.contains(i) && !barred(bytes, l)
+        });
+        let Some((i, l)) = next else { break };
+        bytes = bytes.saturating_mul(l.n.unsigned_abs());
+        taken.push(i);
+    }
+    (taken, bytes)
+}
+
+/// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, where no short
+/// end is left then.
+fn part(n: isize, unit: usize, most: usize) -> isize {
+    let most = (most / unit).max(1).cast_signed();
+    if n <= most {
+        return n;
+    }
+    let lines = |p: &isize| (p.unsigned_abs() * unit).is_multiple_of(LINE);
+    let tidy = |p: &isize| n % p == 0 || n % p >= p / 2;
+    (most / 2 + 1..=most).rev().find(|p| lines(p) && tidy(p)).unwrap_or_else(|| even(n, most))
+}
+
+/// Offsets of all combinations of digits, innermost loop first, and fastest.
+fn offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> {
+    loops.iter().fold(vec![0], |inner, l| {
+        (0..l.n).flat_map(|i| inner.iter().map(move |a| a + i * side(l))).collect()
+    })
+}
+
+fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
+    let run = x86::squares(width)?;
+    let e = width.cast_signed();
+    let (xs, _) = chain(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
+    let (mut ys, _) =
+        chain(loops, width, SQUARE_SRC, |l| l.src, |_, l| xs.iter().any(|i| loops[*i] == *l));
+    let x = loops[*xs.last()?];
+    ys.first()?;
+    let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
+    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER) {
+        return None;
+    }
+    let px = part(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
+    let row = (px * x.dst).unsigned_abs();
+    // Rows in the stage are whole lines apart.
+    let fits = ((STAGE_IN / (row / width) - PITCH_GAP) / LINE * LINE).min(SQUARE_SRC);
+    while ys.len() > 1 && loops[ys[ys.len() - 1]].src.unsigned_abs() > fits {
+        ys.pop();
+    }
+    let y = loops[*ys.last()?];
+    let py = part(y.n, y.src.unsigned_abs(), fits);
+    let cut = |taken: &[usize], n: isize| -> Vec<ByteLoop> {
+        let mut all: Vec<ByteLoop> = taken.iter().map(|i| loops[*i]).collect();
+        if let Some(last) = all.last_mut() {
+            last.n = n;
+        }
+        all
+    };
+    let (rows, columns) = (offsets(&cut(&xs, px), |l| l.src), offsets(&cut(&ys, py), |l| l.dst));
+    let read = columns.len() * width;
+    if row < LINE || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
+        return None;
+    }
+    let far = stream && xs.iter().any(|i| loops[*i].src.unsigned_abs() >= FAR);
+    let tile = SquareTile::new(run, rows, columns, (px, py), width, far);
+    let taken: Vec<usize> = xs.iter().chain(&ys).copied().collect();
+    let outer = without(loops, &taken);
+    Some(Tile { program: Program::Squares(tile), row, inside: xs, x, y, parts: (px, py), outer })
+}
+
+/// Whether one loop of either side fills the registers of a transpose.
+fn transposes(loops: &[ByteLoop], width: usize) -> bool {
+    let (e, side) = (width.cast_signed(), (16 / width.min(16)).cast_signed());
+    let x = loops.iter().any(|l| l.dst == e && l.n >= side);
+    x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
+}
+
+/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none
+/// where they are many.
+fn ahead(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
+    loops.retain(|l| l.n > 1 && l.src != 0);
+    loops.sort_unstable_by_key(|l| l.src.unsigned_abs());
+    let (mut bytes, mut first, mut far) = (width, 0, 1);
+    let mut apart: Vec<ByteLoop> = Vec::new();
+    for l in loops {
+        let span = (l.n - 1).unsigned_abs() * l.src.unsigned_abs();
+        if l.src.unsigned_abs() < bytes + LINE && apart.is_empty() {
+            bytes += span;
+            first += if l.src < 0 { -span.cast_signed() } else { 0 };
+        } else {
+            far *= l.n.unsigned_abs();
+            apart.push(l);
+        }
+    }
+    if far > MOST_AHEAD {
+        return (Vec::new(), 0);
+    }
+    (offsets(&apart, |l| l.src).into_iter().map(|a| a + first).collect(), bytes)
+}
+
+fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
+    let (xs, bytes) = chain(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
+    let widest = if width.is_power_of_two() { GATHERED } else { GATHERED_RUN };
+    if bytes < REGISTER || width >= widest || transposes(loops, width) {
+        return None;
+    }
+    // Loops outside of the row that share its lines of the source, nearest first.
+    let mut near: Vec<usize> = (0..loops.len()).filter(|i| !xs.contains(i)).collect();
+    near.retain(|i| loops[*i].src != 0 && loops[*i].src.unsigned_abs() < LINE);
+    near.sort_unstable_by_key(|i| loops[*i].src.unsigned_abs());
+    let mut rows = 1;
+    near.retain(|i| {
+        let all = rows * loops[*i].n.unsigned_abs();
+        let fits = all <= GATHER_TILE / LEAST_ROW;
+        rows = if fits { all } else { rows };
+        fits
+    });
+    let most = (GATHER_TILE / rows).min(GATHER_ROW);
+    let of = |taken: &[usize]| -> Vec<ByteLoop> { taken.iter().map(|i| loops[*i]).collect() };
+    // Rows are cut in the first loop that makes them too long, if one does.
+    let cut = xs.iter().position(|i| loops[*i].dst * loops[*i].n > most.cast_signed());
+    let inside = cut.unwrap_or(xs.len());
+    let x = cut.map_or(ByteLoop::UNIT, |at| loops[xs[at]]);
+    let px = cut.map_or(1, |_| part(x.n, x.dst.unsigned_abs(), most));
+    let row = cut.map_or(bytes, |_| (px * x.dst).unsigned_abs());
+    // The loop along which registers repeat: where fewest of them, and of runs of them, make up a row.
+    let part_of = |at: usize| match cut {
+        Some(cut) if cut == at => ByteLoop { n: px, ..x },
+        _ => loops[xs[at]],
+    };
+    let cost = |at: &usize| {
+        let l = part_of(*at);
+        let registers = Gather::registers(l)?;
+        Some((registers + RUN_COST) * (row / (l.dst * l.n).unsigned_abs()))
+    };
+    let last = cut.unwrap_or(xs.len() - 1);
+    let along = (0..=last).filter(|at| cost(at).is_some()).min_by_key(cost)?;
+    let (along_x, steps) = (cut == Some(along), part_of(along));
+    let plan = Gather::plan(&of(&xs[..along]), steps, width)?;
+    // A window for every element, or nearly so, is no better than moving that element.
+    let most_windows = if width.is_power_of_two() { 16 / width - 1 } else { 16 / width + 2 };
+    let run = x86::gather(plan.each).filter(|_| plan.each <= most_windows)?;
+    let after = if along_x { vec![] } else { of(&xs[along + 1..inside]) };
+    let in_row = xs[..(inside + 1).min(xs.len())].to_vec();
+    let taken: Vec<usize> = in_row.iter().chain(&near).copied().collect();
+    let mut outer = without(loops, &taken);
+    // Short rows: several of them, along what is nearest in the destination.
+    let (mut y, mut py) = (ByteLoop::UNIT, 1);
+    let mut more = of(&near);
+    while row * rows < GATHER_TILE / 2
+        && let Some(i) = (0..outer.len()).min_by_key(|i| outer[*i].dst.unsigned_abs())
+    {
+        let l = outer.remove(i);
+        let all = row * rows * l.n.unsigned_abs();
+        if all > GATHER_TILE {
+            y = l;
+            py = even(y.n, (GATHER_TILE / (row * rows)).cast_signed());
+            break;
+        }
+        rows *= l.n.unsigned_abs();
+        more.push(l);
+    }
+    let both = |loops: &[ByteLoop]| -> Vec<(isize, isize)> {
+        offsets(loops, |l| l.src).into_iter().zip(offsets(loops, |l| l.dst)).collect()
+    };
+    let mut inside = of(&in_row);
+    if let Some(last) = inside.last_mut().filter(|_| cut.is_some()) {
+        last.n = px;
+    }
+    inside.extend(more.iter().chain([&ByteLoop { n: py, ..y }]));
+    let tile = GatherTile {
+        ahead: ahead(inside, width),
+        gather: plan,
+        run,
+        along: steps,
+        along_x,
+        within: both(&after),
+        rows: both(&more),
+    };
+    Some(Tile { program: Program::Gather(tile), row, inside: in_row, x, y, parts: (px, py), outer })
+}

@@ -1,0 +1,219 @@
+//! A stretch of the destination, put together from registers of the source.
+//!
+//! **Idea.** Inside a nest the same few dozen bytes of the source go to the same places of the
+//! destination again and again, only further on. A [`Gather`] plans one such stretch: it is cut into
+//! registers of 32 bytes, and every half of one is made of *windows*, loads of 16 adjacent source bytes
+//! that are shuffled by a constant mask and joined by OR. How many windows a half needs is the price of
+//! the plan, and is known before it runs.
+//!
+//! **Law**: running a gather copies every element of its loops, and reads no byte before the first or
+//! behind the last of the stretch: windows are moved inside of it.
+
+use super::super::job::ByteLoop;
+
+/// Windows of a half register, at most: more than that, and single elements are as fast.
+pub(super) const MOST_WINDOWS: usize = 8;
+
+/// Bytes of a register, and of a window.
+pub(super) const REGISTER: usize = 32;
+pub(super) const WINDOW: usize = 16;
+
+/// Registers of a stretch, at most.
+const MOST_REGISTERS: usize = 16;
+
+/// A mask byte that gives zero.
+const NOTHING: u8 = 0x80;
+
+/// A load for either half of a register, and where its bytes go.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    pub(super) low: isize,
+    pub(super) high: isize,
+    pub(super) mask: [u8; REGISTER],
+}
+
+/// A stretch of some steps of one loop, with the loops inside it.
+#[derive(Debug, Clone)]
+pub(super) struct Gather {
+    /// Where each register begins in the destination; the last may overlap the one before.
+    pub(super) at: Vec<usize>,
+    /// Those of each register, one after the other.
+    pub(super) windows: Vec<Window>,
+    /// How many a register has.
+    pub(super) each: usize,
+    /// Steps of the loop.
+    pub(super) steps: isize,
+    /// The source of every element of the stretch, in the order of the destination.
+    elements: Vec<isize>,
+    width: usize,
+}
+
+impl Gather {
+    /// Plans for elements of `width` bytes in `inner` loops, innermost first, that fill a stretch of the
+    /// destination without gaps, and in `along`, whose steps follow one another there.
+    ///
+    /// None where there are fewer bytes than a register has, or too many windows.
+    pub(super) fn plan(inner: &[ByteLoop], along: ByteLoop, width: usize) -> Option<Gather> {
+        let (steps, _) = stretch(along)?;
+        let mut elements = vec![0];
+        let part = ByteLoop { n: steps.cast_signed(), ..along };
+        for l in inner.iter().chain([&part]) {
+            let so_far = elements.len();
+            for i in 1..l.n {
+                elements.extend_from_within(..so_far);
+                let end = elements.len();
+                elements[end - so_far..].iter_mut().for_each(|a| *a += i * l.src);
+            }
+        }
+        let bytes: Vec<isize> = elements
+            .iter()
+            .flat_map(|first| (0..width.cast_signed()).map(move |k| first + k))
+            .collect();
+        let (first, last) = (*bytes.iter().min()?, *bytes.iter().max()?);
+        if last - first + 1 < WINDOW.cast_signed() {
+            return None;
+        }
+        let most_start = last + 1 - WINDOW.cast_signed();
+        let at: Vec<usize> = (0..bytes.len().div_ceil(REGISTER))
+            .map(|r| (r * REGISTER).min(bytes.len() - REGISTER))
+            .collect();
+        let halves: Vec<Vec<isize>> = at
+            .iter()
+            .flat_map(|at| [*at, at + WINDOW])
+            .map(|at| cover(&bytes[at..][..WINDOW], most_start))
+            .collect();
+        let each = halves.iter().map(Vec::len).max()?;
+        if each > MOST_WINDOWS {
+            return None;
+        }
+        let mut windows = Vec::with_capacity(at.len() * each);
+        for (at, pair) in at.iter().zip(halves.chunks_exact(2)) {
+            for k in 0..each {
+                let mut mask = [NOTHING; REGISTER];
+                let mut half = |h: usize| {
+                    let Some(start) = pair[h].get(k) else { return pair[h][0] };
+                    for i in h * WINDOW..(h + 1) * WINDOW {
+                        let from = bytes[at + i];
+                        // The first window that has a byte gives it.
+                        let owner = pair[h].iter().position(|s| inside(*s, from));
+                        if owner == Some(k) {
+                            mask[i] = u8::try_from(from - start).unwrap_or(NOTHING);
+                        }
+                    }
+                    *start
+                };
+                let (low, high) = (half(0), half(1));
+                windows.push(Window { low, high, mask });
+            }
+        }
+        Some(Gather { at, windows, each, steps: steps.cast_signed(), elements, width })
+    }
+
+    /// Registers that all steps of a loop take.
+    pub(super) fn registers(along: ByteLoop) -> Option<usize> {
+        stretch(along).map(|(_, registers)| registers)
+    }
+
+    /// Copies `n` steps one element at a time, `n` at most those of the stretch.
+    ///
+    /// # Safety
+    /// The elements are readable at `src`, as many bytes writable at `dst`, and they do not overlap.
+    pub(super) unsafe fn by_element(&self, src: *const u8, dst: *mut u8, n: isize) {
+        let count = self.elements.len() / self.steps.unsigned_abs() * n.unsigned_abs();
+        for (k, from) in self.elements.iter().take(count).enumerate() {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let to = dst.add(k * self.width);
+                src.offset(*from).copy_to_nonoverlapping(to, self.width);
+            }
+        }
+    }
+}
+
+/// Steps of a loop to plan together, such that the whole loop takes the fewest registers, and how many it
+/// takes then; the last stretch may overlap the one before.
+fn stretch(along: ByteLoop) -> Option<(usize, usize)> {
+    let (step, n) = (along.dst.unsigned_abs(), along.n.unsigned_abs());
+    let (least, most) = (REGISTER.div_ceil(step), (MOST_REGISTERS * REGISTER / step).min(n));
+    let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER);
+    (least..=most).map(|steps| (steps, registers(steps))).min_by_key(|(_, registers)| *registers)
+}
+
+fn inside(start: isize, byte: isize) -> bool {
+    (start..start + WINDOW.cast_signed()).contains(&byte)
+}
+
+/// The fewest windows that hold some bytes, none of them beginning behind `most`.
+fn cover(bytes: &[isize], most: isize) -> Vec<isize> {
+    let mut sorted = bytes.to_vec();
+    sorted.sort_unstable();
+    let mut starts: Vec<isize> = Vec::new();
+    for byte in sorted {
+        if starts.last().is_none_or(|s| !inside(*s, byte)) {
+            starts.push(byte.min(most));
+        }
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the masks say, one byte at a time.
+    fn simulate(g: &Gather, source: impl Fn(isize) -> u8, bytes: usize) -> Vec<u8> {
+        let mut out = vec![0; bytes];
+        for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(g.each)) {
+            for i in 0..REGISTER {
+                out[at + i] = windows.iter().fold(0, |all, w| {
+                    let start = if i < WINDOW { w.low } else { w.high };
+                    let picked = w.mask[i];
+                    if picked == NOTHING { all } else { all | source(start + isize::from(picked)) }
+                });
+            }
+        }
+        out
+    }
+
+    /// Every plan of small loops gives the bytes that its loops name, from windows inside of the stretch.
+    #[test]
+    fn planned_registers_are_the_elements_of_the_loops() {
+        let source = |at: isize| (at.wrapping_mul(37).unsigned_abs() % 251).to_le_bytes()[0];
+        let (mut plans, mut refused) = (0, 0);
+        for width in [1usize, 2, 3, 4, 6, 8, 12, 16] {
+            let w = width.cast_signed();
+            for (n, a) in
+                [(1, 0), (2, w), (2, 64), (3, -w), (3, 1000), (4, 0), (5, 2 * w), (7, 100)]
+            {
+                for (m, b) in [(9, w), (33, 3 * w), (40, -2 * w), (64, 16), (100, 7 * w), (48, 0)] {
+                    let inner = ByteLoop { n, src: a, dst: w };
+                    let along = ByteLoop { n: m, src: b, dst: n * w };
+                    let Some(g) = Gather::plan(&[inner], along, width) else {
+                        refused += 1;
+                        continue;
+                    };
+                    plans += 1;
+                    assert!(g.steps >= 1 && g.steps <= m);
+                    let mut want = Vec::new();
+                    let (mut first, mut last) = (isize::MAX, isize::MIN);
+                    for j in 0..g.steps {
+                        for i in 0..n {
+                            let at = i * a + j * b;
+                            (first, last) = (first.min(at), last.max(at + w));
+                            want.extend((at..at + w).map(source));
+                        }
+                    }
+                    assert_eq!(
+                        simulate(&g, source, want.len()),
+                        want,
+                        "{inner:?} {along:?} {width}"
+                    );
+                    for start in g.windows.iter().flat_map(|w| [w.low, w.high]) {
+                        assert!(start >= first && start + WINDOW.cast_signed() <= last);
+                    }
+                }
+            }
+        }
+        assert!(plans > 250 && refused > 0, "{plans} plans, {refused} refused");
+    }
+}

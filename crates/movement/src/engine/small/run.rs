@@ -1,0 +1,302 @@
+//! Running the programs of small tiles.
+
+use super::super::carry::Carries;
+use super::super::cell::{self, prefetch};
+use super::super::job::ByteLoop;
+use super::super::stream::LINE;
+use super::choose::SQUARE_ROW;
+use super::gather::Gather;
+use super::x86::{Run, Square};
+use std::mem::MaybeUninit;
+
+/// What is done inside of every tile.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Small {
+    pub(super) program: Program,
+    /// Bytes of a row of a whole tile.
+    pub(super) row: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Program {
+    Gather(GatherTile),
+    Squares(SquareTile),
+}
+
+/// Rows that are gathered.
+#[derive(Debug, Clone)]
+pub(super) struct GatherTile {
+    pub(super) gather: Gather,
+    pub(super) run: Run,
+    pub(super) along: ByteLoop,
+    /// Whether that is the loop `x` of the job, and so is cut.
+    pub(super) along_x: bool,
+    /// Offsets of the runs of a row, for every step of `x` where that is another loop.
+    pub(super) within: Vec<(isize, isize)>,
+    /// Offsets of the rows of a tile.
+    pub(super) rows: Vec<(isize, isize)>,
+    /// Where the stretches of the source begin that a tile reads, and their bytes.
+    pub(super) ahead: (Vec<isize>, usize),
+}
+
+/// Rows that are transposed.
+#[derive(Debug, Clone)]
+pub(super) struct SquareTile {
+    run: Square,
+    /// Where the source of every element of a row begins.
+    rows: Vec<isize>,
+    /// Where the column of every adjacent element of the source goes.
+    columns: Vec<isize>,
+    /// Rows for each step of `x`, and columns for each of `y`.
+    units: (usize, usize),
+    width: usize,
+    /// The stage of rows, where they are more than the caches hold.
+    staged: Option<Vec<isize>>,
+    /// Where columns are made before they leave around the caches.
+    leaving: Vec<isize>,
+}
+
+/// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
+pub(super) const PITCH_GAP: usize = LINE;
+/// Bytes of staged rows, and of columns on their way out.
+pub(super) const STAGE_IN: usize = 160 << 10;
+/// Rows that are asked for before they are brought.
+const AHEAD: usize = 32;
+const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE);
+
+/// Memory of one tile. It begins on a line, and only what was written is read.
+#[repr(align(64))]
+struct Stage<const N: usize>([MaybeUninit<u8>; N]);
+
+impl SquareTile {
+    /// Tables of a tile of `parts` steps of its two cut loops.
+    pub(super) fn new(
+        run: Square,
+        rows: Vec<isize>,
+        columns: Vec<isize>,
+        parts: (isize, isize),
+        width: usize,
+        stream: bool,
+    ) -> SquareTile {
+        let units = (rows.len() / parts.0.unsigned_abs(), columns.len() / parts.1.unsigned_abs());
+        let pitch = ((columns.len() * width).next_multiple_of(LINE) + PITCH_GAP).cast_signed();
+        let staged = stream.then(|| (0..rows.len().cast_signed()).map(|r| r * pitch).collect());
+        let row = rows.len() * width;
+        // Columns that follow one another leave as one.
+        let follow = columns.windows(2).all(|w| w[1] - w[0] == row.cast_signed());
+        let pitch = if follow { row } else { row + LINE }.cast_signed();
+        let leaving = (0..(16 / width).cast_signed()).map(|c| c * pitch).collect();
+        SquareTile { run, rows, columns, units, width, staged, leaving }
+    }
+
+    /// # Safety
+    /// As [`Small::run`].
+    #[inline(never)]
+    unsafe fn run(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        (nx, ny): (usize, usize),
+        next: *const u8,
+        stream: bool,
+    ) {
+        let mut stage = Stage([const { MaybeUninit::uninit() }; STAGE_IN + STAGE_OUT]);
+        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let e = self.width;
+        let side = 16 / e;
+        let rows = &self.rows[..nx * self.units.0];
+        let columns = &self.columns[..ny * self.units.1];
+        // SAFETY: rows and columns are those of the loops, which the caller vouches for. The stage holds
+        // the rows of a whole tile with their gaps, and behind them 16 bytes of columns of rows; what is
+        // read of it was written before. Squares need as many rows and columns as they have sides.
+        unsafe {
+            if rows.len() < side || columns.len() < side {
+                for (c, to) in columns.iter().enumerate() {
+                    for (r, from) in rows.iter().enumerate() {
+                        let (from, to) = (src.offset(*from).add(c * e), dst.offset(*to).add(r * e));
+                        from.copy_to_nonoverlapping(to, e);
+                    }
+                }
+                return;
+            }
+            let (from, places) = match &self.staged {
+                Some(staged) => {
+                    bring((src, next), rows, columns.len() * e, stage, staged);
+                    (stage.cast_const(), &staged[..rows.len()])
+                }
+                None => (src, rows),
+            };
+            let out = stage.add(STAGE_IN);
+            let bytes = rows.len() * e;
+            let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
+            let blocks = columns.len().div_ceil(side);
+            for block in 0..blocks {
+                let c = (block * side).min(columns.len() - side);
+                let to = &columns[c..c + side];
+                let from = from.add(c * e);
+                if !stream {
+                    (self.run)(from, places, side, dst, to);
+                    continue;
+                }
+                (self.run)(from, places, side, out, &self.leaving);
+                if joined {
+                    leave(out, dst.offset(to[0]), bytes * side);
+                } else {
+                    for (from, to) in self.leaving.iter().zip(to) {
+                        leave(out.offset(*from), dst.offset(*to), bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl GatherTile {
+    /// # Safety
+    /// As [`Small::run`].
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
+    unsafe fn run(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        x: ByteLoop,
+        y: ByteLoop,
+        row: usize,
+        next: *const u8,
+        carries: *mut Carries,
+        stream: bool,
+    ) {
+        if stream {
+            for stretch in &self.ahead.0 {
+                for at in (0..self.ahead.1).step_by(LINE) {
+                    prefetch(next.wrapping_offset(*stretch).wrapping_add(at));
+                }
+            }
+        }
+        // SAFETY: offsets are those of the loops, which the caller vouches for; the stage holds a row,
+        // all of which is written before it is handed over.
+        unsafe {
+            for j in 0..y.n {
+                for (k, (a, b)) in self.rows.iter().enumerate() {
+                    let (s, d) = (src.offset(j * y.src + a), dst.offset(j * y.dst + b));
+                    let out = if stream { (*carries).stage() } else { d };
+                    if self.along_x {
+                        (self.run)(&self.gather, s, out, x.n, x);
+                    } else {
+                        for i in 0..x.n {
+                            for (a, b) in &self.within {
+                                let s = s.offset(i * x.src + a);
+                                let out = out.offset(i * x.dst + b);
+                                (self.run)(&self.gather, s, out, self.along.n, self.along);
+                            }
+                        }
+                    }
+                    if stream {
+                        let k = j.unsigned_abs() * self.rows.len() + k;
+                        grow(&mut *carries, k, d, row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Small {
+    /// Whether rows grow from tile to tile, so that what is left of their lines is kept for the next one.
+    pub(in super::super) fn grows(&self) -> bool {
+        matches!(self.program, Program::Gather(_))
+    }
+
+    /// Bytes of a row of a whole tile.
+    pub(in super::super) fn row(&self) -> usize {
+        self.row
+    }
+
+    /// Rows of a tile, for every step of `y`, that grow.
+    pub(in super::super) fn rows(&self) -> usize {
+        match &self.program {
+            Program::Gather(tile) => tile.rows.len(),
+            Program::Squares(_) => 0,
+        }
+    }
+
+    /// One tile; `next` is where the next one begins in the source.
+    ///
+    /// # Safety
+    /// Every element of the tile is readable at `src` and writable at `dst`, the two do not overlap, and
+    /// the loops are no longer than the parts that the job was made with. Where tiles are streamed,
+    /// `carries` has a line for every row, and is finished after the last tile.
+    #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
+    pub(in super::super) unsafe fn run(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        x: ByteLoop,
+        y: ByteLoop,
+        next: *const u8,
+        carries: *mut Carries,
+        stream: bool,
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            match &self.program {
+                Program::Gather(tile) => {
+                    let row = if x.dst == 0 { self.row } else { (x.n * x.dst).unsigned_abs() };
+                    tile.run(src, dst, x, y, row, next, carries, stream);
+                }
+                Program::Squares(tile) => {
+                    tile.run(src, dst, (x.n.unsigned_abs(), y.n.unsigned_abs()), next, stream);
+                }
+            }
+        }
+    }
+}
+
+/// Copies `bytes` of every row to its place in the stage, and asks for the first rows of the next tile.
+///
+/// # Safety
+/// Rows are readable at the first source, their places writable at `stage`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn bring(
+    (src, next): (*const u8, *const u8),
+    rows: &[isize],
+    bytes: usize,
+    stage: *mut u8,
+    places: &[isize],
+) {
+    for (r, (row, place)) in rows.iter().zip(places).enumerate() {
+        let soon = match rows.get(r + AHEAD) {
+            Some(row) => src.wrapping_offset(*row),
+            None => next.wrapping_offset(rows[(r + AHEAD) % rows.len()]),
+        };
+        for at in (0..bytes).step_by(LINE) {
+            prefetch(soon.wrapping_add(at));
+        }
+        prefetch(soon.wrapping_add(bytes - 1));
+        // SAFETY: by the contract of this function.
+        unsafe {
+            cell::copy::<cell::x86::Avx, false>(src.offset(*row), stage.offset(*place), bytes);
+        }
+    }
+}
+
+/// Copies a row out of the stage, around the caches.
+///
+/// # Safety
+/// `bytes` are readable at `from` and writable at `to`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn leave(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by the contract of this function.
+    unsafe { cell::copy::<cell::x86::Avx, true>(from, to, bytes) };
+}
+
+/// Hands over a row that grows.
+///
+/// # Safety
+/// As [`Carries::hand_over`], and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn grow(carries: &mut Carries, row: usize, to: *mut u8, bytes: usize) {
+    // SAFETY: by the contract of this function.
+    unsafe { carries.hand_over::<cell::x86::Avx>(row, to, bytes) };
+}

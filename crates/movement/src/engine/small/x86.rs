@@ -1,0 +1,163 @@
+//! The two programs of small tiles in AVX2.
+
+use super::super::job::ByteLoop;
+use super::super::transpose::unrolled;
+use super::gather::Gather;
+use std::arch::x86_64::*;
+
+/// Runs a gather along `n` steps of its loop.
+pub(super) type Run =
+    unsafe fn(gather: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
+
+/// The version for registers of so many windows.
+pub(super) fn gather(each: usize) -> Option<Run> {
+    let all: [Run; 8] =
+        [run::<1>, run::<2>, run::<3>, run::<4>, run::<5>, run::<6>, run::<7>, run::<8>];
+    all.get(each.wrapping_sub(1)).copied()
+}
+
+/// # Safety
+/// `n` steps are readable at `src` and writable at `dst`, the two do not overlap, `K` is the number of
+/// windows of the gather, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn run<const K: usize>(g: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop) {
+    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // that they are written to; the last stretch is moved back to end with the loop.
+    unsafe {
+        if n < g.steps {
+            g.by_element(src, dst, n);
+            return;
+        }
+        let whole = n / g.steps;
+        for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(K)) {
+            let masks: [__m256i; K] =
+                std::array::from_fn(|k| _mm256_loadu_si256(windows[k].mask.as_ptr().cast()));
+            let low: [isize; K] = std::array::from_fn(|k| windows[k].low);
+            let high: [isize; K] = std::array::from_fn(|k| windows[k].high);
+            // All whole stretches; behind them the last one, once more where it is not whole.
+            for (first, count) in [(0, whole), (n - g.steps, isize::from(n % g.steps > 0))] {
+                let mut s = src.offset(first * along.src);
+                let mut d = dst.add(*at).offset(first * along.dst);
+                for _ in 0..count {
+                    let mut all = _mm256_setzero_si256();
+                    unrolled!(k < K, {
+                        let low = _mm_loadu_si128(s.offset(low[k]).cast());
+                        let high = _mm_loadu_si128(s.offset(high[k]).cast());
+                        let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+                        all = _mm256_or_si256(all, _mm256_shuffle_epi8(both, masks[k]));
+                    });
+                    _mm256_storeu_si256(d.cast(), all);
+                    s = s.wrapping_offset(g.steps * along.src);
+                    d = d.wrapping_offset(g.steps * along.dst);
+                }
+            }
+        }
+    }
+}
+
+/// Transposes a tile of `rows` of the source, whose first `columns` elements are adjacent: column `c`
+/// goes to `to[c]`, where the elements of all rows are adjacent.
+pub(super) type Square =
+    unsafe fn(src: *const u8, rows: &[isize], columns: usize, dst: *mut u8, to: &[isize]);
+
+/// The version for elements of `width` bytes.
+pub(super) fn squares(width: usize) -> Option<Square> {
+    Some(match width {
+        1 => transpose::<1, 16>,
+        2 => transpose::<2, 8>,
+        4 => transpose::<4, 4>,
+        8 => transpose::<8, 2>,
+        _ => return None,
+    })
+}
+
+/// # Safety
+/// Rows and columns are at least `R`; `columns` elements are readable at every row of `src`, one of each
+/// row writable at every place of `dst`, the two do not overlap, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn transpose<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    columns: usize,
+    dst: *mut u8,
+    to: &[isize],
+) {
+    let mut c = 0;
+    loop {
+        let mut r = 0;
+        loop {
+            // The last pair is moved back to end with the rows, and the last columns with theirs; what
+            // is written twice is the same.
+            let second = (r + R).min(rows.len() - R);
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let from = src.add(c * E);
+                square::<E, R>(from, &rows[r..], &rows[second..], dst, &to[c..], (r, second));
+            }
+            if second + R >= rows.len() {
+                break;
+            }
+            r = (second + R).min(rows.len() - R);
+        }
+        if c + R >= columns {
+            return;
+        }
+        c = (c + R).min(columns - R);
+    }
+}
+
+/// Two squares side by side, one in each half of the registers.
+///
+/// # Safety
+/// As [`transpose`], for `R` rows of either half and `R` columns; `at` says where those rows are.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn square<const E: usize, const R: usize>(
+    src: *const u8,
+    first: &[isize],
+    second: &[isize],
+    dst: *mut u8,
+    to: &[isize],
+    at: (usize, usize),
+) {
+    let (first, second, to) = (&first[..R], &second[..R], &to[..R]);
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let mut v = [_mm256_setzero_si256(); R];
+        unrolled!(k < R, {
+            let low = _mm_loadu_si128(src.offset(first[k]).cast());
+            let high = _mm_loadu_si128(src.offset(second[k]).cast());
+            v[k] = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+        });
+        unrolled!(round < R.ilog2(), {
+            let _ = round;
+            let old = v;
+            unrolled!(i < R / 2, {
+                let (a, b) = (old[i], old[i + R / 2]);
+                v[2 * i] = match E {
+                    1 => _mm256_unpacklo_epi8(a, b),
+                    2 => _mm256_unpacklo_epi16(a, b),
+                    4 => _mm256_unpacklo_epi32(a, b),
+                    _ => _mm256_unpacklo_epi64(a, b),
+                };
+                v[2 * i + 1] = match E {
+                    1 => _mm256_unpackhi_epi8(a, b),
+                    2 => _mm256_unpackhi_epi16(a, b),
+                    4 => _mm256_unpackhi_epi32(a, b),
+                    _ => _mm256_unpackhi_epi64(a, b),
+                };
+            });
+        });
+        if at.1 == at.0 + R {
+            unrolled!(k < R, {
+                _mm256_storeu_si256(dst.offset(to[k]).add(at.0 * E).cast(), v[k]);
+            });
+        } else {
+            unrolled!(k < R, {
+                let column = dst.offset(to[k]);
+                _mm_storeu_si128(column.add(at.0 * E).cast(), _mm256_castsi256_si128(v[k]));
+                _mm_storeu_si128(column.add(at.1 * E).cast(), _mm256_extracti128_si256::<1>(v[k]));
+            });
+        }
+    }
+}
