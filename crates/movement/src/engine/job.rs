@@ -3,8 +3,9 @@
 //! **Idea.** How fast a move is depends on how many bytes are adjacent, and where. A job therefore
 //! looks for the best case first: a run that is adjacent on both sides is copied as a row, one long
 //! run in chunks; an element that is repeated is spread over its row; a run that the source holds
-//! backwards is reversed; a loop adjacent in the source and another one adjacent in the destination
-//! are a transpose; what is adjacent nowhere moves one element at a time. That loop, or that pair of
+//! backwards is reversed; several short loops that are adjacent together are a small tile; a loop
+//! adjacent in the source and another one adjacent in the destination are a transpose; what is
+//! adjacent nowhere moves one element at a time. That loop, or that pair of
 //! loops, goes to a kernel. The two loops around the kernel's rows are cut into tiles, small enough
 //! that every line and page which a tile touches is used up while the caches still hold it. An
 //! odometer counts the other loops.
