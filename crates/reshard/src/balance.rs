@@ -24,9 +24,12 @@ pub(crate) type Block = (usize, usize, i64);
 /// Senders by first copy and receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    pairs: HashMap<(i64, i64), Pair>,
+    pairs: Pairs,
     receivers: HashMap<i64, BTreeSet<i64>>,
 }
+
+/// By first copy and receiver.
+type Pairs = HashMap<(i64, i64), Pair>;
 
 #[derive(Debug)]
 struct Pair {
@@ -141,8 +144,8 @@ impl Reshard {
     }
 
     /// Every pair of a first copy and a receiver that has not got it, whole, and its elements in chunks.
-    fn chunks(&self) -> Result<(HashMap<(i64, i64), Pair>, Vec<Chunk>)> {
-        let mut pairs: HashMap<(i64, i64), Pair> = HashMap::new();
+    fn chunks(&self) -> Result<(Pairs, Vec<Chunk>)> {
+        let mut pairs = Pairs::new();
         let mut chunks = Vec::new();
         let pieces = self.src.copies().min(4);
         for to in 0..self.ranks() {

@@ -12,7 +12,10 @@ use zellige_layout::{Layout, Point};
 use zellige_movement::Nest;
 
 /// The most places that are listed.
-const MAX_PLACES: i64 = 1 << 27;
+const MAX_PLACES: usize = 1 << 27;
+
+/// The same, as a count of elements.
+const MAX_ELEMENTS: i64 = 1 << 27;
 
 /// What was shown of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,17 +67,19 @@ struct Listing {
 }
 
 impl Listing {
-    fn new(ranks: usize, len: i64) -> Result<Listing> {
+    fn new(ranks: i64, len: i64) -> Result<Listing> {
+        let ranks = usize::try_from(ranks).unwrap_or(usize::MAX);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let total = len.checked_mul(ranks).filter(|n| *n <= MAX_PLACES as usize);
-        let limit = MAX_PLACES.cast_unsigned();
+        let total = len.checked_mul(ranks).filter(|n| *n <= MAX_PLACES);
+        let limit = MAX_PLACES as u64;
         let total = total.ok_or(Error::TooLarge { what: "addresses of all ranks", limit })?;
         Ok(Listing { len, elements: vec![0; total] })
     }
 
     fn index(&self, rank: i64, address: i64) -> Option<usize> {
         let address = usize::try_from(address).ok().filter(|a| *a < self.len)?;
-        usize::try_from(rank).ok()?.checked_mul(self.len)?.checked_add(address)
+        let place = usize::try_from(rank).ok()?.checked_mul(self.len)?.checked_add(address)?;
+        (place < self.elements.len()).then_some(place)
     }
 
     fn at(&self, rank: i64, address: i64) -> Option<u32> {
@@ -95,16 +100,18 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
     let ranks = usize::try_from(plan.ranks()).unwrap_or(usize::MAX);
     let size = src.layout().size();
     let places = |l: &Layout| size.saturating_mul(l.tile().copies());
-    if places(src.layout()).max(places(dst.layout())) > MAX_PLACES || ranks > MAX_PLACES as usize {
-        let limit = MAX_PLACES.cast_unsigned();
+    if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
+        let limit = MAX_PLACES as u64;
         return Err(Error::TooLarge { what: "places to look at", limit });
     }
-    let mut have = Listing::new(ranks, src.shard_len())?;
-    let mut want = Listing::new(ranks, dst.shard_len())?;
+    let mut have = Listing::new(src.mesh().ranks(), src.shard_len())?;
+    let mut want = Listing::new(dst.mesh().ranks(), dst.shard_len())?;
     let mut bound = vec![0i64; ranks];
     // By first holder: what others need, and how many hold it.
     let mut demand: HashMap<i64, (i64, i64)> = HashMap::new();
-    let mut link_demand: HashMap<(usize, i64, bool), i64> = HashMap::new();
+    // What must enter a group of ranks, and what must leave one of the groups that hold it, by level.
+    let mut into: HashMap<(usize, i64), i64> = HashMap::new();
+    let mut out_of: HashMap<(usize, Vec<i64>), i64> = HashMap::new();
     let (src_memory, dst_memory) = (src.layout().memory_axis(), dst.layout().memory_axis());
     for element in 0..size {
         let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
@@ -135,15 +142,17 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
         let own = demand.entry(holders[0]).or_insert((0, holders.len() as i64));
         own.0 += needers.len() as i64;
         for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
-            let group = |r: &i64| r / level.ranks;
-            for rank in &needers {
-                if !holders.iter().any(|h| group(h) == group(rank)) {
-                    *link_demand.entry((k, group(rank), false)).or_insert(0) += 1;
+            let mut groups: Vec<i64> = holders.iter().map(|h| h / level.ranks).collect();
+            groups.dedup();
+            let mut crossing = 0;
+            for group in needers.iter().map(|r| r / level.ranks) {
+                if groups.binary_search(&group).is_err() {
+                    *into.entry((k, group)).or_insert(0) += 1;
+                    crossing += 1;
                 }
-                let from = group(&holders[0]);
-                if holders.iter().all(|h| group(h) == from) && group(rank) != from {
-                    *link_demand.entry((k, from, true)).or_insert(0) += 1;
-                }
+            }
+            if crossing > 0 {
+                *out_of.entry((k, groups)).or_insert(0) += crossing;
             }
         }
     }
@@ -226,19 +235,15 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
     arrivals.dedup_by_key(|a| (a.0, a.1));
     let least = |(need, holders): &(i64, i64)| need / holders + i64::from(need % holders > 0);
     let sender_bound = demand.values().map(least).max().unwrap_or(0);
+    #[allow(clippy::cast_precision_loss, reason = "times to be compared")]
     let links = topology.map(|t| {
-        #[allow(clippy::cast_precision_loss, reason = "a time to be compared")]
-        let time = |((level, ..), n): (&(usize, i64, bool), &i64)| {
-            *n as f64 / t.levels()[*level].bandwidth
-        };
+        let time =
+            |level: usize, n: i64, of: usize| n as f64 / of as f64 / t.levels()[level].bandwidth;
         let most = |times: &mut dyn Iterator<Item = f64>| times.fold(0.0, f64::max);
-        #[allow(clippy::cast_precision_loss, reason = "a time to be compared")]
-        let ranks = match t.levels().first().filter(|l| l.ranks == 1) {
-            Some(level) => sender_bound as f64 / level.bandwidth,
-            None => 0.0,
-        };
-        let bound = most(&mut link_demand.iter().map(time)).max(ranks);
-        LinkBound { busiest: most(&mut links.iter().map(time)), bound }
+        let entering = most(&mut into.iter().map(|((k, _), n)| time(*k, *n, 1)));
+        let leaving = most(&mut out_of.iter().map(|((k, g), n)| time(*k, *n, g.len())));
+        let busiest = most(&mut links.iter().map(|((k, ..), n)| time(*k, *n, 1)));
+        LinkBound { busiest, bound: entering.max(leaving) }
     });
     Ok(Certificate {
         messages: arrivals.len() as u64,

@@ -35,7 +35,7 @@
 mod balance;
 mod certificate;
 mod chain;
-#[cfg(any())]
+#[cfg(not(target_family = "wasm"))]
 pub mod checkpoint;
 mod error;
 mod line;

@@ -145,7 +145,7 @@ fn level(item: &Item<'_>, fail: &impl Fn(usize, &str, String) -> Error) -> Resul
                 }
             }
             ("bandwidth", DeValue::Table(figure)) => {
-                bandwidth = Some(self::figure(at, figure, fail)?)
+                bandwidth = Some(self::figure(at, figure, fail)?);
             }
             (other, _) => {
                 let reason = "accepted are name = \"..\", ranks = 8 and bandwidth = { value = 50, unit = \"GB/s\", source = \"..\" }";

@@ -1,4 +1,9 @@
 //! Meshes of many ranks.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -73,7 +78,7 @@ fn all_to_all_and_a_million_ranks_are_formulas() {
 #[test]
 fn sixty_five_thousand_ranks_are_certified() {
     let shape = [1 << 15, 16];
-    let plan = Reshard::between(&rows(shape, 1 << 15, 2), &columns(shape, 16, 8), &shape).unwrap();
+    let plan = Reshard::between(&rows(shape, 1 << 15, 2), &rows(shape, 21_845, 3), &shape).unwrap();
     let started = Instant::now();
     let certificate = certify(&plan, None).unwrap();
     println!("{} messages certified in {:?}", certificate.messages, started.elapsed());

@@ -1,4 +1,9 @@
 //! Random pairs of shardings against gathering and scattering element by element.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -123,7 +128,7 @@ fn links_of_nodes_are_little_busy() {
         "{better} of {seen} better than even shares; {} times the bound on average, {worst} at most",
         sum / f64::from(seen)
     );
-    assert!(better > 20 && seen > 60 && worst <= 3.0);
+    assert!(better > 20 && seen > 60 && worst <= 2.0);
 }
 
 /// All choices of whole pairs, tried: the planner may cut pairs too, so it can be better.

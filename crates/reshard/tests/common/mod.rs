@@ -6,27 +6,27 @@ use zellige_movement::Nest;
 use zellige_reshard::{Mesh, Sharded};
 
 /// A small generator of its own: the same cases on every machine.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn below(&mut self, n: i64) -> i64 {
+    pub(crate) fn below(&mut self, n: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         i64::try_from((self.0 >> 11) % u64::try_from(n).unwrap()).unwrap()
     }
 
-    pub fn chance(&mut self, percent: i64) -> bool {
+    pub(crate) fn chance(&mut self, percent: i64) -> bool {
         self.below(100) < percent
     }
 }
 
-pub fn axis(name: &str) -> Axis {
+pub(crate) fn axis(name: &str) -> Axis {
     Axis::new(name, AxisKind::Device).unwrap()
 }
 
 /// A sharding of a shape: every mesh axis divides a dimension, holds copies, both in factors, or holds the tensor at one place.
-pub fn sharding(random: &mut Random, shape: &[i64], destination: bool) -> Sharded {
+pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) -> Sharded {
     let names = ["x", "y", "z"];
     let axes: Vec<(Axis, i64)> = (0..1 + random.below(3))
         .map(|k| {
@@ -109,7 +109,7 @@ pub fn sharding(random: &mut Random, shape: &[i64], destination: bool) -> Sharde
     Sharded::new(layout, Mesh::new(axes).unwrap()).unwrap()
 }
 
-pub fn shape(random: &mut Random) -> Vec<i64> {
+pub(crate) fn shape(random: &mut Random) -> Vec<i64> {
     match random.below(4) {
         0 => vec![1 + random.below(60)],
         1 => vec![1 + random.below(12), 1 + random.below(16)],
@@ -119,7 +119,7 @@ pub fn shape(random: &mut Random) -> Vec<i64> {
 }
 
 /// Every shard by definition: element numbers from 1, and 0 where there is none.
-pub fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
+pub(crate) fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
     let len = usize::try_from(sharded.shard_len()).unwrap();
     let mut all = vec![vec![0; len]; usize::try_from(ranks).unwrap()];
     let layout = sharded.layout();
@@ -134,7 +134,7 @@ pub fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
     all
 }
 
-pub fn copy(nests: &[Nest], from: &[i64], to: &mut [i64]) {
+pub(crate) fn copy(nests: &[Nest], from: &[i64], to: &mut [i64]) {
     for nest in nests {
         let mut pairs = nest.starts.clone();
         for l in &nest.loops {
