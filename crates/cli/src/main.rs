@@ -28,6 +28,7 @@ mod notations;
 mod ops;
 mod presets;
 mod progress;
+mod reshard;
 mod run;
 mod show;
 mod upload;
@@ -69,6 +70,7 @@ Examples:
   zellige presets                               every layout with a name
   zellige conformance cute xla                  recorded answers of other implementations
   zellige explore                               all of it on a web page
+  zellige reshard IN/ OUT/ --plan PLAN          a checkpoint, from one sharding to another
   zellige eager add a.npy b.npy -o c.npy        an operation on the simulated card
   zellige run examples/llama-block.graph        a graph, compiled and run
   zellige ktir run add.mlir --input x=a.npy     a tile kernel on the simulated cores
@@ -99,6 +101,8 @@ enum Command {
     Presets(presets::Args),
     /// Move a tensor between files into another layout
     Move(moves::Args),
+    /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
+    Reshard(reshard::Args),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
     Dma(dma::Args),
     /// Describe the simulated card: segments, cores, scratchpads, figures with their sources
@@ -169,6 +173,10 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
         Command::Move(args) => {
             interrupt::watch();
             moves::run(args)
+        }
+        Command::Reshard(args) => {
+            interrupt::watch();
+            reshard::run(args)
         }
         Command::Dma(args) => dma::run(args),
         Command::Device(args) => device::run(args),

@@ -21,7 +21,7 @@ const GAP: usize = 1 << 14;
 /// A compressed tensor has no positions. One that fits in the window is held; a larger one is decompressed
 /// once, into a file without a name beside the output, where it has room as the output has. Plans then
 /// read it in whatever order they like.
-pub(crate) struct Feed<'a> {
+pub struct Feed<'a> {
     info: &'a TensorInfo,
     elements: FileElements<'a>,
     width: usize,
@@ -38,7 +38,10 @@ enum FileElements<'a> {
 impl<'a> Feed<'a> {
     /// The elements of a tensor, each of `width` bytes, with windows of up to `memory` bytes; `folder` is
     /// the one that the output is in.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// A tensor that cannot be read, or no memory for a window.
+    pub fn new(
         from: &'a Container,
         info: &'a TensorInfo,
         width: usize,
@@ -67,7 +70,10 @@ impl<'a> Feed<'a> {
     }
 
     /// Runs a plan from this tensor.
-    pub(crate) fn run(
+    ///
+    /// # Errors
+    /// What cannot be read, and a plan that does not fit the tensor or the target.
+    pub fn run(
         &mut self,
         plan: &Plan,
         dtypes: Dtypes,

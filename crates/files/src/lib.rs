@@ -70,6 +70,7 @@ pub use cache::{Cache, Found, content_hash};
 pub use container::Container;
 pub use dtype::MAX_RANK;
 pub use error::{Error, Result};
+pub use feed::Feed;
 pub use folder::{numbered_folder, write_folder};
 pub use host::HostTensor;
 pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};

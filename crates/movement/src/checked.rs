@@ -66,6 +66,21 @@ impl TryFrom<Claimed> for Plan {
     }
 }
 
+impl Plan {
+    /// The plan of these nests and nothing else, each place of which is written once.
+    ///
+    /// # Errors
+    /// Addresses below 0, and places that are written twice or that are too many to see that they are not.
+    pub fn of_nests(nests: Vec<Nest>) -> Result<Plan, String> {
+        let written: i128 = nests.iter().map(|n| i128::from(n.elements())).sum();
+        let elements = i64::try_from(written).map_err(|_| "more than 2^63 places".to_string())?;
+        let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
+        let dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
+        let claimed = Claimed { nests, fills: Vec::new(), elements, copies: 1, src_range, dst_range };
+        Plan::try_from(claimed)
+    }
+}
+
 /// How many places loops visit, all of them inside the claimed range.
 fn inside(
     what: &str,
@@ -98,23 +113,31 @@ fn inside(
     Ok(total)
 }
 
-/// One nest with one start whose strides each pass everything inside: no place is met twice.
+/// Whether the strides of every nest each pass everything inside, and no two starts lead to ranges that meet: then no place is met
+/// twice.
 fn plainly_apart(walks: &[FillNest]) -> bool {
-    let [FillNest { loops, starts }] = walks else { return walks.is_empty() };
-    let mut loops: Vec<(i128, i128)> = loops
-        .iter()
-        .filter(|(n, _)| *n > 1)
-        .map(|(n, stride)| (i128::from(*n), i128::from(*stride).abs()))
-        .collect();
-    loops.sort_by_key(|(_, stride)| *stride);
-    let mut reach = 0;
-    for (n, stride) in loops {
-        if stride <= reach {
-            return false;
+    let mut ranges = Vec::new();
+    for FillNest { loops, starts } in walks {
+        let mut steps: Vec<(i128, i128)> = loops
+            .iter()
+            .filter(|(n, _)| *n > 1)
+            .map(|(n, stride)| (i128::from(*n), i128::from(*stride).abs()))
+            .collect();
+        steps.sort_by_key(|(_, stride)| *stride);
+        let mut reach = 0;
+        for (n, stride) in steps {
+            if stride <= reach {
+                return false;
+            }
+            reach += (n - 1) * stride;
         }
-        reach += (n - 1) * stride;
+        let down: i128 =
+            loops.iter().map(|(n, s)| (i128::from(n - 1) * i128::from(*s)).min(0)).sum();
+        let low = |start: &i64| i128::from(*start) + down;
+        ranges.extend(starts.iter().map(|start| (low(start), low(start) + reach)));
     }
-    starts.len() == 1
+    ranges.sort_unstable();
+    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
 /// Every place, ticked off.

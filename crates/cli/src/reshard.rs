@@ -1,0 +1,192 @@
+//! `zellige reshard`
+
+use crate::common::{print, print_json, shown};
+use crate::progress::Progress;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use zellige_reshard::Topology;
+use zellige_reshard::checkpoint::{Job, Limits, Traffic};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+PLAN is a text in TOML: the mesh and the files of both sides, and rules from names of tensors to layouts.
+examples/reshard has plans for Llama, Granite, Mixtral and GPT-2; docs/reshard.md says all of it.
+Everything is checked before anything is written. A run that was ended goes on where it was, file by file.
+
+Examples:
+  zellige reshard llama/ ranks/ --plan examples/reshard/llama-tp4.toml --verify
+  zellige reshard ranks/ one/ --plan examples/reshard/llama-one.toml
+  zellige reshard llama/ ranks/ --plan examples/reshard/llama-tp4.toml --dry-run --bandwidth 50GB/s")]
+pub(crate) struct Args {
+    /// The folder of the checkpoint
+    input: PathBuf,
+    /// The folder to write; made where it is not there
+    output: PathBuf,
+    /// The rules
+    #[arg(long)]
+    plan: PathBuf,
+    /// Write nothing: print the bytes between ranks, the time they take, and what a chain of collectives would send
+    #[arg(long)]
+    dry_run: bool,
+    /// Links between ranks, in TOML, for --dry-run
+    #[arg(long, value_name = "FILE", conflicts_with = "bandwidth")]
+    topology: Option<PathBuf>,
+    /// The link of every rank in either direction, for --dry-run
+    #[arg(long, default_value = "25GB/s")]
+    bandwidth: String,
+    /// Read input and output again and compare checksums of logical tensors, every copy
+    #[arg(long)]
+    verify: bool,
+    /// Memory for buffers in MiB, about
+    #[arg(long, default_value_t = 256)]
+    memory: usize,
+    /// Threads at most
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// The largest text of rules or links.
+const MAX_TEXT: u64 = 1 << 24;
+
+/// Ranks up to which the matrix is printed.
+const MATRIX: i64 = 16;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let rules = zellige_files::read_text(&args.plan, MAX_TEXT)?;
+    let job = Job::new(&args.input, &rules).with_context(|| shown(&args.plan))?;
+    if args.dry_run {
+        return dry_run(args, &job);
+    }
+    let started = Instant::now();
+    let limits = Limits {
+        memory: args.memory.max(1).saturating_mul(1 << 20),
+        threads: args.threads.clamp(1, 256),
+    };
+    let bar = Progress::bytes(job.bytes());
+    let done = job.run(&args.output, limits, |n| bar.set(n));
+    bar.finish();
+    let done = done?;
+    let seconds = started.elapsed().as_secs_f64();
+    let mut sums = None;
+    if args.verify {
+        let bar = Progress::bytes(job.bytes());
+        let found = job.verify(&args.output, limits, |n| bar.set(n));
+        bar.finish();
+        sums = Some(found?);
+    }
+    job.close(&args.output)?;
+    if args.json {
+        let sums: Option<serde_json::Map<_, _>> =
+            sums.map(|all| all.into_iter().map(|(name, sum)| (name, sum.into())).collect());
+        let value = json!({
+            "tensors": job.tensors(), "files": job.files(), "written": done.written,
+            "found": done.found, "bytes": done.bytes, "seconds": seconds, "checksums": sums,
+        });
+        print_json(&value.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!(
+        "{} tensors in {} files, {} bytes in {seconds:.2} s",
+        job.tensors(),
+        done.written,
+        done.bytes
+    );
+    if done.found > 0 {
+        text += &format!("; {} files were there already", done.found);
+    }
+    if let Some(sums) = sums {
+        text +=
+            &format!("\nverified: the checksums of {} tensors are those of the input", sums.len());
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dry_run(args: &Args, job: &Job) -> Result<ExitCode> {
+    let topology = match &args.topology {
+        Some(path) => Topology::parse(&zellige_files::read_text(path, MAX_TEXT)?)
+            .with_context(|| shown(path))?,
+        None => Topology::flat(bandwidth(&args.bandwidth)?)?,
+    };
+    let traffic = job.traffic(&topology)?;
+    if args.json {
+        let pairs: Vec<_> = traffic.pairs.iter().map(|((a, b), n)| json!([a, b, n])).collect();
+        let value = json!({
+            "ranks": traffic.ranks, "tensors": job.tensors(), "files": job.files(),
+            "sent": traffic.sent(), "kept": traffic.kept(), "seconds": traffic.seconds,
+            "pairs": pairs, "chain": {
+                "received": traffic.chain.received, "collectives": traffic.chain.collectives,
+                "gathered": traffic.chain.gathered,
+            },
+        });
+        print_json(&value.to_string())?;
+    } else {
+        print(&told(job, &traffic, &topology))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(job: &Job, traffic: &Traffic, topology: &Topology) -> String {
+    let mut text = format!(
+        "{} tensors, {} files to write, {} bytes; nothing is written\n",
+        job.tensors(),
+        job.files(),
+        job.bytes()
+    );
+    if traffic.ranks <= MATRIX {
+        text += "bytes from rank (row) to rank (column), what stays on the diagonal\n";
+        let width = traffic.pairs.values().map(|n| n.to_string().len()).max().unwrap_or(1).max(4);
+        let ranks = 0..traffic.ranks;
+        let heads: Vec<String> = ranks.clone().map(|r| format!("{r:>width$}")).collect();
+        text += &format!("     {}\n", heads.join(" "));
+        for from in ranks.clone() {
+            let row = ranks.clone().map(|to| {
+                let n = traffic.pairs.get(&(from, to)).copied().unwrap_or(0);
+                format!("{n:>width$}")
+            });
+            text += &format!("{from:>4} {}\n", row.collect::<Vec<_>>().join(" "));
+        }
+    } else {
+        text += &format!("{} ranks; --json lists the pairs\n", traffic.ranks);
+    }
+    text += &format!("sent {} bytes, kept {} bytes\n", traffic.sent(), traffic.kept());
+    let links: Vec<String> = topology
+        .levels()
+        .iter()
+        .map(|l| format!("{} {:.3} GB/s ({})", l.name, l.bandwidth / 1e9, l.source))
+        .collect();
+    text += &format!(
+        "time {:.6} s, computed: the busiest link, at {}\n",
+        traffic.seconds,
+        links.join(", ")
+    );
+    let chain = &traffic.chain;
+    text += &format!(
+        "a chain of collectives, as DTensor runs it: {} collectives, {} bytes received",
+        chain.collectives, chain.received
+    );
+    if chain.gathered > 0 {
+        text += &format!(
+            "; {} tensors change their mesh or are divided as no placement says: each rank gathers them whole",
+            chain.gathered
+        );
+    }
+    text
+}
+
+/// `50GB/s`
+fn bandwidth(text: &str) -> Result<f64> {
+    let units = [("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("Gbit/s", 1.25e8)];
+    for (unit, factor) in units {
+        if let Some(number) = text.trim().strip_suffix(unit) {
+            return Ok(number.trim().parse::<f64>().context("--bandwidth")? * factor);
+        }
+    }
+    bail!("--bandwidth {text}: accepted are numbers with TB/s, GB/s, MB/s or Gbit/s, as 25GB/s")
+}

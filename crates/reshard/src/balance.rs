@@ -1,0 +1,182 @@
+//! Senders chosen by the links of a topology.
+//!
+//! Even shares are the best where every rank has one link. Where nodes have links too, a holder in the same node spares them. Pairs of
+//! a part and a receiver are cut into chunks; each chunk goes to the holder for whom the busiest link on the way is the least busy,
+//! and is chosen anew a few times. The better of this and even shares is taken; how far it is from what no choice can beat is
+//! in the certificate.
+
+use crate::error::{Error, Result};
+use crate::links::Loads;
+use crate::part::Part;
+use crate::reshard::Reshard;
+use crate::topology::Topology;
+use std::collections::{BTreeSet, HashMap};
+
+/// The most chunks for which a choice is made.
+const MAX_CHUNKS: usize = 1 << 21;
+
+/// How often every choice is made anew.
+const PASSES: usize = 8;
+
+/// A block: nest, start and number.
+pub(crate) type Block = (usize, usize, i64);
+
+/// Senders by first copy and receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pairs: Pairs,
+    receivers: HashMap<i64, BTreeSet<i64>>,
+}
+
+/// By first copy and receiver.
+type Pairs = HashMap<(i64, i64), Pair>;
+
+#[derive(Debug)]
+struct Pair {
+    /// Where each block begins among the elements of the pair; rising.
+    blocks: Vec<(Block, i64)>,
+    /// Which copy sends up to which element; rising.
+    cuts: Vec<(i64, i64)>,
+}
+
+impl Listed {
+    /// Who sends a block: copy, first element, one past the last.
+    pub(crate) fn senders(
+        &self,
+        first: i64,
+        to: i64,
+        block: Block,
+        len: i64,
+    ) -> Vec<(i64, i64, i64)> {
+        let Some(pair) = self.pairs.get(&(first, to)) else { return Vec::new() };
+        let Ok(at) = pair.blocks.binary_search_by_key(&block, |(b, _)| *b) else {
+            return Vec::new();
+        };
+        let begin = pair.blocks[at].1;
+        let mut out = Vec::new();
+        let mut low = 0;
+        for (copy, end) in &pair.cuts {
+            let (a, b) = (low.max(begin), (*end).min(begin + len));
+            if a < b {
+                out.push((*copy, a - begin, b - begin));
+            }
+            low = *end;
+        }
+        out
+    }
+
+    /// To whom a rank sends.
+    pub(crate) fn receivers(&self, rank: i64) -> impl Iterator<Item = &i64> + '_ {
+        self.receivers.get(&rank).into_iter().flatten()
+    }
+}
+
+struct Chunk {
+    pair: (i64, i64),
+    elements: i64,
+    copy: i64,
+}
+
+impl Reshard {
+    /// The same with senders chosen so that the busiest link is little busy: never busier than with even shares.
+    ///
+    /// # Errors
+    /// More pairs of ranks than can be listed.
+    pub fn balanced(mut self, topology: &Topology) -> Result<Reshard> {
+        let even = Loads::of(&self, topology)?.busiest().map_or(0.0, |b| b.1);
+        if self.src.copies() == 1 {
+            return Ok(self);
+        }
+        let (mut pairs, mut chunks) = self.chunks()?;
+        // Large ones first: small ones fill what is left.
+        chunks.sort_by_key(|c| (std::cmp::Reverse(c.elements), c.pair));
+        let mut loads = Loads::new(topology);
+        let offsets: Vec<i64> = (0..self.src.copies()).map(|c| self.src.copy_offset(c)).collect();
+        for pass in 0..PASSES {
+            let mut moved = false;
+            for chunk in &mut chunks {
+                let (first, to) = chunk.pair;
+                let at = |copy: i64| first + offsets[usize::try_from(copy).unwrap_or(0)];
+                if pass > 0 {
+                    loads.add(at(chunk.copy), to, -chunk.elements);
+                }
+                let cost = |copy: i64| {
+                    let times = loads.path(at(copy), to).map(|l| loads.time(l, chunk.elements));
+                    let (mut most, mut sum) = (0.0f64, 0.0f64);
+                    for time in times {
+                        (most, sum) = (most.max(time), sum + time);
+                    }
+                    (most, sum)
+                };
+                let mut best = (cost(chunk.copy), chunk.copy);
+                for copy in 0..self.src.copies() {
+                    let found = cost(copy);
+                    if found.0 < best.0.0 || found.0 == best.0.0 && found.1 < best.0.1 {
+                        best = (found, copy);
+                    }
+                }
+                moved |= best.1 != chunk.copy || pass == 0;
+                chunk.copy = best.1;
+                loads.add(at(chunk.copy), to, chunk.elements);
+            }
+            if !moved {
+                break;
+            }
+        }
+        if loads.busiest().map_or(0.0, |b| b.1) >= even {
+            return Ok(self);
+        }
+        chunks.sort_by_key(|c| (c.pair, c.copy));
+        let mut receivers: HashMap<i64, BTreeSet<i64>> = HashMap::new();
+        for chunk in &chunks {
+            let from = chunk.pair.0 + offsets[usize::try_from(chunk.copy).unwrap_or(0)];
+            receivers.entry(from).or_default().insert(chunk.pair.1);
+            if let Some(pair) = pairs.get_mut(&chunk.pair) {
+                let reached = pair.cuts.last().map_or(0, |c| c.1);
+                match pair.cuts.last_mut().filter(|c| c.0 == chunk.copy) {
+                    Some(last) => last.1 += chunk.elements,
+                    None => pair.cuts.push((chunk.copy, reached + chunk.elements)),
+                }
+            }
+        }
+        self.set_senders(Listed { pairs, receivers });
+        Ok(self)
+    }
+
+    /// Every pair of a first copy and a receiver that has not got it, whole, and its elements in chunks.
+    fn chunks(&self) -> Result<(Pairs, Vec<Chunk>)> {
+        let mut pairs = Pairs::new();
+        let mut chunks = Vec::new();
+        let pieces = self.src.copies().min(4);
+        for to in 0..self.ranks() {
+            let own = self.src.holding(to).map(|h| h.first);
+            let mut parts = self.gathered_by(to, 0);
+            parts.sort_by_key(|p| (p.from, p.order));
+            for same in parts.chunk_by(|a, b| a.from == b.from) {
+                let first = same[0].from;
+                if own == Some(first) {
+                    continue;
+                }
+                let mut reached = 0;
+                let begin = |p: &Part| {
+                    let at = reached;
+                    reached += p.elements();
+                    ((p.order.0, p.order.1, p.order.2), at)
+                };
+                let blocks = same.iter().map(begin).collect();
+                pairs.insert((first, to), Pair { blocks, cuts: Vec::new() });
+                for i in 0..pieces {
+                    let elements = reached * (i + 1) / pieces - reached * i / pieces;
+                    if elements > 0 {
+                        chunks.push(Chunk { pair: (first, to), elements, copy: 0 });
+                    }
+                }
+                if chunks.len() > MAX_CHUNKS {
+                    let limit = MAX_CHUNKS as u64;
+                    return Err(Error::TooLarge { what: "pairs of ranks to balance", limit });
+                }
+            }
+        }
+        Ok((pairs, chunks))
+    }
+}

@@ -1,0 +1,268 @@
+//! The proof of a plan: every element is looked at, with none of the planner's code.
+//!
+//! What a rank holds and needs is listed from the definition of the two layouts (`Layout::places`). The parts of the plan are then run
+//! element by element, as pairs of addresses.
+
+use crate::error::{Error, Result};
+use crate::mesh::Mesh;
+use crate::reshard::Reshard;
+use crate::topology::Topology;
+use std::collections::HashMap;
+use zellige_layout::{Layout, Point};
+use zellige_movement::Nest;
+
+/// The most places that are listed.
+const MAX_PLACES: usize = 1 << 27;
+
+/// The same, as a count of elements.
+const MAX_ELEMENTS: i64 = 1 << 27;
+
+/// What was shown of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certificate {
+    /// Elements that each rank receives: exactly those that it needs and does not have.
+    pub received: Vec<i64>,
+    /// Elements that each rank sends.
+    pub sent: Vec<i64>,
+    /// Pairs of ranks between which something goes.
+    pub messages: u64,
+    /// What the busiest sender sends.
+    pub busiest_sender: i64,
+    /// What the busiest sender of any plan sends at least: for some part, what others need of it, divided by those who hold it.
+    pub sender_bound: i64,
+    /// The same for the links of a topology.
+    pub links: Option<LinkBound>,
+}
+
+/// How long the busiest link is busy, in seconds per byte of an element.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkBound {
+    /// In this plan.
+    pub busiest: f64,
+    /// At least, in any plan.
+    pub bound: f64,
+}
+
+impl Certificate {
+    /// How many times the bound the busiest sender sends; 1 is the best there is.
+    #[allow(clippy::cast_precision_loss, reason = "a factor to be read")]
+    pub fn sender_factor(&self) -> f64 {
+        if self.sender_bound == 0 {
+            1.0
+        } else {
+            self.busiest_sender as f64 / self.sender_bound as f64
+        }
+    }
+
+    /// How many times the bound the busiest link is busy.
+    pub fn link_factor(&self) -> Option<f64> {
+        self.links.map(|l| if l.bound == 0.0 { 1.0 } else { l.busiest / l.bound })
+    }
+}
+
+/// One side, listed: the element at every address of every rank, from 1; 0 where there is none.
+struct Listing {
+    len: usize,
+    elements: Vec<u32>,
+}
+
+impl Listing {
+    fn new(ranks: i64, len: i64) -> Result<Listing> {
+        let ranks = usize::try_from(ranks).unwrap_or(usize::MAX);
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let total = len.checked_mul(ranks).filter(|n| *n <= MAX_PLACES);
+        let limit = MAX_PLACES as u64;
+        let total = total.ok_or(Error::TooLarge { what: "addresses of all ranks", limit })?;
+        Ok(Listing { len, elements: vec![0; total] })
+    }
+
+    fn index(&self, rank: i64, address: i64) -> Option<usize> {
+        let address = usize::try_from(address).ok().filter(|a| *a < self.len)?;
+        let place = usize::try_from(rank).ok()?.checked_mul(self.len)?.checked_add(address)?;
+        (place < self.elements.len()).then_some(place)
+    }
+
+    fn at(&self, rank: i64, address: i64) -> Option<u32> {
+        self.elements.get(self.index(rank, address)?).copied()
+    }
+}
+
+fn rank_of(point: &Point, mesh: &Mesh) -> i64 {
+    mesh.axes().iter().fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
+}
+
+/// Checks a plan, element by element.
+///
+/// # Errors
+/// [`Error::Wrong`] with the first thing that is not as a plan promises; [`Error::TooLarge`] for more than 2^27 places.
+pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificate> {
+    let (src, dst) = (plan.source(), plan.destination());
+    let ranks = usize::try_from(plan.ranks()).unwrap_or(usize::MAX);
+    let size = src.layout().size();
+    let places = |l: &Layout| size.saturating_mul(l.tile().copies());
+    if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
+        let limit = MAX_PLACES as u64;
+        return Err(Error::TooLarge { what: "places to look at", limit });
+    }
+    let mut have = Listing::new(src.mesh().ranks(), src.shard_len())?;
+    let mut want = Listing::new(dst.mesh().ranks(), dst.shard_len())?;
+    let mut bound = vec![0i64; ranks];
+    // By first holder: what others need, and how many hold it.
+    let mut demand: HashMap<i64, (i64, i64)> = HashMap::new();
+    // What must enter a group of ranks, and what must leave one of the groups that hold it, by level.
+    let mut into: HashMap<(usize, i64), i64> = HashMap::new();
+    let mut out_of: HashMap<(usize, Vec<i64>), i64> = HashMap::new();
+    let (src_memory, dst_memory) = (src.layout().memory_axis(), dst.layout().memory_axis());
+    for element in 0..size {
+        let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
+        let mut holders = Vec::new();
+        for point in src.layout().places(element)?.points() {
+            let rank = rank_of(&point, src.mesh());
+            if let Some(at) = have.index(rank, point.get(src_memory)) {
+                have.elements[at] = name;
+            }
+            holders.push(rank);
+        }
+        holders.sort_unstable();
+        holders.dedup();
+        let mut needers = Vec::new();
+        for point in dst.layout().places(element)?.points() {
+            let rank = rank_of(&point, dst.mesh());
+            if let Some(at) = want.index(rank, point.get(dst_memory)) {
+                want.elements[at] = name;
+            }
+            needers.push(rank);
+        }
+        needers.sort_unstable();
+        needers.dedup();
+        needers.retain(|r| holders.binary_search(r).is_err());
+        for rank in &needers {
+            bound[usize::try_from(*rank).unwrap_or(0)] += 1;
+        }
+        let own = demand.entry(holders[0]).or_insert((0, holders.len() as i64));
+        own.0 += needers.len() as i64;
+        for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
+            let mut groups: Vec<i64> = holders.iter().map(|h| h / level.ranks).collect();
+            groups.dedup();
+            let mut crossing = 0;
+            for group in needers.iter().map(|r| r / level.ranks) {
+                if groups.binary_search(&group).is_err() {
+                    *into.entry((k, group)).or_insert(0) += 1;
+                    crossing += 1;
+                }
+            }
+            if crossing > 0 {
+                *out_of.entry((k, groups)).or_insert(0) += crossing;
+            }
+        }
+    }
+
+    let wrong = |what: String| Err(Error::Wrong(what));
+    let mut done = vec![false; want.elements.len()];
+    let (mut received, mut sent) = (vec![0i64; ranks], vec![0i64; ranks]);
+    let (mut arrivals, mut departures) = (Vec::new(), Vec::new());
+    let mut links: HashMap<(usize, i64, bool), i64> = HashMap::new();
+    for rank in 0..plan.ranks() {
+        let at = usize::try_from(rank).unwrap_or(0);
+        let kept = plan.kept_by(rank);
+        let arriving = plan.received_by(rank)?;
+        for part in kept.iter().chain(&arriving) {
+            if part.to != rank {
+                return wrong(format!("rank {rank} is told what rank {} receives", part.to));
+            }
+            for (a, b) in part.nests().iter().flat_map(walk) {
+                let (found, wanted) = (have.at(part.from, a), want.at(rank, b));
+                if found.is_none_or(|e| e == 0) || found != wanted {
+                    return wrong(format!(
+                        "address {a} of rank {} holds element {found:?}, address {b} of rank {rank} wants {wanted:?}",
+                        part.from
+                    ));
+                }
+                if let Some(place) = want.index(rank, b)
+                    && std::mem::replace(&mut done[place], true)
+                {
+                    return wrong(format!("address {b} of rank {rank} is written twice"));
+                }
+            }
+        }
+        for part in &kept {
+            if part.from != rank {
+                return wrong(format!("rank {rank} keeps what rank {} has", part.from));
+            }
+        }
+        for part in arriving {
+            if part.from == rank {
+                return wrong(format!("rank {rank} receives from itself"));
+            }
+            received[at] += part.elements();
+            for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
+                let (a, b) = (part.from / level.ranks, rank / level.ranks);
+                if a != b {
+                    *links.entry((k, a, true)).or_insert(0) += part.elements();
+                    *links.entry((k, b, false)).or_insert(0) += part.elements();
+                }
+            }
+            arrivals.push((part.from, part.to, part.order, part.elements()));
+        }
+        for part in plan.sent_by(rank)? {
+            if part.from != rank {
+                return wrong(format!("rank {rank} is told what rank {} sends", part.from));
+            }
+            sent[at] += part.elements();
+            departures.push((part.from, part.to, part.order, part.elements()));
+        }
+        if received[at] != bound[at] || plan.received(rank) != bound[at] {
+            return wrong(format!(
+                "rank {rank} receives {} elements and lacks {}",
+                received[at], bound[at]
+            ));
+        }
+        if plan.sent(rank) != sent[at] {
+            return wrong(format!("rank {rank} sends {}, not {}", sent[at], plan.sent(rank)));
+        }
+    }
+    let missing = want.elements.iter().zip(&done).position(|(e, done)| *e != 0 && !done);
+    if let Some(place) = missing {
+        let (rank, address) = (place / want.len, place % want.len);
+        return wrong(format!("nothing arrives at address {address} of rank {rank}"));
+    }
+    arrivals.sort_unstable();
+    departures.sort_unstable();
+    if arrivals != departures {
+        let differ = arrivals.iter().zip(&departures).find(|(a, b)| a != b);
+        return wrong(format!("senders and receivers do not agree: {differ:?}"));
+    }
+    arrivals.dedup_by_key(|a| (a.0, a.1));
+    let least = |(need, holders): &(i64, i64)| need / holders + i64::from(need % holders > 0);
+    let sender_bound = demand.values().map(least).max().unwrap_or(0);
+    #[allow(clippy::cast_precision_loss, reason = "times to be compared")]
+    let links = topology.map(|t| {
+        let time =
+            |level: usize, n: i64, of: usize| n as f64 / of as f64 / t.levels()[level].bandwidth;
+        let most = |times: &mut dyn Iterator<Item = f64>| times.fold(0.0, f64::max);
+        let entering = most(&mut into.iter().map(|((k, _), n)| time(*k, *n, 1)));
+        let leaving = most(&mut out_of.iter().map(|((k, g), n)| time(*k, *n, g.len())));
+        let busiest = most(&mut links.iter().map(|((k, ..), n)| time(*k, *n, 1)));
+        LinkBound { busiest, bound: entering.max(leaving) }
+    });
+    Ok(Certificate {
+        messages: arrivals.len() as u64,
+        busiest_sender: sent.iter().copied().max().unwrap_or(0),
+        received,
+        sent,
+        sender_bound,
+        links,
+    })
+}
+
+/// Every pair of addresses of a nest.
+fn walk(nest: &Nest) -> Vec<(i64, i64)> {
+    let mut all = nest.starts.clone();
+    for l in &nest.loops {
+        all = all
+            .iter()
+            .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
+            .collect();
+    }
+    all
+}

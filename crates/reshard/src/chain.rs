@@ -1,0 +1,135 @@
+//! The chain of collectives that goes from one sharding to another one mesh axis at a time, for comparison.
+//!
+//! This is how DTensor redistributes: placements are compared axis by axis, from the fastest axis to the slowest; a dimension whose slower
+//! axes change is gathered first; what is left goes from the slowest axis to the fastest.
+
+use crate::error::{Error, Result};
+use crate::mesh::Mesh;
+use crate::sharded::Sharded;
+use std::fmt;
+use zellige_layout::int::div_ceil;
+
+/// One step of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collective {
+    /// Shards of a mesh axis become whole on all of it.
+    AllGather,
+    /// Shards of one dimension become shards of another.
+    AllToAll,
+    /// Everybody keeps a part of what it has: nothing is sent.
+    Slice,
+}
+
+/// A chain of collectives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Each step with the number of its mesh axis.
+    pub steps: Vec<(Collective, usize)>,
+    /// Elements that a rank receives, all steps together.
+    pub received: i64,
+    /// The most elements that a rank holds after a step.
+    pub peak: i64,
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Collective::AllGather => "all-gather",
+            Collective::AllToAll => "all-to-all",
+            Collective::Slice => "slice",
+        })
+    }
+}
+
+/// The chain between two shardings of a shape.
+///
+/// # Errors
+/// Different meshes, and shardings that no list of placements says: DTensor has no way between those.
+pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
+    if src.mesh() != dst.mesh() {
+        return Err(Error::Mesh(format!(
+            "from {} to {}: a chain of collectives stays on one mesh",
+            src.mesh(),
+            dst.mesh()
+        )));
+    }
+    let (mut now, then) = (placements(src, shape)?, placements(dst, shape)?);
+    let sizes: Vec<i64> = src.mesh().axes().iter().map(|(_, n)| *n).collect();
+    let mut transforms = Vec::new();
+    for axis in (0..now.len()).rev() {
+        let mut target = then[axis];
+        if let Some(dim) = target {
+            let on = |list: &[Option<usize>]| -> Vec<usize> {
+                (0..axis).filter(|a| list[*a] == Some(dim)).collect()
+            };
+            if on(&now) != on(&then) {
+                target = None;
+            }
+        }
+        if now[axis] != target {
+            transforms.push((axis, now[axis], target));
+            now[axis] = target;
+        }
+    }
+    for axis in 0..now.len() {
+        if now[axis] != then[axis] {
+            transforms.push((axis, now[axis], then[axis]));
+            now[axis] = then[axis];
+        }
+    }
+    let total: i64 = shape.iter().product();
+    let parts = |list: &[Option<usize>]| -> i64 {
+        list.iter().zip(&sizes).filter(|(p, _)| p.is_some()).map(|(_, n)| n).product()
+    };
+    let mut held = div_ceil(total, parts(&placements(src, shape)?).max(1));
+    let mut chain = Chain { steps: Vec::new(), received: 0, peak: held };
+    for (axis, from, to) in transforms {
+        let n = sizes[axis];
+        let collective = match (from, to) {
+            (Some(_), None) => {
+                chain.received += held * (n - 1);
+                held *= n;
+                Collective::AllGather
+            }
+            (Some(_), Some(_)) => {
+                chain.received += held - held / n;
+                Collective::AllToAll
+            }
+            _ => {
+                held = div_ceil(held, n);
+                Collective::Slice
+            }
+        };
+        chain.steps.push((collective, axis));
+        chain.peak = chain.peak.max(held);
+    }
+    Ok(chain)
+}
+
+/// Per mesh axis the dimension that it divides; `None` where it holds copies.
+fn placements(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Option<usize>>> {
+    let refuse = |mesh: &Mesh, reason: String| Error::NotSharded { mesh: mesh.to_string(), reason };
+    let mesh = sharded.mesh();
+    let dims = sharded.dimensions(shape);
+    let mut out = Vec::new();
+    for (axis, size) in mesh.axes() {
+        let tile = sharded.layout().tile();
+        let own: Vec<usize> = (0..tile.shard().len())
+            .filter(|k| tile.shard()[*k].axis == *axis && tile.shard()[*k].extent > 1)
+            .collect();
+        let placement = match own.as_slice() {
+            [] if *size == 1
+                || tile.replica().iter().any(|r| r.axis == *axis && r.extent == *size) =>
+            {
+                None
+            }
+            [one] if tile.shard()[*one].extent == *size => dims.as_ref().map(|d| d[*one]),
+            _ => return Err(refuse(mesh, format!("no placement says how `{axis}` is used"))),
+        };
+        if placement.is_none() && !own.is_empty() {
+            return Err(refuse(mesh, format!("`{axis}` divides more than one dimension")));
+        }
+        out.push(placement);
+    }
+    Ok(out)
+}

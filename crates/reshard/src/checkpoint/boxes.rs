@@ -1,0 +1,116 @@
+//! The tensor in a file that holds the shard of a rank.
+//!
+//! A layout pads every shard to the longest one; files hold what there is. Where a shard is a box of the tensor, row-major, its file has the
+//! box, and addresses in the padded shard become those in the box.
+
+use crate::sharded::Sharded;
+use zellige_layout::Extent;
+use zellige_movement::{Loop, Nest};
+
+/// Extents of a shard, padded and as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShardBox {
+    pub(crate) padded: Vec<i64>,
+    pub(crate) actual: Vec<i64>,
+    /// Per dimension, which of its parts the shard is, and of how many.
+    pub(crate) part: Vec<(i64, i64)>,
+}
+
+impl ShardBox {
+    /// The box of a rank, if shards are boxes of a tensor of this shape.
+    pub(crate) fn of(sharded: &Sharded, shape: &[i64], rank: i64) -> Option<ShardBox> {
+        let dims = sharded.dimensions(shape)?;
+        let digits = sharded.digits_of(rank)?;
+        let iters = sharded.layout().tile().shard();
+        let count = shape.len();
+        let mut next = 1;
+        for it in iters.iter().rev().filter(|it| it.axis.is_memory() && it.extent != 1) {
+            if it.stride != next {
+                return None;
+            }
+            next *= it.extent;
+        }
+        if sharded.layout().tile().offset_on(sharded.memory()) != 0 {
+            return None;
+        }
+        let (mut padded, mut actual, mut part) =
+            (vec![1; count], vec![1; count], vec![(0, 1); count]);
+        // Iters in turn, window by window.
+        let windows: Vec<Extent> = match sharded.layout().window() {
+            Some(window) => window.dims().to_vec(),
+            None => shape.iter().map(|n| Extent::full(*n)).collect(),
+        };
+        let mut at = 0;
+        for window in windows {
+            let (mut rest, mut local, mut index, mut inside) = (window.padded, 1, 0, false);
+            let mut dim = None;
+            let first = at;
+            while at < iters.len() && (rest > 1 || iters[at].extent == 1 || at == first) {
+                let it = &iters[at];
+                if it.extent > rest {
+                    break;
+                }
+                if it.extent > 1 {
+                    dim = dim.or(Some(dims[at]));
+                }
+                if it.axis.is_memory() {
+                    local *= it.extent;
+                    inside |= it.extent > 1;
+                } else if it.extent > 1 {
+                    if inside && window.valid != window.padded {
+                        return None;
+                    }
+                    index = index * it.extent + digits[at];
+                    let (k, n) = part[dims[at]];
+                    part[dims[at]] = (k * it.extent + digits[at], n * it.extent);
+                }
+                rest /= it.extent.max(1);
+                at += 1;
+            }
+            if window.begin != 0 {
+                return None;
+            }
+            let held = match window.valid == window.padded {
+                true => local,
+                false => (window.valid - index * local).clamp(0, local),
+            };
+            if let Some(d) = dim {
+                padded[d] *= local;
+                actual[d] *= held;
+            }
+        }
+        Some(ShardBox { padded, actual, part })
+    }
+
+    /// An address of the padded shard, in the box.
+    pub(crate) fn address(&self, address: i64) -> i64 {
+        let (mut rest, mut weight, mut out) = (address, 1, 0);
+        for (padded, actual) in self.padded.iter().zip(&self.actual).rev() {
+            out += rest % padded.max(&1) * weight;
+            rest /= padded.max(&1);
+            weight *= actual;
+        }
+        out
+    }
+}
+
+/// Nests between padded shards as nests between what files hold.
+pub(crate) fn in_boxes(
+    nests: Vec<Nest>,
+    from: Option<&ShardBox>,
+    to: Option<&ShardBox>,
+) -> Vec<Nest> {
+    let place = |b: Option<&ShardBox>, a: i64| b.map_or(a, |b| b.address(a));
+    let step = |b: Option<&ShardBox>, s: i64| s.signum() * place(b, s.abs());
+    nests
+        .into_iter()
+        .map(|nest| Nest {
+            loops: nest
+                .loops
+                .iter()
+                .map(|l| Loop { range: l.range, src: step(from, l.src), dst: step(to, l.dst) })
+                .collect(),
+            starts: nest.starts.iter().map(|(a, b)| (place(from, *a), place(to, *b))).collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,453 @@
+//! The text that says how the tensors of a checkpoint are divided, before and after.
+//!
+//! ```toml
+//! about = "Llama: one model to tensor-parallel ranks"
+//!
+//! [from]
+//! files = "index"                       # what model.safetensors.index.json names
+//!
+//! [to]
+//! mesh = "pp=2, tp=4"
+//! files = "pp-{pp}-tp-{tp}.safetensors"
+//!
+//! [[tensor]]
+//! name = "model.layers.{i}.self_attn.q_proj.weight"
+//! to = "P('tp', None) at pp={i}/16"
+//!
+//! [[tensor]]
+//! name = "*"
+//! ```
+//!
+//! The first rule whose name matches counts: `*` stands for any characters, `{i}` for a number. A layout is `whole` (on every rank, and
+//! what is left out means that), `flat` or `flat tp` (the elements in a row, cut evenly, as FSDP does), a `PartitionSpec` or DTensor placements
+//! on the mesh of the side, or any other notation that uses the names of the mesh. `at pp=0` or `at pp={i}/16` says that it is on those
+//! ranks alone: where the number, divided and rounded down, is their coordinate. `padded` at the end: shards are as long as the
+//! longest one. `to = "drop"` leaves a tensor out, `shape = [..]` names the shape where shards do not tell it.
+
+use super::error::{Error, Result};
+use crate::mesh::Mesh;
+use crate::sharded::Sharded;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use zellige_layout::int::{div_ceil, product};
+use zellige_layout::{Axis, AxisKind, AxisTable, Extent, Iter, Layout, TileLayout, Window};
+
+/// One side of a checkpoint: its mesh, and the file of every rank.
+#[derive(Debug, Clone)]
+pub struct Files {
+    mesh: Mesh,
+    names: String,
+}
+
+/// Which tensors, and how they are divided on both sides.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub(crate) name: String,
+    pub(crate) from: Placed,
+    pub(crate) to: Placed,
+    pub(crate) shape: Option<Vec<i64>>,
+    pub(crate) line: usize,
+}
+
+/// A layout in a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) text: String,
+    pub(crate) at: Vec<(String, Coordinate)>,
+    pub(crate) padded: bool,
+}
+
+/// Where on an axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Coordinate {
+    Number(i64),
+    /// A number of the name, divided.
+    Captured(String, i64),
+}
+
+/// A whole text.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The input.
+    pub from: Files,
+    /// The output.
+    pub to: Files,
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Files {
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Whether files are those that an index names.
+    pub(crate) fn by_index(&self) -> bool {
+        self.names == "index"
+    }
+
+    /// The file of a rank.
+    pub fn of_rank(&self, rank: i64) -> String {
+        let mut name = self.names.replace("{rank}", &rank.to_string());
+        for ((axis, _), at) in self.mesh.axes().iter().zip(self.mesh.coordinates(rank)) {
+            name = name.replace(&format!("{{{axis}}}"), &at.to_string());
+        }
+        name
+    }
+}
+
+impl Rules {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What it does not understand, with its line.
+    pub fn parse(text: &str) -> Result<Rules> {
+        let reader = Reader { text };
+        let table = DeTable::parse(text).map_err(|e| {
+            reader.error(e.span().map_or(0, |s| s.start), "TOML", e.message().to_string())
+        })?;
+        let (mut from, mut to, mut rules) = (None, None, Vec::new());
+        for (key, item) in table.get_ref() {
+            let at = key.span().start;
+            match (key.get_ref().as_ref(), item.get_ref()) {
+                ("about", DeValue::String(_)) => {}
+                ("from", DeValue::Table(side)) => from = Some(reader.files(at, side)?),
+                ("to", DeValue::Table(side)) => to = Some(reader.files(at, side)?),
+                ("tensor", DeValue::Array(all)) => {
+                    for rule in all {
+                        rules.push(reader.rule(rule)?);
+                    }
+                }
+                (other, _) => {
+                    let accepted = "accepted are about, [from], [to] and [[tensor]]";
+                    return Err(reader.error(at, other, accepted.into()));
+                }
+            }
+        }
+        let missing = |key: &str| reader.error(text.len(), key, "missing".into());
+        let (from, to) =
+            (from.ok_or_else(|| missing("[from]"))?, to.ok_or_else(|| missing("[to]"))?);
+        if rules.is_empty() {
+            return Err(missing("[[tensor]]"));
+        }
+        if from.by_index() && from.mesh.ranks() > 1 {
+            let reason =
+                "an index names the files of one rank; a mesh of several needs {rank} or its axes";
+            return Err(reader.error(0, "files", reason.into()));
+        }
+        if to.by_index() {
+            let reason =
+                "the output is named by {rank} or the axes of its mesh, as rank-{rank}.safetensors";
+            return Err(reader.error(0, "files", reason.into()));
+        }
+        let rules = Rules { from, to, rules };
+        for rule in &rules.rules {
+            for (placed, files) in [(&rule.from, &rules.from), (&rule.to, &rules.to)] {
+                for (axis, coordinate) in &placed.at {
+                    let fail = |reason| Error::Rules { line: rule.line, key: axis.clone(), reason };
+                    if !files.mesh.axes().iter().any(|(a, _)| a.name() == axis) {
+                        return Err(fail(format!("no axis of {}", files.mesh)));
+                    }
+                    if let Coordinate::Captured(word, _) = coordinate
+                        && !rule.name.contains(&format!("{{{word}}}"))
+                    {
+                        return Err(fail(format!("the name has no {{{word}}}")));
+                    }
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    /// The first rule for a name, with the numbers in it.
+    pub(crate) fn find(&self, name: &str) -> Option<(&Rule, Vec<(String, i64)>)> {
+        self.rules.iter().find_map(|rule| {
+            let mut numbers = Vec::new();
+            matches(&rule.name, name, &mut numbers).then_some((rule, numbers))
+        })
+    }
+}
+
+/// Whether a name is one of a pattern.
+fn matches(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool {
+    if let Some(rest) = pattern.strip_prefix('*') {
+        return (0..=name.len()).filter(|k| name.is_char_boundary(*k)).any(|k| {
+            let before = numbers.len();
+            let found = matches(rest, &name[k..], numbers);
+            if !found {
+                numbers.truncate(before);
+            }
+            found
+        });
+    }
+    if let Some((word, rest)) = pattern.strip_prefix('{').and_then(|p| p.split_once('}')) {
+        let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(number) = name[..digits].parse() else { return false };
+        numbers.push((word.to_string(), number));
+        return matches(rest, &name[digits..], numbers);
+    }
+    match (pattern.chars().next(), name.chars().next()) {
+        (None, None) => true,
+        (Some(a), Some(b)) if a == b => {
+            matches(&pattern[a.len_utf8()..], &name[b.len_utf8()..], numbers)
+        }
+        _ => false,
+    }
+}
+
+impl Placed {
+    fn parse(text: &str) -> Result<Placed, String> {
+        let mut rest = text.trim();
+        let padded = rest.ends_with(" padded");
+        if padded {
+            rest = rest.trim_end_matches("padded").trim_end();
+        }
+        let mut at = Vec::new();
+        if let Some((layout, places)) = rest.split_once(" at ") {
+            for place in places.split(',') {
+                let Some((axis, value)) = place.split_once('=') else {
+                    return Err(format!("`{place}`: accepted is `at axis=number`"));
+                };
+                let value = value.trim();
+                let coordinate = match value.strip_prefix('{').and_then(|v| v.split_once('}')) {
+                    Some((word, divided)) => {
+                        let by = match divided.strip_prefix('/') {
+                            None if divided.is_empty() => Some(1),
+                            None => None,
+                            Some(n) => n.trim().parse().ok().filter(|n| *n > 0),
+                        };
+                        by.map(|by| Coordinate::Captured(word.to_string(), by))
+                    }
+                    None => value.parse().ok().map(Coordinate::Number),
+                };
+                let accepted = "accepted are a number, {i} and {i}/8";
+                let coordinate = coordinate.ok_or_else(|| format!("`{value}`: {accepted}"))?;
+                at.push((axis.trim().to_string(), coordinate));
+            }
+            rest = layout;
+        }
+        Ok(Placed { text: rest.trim().to_string(), at, padded })
+    }
+
+    /// Whether shards are pieces of the elements in a row.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.text.split_whitespace().next() == Some("flat")
+    }
+
+    /// The sharding of a shape over a mesh.
+    pub(crate) fn sharded(
+        &self,
+        mesh: &Mesh,
+        shape: &[i64],
+        numbers: &[(String, i64)],
+    ) -> Result<Sharded, String> {
+        let mut fixed: Vec<(Axis, i64)> = Vec::new();
+        for (name, coordinate) in &self.at {
+            let known = mesh.axes().iter().find(|(a, _)| a.name() == name);
+            let (axis, size) = known.ok_or_else(|| format!("no axis `{name}`"))?;
+            let at = match coordinate {
+                Coordinate::Number(n) => *n,
+                Coordinate::Captured(word, by) => {
+                    numbers.iter().find(|(w, _)| w == word).map_or(0, |(_, n)| n / by)
+                }
+            };
+            if !(0..*size).contains(&at) {
+                return Err(format!("`{name}` is {at}, and {mesh} has {size} of it"));
+            }
+            fixed.push((*axis, at));
+        }
+        let free: Vec<(Axis, i64)> = mesh
+            .axes()
+            .iter()
+            .copied()
+            .filter(|(a, _)| fixed.iter().all(|(f, _)| f != a))
+            .collect();
+        let layout = self.layout(&free, shape)?;
+        let tile = layout.tile();
+        let offset: Vec<(Axis, i64)> = tile.offset().iter().copied().chain(fixed).collect();
+        let placed = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)
+            .map_err(|e| e.to_string())?;
+        let mut placed = Layout::from(placed);
+        if let Some(window) = layout.window() {
+            placed = placed.with_window(window.clone()).map_err(|e| e.to_string())?;
+        }
+        if layout.swizzle().is_some() {
+            return Err("a shard in a file is not swizzled".into());
+        }
+        Sharded::new(placed, mesh.clone()).map_err(|e| e.to_string())
+    }
+
+    fn layout(&self, free: &[(Axis, i64)], shape: &[i64]) -> Result<Layout, String> {
+        let text = self.text.as_str();
+        let copies = |over: &dyn Fn(&Axis) -> bool| -> Vec<Iter> {
+            free.iter().filter(|(a, _)| over(a)).map(|(a, n)| Iter::new(*n, 1, *a)).collect()
+        };
+        let mut words = text.split([' ', ',']).filter(|w| !w.is_empty());
+        match words.next() {
+            Some("whole") if text == "whole" => {
+                let shard = TileLayout::row_major(shape).map_err(|e| e.to_string())?;
+                let tile = TileLayout::new(shard.shard().to_vec(), copies(&|_| true), []);
+                return tile.map(Layout::from).map_err(|e| e.to_string());
+            }
+            Some("flat") => {
+                let named: Vec<&str> = words.collect();
+                if let Some(no) = named.iter().find(|n| free.iter().all(|(a, _)| a.name() != **n)) {
+                    return Err(format!("`flat {no}`: no such axis"));
+                }
+                let cuts = |a: &Axis| named.is_empty() || named.contains(&a.name());
+                let elements =
+                    product(shape.iter().copied(), "elements").map_err(|e| e.to_string())?;
+                let mut shard = copies(&cuts);
+                let parts: i64 = shard.iter().map(|it| it.extent).product();
+                let local = div_ceil(elements, parts);
+                shard.push(Iter::mem(local, 1));
+                let tile = TileLayout::new(shard, copies(&|a| !cuts(a)), []);
+                let window = Window::new(vec![Extent::padded(elements, parts * local)]);
+                let layout = tile.map(Layout::from).and_then(|l| l.with_window(window?));
+                return layout.map_err(|e| e.to_string());
+            }
+            _ => {}
+        }
+        let mut table = AxisTable::new();
+        for (axis, _) in free {
+            table.declare(axis.name(), AxisKind::Device).map_err(|e| e.to_string())?;
+        }
+        let sizes: Vec<String> = free.iter().map(|(_, n)| n.to_string()).collect();
+        let on_mesh = match text {
+            t if t.starts_with("P(") || t.starts_with("PartitionSpec(") => {
+                let axes: Vec<String> = free.iter().map(|(a, n)| format!("'{a}': {n}")).collect();
+                format!("Mesh({}) {text}", axes.join(", "))
+            }
+            t if t.starts_with('(') && (t.contains("Shard(") || t.contains("Replicate(")) => {
+                let names: Vec<String> = free.iter().map(|(a, _)| format!("'{a}',")).collect();
+                format!("{text} mesh=[{}] mesh_dim_names=({})", sizes.join(", "), names.join(" "))
+            }
+            _ => text.to_string(),
+        };
+        let parsed =
+            zellige_notation::parse(&on_mesh, &table).map_err(|d| d.render(&on_mesh, false))?;
+        parsed.layout(Some(shape)).map_err(|d| d.render(&on_mesh, false))
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    fn line(&self, at: usize) -> usize {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        1 + before.iter().filter(|b| **b == b'\n').count()
+    }
+
+    fn error(&self, at: usize, key: &str, reason: String) -> Error {
+        Error::Rules { line: self.line(at), key: key.to_string(), reason }
+    }
+
+    fn files(&self, at: usize, table: &DeTable<'_>) -> Result<Files> {
+        let (mut mesh, mut names) = (None, None);
+        for (key, item) in table {
+            let at = key.span().start;
+            match (key.get_ref().as_ref(), item.get_ref()) {
+                ("mesh", DeValue::String(text)) => {
+                    mesh = Some(self.mesh(at, text)?);
+                }
+                ("files", DeValue::String(text)) => names = Some((at, text.to_string())),
+                (other, _) => {
+                    let accepted =
+                        "accepted are mesh = \"tp=4\" and files = \"rank-{rank}.safetensors\"";
+                    return Err(self.error(at, other, accepted.into()));
+                }
+            }
+        }
+        let one = || Mesh::new(Vec::new()).map_err(|e| self.error(at, "mesh", e.to_string()));
+        let mesh = mesh.map_or_else(one, Ok)?;
+        let (at, names) = names.ok_or_else(|| self.error(at, "files", "missing".into()))?;
+        let plain = names != "index"
+            && (!names.ends_with(".safetensors")
+                || names.split('/').any(|part| part.is_empty() || part.starts_with('.')));
+        if plain {
+            let accepted =
+                "a name below the folder that ends in .safetensors, or index for the input";
+            return Err(self.error(at, "files", format!("`{names}`: {accepted}")));
+        }
+        let mut left = names.clone();
+        for axis in mesh.axes().iter().map(|(a, _)| a.name()).chain(["rank"]) {
+            left = left.replace(&format!("{{{axis}}}"), "");
+        }
+        if left.contains(['{', '}']) {
+            let reason = format!("`{names}`: {{rank}} and the axes of {mesh} are known");
+            return Err(self.error(at, "files", reason));
+        }
+        Ok(Files { mesh, names })
+    }
+
+    fn mesh(&self, at: usize, text: &str) -> Result<Mesh> {
+        let mut axes = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let entry = part.split_once('=').and_then(|(name, size)| {
+                let size = size.trim().parse::<i64>().ok()?;
+                let axis = AxisTable::new().declare(name.trim(), AxisKind::Device).ok()?;
+                Some((axis, size))
+            });
+            let accepted =
+                || self.error(at, "mesh", format!("`{part}`: accepted is name=size, as tp=4"));
+            axes.push(entry.ok_or_else(accepted)?);
+        }
+        Mesh::new(axes).map_err(|e| self.error(at, "mesh", e.to_string()))
+    }
+
+    fn rule(&self, item: &Spanned<DeValue<'_>>) -> Result<Rule> {
+        let start = item.span().start;
+        let Some(table) = item.get_ref().as_table() else {
+            return Err(self.error(start, "tensor", "a table [[tensor]]".into()));
+        };
+        let whole = Placed { text: "whole".into(), at: Vec::new(), padded: false };
+        let (mut name, mut from, mut to, mut shape) = (None, whole.clone(), whole, None);
+        for (key, item) in table {
+            let at = key.span().start;
+            let placed = |text: &str| {
+                Placed::parse(text).map_err(|reason| self.error(at, key.get_ref(), reason))
+            };
+            match (key.get_ref().as_ref(), item.get_ref()) {
+                ("name", DeValue::String(text)) => name = Some((at, text.to_string())),
+                ("from", DeValue::String(text)) => from = placed(text)?,
+                ("to", DeValue::String(text)) => to = placed(text)?,
+                ("shape", DeValue::Array(all)) => {
+                    let extents = all.iter().map(|n| match n.get_ref() {
+                        DeValue::Integer(n) => n.as_str().parse().ok().filter(|n| *n >= 0),
+                        _ => None,
+                    });
+                    let extents: Option<Vec<i64>> = extents.collect();
+                    let bad = || self.error(at, "shape", "a list of extents".into());
+                    shape = Some(extents.ok_or_else(bad)?);
+                }
+                (other, _) => {
+                    let accepted = "accepted are name, from, to and shape";
+                    return Err(self.error(at, other, accepted.into()));
+                }
+            }
+        }
+        let (at, name) = name.ok_or_else(|| self.error(start, "name", "missing".into()))?;
+        Ok(Rule { name, from, to, shape, line: self.line(at) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_patterns() {
+        let found = |pattern: &str, name: &str| {
+            let mut numbers = Vec::new();
+            matches(pattern, name, &mut numbers).then_some(numbers)
+        };
+        assert_eq!(found("a.{i}.b", "a.12.b"), Some(vec![("i".into(), 12)]));
+        assert_eq!(found("*.{i}.*.w", "m.layers.3.x.w"), Some(vec![("i".into(), 3)]));
+        assert_eq!(found("*", ""), Some(vec![]));
+        assert_eq!(found("a.{i}.b", "a.x.b"), None);
+        assert_eq!(found("a", "ab"), None);
+        assert_eq!(found("*.w", "a.w.w"), Some(vec![]));
+    }
+}

@@ -1,0 +1,60 @@
+//! Moving tensors between shardings.
+//!
+//! A sharding is a layout whose device axes say which rank holds an element and whose memory axis says where in the shard. Two of
+//! them over one shape, on any meshes, are a [`Reshard`]: who sends what to whom, as loop nests between addresses in the shards.
+//!
+//! ```
+//! use zellige_layout::{Axis, Iter, Layout, TileLayout};
+//! use zellige_reshard::{Mesh, Reshard, Sharded};
+//! // A matrix of 4 x 6: over two ranks by rows, then over three by columns.
+//! let rows = TileLayout::of(vec![Iter::new(2, 1, Axis::PID), Iter::mem(2, 6), Iter::mem(6, 1)])?;
+//! let columns = TileLayout::of(vec![Iter::mem(4, 2), Iter::new(3, 1, Axis::PID), Iter::mem(2, 1)])?;
+//! let mesh = |n| Mesh::new(vec![(Axis::PID, n)]);
+//! let from = Sharded::new(Layout::from(rows), mesh(2)?)?;
+//! let to = Sharded::new(Layout::from(columns), mesh(3)?)?;
+//! let plan = Reshard::between(&from, &to, &[4, 6])?;
+//! // Rank 2 had nothing and gets a third; rank 0 has half of what it needs.
+//! assert_eq!((plan.received(2), plan.received(0)), (8, 4));
+//! assert_eq!(plan.received_by(2)?.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::Plan::between`, the one planner, over
+//!   addresses that hold the rank too. What remains is a list of loop nests whose steps move ranks and addresses on both sides; the
+//!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks.
+//! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
+//!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
+//!   [`Topology`] of links asks for ([`Reshard::balanced`]).
+//! - **A certificate** ([`certify`]) checks that by enumerating elements, with none of the planner's code.
+//!
+//! # What it may not do
+//! Open a socket: who moves the bytes runs the plan. There is no `unsafe` here.
+
+#![forbid(unsafe_code)]
+
+mod balance;
+mod certificate;
+mod chain;
+#[cfg(not(target_family = "wasm"))]
+pub mod checkpoint;
+mod error;
+mod line;
+mod links;
+mod mesh;
+mod part;
+mod pieces;
+mod reshard;
+mod rounds;
+mod sharded;
+mod topology;
+
+pub use certificate::{Certificate, LinkBound, certify};
+pub use chain::{Chain, Collective, chain};
+pub use error::{Error, Result};
+pub use links::{Link, Loads};
+pub use mesh::Mesh;
+pub use part::Part;
+pub use reshard::Reshard;
+pub use rounds::Rounds;
+pub use sharded::Sharded;
+pub use topology::{Level, Topology};

@@ -1,0 +1,247 @@
+//! Who of the holders of a part sends it to whom.
+//!
+//! All requests for the elements of one part form a line, in the order of nests, starts and ranks of the receivers. Requests of ranks
+//! that hold the part themselves are taken out; the rest is cut into as many equal lengths as there are copies, and each holder sends
+//! its length. The busiest of them then sends no more than the average rounded up, which no choice can beat. A request that lies on
+//! a cut is served by two holders. The places of requests on the line are computed, not listed.
+
+use crate::pieces::{Found, RankNest, Side};
+use crate::sharded::Sharded;
+
+/// The requests for the part of one first copy.
+pub(crate) struct Line {
+    /// Blocks that one start of a nest gives, each for every copy of its receiver.
+    entries: Vec<Entry>,
+    /// Requests of holders, as rising ranges of the line.
+    own: Vec<(i64, i64)>,
+    /// Elements to send.
+    pub(crate) length: i64,
+    copies: i64,
+}
+
+pub(crate) struct Entry {
+    pub(crate) found: Found,
+    /// Where its requests begin on the line.
+    begin: i64,
+    /// How many there are.
+    requests: i64,
+    block: i64,
+}
+
+/// A request on the line.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) nest: usize,
+    pub(crate) start: usize,
+    pub(crate) steps: Vec<i64>,
+    /// Which copy of the receiver.
+    pub(crate) copy: i64,
+    /// Its place among those of its start.
+    pub(crate) index: i64,
+}
+
+/// A digit of the number of a request among those of its start.
+#[derive(Clone, Copy)]
+enum Digit {
+    Loop(usize),
+    Copy,
+}
+
+/// The digits of requests, the largest step of the receiver first, so that neighbours on the line are neighbours as ranks.
+fn digits(nest: &RankNest, dst: &Sharded) -> Vec<(Digit, i64)> {
+    let mut all: Vec<(i64, Digit, i64)> = nest
+        .free(Side::Src)
+        .map(|k| (nest.outer[k].step.dst_rank.abs(), Digit::Loop(k), nest.outer[k].range))
+        .collect();
+    all.extend(dst.copy_digits().iter().map(|d| (d.stride.abs(), Digit::Copy, d.extent)));
+    all.sort_by_key(|d| std::cmp::Reverse(d.0));
+    all.into_iter().map(|(_, digit, extent)| (digit, extent)).collect()
+}
+
+/// The number of a request among those of its start.
+pub(crate) fn number(nest: &RankNest, dst: &Sharded, steps: &[i64], copy: i64) -> i64 {
+    let digits = digits(nest, dst);
+    // Digits of copies come in the order in which a copy is numbered, the last one fastest.
+    let mut values = vec![0; digits.len()];
+    let mut rest = copy;
+    for (value, (digit, extent)) in values.iter_mut().zip(&digits).rev() {
+        *value = match digit {
+            Digit::Loop(k) => steps[*k],
+            Digit::Copy => {
+                let own = rest % extent;
+                rest /= extent;
+                own
+            }
+        };
+    }
+    values.iter().zip(&digits).fold(0, |n, (value, (_, extent))| n * extent + value)
+}
+
+impl Line {
+    /// The line of a first copy.
+    pub(crate) fn new(nests: &[RankNest], src: &Sharded, dst: &Sharded, first: i64) -> Line {
+        let mut found = Vec::new();
+        for (k, nest) in nests.iter().enumerate() {
+            nest.find(k, Side::Src, first, &mut found);
+        }
+        let (mut entries, mut begin) = (Vec::with_capacity(found.len()), 0);
+        for found in found {
+            let nest = &nests[found.nest];
+            let requests = nest.free_blocks(Side::Src) * dst.copies();
+            entries.push(Entry { found, begin, requests, block: nest.block });
+            begin += requests * nest.block;
+        }
+        let mut line = Line { entries, own: Vec::new(), length: begin, copies: src.copies() };
+        let mut own = Vec::new();
+        for copy in 0..src.copies() {
+            let Some(held) = dst.holding(first + src.copy_offset(copy)) else { continue };
+            for entry in &line.entries {
+                let nest = &nests[entry.found.nest];
+                let from = nest.at(entry.found.start, &entry.found.steps).dst_rank;
+                if let Some(steps) = nest_steps(nest, &entry.found, held.first - from) {
+                    let number = number(nest, dst, &steps, held.copy);
+                    let at = entry.begin + number * entry.block;
+                    own.push((at, at + entry.block));
+                }
+            }
+        }
+        own.sort_unstable();
+        line.length -= own.iter().map(|(a, b)| b - a).sum::<i64>();
+        line.own = own;
+        line
+    }
+
+    /// The holders of a request and what each sends of its block: copy, first element, one past the last.
+    pub(crate) fn senders(&self, nest: usize, start: usize, number: i64) -> Vec<(i64, i64, i64)> {
+        let key = |e: &Entry| (e.found.nest, e.found.start);
+        let Ok(at) = self.entries.binary_search_by_key(&(nest, start), key) else {
+            return Vec::new();
+        };
+        let entry = &self.entries[at];
+        let begin = self.without_own(entry.begin + number * entry.block);
+        let end = begin + entry.block;
+        let mut out = Vec::new();
+        let mut copy = self.cut_before(begin);
+        while copy < self.copies && self.cut(copy) < end {
+            let (low, high) = (self.cut(copy).max(begin), self.cut(copy + 1).min(end));
+            if low < high {
+                out.push((copy, low - begin, high - begin));
+            }
+            copy += 1;
+        }
+        out
+    }
+
+    /// The requests that a copy serves, each with what it sends of the block.
+    pub(crate) fn served(
+        &self,
+        nests: &[RankNest],
+        dst: &Sharded,
+        copy: i64,
+    ) -> Vec<(Request, (i64, i64))> {
+        let (low, high) = (self.cut(copy), self.cut(copy + 1));
+        let mut out = Vec::new();
+        let mut own = self.own.iter().peekable();
+        // How much of the line before was taken out.
+        let mut taken = 0;
+        for entry in &self.entries {
+            let nest = &nests[entry.found.nest];
+            let mut number = 0;
+            while number < entry.requests {
+                let at = entry.begin + number * entry.block;
+                while let Some((a, b)) = own.peek().filter(|(a, _)| *a < at) {
+                    taken += b - a;
+                    own.next();
+                }
+                if own.peek().is_some_and(|(a, _)| *a == at) {
+                    number += 1;
+                    continue;
+                }
+                let begin = at - taken;
+                if begin >= high {
+                    return out;
+                }
+                if begin + entry.block <= low {
+                    // Straight to the first request that reaches into the length, or the next one that was taken out.
+                    let skip = ((low - begin) / entry.block.max(1)).max(1);
+                    let next = own.peek().map_or(i64::MAX, |(a, _)| *a);
+                    let until = ((next - at).max(0) / entry.block.max(1)).max(1);
+                    number += skip.min(until);
+                    continue;
+                }
+                let part = (low.max(begin) - begin, high.min(begin + entry.block) - begin);
+                if part.0 < part.1 {
+                    out.push((request(nest, dst, &entry.found, number), part));
+                }
+                number += 1;
+            }
+        }
+        out
+    }
+
+    /// What a copy sends, in elements.
+    pub(crate) fn share(&self, copy: i64) -> i64 {
+        self.cut(copy + 1) - self.cut(copy)
+    }
+
+    /// Where the length of a copy begins.
+    fn cut(&self, copy: i64) -> i64 {
+        let at = i128::from(self.length) * i128::from(copy) / i128::from(self.copies);
+        i64::try_from(at).unwrap_or(i64::MAX)
+    }
+
+    /// The last copy whose length begins at or before a place.
+    fn cut_before(&self, place: i64) -> i64 {
+        let guess = i128::from(place) * i128::from(self.copies) / i128::from(self.length.max(1));
+        let mut copy = i64::try_from(guess).unwrap_or(0).clamp(0, self.copies - 1);
+        while copy > 0 && self.cut(copy) > place {
+            copy -= 1;
+        }
+        while copy + 1 < self.copies && self.cut(copy + 1) <= place {
+            copy += 1;
+        }
+        copy
+    }
+
+    fn without_own(&self, place: i64) -> i64 {
+        let before = self.own.partition_point(|(a, _)| *a < place);
+        place - self.own[..before].iter().map(|(a, b)| b - a).sum::<i64>()
+    }
+}
+
+/// The steps of the loops that a sender leaves free and that reach a receiver `ranks` further.
+fn nest_steps(nest: &RankNest, found: &Found, ranks: i64) -> Option<Vec<i64>> {
+    let mut free: Vec<usize> = nest.free(Side::Src).collect();
+    free.sort_by_key(|k| std::cmp::Reverse(nest.outer[*k].step.dst_rank.abs()));
+    let reach = |k: &usize| ((nest.outer[*k].range - 1) * nest.outer[*k].step.dst_rank).min(0);
+    let mut rest = ranks - free.iter().map(reach).sum::<i64>();
+    if rest < 0 {
+        return None;
+    }
+    let mut steps = found.steps.clone();
+    for k in free {
+        let by = nest.outer[k].step.dst_rank;
+        let count = (rest / by.abs()).min(nest.outer[k].range - 1);
+        rest -= count * by.abs();
+        steps[k] = if by > 0 { count } else { nest.outer[k].range - 1 - count };
+    }
+    (rest == 0).then_some(steps)
+}
+
+/// The request of that number.
+fn request(nest: &RankNest, dst: &Sharded, found: &Found, number: i64) -> Request {
+    let mut steps = found.steps.clone();
+    let (mut rest, mut copy, mut weight) = (number, 0, 1);
+    for (digit, extent) in digits(nest, dst).iter().rev() {
+        let value = rest % extent;
+        rest /= extent;
+        match digit {
+            Digit::Loop(k) => steps[*k] = value,
+            Digit::Copy => {
+                copy += value * weight;
+                weight *= extent;
+            }
+        }
+    }
+    Request { nest: found.nest, start: found.start, steps, copy, index: number }
+}

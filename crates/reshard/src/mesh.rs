@@ -1,0 +1,73 @@
+//! Meshes of devices, and how their members are numbered.
+
+use crate::error::{Error, Result};
+use std::fmt;
+use zellige_layout::int::product;
+use zellige_layout::{Axis, AxisKind, Layout};
+
+/// Device axes with their sizes, slowest first: the rank of a device counts the last axis fastest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mesh {
+    axes: Vec<(Axis, i64)>,
+    ranks: i64,
+}
+
+impl Mesh {
+    /// Checks that axes are device axes, each there once, and that ranks can be counted.
+    pub fn new(axes: Vec<(Axis, i64)>) -> Result<Mesh> {
+        for (k, (axis, size)) in axes.iter().enumerate() {
+            if axis.kind() != AxisKind::Device {
+                let kind = axis.kind().name();
+                return Err(Error::Mesh(format!(
+                    "`{axis}` is a {kind} axis; the axes of a mesh are device axes"
+                )));
+            }
+            if *size < 1 {
+                return Err(Error::Mesh(format!(
+                    "mesh axis `{axis}` has {size} devices; at least 1"
+                )));
+            }
+            if axes[..k].iter().any(|(other, _)| other == axis) {
+                return Err(Error::Mesh(format!("the mesh has two axes `{axis}`")));
+            }
+        }
+        let ranks = product(axes.iter().map(|a| a.1), "the number of devices")?;
+        Ok(Mesh { axes, ranks })
+    }
+
+    /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.
+    pub fn of(layout: &Layout) -> Result<Mesh> {
+        let device = |a: &&Axis| a.kind() == AxisKind::Device;
+        let size = |a: &Axis| (*a, layout.tile().bounds(*a).max.saturating_add(1).max(1));
+        Mesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
+    }
+
+    /// The axes and their sizes, slowest first.
+    pub fn axes(&self) -> &[(Axis, i64)] {
+        &self.axes
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> i64 {
+        self.ranks
+    }
+
+    /// What one step along an axis adds to the rank, if the mesh has it.
+    pub fn stride(&self, axis: Axis) -> Option<i64> {
+        let at = self.axes.iter().position(|(a, _)| *a == axis)?;
+        Some(self.axes[at + 1..].iter().map(|(_, n)| n).product())
+    }
+
+    /// The coordinates of a rank, in the order of the axes.
+    pub fn coordinates(&self, rank: i64) -> Vec<i64> {
+        let sizes: Vec<i64> = self.axes.iter().map(|(_, n)| *n).collect();
+        zellige_layout::unflatten(&sizes, rank)
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes: Vec<String> = self.axes.iter().map(|(a, n)| format!("{a}={n}")).collect();
+        write!(f, "the mesh [{}]", axes.join(", "))
+    }
+}

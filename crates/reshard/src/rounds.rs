@@ -1,0 +1,49 @@
+//! Exchanges that need little memory: the same one in several rounds.
+
+use crate::error::{Error, Result};
+use crate::part::Part;
+use crate::reshard::Reshard;
+
+/// How many rounds, and what they need.
+///
+/// In round `i` of `n` every part sends its `i`-th slice, `Part::slice(i, n)`: all rounds load the links alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// How many.
+    pub count: i64,
+    /// Bytes that the busiest rank holds at once in buffers to send and to receive.
+    pub staging: u64,
+}
+
+impl Reshard {
+    /// The fewest rounds in which no rank holds more than `most` bytes in buffers, with elements of `width` bytes.
+    ///
+    /// # Errors
+    /// Fewer bytes than one element for every part of some rank.
+    pub fn rounds(&self, width: u64, most: u64) -> Result<Rounds> {
+        let mut ranks: Vec<Vec<u64>> = Vec::new();
+        for rank in 0..self.ranks() {
+            let mut sizes = Vec::new();
+            for part in self.received_by(rank)?.iter().chain(&self.sent_by(rank)?) {
+                sizes.push(u64::try_from(Part::elements(part)).unwrap_or(0));
+            }
+            ranks.push(sizes);
+        }
+        let staging = |rounds: u64| {
+            let held = |sizes: &Vec<u64>| sizes.iter().map(|n| n.div_ceil(rounds)).sum::<u64>();
+            ranks.iter().map(held).max().unwrap_or(0).saturating_mul(width)
+        };
+        let largest = ranks.iter().flatten().copied().max().unwrap_or(1).max(1);
+        if staging(largest) > most {
+            let crowded = (0i64..).zip(&ranks).max_by_key(|(_, sizes)| sizes.len());
+            let (rank, messages) = crowded.map_or((0, 0), |(r, sizes)| (r, sizes.len() as u64));
+            return Err(Error::Memory { rank, messages, bytes: most, least: staging(largest) });
+        }
+        let (mut low, mut high) = (1, largest);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if staging(middle) <= most { high = middle } else { low = middle + 1 }
+        }
+        Ok(Rounds { count: i64::try_from(low).unwrap_or(i64::MAX), staging: staging(low) })
+    }
+}

@@ -1,0 +1,297 @@
+//! One side of a move between ranks: a layout over a mesh.
+
+use crate::error::{Error, Result};
+use crate::mesh::Mesh;
+use zellige_layout::{Axis, AxisKind, Iter, Layout, TileLayout};
+
+/// A tensor over the ranks of a mesh.
+///
+/// **Invariants**, checked by [`Sharded::new`]: every place is on a rank of the mesh and at an address from 0 up; the iters over
+/// devices are digits of the rank, so that a rank tells all of them: which part it holds and which copy of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sharded {
+    layout: Layout,
+    mesh: Mesh,
+    /// Digits of the rank, those with the largest step first.
+    digits: Vec<RankDigit>,
+    /// The lowest rank that holds something.
+    lowest: i64,
+    /// Addresses in a shard.
+    span: i64,
+    memory: Axis,
+}
+
+/// A digit of the rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RankDigit {
+    pub(crate) extent: i64,
+    /// Ranks from one value to the next; never 0.
+    pub(crate) stride: i64,
+    /// Whether it counts copies.
+    pub(crate) copy: bool,
+    /// Which iter it is, of the shard or of the replica.
+    pub(crate) iter: usize,
+}
+
+/// What a rank holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// The rank that holds the same as its first copy.
+    pub(crate) first: i64,
+    /// Which copy, from 0.
+    pub(crate) copy: i64,
+}
+
+impl Sharded {
+    /// A layout over a mesh, which may have more axes than the layout mentions: it lies at 0 of those.
+    ///
+    /// # Errors
+    /// Thread axes, several memory axes, addresses below 0, places outside of the mesh, and device iters that are no digits of
+    /// the rank.
+    pub fn new(layout: Layout, mesh: Mesh) -> Result<Sharded> {
+        let refuse = |reason| Err(Error::NotSharded { mesh: mesh.to_string(), reason });
+        let tile = layout.tile();
+        let memory = layout.memory_axis();
+        for axis in tile.axes() {
+            let bounds = layout.bounds(*axis)?;
+            match axis.kind() {
+                AxisKind::Thread { .. } => {
+                    return refuse(format!("`{axis}` counts threads, not devices"));
+                }
+                AxisKind::Memory if *axis != memory => {
+                    return refuse(format!("two memory axes, `{memory}` and `{axis}`"));
+                }
+                AxisKind::Memory if bounds.min < 0 && tile.size() > 0 => {
+                    return refuse(format!("a shard begins at address {}, not 0", bounds.min));
+                }
+                AxisKind::Memory => {}
+                AxisKind::Device => {
+                    let known = mesh.axes().iter().find(|(a, _)| a == axis);
+                    let Some((_, size)) = known else {
+                        return refuse(format!("the layout uses `{axis}`"));
+                    };
+                    if tile.size() > 0 && (bounds.min < 0 || bounds.max >= *size) {
+                        return refuse(format!(
+                            "the layout reaches from {} to {} on `{axis}`",
+                            bounds.min, bounds.max
+                        ));
+                    }
+                }
+            }
+        }
+        let mut digits = Vec::new();
+        // An empty tensor lies nowhere, whatever its iters say.
+        let sides = [(false, tile.shard()), (true, tile.replica())];
+        for (copy, iters) in sides.into_iter().filter(|_| tile.size() > 0) {
+            let moving = |(_, it): &(usize, &Iter)| it.extent > 1 && it.stride != 0;
+            for (iter, it) in iters.iter().enumerate().filter(moving) {
+                if let Some(step) = mesh.stride(it.axis) {
+                    let stride = it.stride * step;
+                    digits.push(RankDigit { extent: it.extent, stride, copy, iter });
+                }
+            }
+        }
+        digits.sort_by_key(|d| std::cmp::Reverse(d.stride.abs()));
+        let mut reach = 0;
+        for d in digits.iter().rev() {
+            if d.stride.abs() <= reach {
+                return refuse(format!(
+                    "a step of {} ranks and smaller ones that reach {reach} ranks: a rank does not tell which part it holds",
+                    d.stride
+                ));
+            }
+            reach += (d.extent - 1) * d.stride.abs();
+        }
+        let offset: i64 = mesh
+            .axes()
+            .iter()
+            .filter(|_| tile.size() > 0)
+            .filter_map(|(a, _)| Some(tile.offset_on(*a) * mesh.stride(*a)?))
+            .sum();
+        let down: i64 = digits.iter().map(|d| ((d.extent - 1) * d.stride).min(0)).sum();
+        let span = layout.span(memory)?.max(1);
+        Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Elements that the buffer of a shard holds, padding and gaps counted: the same on every rank.
+    pub fn shard_len(&self) -> i64 {
+        if self.layout.tile().size() == 0 { 0 } else { self.span }
+    }
+
+    /// Ranks that hold each element.
+    pub fn copies(&self) -> i64 {
+        self.digits.iter().filter(|d| d.copy).map(|d| d.extent).product()
+    }
+
+    /// The axis of addresses.
+    pub(crate) fn memory(&self) -> Axis {
+        self.memory
+    }
+
+    /// The digits that count copies, the largest step first.
+    pub(crate) fn copy_digits(&self) -> Vec<RankDigit> {
+        self.digits.iter().copied().filter(|d| d.copy).collect()
+    }
+
+    /// Copies inside of one shard: (extent, stride).
+    pub(crate) fn places_in_shard(&self) -> Vec<(i64, i64)> {
+        let moving = |it: &&Iter| it.axis.is_memory() && it.extent > 1 && it.stride != 0;
+        self.layout
+            .tile()
+            .replica()
+            .iter()
+            .filter(moving)
+            .map(|it| (it.extent, it.stride))
+            .collect()
+    }
+
+    /// What a rank holds, if it can hold anything.
+    pub(crate) fn holding(&self, rank: i64) -> Option<Holding> {
+        let mut rest = rank - self.lowest;
+        if rest < 0 {
+            return None;
+        }
+        let (mut copy, mut first) = (0, rank);
+        for d in &self.digits {
+            let step = d.stride.abs();
+            let steps = (rest / step).min(d.extent - 1);
+            rest -= steps * step;
+            if d.copy {
+                let value = if d.stride > 0 { steps } else { d.extent - 1 - steps };
+                copy = copy * d.extent + value;
+                first -= value * d.stride;
+            }
+        }
+        (rest == 0).then_some(Holding { first, copy })
+    }
+
+    /// The digits of the iters of the shard that a rank fixes, 0 for the others; `None` where it holds nothing.
+    pub fn digits_of(&self, rank: i64) -> Option<Vec<i64>> {
+        self.holding(rank)?;
+        let mut values = vec![0; self.layout.tile().shard().len()];
+        let mut rest = rank - self.lowest;
+        for d in &self.digits {
+            let steps = (rest / d.stride.abs()).min(d.extent - 1);
+            rest -= steps * d.stride.abs();
+            if !d.copy {
+                values[d.iter] = if d.stride > 0 { steps } else { d.extent - 1 - steps };
+            }
+        }
+        Some(values)
+    }
+
+    /// Whether a rank can hold something.
+    pub fn holds(&self, rank: i64) -> bool {
+        self.holding(rank).is_some()
+    }
+
+    /// The lowest rank that holds the same as a rank.
+    pub fn first_copy(&self, rank: i64) -> Option<i64> {
+        self.holding(rank).map(|h| h.first)
+    }
+
+    /// The dimension of a shape that each iter of the shard is a part of, where none is a part of two.
+    pub fn dimensions(&self, shape: &[i64]) -> Option<Vec<usize>> {
+        let tile = self.layout.tile();
+        // Padded extents, each with the dimension that it belongs to.
+        let mut extents: Vec<(i64, usize)> = Vec::new();
+        match self.layout.window() {
+            None => extents.extend(shape.iter().enumerate().map(|(d, n)| (*n, d))),
+            Some(window) => {
+                let mut dims = window.dims().iter();
+                for (d, n) in shape.iter().enumerate() {
+                    let mut valid = 1;
+                    loop {
+                        let dim = dims.next()?;
+                        valid *= dim.valid;
+                        extents.push((dim.padded, d));
+                        if valid == *n {
+                            break;
+                        }
+                        if valid > *n {
+                            return None;
+                        }
+                    }
+                }
+                if dims.any(|d| d.padded != 1) {
+                    return None;
+                }
+            }
+        }
+        let mut owner = vec![0; tile.shard().len()];
+        let mut left = extents.iter();
+        let (mut rest, mut dim) = left.next().copied().unwrap_or((1, 0));
+        for (k, it) in tile.shard().iter().enumerate() {
+            if it.extent == 1 {
+                owner[k] = dim;
+                continue;
+            }
+            while rest == 1 {
+                (rest, dim) = *left.next()?;
+            }
+            if it.extent == 0 || rest % it.extent != 0 {
+                return None;
+            }
+            (rest, owner[k]) = (rest / it.extent, dim);
+        }
+        Some(owner)
+    }
+
+    /// How far a copy is from the first one, in ranks.
+    pub(crate) fn copy_offset(&self, copy: i64) -> i64 {
+        let mut rest = copy;
+        let mut offset = 0;
+        for d in self.digits.iter().rev().filter(|d| d.copy) {
+            offset += rest % d.extent * d.stride;
+            rest /= d.extent;
+        }
+        offset
+    }
+
+    /// The layout of the first copies over addresses `rank * unit + address in the shard`, and the unit.
+    ///
+    /// The unit is more than twice as long as a shard, so that steps too tell their ranks from their addresses, and a power of two
+    /// that no swizzle reaches.
+    pub(crate) fn with_ranks_in_addresses(&self) -> Result<(Layout, i64)> {
+        let tile = self.layout.tile();
+        let too_long = || zellige_layout::Error::Overflow { what: "addresses of all ranks".into() };
+        let bits = self.layout.swizzle().map_or(0, |s| s.bits());
+        let unit = u64::try_from(self.span).unwrap_or(0).checked_mul(2).and_then(|n| {
+            (n + 2).checked_next_power_of_two()?.max(1 << bits.min(62)).try_into().ok()
+        });
+        let unit: i64 = unit.ok_or_else(too_long)?;
+        let mut shard = Vec::with_capacity(tile.shard().len());
+        for it in tile.shard() {
+            let stride = match self.mesh.stride(it.axis) {
+                Some(step) => it.stride.checked_mul(step).and_then(|s| s.checked_mul(unit)),
+                None => Some(it.stride),
+            };
+            shard.push(Iter::mem(it.extent, stride.ok_or_else(too_long)?));
+        }
+        let mut offset = tile.offset_on(self.memory);
+        for (axis, _) in self.mesh.axes() {
+            let ranks = tile.offset_on(*axis).checked_mul(self.mesh.stride(*axis).unwrap_or(0));
+            let more = ranks.and_then(|r| r.checked_mul(unit)).and_then(|r| r.checked_add(offset));
+            offset = more.ok_or_else(too_long)?;
+        }
+        let tile = TileLayout::new(shard, Vec::new(), [(Axis::M, offset)])?;
+        let layout = match self.layout.swizzle() {
+            Some(swizzle) => Layout::swizzled(swizzle, tile)?,
+            None => Layout::from(tile),
+        };
+        match self.layout.window() {
+            Some(window) => Ok((layout.with_window(window.clone())?, unit)),
+            None => Ok((layout, unit)),
+        }
+    }
+}
