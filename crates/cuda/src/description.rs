@@ -216,11 +216,15 @@ impl Expr {
             Expr::Int(n) => (*n, *n),
             Expr::Var(v) => (v.low, v.high),
             Expr::Block(high) | Expr::Thread(high) => (0, *high),
-            Expr::Low(_, 16) => (0, 0),
             Expr::Low(..) => (0, 15),
             Expr::Entry(..) => (i64::MIN, i64::MAX),
             Expr::Op(op, a, b) => op.range(a.range(), b.range()),
         }
+    }
+
+    /// The last four bits of an address that is known to be a multiple of so many bytes.
+    pub fn low(side: Side, align: u32) -> Expr {
+        if align >= 16 { Expr::Int(0) } else { Expr::Low(side, align) }
     }
 
     /// Whether it is the constant 0.

@@ -6,6 +6,7 @@
 //! # What it may not do
 //! Need a GPU, a driver or a compiler of CUDA to build or to test.
 
+pub mod analysis;
 mod choose;
 pub mod description;
 mod digits;

@@ -347,7 +347,6 @@ impl Printer<'_> {
             Expr::Var(v) => v.name.clone(),
             Expr::Block(_) => "block".into(),
             Expr::Thread(_) => "threadIdx.x".into(),
-            Expr::Low(_, 16) => "0".into(),
             Expr::Low(Side::Src, _) => "((u32)(u64)src & 15u)".into(),
             Expr::Low(Side::Dst, _) => "((u32)(u64)dst & 15u)".into(),
             Expr::Entry(t, at) => format!("part{}_table{t}[{}]", self.k, self.top(at)),

@@ -146,7 +146,7 @@ impl Writer<'_> {
         let shift = if rows.aligned {
             Expr::Int(0)
         } else {
-            let low = Expr::Low(Side::Src, all.align.src());
+            let low = Expr::low(Side::Src, all.align.src());
             self.frame.var("shift", 0, 15).let_be(&mut here, (low + &start) % 16)
         };
         let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
@@ -234,7 +234,7 @@ impl Writer<'_> {
         let length = self.frame.name(body, "row_length", length);
         let per_vector = (16 / rows.width).max(1);
         // The last four bits of where the tile begins, for shifts.
-        let low = |side: Side, begin: &Expr, align: u32| (Expr::Low(side, align) + begin) % 16;
+        let low = |side: Side, begin: &Expr, align: u32| (Expr::low(side, align) + begin) % 16;
         let src_low = if tile.src.aligned {
             Expr::Int(0)
         } else {

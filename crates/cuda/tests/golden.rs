@@ -125,3 +125,39 @@ fn texts_are_those_that_were_reviewed() {
         assert!(kept == text, "{} differs; ZELLIGE_BLESS=1 writes it anew", file.display());
     }
 }
+
+/// Every kernel that could move each case, into the folder that `ZELLIGE_CANDIDATES` names: what `bench/gpu_kernels.py`
+/// measures to fit the constants of the cost model.
+#[test]
+#[ignore = "writes files for a measurement"]
+fn every_candidate() {
+    let folder = std::env::var_os("ZELLIGE_CANDIDATES").expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for c in cases() {
+        let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
+        let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
+        let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
+        let chosen = chosen.expect("a kernel");
+        let mut seen = Vec::new();
+        for pick in 0..40 {
+            let program = Program::with_candidate(
+                &plan,
+                c.dtypes,
+                c.fill.as_deref(),
+                c.align,
+                &Gpu::H200,
+                pick,
+            )
+            .expect("a kernel");
+            if seen.contains(&program.source().to_string()) {
+                break;
+            }
+            seen.push(program.source().to_string());
+            let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();
+            let mark = if program.source() == chosen.source() { "chosen" } else { "other" };
+            let head = format!("// estimate {seconds:e} {mark}\n");
+            let file = Path::new(&folder).join(format!("{}.{pick:02}.cu", c.name));
+            std::fs::write(file, head + program.source()).expect("written");
+        }
+    }
+}

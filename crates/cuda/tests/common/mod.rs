@@ -148,6 +148,7 @@ pub fn interpreted(
             written: &mut written,
             readable: program.readable(),
             low,
+            dry: false,
         };
         interpret::run(&piece.part, &mut memory)?;
     }
