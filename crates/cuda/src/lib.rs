@@ -8,10 +8,13 @@
 
 mod error;
 mod gpu;
+mod plans;
 mod program;
 
-// The launcher: `pub mod driver;` goes here.
+#[cfg(unix)]
+pub mod driver;
 
 pub use error::CudaError;
 pub use gpu::{Alignment, Gpu};
+pub use plans::plans;
 pub use program::{Launch, Program};
