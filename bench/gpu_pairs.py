@@ -165,9 +165,8 @@ def case(seed, number, most=1 << 17):
         source, out = (shape, strides(shape), source[2]), (shape, [a * b, 1, a], out[2])
     if src is not None or dst is not None:
         if src is not None:
-            flat = zellige.Layout(src, shape) if isinstance(src, str) else src.with_host(shape).layout()
-            length = flat.span("m") if isinstance(src, str) else math.prod(src.device_size)
-            if "valid" in str(src):
+            length = zellige.Layout(src, shape).span("m") if isinstance(src, str) else math.prod(src.device_size)
+            if isinstance(src, str) and "valid" in src:
                 length = max(length, span(*_padded(src)))
             source = ([length], [1], 0)
         if isinstance(dst, str):

@@ -57,7 +57,7 @@ impl<'py> Array<'py> {
                     return Err(PyErr::fetch(py));
                 }
                 let seen = Array::seen(object, &tensor, false, object.clone())?;
-                return Ok(Array { api: Some(api), ..seen });
+                return Ok(Array { api: Some(api.cast_const()), ..seen });
             }
         }
         let method = object.getattr(intern!(py, "__dlpack__")).map_err(|_| {

@@ -337,13 +337,13 @@ pub(crate) fn fresh<'py>(
 /// `alignment` is what the two addresses are multiples of; kernels are chosen for an H200.
 #[pyfunction]
 #[pyo3(signature = (src, dst, shape, dtype, out_dtype=None, *, fill=None, alignment=(16, 16)))]
-pub(crate) fn cuda_program<'py>(
-    src: &Bound<'py, PyAny>,
-    dst: &Bound<'py, PyAny>,
+pub(crate) fn cuda_program(
+    src: &Bound<'_, PyAny>,
+    dst: &Bound<'_, PyAny>,
     shape: Vec<i64>,
-    dtype: &Bound<'py, PyAny>,
-    out_dtype: Option<&Bound<'py, PyAny>>,
-    fill: Option<&Bound<'py, PyAny>>,
+    dtype: &Bound<'_, PyAny>,
+    out_dtype: Option<&Bound<'_, PyAny>>,
+    fill: Option<&Bound<'_, PyAny>>,
     alignment: (u64, u64),
 ) -> PyResult<Vec<(String, Vec<(String, u64, u32, u32)>)>> {
     let (source, target) =

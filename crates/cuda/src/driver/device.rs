@@ -140,7 +140,8 @@ impl Device {
         let image = compile(program.source(), self.arch)?;
         let loaded = Kernels::load(self, &image.bytes, program.launches())?;
         // A module is never unloaded: a CUDA graph that was captured may launch its functions at any later time.
-        Ok(*lock().entry(key).or_insert_with(|| Box::leak(Box::new(loaded))))
+        let loaded: &'static Kernels = Box::leak(Box::new(loaded));
+        Ok(lock().entry(key).or_insert(loaded))
     }
 
     /// Whether an address is memory that this device knows, of its own or shared with it.
