@@ -60,9 +60,12 @@ fn given<'py>(value: &Bound<'py, PyAny>, shape: Option<&[i64]>) -> PyResult<Side
         if let Some(found) = texts.get(&key) {
             return Ok(Side::Given(found.clone()));
         }
-        // A text that says its own shape needs none.
-        let read = PyLayout::read(&key.0, None, None)
-            .or_else(|_| PyLayout::read(&key.0, key.1.clone(), None))?;
+        let read = match PyLayout::from_whole(&key.0) {
+            Some(whole) => whole?,
+            // A text that says its own shape needs none.
+            None => PyLayout::read(&key.0, None, None)
+                .or_else(|_| PyLayout::read(&key.0, key.1.clone(), None))?,
+        };
         if texts.len() > 4096 {
             texts.clear();
         }

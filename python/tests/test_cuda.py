@@ -191,13 +191,26 @@ def test_another_layout_is_another_graph():
         assert torch.equal(compiled(x, Layout(text)), relayout(x, None, text))
 
 
+def test_a_layout_as_a_text_is_the_same_layout():
+    for layout, shape in [
+        (Layout("S[(4,6):(1,4)]"), [4, 6]),
+        (Layout("(4,6):(6,1)", notation="cute"), [4, 6]),
+        (Layout("S[(5,2,64):(64,320,1)] valid[5,100/128]"), [5, 100]),
+        (Layout("{0,1:T(8,128)}", [16, 256]), [16, 256]),
+        (Layout.strided([3, 4], [1, 3], 2), [3, 4]),
+        (SpyreTensorLayout([3, 100], "float16"), [3, 100]),
+    ]:
+        a = np.arange(np.prod(shape)).reshape(shape).astype("float16")
+        assert np.array_equal(relayout(a, None, layout._whole), relayout(a, None, layout))
+
+
 def test_the_operator_is_as_pytorch_wants_it():
     torch = pytest.importorskip("torch")
     from zellige import _torch_op  # noqa: F401 - registers it
 
-    torch.library.opcheck(torch.ops.zellige.relayout.default, (torch.randn(6, 10), None, "S[(6,10):(1,6)]", None))
+    torch.library.opcheck(torch.ops.zellige.relayout.default, (torch.randn(6, 10), None, "S[(6,10):(1,6)]", None, "zero"))
     out = torch.zeros(10, 6).t()
-    torch.library.opcheck(torch.ops.zellige.relayout_out.default, (torch.randn(6, 10), None, None, out, None))
+    torch.library.opcheck(torch.ops.zellige.relayout_out.default, (torch.randn(6, 10), None, None, out, 2, None))
 
 
 def test_doc_is_that_of_the_engine():

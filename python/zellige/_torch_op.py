@@ -1,7 +1,7 @@
 """Moves as operators of PyTorch, which ``torch.compile`` keeps in its graphs.
 
 Eager calls do not come here: they go to the engine directly. An operator takes tensors, numbers and texts alone, so
-a layout object becomes a text that names it.
+a layout object becomes a text that says all of it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,17 @@ import torch
 from . import _native
 
 _library = torch.library.Library("zellige", "DEF")
-_library.define("relayout(Tensor x, str? src, str? dst, str? fill) -> Tensor", tags=(torch.Tag.needs_fixed_stride_order,))
-_library.define("relayout_out(Tensor x, str? src, str? dst, Tensor(a!) out, str? fill) -> ()", tags=(torch.Tag.needs_fixed_stride_order,))
-
-# Layouts that a graph names, by the name that it has in graphs. They stay: a graph may run at any later time.
-_named: dict[str, object] = {}
-_OPENING = "zellige layout "
+_TAGS = (torch.Tag.needs_fixed_stride_order,)
+_library.define("relayout(Tensor x, str? src, str? dst, Scalar? fill, str? fill_word) -> Tensor", tags=_TAGS)
+_library.define("relayout_out(Tensor x, str? src, str? dst, Tensor(a!) out, Scalar? fill, str? fill_word) -> ()", tags=_TAGS)
 
 
-def _side(text):
-    return _named[text] if text is not None and text.startswith(_OPENING) else text
+def _move(x, src, dst, fill, fill_word):
+    return _native.relayout(x.detach(), src, dst, fill=fill_word if fill is None else fill)
 
 
-def _move(x, src, dst, fill):
-    return _native.relayout(x.detach(), _side(src), _side(dst), fill=fill)
-
-
-def _move_into(x, src, dst, out, fill):
-    _native.relayout(x.detach(), _side(src), _side(dst), out.detach(), fill=fill)
+def _move_into(x, src, dst, out, fill, fill_word):
+    _native.relayout(x.detach(), src, dst, out.detach(), fill=fill_word if fill is None else fill)
 
 
 _library.impl("relayout", _move, "CompositeExplicitAutograd")
@@ -36,36 +29,27 @@ _library.impl("relayout_out", _move_into, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("zellige::relayout", lib=_library)
-def _shape(x, src, dst, fill):
+def _shape(x, src, dst, fill, fill_word):
     if src is None and dst is None:
         return x.new_empty(x.shape)
-    return x.new_empty(_native.relayout_shape([int(n) for n in x.shape], _side(src), _side(dst)))
+    return x.new_empty(_native.relayout_shape([int(n) for n in x.shape], src, dst))
 
 
 @torch.library.register_fake("zellige::relayout_out", lib=_library)
-def _nothing(x, src, dst, out, fill):
+def _nothing(x, src, dst, out, fill, fill_word):
     return None
 
 
-@torch.compiler.assume_constant_result
-def _name(layout) -> str:
-    """The text that stands for a layout in graphs: the same for the same object."""
-    name = f"{_OPENING}{id(layout)} {layout!r}"
-    _named[name] = layout
-    return name
-
-
-def _text(value):
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)):
-        return str(value)
-    return _name(value)
+def _text(layout):
+    """A layout as a text. PyTorch compiles anew for another one: it reads the attribute before every call."""
+    return layout if layout is None or isinstance(layout, str) else layout._whole
 
 
 def relayout(array, src, dst, out, fill):
     """The move as a node of the graph that is being compiled."""
+    word = fill if isinstance(fill, str) else None
+    number = None if isinstance(fill, str) else fill
     if out is None:
-        return torch.ops.zellige.relayout(array, _text(src), _text(dst), _text(fill))
-    torch.ops.zellige.relayout_out(array, _text(src), _text(dst), out, _text(fill))
+        return torch.ops.zellige.relayout(array, _text(src), _text(dst), number, word)
+    torch.ops.zellige.relayout_out(array, _text(src), _text(dst), out, number, word)
     return out
