@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// A library that stays loaded until the process ends.
 #[derive(Debug)]
@@ -23,6 +24,20 @@ impl Library {
             return Err(said().unwrap_or_else(|| format!("{}: not found", name.display())));
         }
         Ok(Library(handle))
+    }
+
+    /// The folder that the library was loaded from, where the loader tells it.
+    pub(super) fn folder(&self, function: &CStr) -> Option<PathBuf> {
+        let inside = self.symbol(function).ok()?;
+        // SAFETY: a structure of pointers, for which zero is a value.
+        let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: it compares the address with those of loaded libraries, and writes the structure.
+        if unsafe { libc::dladdr(inside, &raw mut found) } == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the loader's own text, which lives as long as the library is loaded.
+        let path = unsafe { CStr::from_ptr(found.dli_fname) };
+        Path::new(OsStr::from_bytes(path.to_bytes())).parent().map(Path::to_path_buf)
     }
 
     /// The address of a function.
@@ -83,6 +98,7 @@ mod tests {
         assert!(said.contains("libzellige-is-not-there.so"), "{said}");
         let libc = Library::open(OsStr::new("libc.so.6")).expect("every process has one");
         assert!(libc.symbol(c"strlen").is_ok());
+        assert!(libc.folder(c"strlen").is_some_and(|folder| folder.join("libc.so.6").exists()));
         let said = libc.symbol(c"zellige_nothing").expect_err("no such function");
         assert!(said.contains("zellige_nothing"), "{said}");
     }

@@ -95,6 +95,7 @@ impl Nvrtc {
         let describe = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(found)
         };
+        load_builtins(&library);
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both write the integers that they are given.
         let known = unsafe {
@@ -170,6 +171,18 @@ impl Nvrtc {
         match code {
             0 => Ok(()),
             code => Err(DriverError::Nvrtc { call, what: self.describe(code) }),
+        }
+    }
+}
+
+/// Loads the second library of NVRTC. It asks for that by name alone, and in the folder of a Python package the loader
+/// finds it only when it is loaded already.
+fn load_builtins(library: &Library) {
+    let Some(folder) = library.folder(c"nvrtcVersion") else { return };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
+            // Where it does not load, the first compilation says so.
+            let _ = Library::open(entry.path().as_os_str());
         }
     }
 }
