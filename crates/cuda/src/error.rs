@@ -12,6 +12,16 @@ pub enum CudaError {
     /// An address that is a multiple of something that is no width of an access.
     #[error("an address is known to be a multiple of {0} bytes; accepted are 1, 2, 4, 8 and 16")]
     Alignment(u64),
+    /// A plan without enough order for a kernel with constants.
+    #[error(
+        "the plan has {entries} starts that no loop describes, and a kernel has at most {limit}"
+    )]
+    Scattered {
+        /// Starts of one nest.
+        entries: usize,
+        /// Starts that a kernel may have.
+        limit: usize,
+    },
     /// More blocks than one launch has.
     #[error("the move needs {0} blocks, and a launch has at most 2147483647")]
     TooManyBlocks(u128),

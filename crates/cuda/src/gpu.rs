@@ -1,5 +1,6 @@
 //! The figures of a GPU that kernels are chosen by.
 
+use crate::choose::Costs;
 use crate::error::CudaError;
 
 /// A GPU.
@@ -17,6 +18,10 @@ pub struct Gpu {
     pub shared_per_sm: u32,
     /// Seconds between the launch of an empty kernel and its end.
     pub launch_seconds: f64,
+    /// Clocks per second of a multiprocessor.
+    pub clock: f64,
+    /// The constants of the estimate that kernels are chosen by.
+    pub costs: Costs,
     /// Where the figures come from.
     pub source: &'static str,
 }
@@ -30,6 +35,18 @@ impl Gpu {
         shared_per_block: 48 << 10,
         shared_per_sm: 228 << 10,
         launch_seconds: 3e-6,
+        clock: 1.75e9,
+        costs: Costs {
+            read_run: 12.0,
+            write_run: 16.0,
+            part_sector: 8.0,
+            rows: 1.04,
+            squares: 1.09,
+            tiles: 1.05,
+            shared_bytes: 128.0,
+            gather: 4.0,
+            flight: 32.0,
+        },
         source: "measured",
     };
 }

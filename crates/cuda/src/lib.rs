@@ -6,15 +6,27 @@
 //! # What it may not do
 //! Need a GPU, a driver or a compiler of CUDA to build or to test.
 
+mod choose;
+pub mod description;
+mod digits;
 mod error;
+mod formats;
 mod gpu;
+pub mod interpret;
 mod plans;
+mod print;
 mod program;
+mod rows;
+mod squares;
+mod swizzle;
+mod tile;
+mod tile_part;
 
 #[cfg(unix)]
 pub mod driver;
 
+pub use choose::Costs;
 pub use error::CudaError;
 pub use gpu::{Alignment, Gpu};
 pub use plans::plans;
-pub use program::{Launch, Program};
+pub use program::{Launch, Piece, Program};
