@@ -31,6 +31,7 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+DEVICE = "cuda"
 
 
 def environment():
@@ -167,24 +168,24 @@ def contenders(row):
     import zellige
 
     dtype, shape = getattr(torch, row["dtype"]), row["shape"]
-    x = torch.empty(shape, dtype=dtype, device="cuda")
+    x = torch.empty(shape, dtype=dtype, device=DEVICE)
     raw = x.view(torch.uint8) if dtype != torch.complex128 else torch.view_as_real(x).view(torch.uint8)
     raw.random_(0, 100)
     kind = row["kind"]
     if kind == "permute":
         view = x.permute(row["order"])
-        out = torch.empty(view.shape, dtype=dtype, device="cuda")
+        out = torch.empty(view.shape, dtype=dtype, device=DEVICE)
         return x, out, lambda: zellige.relayout(view, out=out), lambda o: o.copy_(x.permute(row["order"])), 2 * x.nbytes
     if kind == "turn":
         to = getattr(torch, row["to"])
         view = x.t()
-        out = torch.empty(view.shape, dtype=to, device="cuda")
+        out = torch.empty(view.shape, dtype=to, device=DEVICE)
         return x, out, lambda: zellige.relayout(view, out=out), lambda o: o.copy_(x.t()), x.nbytes + out.nbytes
     to = row.get("to", row["dtype"])
     sticks = zellige.SpyreTensorLayout(shape, to)
     lanes = sticks.device_size[-1]
     if kind in ("stickify", "convert"):
-        out = torch.empty(sticks.device_size, dtype=getattr(torch, to), device="cuda")
+        out = torch.empty(sticks.device_size, dtype=getattr(torch, to), device=DEVICE)
         padding = math.ceil(shape[-1] / lanes) * lanes - shape[-1]
         middle = [shape[-1] // lanes if not padding else math.ceil(shape[-1] / lanes), lanes]
 
@@ -202,7 +203,7 @@ def contenders(row):
         return source, out, lambda: zellige.relayout(source, sticks, None, out), lambda o: o.copy_(source.permute(1, 0, 2).flatten(1)[:, : shape[-1]]), 2 * x.nbytes
     source = zellige.relayout(x, None, sticks)
     turned = sticks.restickify(0)
-    out = torch.empty(turned.device_size, dtype=dtype, device="cuda")
+    out = torch.empty(turned.device_size, dtype=dtype, device=DEVICE)
     rows = shape[0]
 
     def usual(o):

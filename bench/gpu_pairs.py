@@ -117,7 +117,7 @@ def case(seed, number, most=1 << 17):
             shape = [rows, columns]
             bits, base = rng.randint(1, 3), rng.randint(0, 4)
             shift = rng.randint(bits, 4)
-            dst = f"Swizzle({bits},{base},{shift}) o {tirx(shape, [columns, 1] if rng.random() < 0.7 else [1, rows])}"
+            dst = f"Swizzle({base},{bits},{shift}) o {tirx(shape, [columns, 1] if rng.random() < 0.7 else [1, rows])}"
         elif kind == "padding":
             widths = [n if rng.random() < 0.5 else n + rng.randint(1, 9) for n in shape]
             valid = [f"{n}/{p}" if n < p else str(n) for n, p in zip(shape, widths)]

@@ -222,7 +222,8 @@ impl Prepared {
         let build = || -> Result<Vec<&'static Kernels>, Failure> {
             let mut all = Vec::new();
             for plan in &self.plans {
-                let program = Program::new(plan, self.dtypes, self.element.as_deref(), align, &gpu)?;
+                let program =
+                    Program::new(plan, self.dtypes, self.element.as_deref(), align, &gpu)?;
                 // Without a launch there is nothing to compile.
                 if !program.launches().is_empty() {
                     all.push(self.device.kernels(&program)?);
@@ -346,8 +347,10 @@ pub(crate) fn cuda_program(
     fill: Option<&Bound<'_, PyAny>>,
     alignment: (u64, u64),
 ) -> PyResult<Vec<(String, Vec<(String, u64, u32, u32)>)>> {
-    let (source, target) =
-        (PyLayout::from_any(src, Some(shape.clone()))?, PyLayout::from_any(dst, Some(shape.clone()))?);
+    let (source, target) = (
+        PyLayout::from_any(src, Some(shape.clone()))?,
+        PyLayout::from_any(dst, Some(shape.clone()))?,
+    );
     let from = convert::dtype(dtype)?;
     let to = out_dtype.map_or(Ok(from), convert::dtype)?;
     let dtypes = Dtypes::of(from, to).map_err(|e| error::moved(&e))?;
@@ -359,7 +362,8 @@ pub(crate) fn cuda_program(
         Some(_) => Fill::Rest { len: span.map_err(|e| error::layout(&e))? },
     };
     let align = Alignment::new(alignment.0, alignment.1).map_err(Failure::from)?;
-    let plans = plans(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
+    let plans =
+        plans(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
     let mut all = Vec::new();
     for plan in &plans {

@@ -10,7 +10,12 @@ use zellige_movement::{Fill, MoveError, Plan};
 ///
 /// # Errors
 /// Those of [`Plan::between`].
-pub fn plans(src: &Layout, dst: &Layout, shape: &[i64], fill: Fill) -> Result<Vec<Plan>, MoveError> {
+pub fn plans(
+    src: &Layout,
+    dst: &Layout,
+    shape: &[i64],
+    fill: Fill,
+) -> Result<Vec<Plan>, MoveError> {
     let plan = Plan::between(src, dst, shape, fill);
     let (Fill::Rest { len }, Err(Error::TooLarge { .. })) = (fill, &plan) else {
         return Ok(vec![plan?]);
@@ -46,7 +51,8 @@ mod tests {
         let from: Vec<u8> = (0..41 * 43 * 47).map(|i| u8::try_from(i % 251).unwrap()).collect();
         let mut wanted = vec![7; 500_000];
         let fill = Fill::Rest { len };
-        let whole = Mover::between(&host, &spread, &shape, zellige_movement::Dtypes::Bytes(1), fill);
+        let whole =
+            Mover::between(&host, &spread, &shape, zellige_movement::Dtypes::Bytes(1), fill);
         whole.unwrap().run(&from, &mut wanted, Some(&[9]), 1).unwrap();
         assert_eq!(run(&plans, &from, 500_000), wanted);
         assert!(!wanted.contains(&7) || from.contains(&7), "everything is written");

@@ -75,7 +75,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("zellige-cubins-{}", std::process::id()));
         let cache = Cache::in_folder(&folder, "cubin", 4);
         let first = compile_with(&cache, nvrtc, KERNEL, 90).unwrap();
-        assert!(!first.cached && first.bytes.starts_with(b"\x7fELF"), "machine code is an ELF file");
+        assert!(
+            !first.cached && first.bytes.starts_with(b"\x7fELF"),
+            "machine code is an ELF file"
+        );
         let again = compile_with(&cache, nvrtc, KERNEL, 90).unwrap();
         assert!(again.cached && again.bytes == first.bytes);
         assert!(!compile_with(&cache, nvrtc, KERNEL, 80).unwrap().cached, "another device");
@@ -85,7 +88,9 @@ mod tests {
 
     #[test]
     fn a_device_that_is_newer_than_the_compiler_gets_ptx() {
-        let Some(nvrtc) = nvrtc("a_device_that_is_newer_than_the_compiler_gets_ptx") else { return };
+        let Some(nvrtc) = nvrtc("a_device_that_is_newer_than_the_compiler_gets_ptx") else {
+            return;
+        };
         assert_eq!(nvrtc.target(90), "sm_90");
         assert!(nvrtc.target(999).starts_with("compute_"));
         let image = compile_with(&Cache::off("cubin"), nvrtc, KERNEL, 999).unwrap();
@@ -97,7 +102,10 @@ mod tests {
     fn a_text_that_does_not_compile_has_the_messages() {
         let Some(nvrtc) = nvrtc("a_text_that_does_not_compile_has_the_messages") else { return };
         let error = compile_with(&Cache::off("cubin"), nvrtc, "nonsense", 90).unwrap_err();
-        assert!(matches!(&error, DriverError::Compile { log, .. } if log.contains("move.cu(1)")), "{error}");
+        assert!(
+            matches!(&error, DriverError::Compile { log, .. } if log.contains("move.cu(1)")),
+            "{error}"
+        );
         assert!(compile_with(&Cache::off("cubin"), nvrtc, "a\0b", 90).is_err());
     }
 }

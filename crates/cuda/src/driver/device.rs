@@ -129,7 +129,11 @@ impl Device {
         let mut parts = vec![program.source().as_bytes().to_vec()];
         for launch in program.launches() {
             parts.push(launch.name.as_bytes().to_vec());
-            parts.push([launch.grid, launch.block.into(), launch.shared.into()].map(u64::to_le_bytes).concat());
+            parts.push(
+                [launch.grid, launch.block.into(), launch.shared.into()]
+                    .map(u64::to_le_bytes)
+                    .concat(),
+            );
         }
         let key = content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let lock = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);

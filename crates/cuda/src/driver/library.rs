@@ -16,7 +16,8 @@ unsafe impl Sync for Library {}
 impl Library {
     /// Loads a library by its name on the loader's path, or by the path of its file.
     pub(super) fn open(name: &OsStr) -> Result<Library, String> {
-        let text = CString::new(name.as_bytes()).map_err(|_| "a name with a zero byte".to_owned())?;
+        let text =
+            CString::new(name.as_bytes()).map_err(|_| "a name with a zero byte".to_owned())?;
         // SAFETY: a text that ends in zero. Loading runs the library's own initialisers: it is NVIDIA's, or what
         // the user named.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -94,7 +95,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let said = Library::open(OsStr::new("libzellige-is-not-there.so")).expect_err("no such file");
+        let said =
+            Library::open(OsStr::new("libzellige-is-not-there.so")).expect_err("no such file");
         assert!(said.contains("libzellige-is-not-there.so"), "{said}");
         let libc = Library::open(OsStr::new("libc.so.6")).expect("every process has one");
         assert!(libc.symbol(c"strlen").is_ok());

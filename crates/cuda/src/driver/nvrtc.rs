@@ -99,7 +99,8 @@ impl Nvrtc {
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both write the integers that they are given.
         let known = unsafe {
-            (call.version)(&raw mut major, &raw mut minor) == 0 && (call.arch_count)(&raw mut count) == 0
+            (call.version)(&raw mut major, &raw mut minor) == 0
+                && (call.arch_count)(&raw mut count) == 0
         };
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: it writes as many integers as were just counted.
@@ -132,14 +133,24 @@ impl Nvrtc {
     pub fn compile(&self, source: &str, options: &[String]) -> Result<Vec<u8>, DriverError> {
         let lost = |_| DriverError::Nvrtc { call: "a text", what: "it has a zero byte".into() };
         let text = CString::new(source).map_err(lost)?;
-        let options: Vec<CString> =
-            options.iter().map(|o| CString::new(o.as_str())).collect::<Result<_, _>>().map_err(lost)?;
+        let options: Vec<CString> = options
+            .iter()
+            .map(|o| CString::new(o.as_str()))
+            .collect::<Result<_, _>>()
+            .map_err(lost)?;
         let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         let mut program = Running { nvrtc: self, handle: std::ptr::null_mut() };
         // SAFETY: the texts end in zero and live during the call, which copies them; there are no headers.
         self.done("nvrtcCreateProgram", unsafe {
             let none = std::ptr::null();
-            (self.call.create)(&raw mut program.handle, text.as_ptr(), c"move.cu".as_ptr(), 0, none, none)
+            (self.call.create)(
+                &raw mut program.handle,
+                text.as_ptr(),
+                c"move.cu".as_ptr(),
+                0,
+                none,
+                none,
+            )
         })?;
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
         // SAFETY: a program that was just made, and as many texts as are said.
