@@ -108,7 +108,7 @@ impl Program {
         let unit = element(dtypes)?;
         let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
         let src_bytes = bytes(plan.src_len(), ws)?;
-        bytes(plan.dst_len(), wd)?;
+        let dst_bytes = bytes(plan.dst_len(), wd)?;
         if let Some(value) = fill
             && value.len() != dtypes.dst_bytes()
         {
@@ -137,7 +137,7 @@ impl Program {
             parts.push(Piece { part, kind: "fill", seconds: 0.0 });
         }
         let kernels = group(&parts)?;
-        let launches = kernels
+        let launches: Vec<Launch> = kernels
             .iter()
             .map(|(name, members)| Launch {
                 name: name.clone(),
@@ -147,7 +147,14 @@ impl Program {
             })
             .collect();
         let all: Vec<Part> = parts.iter().map(|p| p.part.clone()).collect();
-        let source = print::program(&all, &kernels, &head(plan, dtypes));
+        let mut head = head(plan, dtypes);
+        head.push_str(&format!(
+            "reads {read} bytes of {src_bytes}, writes {written} of {dst_bytes}\n"
+        ));
+        for l in &launches {
+            head.push_str(&format!("launch {}<<<{}, {}>>>(src, dst)\n", l.name, l.grid, l.block));
+        }
+        let source = print::program(&all, &kernels, &head);
         Ok(Program { source, launches, parts, kernels, readable, bytes: (read, written) })
     }
 

@@ -140,23 +140,20 @@ impl Writer<'_> {
             start = start + &value * all.digits[i].src;
             valid = valid.and(self.inside(i, &value));
         }
-        let start = self.frame.name(&mut one, "start", start);
+        // Rows that a smaller tile does not have may lie in front of the tensor.
+        let mut here = Vec::new();
+        let start = self.frame.name(&mut here, "start", start);
         let shift = if rows.aligned {
             Expr::Int(0)
         } else {
             let low = Expr::Low(Side::Src, all.align.src());
-            self.frame.var("shift", 0, 15).let_be(&mut one, (low + &start) % 16)
+            self.frame.var("shift", 0, 15).let_be(&mut here, (low + &start) % 16)
         };
-        let at = self.frame.name(&mut one, "at", &start - &shift + &vector * 16);
+        let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
         let within = Cond::less(&vector * 16, shift + &bytes);
         let into = Reg { array: 0, index: Expr::Var(u.clone()) };
-        let load = Stmt::Load {
-            into: into.clone(),
-            from: Space::Src,
-            at: at.clone(),
-            bytes: 16,
-            piece: 16,
-        };
+        let (address, reg) = (at.clone(), into.clone());
+        let load = Stmt::Load { into: reg, from: Space::Src, at: address, bytes: 16, piece: 16 };
         let load = if rows.whole {
             vec![load]
         } else {
@@ -166,7 +163,8 @@ impl Writer<'_> {
             }
             vec![Stmt::If(inside, vec![load], self.edge(&into, &at, readable))]
         };
-        one.extend(when(valid.and(within), load));
+        here.extend(when(within, load));
+        one.extend(when(valid, here));
         let enough = Cond::less(slot.clone(), slots);
         loads.extend(when(enough, one));
         body.push(Stmt::For(u, flight, loads));

@@ -65,7 +65,7 @@ fn formats(seed: u64) -> Dtypes {
 fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(400),
+        cases: asked.unwrap_or(100),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -43,7 +43,8 @@ pub fn run(name: &str, cases: &[Case]) -> Vec<Vec<u8>> {
                 l.name, l.grid, l.block
             );
         }
-        let _ = writeln!(text, "if (dst.size && fwrite(dst.at, dst.size, 1, stdout) != 1) abort(); }}");
+        let _ =
+            writeln!(text, "if (dst.size && fwrite(dst.at, dst.size, 1, stdout) != 1) abort(); }}");
     }
     text.push_str("}\n");
     let folder = std::env::temp_dir().join(format!("zellige-cuda-{}-{name}", std::process::id()));
@@ -53,14 +54,25 @@ pub fn run(name: &str, cases: &[Case]) -> Vec<Vec<u8>> {
     std::fs::write(&file, text).expect("written");
     let binary = folder.join("program");
     let out = Command::new("g++")
-        .args(["-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fsanitize=alignment,bounds,shift"])
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-w",
+            "-fno-strict-aliasing",
+            "-fsanitize=alignment,bounds,shift",
+        ])
         .args(["-fno-sanitize-recover=all", "-o"])
         .arg(&binary)
         .arg(&file)
         .output()
         .expect("g++ runs");
     let told = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}: {}", file.display(), told.chars().take(4000).collect::<String>());
+    assert!(
+        out.status.success(),
+        "{}: {}",
+        file.display(),
+        told.chars().take(4000).collect::<String>()
+    );
     let mut input = Vec::new();
     for case in cases {
         for (low, data) in [(case.low.0, &case.from), (case.low.1, &case.before)] {

@@ -1,6 +1,8 @@
 //! Random layouts, and a plan beside the programs made of it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod gpp;
+
 use zellige_cuda::interpret::{self, Memory};
 use zellige_cuda::{Alignment, Program};
 use zellige_layout::{Axis, Extent, Iter, Layout, Swizzle, TileLayout, Window};
