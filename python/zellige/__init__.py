@@ -20,9 +20,8 @@ from ._native import (
     __version__,
     ask,
     explain,
-    relayout,
 )
-
+from ._relayout import relayout
 
 
 def report(compiled=None):

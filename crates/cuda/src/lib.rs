@@ -14,6 +14,7 @@ mod error;
 mod formats;
 mod gpu;
 pub mod interpret;
+mod plans;
 mod print;
 mod program;
 mod rows;
@@ -22,9 +23,11 @@ mod swizzle;
 mod tile;
 mod tile_part;
 
-// The launcher: `pub mod driver;` goes here.
+#[cfg(unix)]
+pub mod driver;
 
 pub use choose::Costs;
 pub use error::CudaError;
 pub use gpu::{Alignment, Gpu};
+pub use plans::plans;
 pub use program::{Launch, Piece, Program};
