@@ -1,5 +1,6 @@
-//! Host memory of other libraries, seen without a copy.
+//! Memory of other libraries, on the host or on a GPU, seen without a copy.
 
+use crate::cuda;
 use crate::dlpack::{DlDevice, DlManaged, DlTensor, DlVersioned, ExchangeApi, READ_ONLY};
 use crate::plain::{Use, plain};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use zellige_float::Dtype;
 
-/// An array in host memory. It lives as long as its owner, which it keeps.
+/// An array in host memory or on a GPU. It lives as long as its owner, which it keeps.
 pub(crate) struct Array<'py> {
     /// The address of the element at the origin.
     origin: *mut u8,
@@ -18,6 +19,9 @@ pub(crate) struct Array<'py> {
     pub(crate) stride: SmallVec<[i64; 6]>,
     pub(crate) dtype: Dtype,
     pub(crate) read_only: bool,
+    pub(crate) device: DlDevice,
+    /// The functions of its library, where it has told them.
+    api: Option<*const ExchangeApi>,
     _owner: Bound<'py, PyAny>,
 }
 
@@ -28,11 +32,16 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut T> {
 }
 
 impl<'py> Array<'py> {
-    /// The memory of a numpy array, a PyTorch tensor on the CPU, or anything with `__dlpack__`, which
-    /// holds its elements as they are.
+    /// The memory of a numpy array, a PyTorch tensor, or anything with `__dlpack__`, which holds its
+    /// elements as they are.
     ///
-    /// A lazy conjugate or negative is read from a copy of its own.
-    pub(crate) fn of(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Array<'py>> {
+    /// A lazy conjugate or negative is read from a copy of its own. An array on a GPU is ready for work
+    /// on the stream that the library of `lead` puts its own work on.
+    pub(crate) fn of(
+        object: &Bound<'py, PyAny>,
+        used: Use,
+        lead: &Bound<'py, PyAny>,
+    ) -> PyResult<Array<'py>> {
         let py = object.py();
         let object = &plain(object, used)?;
         if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
@@ -47,7 +56,8 @@ impl<'py> Array<'py> {
                 if unsafe { look(object.as_ptr().cast(), &raw mut tensor) } != 0 {
                     return Err(PyErr::fetch(py));
                 }
-                return Array::seen(object, &tensor, false, object.clone());
+                let seen = Array::seen(object, &tensor, false, object.clone())?;
+                return Ok(Array { api: Some(api.cast_const()), ..seen });
             }
         }
         let method = object.getattr(intern!(py, "__dlpack__")).map_err(|_| {
@@ -58,6 +68,13 @@ impl<'py> Array<'py> {
         })?;
         let options = PyDict::new(py);
         options.set_item(intern!(py, "max_version"), (1, 0))?;
+        if let Ok(device) = object.call_method0(intern!(py, "__dlpack_device__"))
+            && let Ok((DlDevice::CUDA, ordinal)) = device.extract::<(i32, i32)>()
+        {
+            // Zero would be taken for no stream; the default one is 1.
+            let stream = cuda::stream_of(lead, ordinal)?.max(1);
+            options.set_item(intern!(py, "stream"), stream)?;
+        }
         // Libraries from before versions take no such argument.
         let capsule = match method.call((), Some(&options)) {
             Err(e) if e.is_instance_of::<PyTypeError>(py) => method.call0()?,
@@ -83,10 +100,10 @@ impl<'py> Array<'py> {
         read_only: bool,
         owner: Bound<'py, PyAny>,
     ) -> PyResult<Array<'py>> {
-        if tensor.device.kind != DlDevice::CPU {
+        if !matches!(tensor.device.kind, DlDevice::CPU | DlDevice::CUDA) {
             let device = object.getattr("device").map(|d| d.to_string()).unwrap_or_default();
             return Err(PyValueError::new_err(format!(
-                "the array is on {device}; arrays here are in host memory"
+                "the array is on {device}; arrays here are in host memory or on a CUDA device"
             )));
         }
         let Some(dtype) = tensor.dtype.dtype() else {
@@ -114,7 +131,31 @@ impl<'py> Array<'py> {
         };
         let offset = usize::try_from(tensor.byte_offset).unwrap_or(0);
         let origin = tensor.data.cast::<u8>().wrapping_add(offset);
-        Ok(Array { origin, shape, stride, dtype, read_only, _owner: owner })
+        if tensor.data.is_null() && shape.iter().all(|n| *n > 0) {
+            return Err(PyValueError::new_err(
+                "the array has elements and no memory: its storage was freed, or made shorter",
+            ));
+        }
+        let device = tensor.device;
+        Ok(Array { origin, shape, stride, dtype, read_only, device, api: None, _owner: owner })
+    }
+
+    /// Where it is, as it is written in messages.
+    pub(crate) fn place(&self) -> String {
+        match self.device.kind {
+            DlDevice::CUDA => format!("cuda:{}", self.device.index),
+            _ => "the CPU".into(),
+        }
+    }
+
+    /// The stream that its library puts work on now, where the library says so without Python.
+    pub(crate) fn stream(&self) -> Option<u64> {
+        // SAFETY: the table of a library that stays loaded.
+        let ask = unsafe { (*self.api?).stream }?;
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: it writes one pointer, for a device that the library has memory on.
+        let code = unsafe { ask(self.device.kind, self.device.index, &raw mut stream) };
+        (code == 0).then_some(stream as u64)
     }
 
     /// Bytes of an element.

@@ -15,6 +15,8 @@ pub(crate) struct DlDevice {
 impl DlDevice {
     /// Host memory.
     pub(crate) const CPU: i32 = 1;
+    /// Memory of a GPU of NVIDIA.
+    pub(crate) const CUDA: i32 = 2;
     /// A device that DLPack knows nothing of: ours.
     pub(crate) const EXTENSION: i32 = 12;
 }
@@ -126,5 +128,6 @@ pub(crate) struct ExchangeApi {
     from_object: *const c_void,
     pub(crate) to_object: Option<unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32>,
     pub(crate) look: Option<unsafe extern "C" fn(*mut c_void, *mut DlTensor) -> i32>,
-    stream: *const c_void,
+    /// The stream that the library's next work on a device goes to.
+    pub(crate) stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> i32>,
 }

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
+use serde_json::{Value, json};
 use zellige_layout::{AxisTable, Difference, Layout, Point, Strided};
 use zellige_notation::triton::ttgir;
 use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as, sharding};
@@ -31,7 +32,24 @@ pub(crate) struct PyLayout {
     pub(crate) parsed: Parsed,
 }
 
+/// How a text begins that says all of a layout.
+const WHOLE: &str = "zellige layout ";
+
 impl PyLayout {
+    /// The layout of a text that begins as [`WHOLE`] does; none of any other.
+    pub(crate) fn from_whole(text: &str) -> Option<PyResult<PyLayout>> {
+        let said = text.strip_prefix(WHOLE)?;
+        let read = || {
+            let value: Value = serde_json::from_str(said).ok()?;
+            let shape = value.get("shape")?.as_array()?.iter().map(Value::as_i64).collect();
+            let shape: Option<Vec<i64>> = shape;
+            let (text, notation) = (value.get("text")?.as_str()?, value.get("notation")?.as_str()?);
+            Some(PyLayout::read(text, Some(shape?), Some(notation)))
+        };
+        let lost = || Err(error::LayoutError::new_err(format!("{WHOLE}is followed by JSON")));
+        Some(read().unwrap_or_else(lost))
+    }
+
     pub(crate) fn of(layout: Layout, shape: Vec<i64>) -> PyLayout {
         PyLayout { parsed: layout.clone().into(), layout, shape }
     }
@@ -189,6 +207,13 @@ impl PyLayout {
     #[getter]
     fn notation(&self) -> &'static str {
         self.parsed.notation().name()
+    }
+
+    /// All of it as one text, which `relayout` reads; graphs of PyTorch hold it.
+    #[getter]
+    fn _whole(&self) -> String {
+        let (text, notation) = (self.text(), self.notation());
+        format!("{WHOLE}{}", json!({"text": text, "shape": self.shape, "notation": notation}))
     }
 
     /// One more than the largest coordinate on an axis.

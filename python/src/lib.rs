@@ -13,6 +13,7 @@
 
 mod array;
 mod convert;
+mod cuda;
 mod dlpack;
 mod draw;
 mod error;
@@ -57,6 +58,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stick::DataFormats>()?;
     m.add_class::<stick::ElementArrangement>()?;
     m.add_function(wrap_pyfunction!(relayout::relayout, m)?)?;
+    m.add_function(wrap_pyfunction!(relayout::relayout_shape, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda::cuda_program, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda::cuda_compile, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda::cuda_device, m)?)?;
     m.add_function(wrap_pyfunction!(draw::explain, m)?)?;
     m.add_function(wrap_pyfunction!(draw::draw, m)?)?;
     m.add_function(wrap_pyfunction!(draw::ask, m)?)?;

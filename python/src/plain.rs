@@ -8,6 +8,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use smallvec::SmallVec;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How an array is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,9 +100,7 @@ fn tensor<'py>(
         }
     }
     let keys = keys(object, torch);
-    if let (Some(usual), Some(own)) = (USUAL.get(py), &keys)
-        && own.eq(usual)?
-    {
+    if keys.is_some_and(|own| usual().contains(&own)) {
         return Ok(object.clone());
     }
     let wrapped = torch
@@ -151,8 +151,14 @@ fn tensor<'py>(
     }
     let (conjugate, negative) = (is(intern!(py, "is_conj"))?, is(intern!(py, "is_neg"))?);
     if !conjugate && !negative {
-        if let Some(keys) = keys.filter(|_| flag(intern!(py, "is_cpu")).unwrap_or(false)) {
-            let _ = USUAL.set(py, keys.unbind());
+        if let Some(keys) = keys
+            && (flag(intern!(py, "is_cpu"))? || flag(intern!(py, "is_cuda"))?)
+        {
+            let mut known = usual();
+            // There are a few: on the CPU and on a GPU, each with and without gradients.
+            if known.len() < known.inline_size() {
+                known.push(keys);
+            }
         }
         return Ok(object.clone());
     }
@@ -170,17 +176,21 @@ fn tensor<'py>(
     object.call_method0(intern!(py, "resolve_conj"))?.call_method0(intern!(py, "resolve_neg"))
 }
 
-/// The dispatch keys of a tensor of which every question was asked and answered well. All that could
+/// The dispatch keys of tensors of which every question was asked and answered well. All that could
 /// be said against a tensor is a key, so that one with the same keys needs no questions.
-static USUAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static USUAL: Mutex<SmallVec<[u64; 8]>> = Mutex::new(SmallVec::new_const());
+
+fn usual() -> MutexGuard<'static, SmallVec<[u64; 8]>> {
+    USUAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The dispatch keys of a tensor. Not a public function: where it is missing, there are none, and
 /// every question is asked.
-fn keys<'py>(object: &Bound<'py, PyAny>, torch: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+fn keys(object: &Bound<'_, PyAny>, torch: &Bound<'_, PyAny>) -> Option<u64> {
     let py = object.py();
     let all = torch.getattr(intern!(py, "_C")).ok()?;
     let all = all.call_method1(intern!(py, "_dispatch_keys"), (object,)).ok()?;
-    all.call_method0(intern!(py, "raw_repr")).ok()
+    all.call_method0(intern!(py, "raw_repr")).ok()?.extract().ok()
 }
 
 /// Whether a subclass decides what its elements are: it has a `__torch_dispatch__`, or a

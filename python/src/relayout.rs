@@ -1,18 +1,21 @@
 //! `zellige.relayout`: elements from one layout to another.
 
 use crate::array::Array;
+use crate::cuda;
+use crate::dlpack::DlDevice;
 use crate::error;
 use crate::layout::PyLayout;
 use crate::memory;
 use crate::plain::{Use, written};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_layout::{Layout, Strided};
-use zellige_movement::{Dtypes, Fill, Padding, PlanCache};
+use zellige_movement::{Dtypes, Fill, FillElement, Padding, PlanCache};
 
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
 
@@ -58,9 +61,12 @@ fn given<'py>(value: &Bound<'py, PyAny>, shape: Option<&[i64]>) -> PyResult<Side
         if let Some(found) = texts.get(&key) {
             return Ok(Side::Given(found.clone()));
         }
-        // A text that says its own shape needs none.
-        let read = PyLayout::read(&key.0, None, None)
-            .or_else(|_| PyLayout::read(&key.0, key.1.clone(), None))?;
+        let read = match PyLayout::from_whole(&key.0) {
+            Some(whole) => whole?,
+            // A text that says its own shape needs none.
+            None => PyLayout::read(&key.0, None, None)
+                .or_else(|_| PyLayout::read(&key.0, key.1.clone(), None))?,
+        };
         if texts.len() > 4096 {
             texts.clear();
         }
@@ -77,6 +83,150 @@ fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
     let low = array.range().map_or(0, |(low, _)| low);
     let host = Strided::new(&array.shape, &array.stride, -low).map_err(|e| error::layout(&e))?;
     PyLayout::strided(&host).map(Side::Own)
+}
+
+/// What a call asks for: both sides, as far as they are given.
+pub(crate) struct Asked<'py> {
+    source: Side<'py>,
+    target: Option<Side<'py>>,
+    choice: Padding,
+}
+
+/// A move with everything decided.
+pub(crate) struct Settled<'py> {
+    source: Side<'py>,
+    target: Side<'py>,
+    pub(crate) dtypes: Dtypes,
+    pub(crate) fills: Fill,
+    pub(crate) element: Option<FillElement>,
+}
+
+impl Settled<'_> {
+    pub(crate) fn source(&self) -> &Layout {
+        self.source.layout()
+    }
+
+    pub(crate) fn target(&self) -> &Layout {
+        self.target.layout()
+    }
+
+    pub(crate) fn shape(&self) -> &[i64] {
+        &self.source.get().shape
+    }
+}
+
+impl<'py> Asked<'py> {
+    pub(crate) fn new(
+        from: &Array<'_>,
+        src: Option<&Bound<'py, PyAny>>,
+        dst: Option<&Bound<'py, PyAny>>,
+        choice: Padding,
+        has_out: bool,
+    ) -> PyResult<Asked<'py>> {
+        let source = match src {
+            None => own(from)?,
+            Some(value) => {
+                if !from.is_contiguous() {
+                    return Err(PyValueError::new_err(
+                        "`src` describes the memory of an array without gaps, and this one has some: \
+                         leave `src` out, or make the array contiguous",
+                    ));
+                }
+                given(value, Some(&from.shape))?
+            }
+        };
+        let target = dst.map(|value| given(value, Some(&source.get().shape))).transpose()?;
+        if !has_out && choice == Padding::Leave {
+            return Err(PyValueError::new_err(
+                "fill=\"leave\" keeps what `out` holds, and without `out` there is nothing to keep: \
+                 give `out`, or a value to fill with",
+            ));
+        }
+        Ok(Asked { source, target, choice })
+    }
+
+    /// The array to write: `out`, or a new one.
+    pub(crate) fn result(
+        &self,
+        py: Python<'py>,
+        array: &Bound<'py, PyAny>,
+        from: &Array<'_>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Array<'py>)> {
+        let result = match out {
+            Some(out) => out.clone(),
+            None => {
+                let target = self.target.as_ref().map(Side::get);
+                let shape = fresh_shape(target, &self.source.get().shape)?;
+                fresh(py, array, from, &PyTuple::new(py, shape)?)?
+            }
+        };
+        let to = Array::of(&result, Use::Written, &result)?;
+        writable(from, &to)?;
+        Ok((result, to))
+    }
+
+    pub(crate) fn settle(
+        self,
+        from: &Array<'_>,
+        to: &Array<'_>,
+        has_out: bool,
+    ) -> PyResult<Settled<'py>> {
+        let Asked { source, target, choice } = self;
+        // What lies between the elements of a view of the caller's belongs to others.
+        let whole = !has_out || target.is_some();
+        let target = match target {
+            None => own(to)?,
+            Some(_) if !to.is_contiguous() => {
+                return Err(PyValueError::new_err(
+                    "`dst` describes the memory of an array without gaps, and `out` has some: leave \
+                     `dst` out, or make `out` contiguous",
+                ));
+            }
+            Some(given) => given,
+        };
+        let shape = &source.get().shape;
+        if target.get().shape.iter().product::<i64>() != shape.iter().product::<i64>() {
+            return Err(PyValueError::new_err(format!(
+                "a move keeps the elements: the source has the shape {shape:?}, the destination {:?}",
+                target.get().shape
+            )));
+        }
+        let element = if whole { choice.element(to.dtype).map_err(|e| wrong(&e))? } else { None };
+        let dtypes = Dtypes::of(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
+        let fills = match element {
+            None => Fill::Leave,
+            // An `out` that is too short for the padding is refused by the mover.
+            Some(_) => Fill::Rest { len: to.len().max(span(target.layout())?) },
+        };
+        Ok(Settled { source, target, dtypes, fills, element })
+    }
+}
+
+/// That the result may be written by a move from this array.
+pub(crate) fn writable(from: &Array<'_>, to: &Array<'_>) -> PyResult<()> {
+    if to.read_only {
+        return Err(PyValueError::new_err("`out` is read-only"));
+    }
+    if to.device != from.device {
+        return Err(PyValueError::new_err(format!(
+            "the array is on {} and `out` on {}; a move stays in one memory",
+            from.place(),
+            to.place()
+        )));
+    }
+    Ok(())
+}
+
+/// That two memories are apart.
+pub(crate) fn apart(read: (*mut u8, usize), write: (*mut u8, usize)) -> PyResult<()> {
+    let ((read, read_bytes), (write, write_bytes)) = (read, write);
+    let overlap = (read as usize) < write as usize + write_bytes
+        && (write as usize) < read as usize + read_bytes;
+    if overlap && read_bytes > 0 && write_bytes > 0 {
+        return Err(PyValueError::new_err("`out` shares memory with the array"));
+    }
+    Ok(())
 }
 
 /// Elements of an array from one layout to another, without a copy on the way.
@@ -97,7 +247,10 @@ fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
 /// Tensors of PyTorch are read as their elements are, also lazy conjugates and negatives; those whose
 /// memory does not hold their elements are refused. A result has no gradient.
 ///
-/// The GIL is released; `threads` bounds the threads of large moves.
+/// Arrays on a CUDA device move there, by a kernel for this pair of layouts, on the current stream of
+/// the library of `out` (of `array` where there is none), and the call returns before it is done.
+///
+/// The GIL is released; `threads` bounds the threads of large moves on the CPU.
 #[pyfunction]
 #[pyo3(signature = (array, src=None, dst=None, out=None, *, fill=None, threads=None))]
 pub(crate) fn relayout<'py>(
@@ -109,73 +262,20 @@ pub(crate) fn relayout<'py>(
     fill: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let from = Array::of(array, Use::Read)?;
-    let source = match src {
-        None => own(&from)?,
-        Some(value) => {
-            if !from.is_contiguous() {
-                return Err(PyValueError::new_err(
-                    "`src` describes the memory of an array without gaps, and this one has some: \
-                     leave `src` out, or make the array contiguous",
-                ));
-            }
-            given(value, Some(&from.shape))?
-        }
-    };
-    let shape = &source.get().shape;
-    let target = dst.map(|value| given(value, Some(shape))).transpose()?;
+    let from = Array::of(array, Use::Read, out.unwrap_or(array))?;
     let choice = padding(fill)?;
-    if out.is_none() && choice == Padding::Leave {
-        return Err(PyValueError::new_err(
-            "fill=\"leave\" keeps what `out` holds, and without `out` there is nothing to keep: give \
-             `out`, or a value to fill with",
-        ));
+    if from.device.kind == DlDevice::CUDA {
+        return cuda::relayout(py, array, &from, [src, dst], out, choice);
     }
-    let (result, to) = match out {
-        Some(out) => (out.clone(), Array::of(out, Use::Written)?),
-        None => {
-            let made = fresh(py, array, &from, target.as_ref().map(Side::get), shape)?;
-            let to = Array::of(&made, Use::Written)?;
-            (made, to)
-        }
-    };
-    if to.read_only {
-        return Err(PyValueError::new_err("`out` is read-only"));
-    }
-    // What lies between the elements of a view of the caller's belongs to others.
-    let whole = out.is_none() || target.is_some();
-    let target = match target {
-        None => own(&to)?,
-        Some(_) if !to.is_contiguous() => {
-            return Err(PyValueError::new_err(
-                "`dst` describes the memory of an array without gaps, and `out` has some: leave \
-                 `dst` out, or make `out` contiguous",
-            ));
-        }
-        Some(given) => given,
-    };
-    if target.get().shape.iter().product::<i64>() != shape.iter().product::<i64>() {
-        return Err(PyValueError::new_err(format!(
-            "a move keeps the elements: the source has the shape {shape:?}, the destination {:?}",
-            target.get().shape
-        )));
-    }
-    let element = if whole { choice.element(to.dtype).map_err(|e| wrong(&e))? } else { None };
-    let dtypes = Dtypes::of(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
-    let fills = match element {
-        None => Fill::Leave,
-        // An `out` that is too short for the padding is refused by the mover.
-        Some(_) => Fill::Rest { len: to.len().max(span(target.layout())?) },
-    };
+    let asked = Asked::new(&from, src, dst, choice, out.is_some())?;
+    let (result, to) = asked.result(py, array, &from, out)?;
+    let settled = asked.settle(&from, &to, out.is_some())?;
+    let Settled { dtypes, fills, .. } = settled;
     let mover = PLANS
-        .mover(source.layout(), target.layout(), shape, dtypes, fills)
+        .mover(settled.source(), settled.target(), settled.shape(), dtypes, fills)
         .map_err(|e| error::moved(&e))?;
+    apart(from.memory(), to.memory())?;
     let ((read, read_bytes), (write, write_bytes)) = (from.memory(), to.memory());
-    let overlap = (read as usize) < write as usize + write_bytes
-        && (write as usize) < read as usize + read_bytes;
-    if overlap && read_bytes > 0 && write_bytes > 0 {
-        return Err(PyValueError::new_err("`out` shares memory with the array"));
-    }
     // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from
     // each other as was just checked; their owners live until the end of this function.
     let (read, write) = unsafe {
@@ -200,7 +300,7 @@ pub(crate) fn relayout<'py>(
         None if small => 1,
         None => zellige_host::cores(),
     };
-    let element = element.as_ref().map(|e| e.bytes.as_slice());
+    let element = settled.element.as_ref().map(|e| e.bytes.as_slice());
     let mut run = || mover.run(read, write, element, threads);
     // Releasing the lock costs more than a small move.
     let moved = if small { run() } else { py.detach(run) };
@@ -209,6 +309,20 @@ pub(crate) fn relayout<'py>(
         written(&result)?;
     }
     Ok(result)
+}
+
+/// The shape of the new array that `relayout` makes of an array of this shape.
+#[pyfunction]
+#[pyo3(signature = (shape, src=None, dst=None))]
+pub(crate) fn relayout_shape(
+    shape: Vec<i64>,
+    src: Option<&Bound<'_, PyAny>>,
+    dst: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<i64>> {
+    let source = src.map(|value| given(value, Some(&shape))).transpose()?;
+    let shape = source.as_ref().map_or(&shape, |s| &s.get().shape);
+    let target = dst.map(|value| given(value, Some(shape))).transpose()?;
+    fresh_shape(target.as_ref().map(Side::get), shape)
 }
 
 fn wrong(e: &dyn std::fmt::Display) -> PyErr {
@@ -221,7 +335,7 @@ fn span(layout: &Layout) -> PyResult<i64> {
 }
 
 /// What is written where no element is.
-fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
+pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
     let Some(fill) = fill else { return Ok(Padding::Zero) };
     if let Ok(text) = fill.extract::<String>() {
         Padding::parse(&text).map_err(|e| wrong(&e))
@@ -234,25 +348,30 @@ fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
     }
 }
 
-/// A new array of the library that the source is of.
-fn fresh<'py>(
-    py: Python<'py>,
-    array: &Bound<'py, PyAny>,
-    from: &Array<'_>,
-    dst: Option<&PyLayout>,
-    shape: &[i64],
-) -> PyResult<Bound<'py, PyAny>> {
-    let shape: Vec<i64> = match dst {
+/// The shape of a new array for a tensor of this shape.
+fn fresh_shape(dst: Option<&PyLayout>, shape: &[i64]) -> PyResult<Vec<i64>> {
+    Ok(match dst {
         None => shape.to_vec(),
         Some(layout) => match (layout.parsed.stick(), layout.parsed.host()) {
             (Some(stick), _) => stick.storage_size().to_vec(),
             (_, Some(host)) if host.is_row_major() && host.offset() == 0 => host.size().to_vec(),
             _ => vec![span(&layout.layout)?],
         },
-    };
-    let shape = PyTuple::new(py, shape)?;
-    if let Ok(method) = array.getattr("new_empty") {
+    })
+}
+
+/// A new array of the library that the source is of.
+pub(crate) fn fresh<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    from: &Array<'_>,
+    shape: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(method) = array.getattr(intern!(py, "new_empty")) {
         return method.call1((shape,));
+    }
+    if from.device.kind == DlDevice::CUDA {
+        return cuda::fresh(array, shape);
     }
     let numpy = py.import("numpy")?;
     let read = numpy.getattr("dtype")?;

@@ -405,6 +405,12 @@ impl PyStickLayout {
         PyLayout::sticks(&self.0, shape.as_deref())
     }
 
+    /// All of it as one text, which `relayout` reads; graphs of PyTorch hold it.
+    #[getter]
+    fn _whole(&self) -> String {
+        zellige_notation::spyre::print_bound(&self.0)
+    }
+
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<PyStickLayout>().is_ok_and(|o| o.get().0 == self.0)
     }

@@ -21,9 +21,8 @@ from ._native import (
     ask,
     explain,
     instruction_set,
-    relayout,
 )
-
+from ._relayout import relayout
 
 
 def report(compiled=None):

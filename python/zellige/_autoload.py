@@ -13,12 +13,21 @@ def _has_other_accelerator(torch) -> bool:
     return bool(getattr(torch.version, "hip", None)) and os.path.exists("/dev/kfd")
 
 
+OLDEST = (2, 15)
+
+
+def is_new_enough(torch) -> bool:
+    """Whether this PyTorch has what a device written in Python needs."""
+    major, minor = torch.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= OLDEST
+
+
 def autoload() -> None:
     """Registers the device "spyre", unless ``ZELLIGE_AUTOLOAD=0``.
 
     PyTorch has one current accelerator: on a machine with a GPU that PyTorch can use, the GPU stays
-    it, and ``ZELLIGE_AUTOLOAD=1`` or ``zellige.spyre.register()`` asks for the device. An error
-    never reaches ``import torch``: it becomes a warning.
+    it, and ``ZELLIGE_AUTOLOAD=1`` or ``zellige.spyre.register()`` asks for the device. A PyTorch that is
+    too old for the device is left alone. An error never reaches ``import torch``: it becomes a warning.
     """
     choice = os.environ.get("ZELLIGE_AUTOLOAD", "").strip()
     if choice == "0":
@@ -27,6 +36,9 @@ def autoload() -> None:
         import torch
 
         if choice != "1" and _has_other_accelerator(torch):
+            return
+        # A program with an older PyTorch did not ask for the device; layouts and moves work with it.
+        if choice != "1" and not is_new_enough(torch):
             return
         from .spyre._register import register
 

@@ -150,6 +150,27 @@ def relayout(
 def instruction_set() -> str:
     """The instruction set in use: "avx512", "avx2" or "baseline"."""
 
+def relayout_shape(shape: Sequence[int], src: Any | None = None, dst: Any | None = None) -> list[int]:
+    """The shape of the new array that `relayout` makes of an array of this shape."""
+
+def cuda_program(
+    src: Any,
+    dst: Any,
+    shape: Sequence[int],
+    dtype: Any,
+    out_dtype: Any | None = None,
+    *,
+    fill: float | str | None = None,
+    alignment: tuple[int, int] = (16, 16),
+) -> list[tuple[str, list[tuple[str, int, int, int]]]]:
+    """The CUDA C++ of a move, and its launches, without a device."""
+
+def cuda_compile(source: str, arch: int = 90) -> tuple[bytes, bool]:
+    """CUDA C++ compiled by NVRTC, and whether it was compiled before."""
+
+def cuda_device(ordinal: int = 0) -> tuple[str, int, int, tuple[int, int]]:
+    """The name, architecture and multiprocessors of a CUDA device, and the version of NVRTC."""
+
 def explain(layout: Any, shape: Sequence[int] | None = None, dtype: Any | None = None) -> str:
     """A layout in words: what it is, what it costs, what looks wrong."""
 

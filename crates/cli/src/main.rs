@@ -12,6 +12,7 @@ mod common;
 mod compile;
 mod conformance;
 mod convert;
+mod cuda;
 mod device;
 mod diff;
 mod dma;
@@ -105,6 +106,8 @@ enum Command {
     Reshard(reshard::Args),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
     Dma(dma::Args),
+    /// Print the CUDA kernel of a move between two layouts: its launch, bytes, expected time, sectors, bank conflicts
+    Cuda(cuda::Args),
     /// Describe the simulated card: segments, cores, scratchpads, figures with their sources
     Device(device::Args),
     /// Upload a tensor to the simulated card: its layout, sticks, padding, transfer and cost
@@ -179,6 +182,7 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
             reshard::run(args)
         }
         Command::Dma(args) => dma::run(args),
+        Command::Cuda(args) => cuda::run(args),
         Command::Device(args) => device::run(args),
         Command::Upload(args) => {
             interrupt::watch();

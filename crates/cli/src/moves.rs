@@ -5,6 +5,7 @@ mod move_side;
 use crate::common::{List, parse_list, print_as};
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
+pub(crate) use move_side::side_layout;
 use move_side::{MoveSide, move_side};
 use serde_json::json;
 use std::path::{Path, PathBuf};

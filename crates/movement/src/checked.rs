@@ -76,7 +76,8 @@ impl Plan {
         let elements = i64::try_from(written).map_err(|_| "more than 2^63 places".to_string())?;
         let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
         let dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
-        let claimed = Claimed { nests, fills: Vec::new(), elements, copies: 1, src_range, dst_range };
+        let claimed =
+            Claimed { nests, fills: Vec::new(), elements, copies: 1, src_range, dst_range };
         Plan::try_from(claimed)
     }
 }

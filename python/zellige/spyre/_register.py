@@ -22,6 +22,12 @@ def register() -> None:
         if _registered:
             return
         import torch
+
+        from .._autoload import OLDEST, is_new_enough
+
+        if not is_new_enough(torch):
+            oldest = ".".join(map(str, OLDEST))
+            raise RuntimeError(f'the device "spyre" needs PyTorch {oldest} or later, and this is {torch.__version__}')
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
         from .. import _logs, _native

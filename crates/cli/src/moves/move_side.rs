@@ -41,6 +41,11 @@ pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveS
     }
 }
 
+/// The layout of one side alone.
+pub(crate) fn side_layout(text: &str, shape: &[i64], dtype: Dtype) -> Result<Layout> {
+    Ok(move_side(text, shape, dtype)?.layout)
+}
+
 /// Dense strides, last dimension fastest, or first.
 fn strides(shape: &[i64], first_fastest: bool) -> Vec<i64> {
     let mut out = vec![1i64; shape.len()];

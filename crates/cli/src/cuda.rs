@@ -1,0 +1,146 @@
+//! `zellige cuda`
+
+use crate::common::{List, parse_list, print, print_json};
+use crate::moves::side_layout;
+use anyhow::{Context, Result, anyhow};
+use serde_json::json;
+use std::fmt::Write;
+use std::process::ExitCode;
+use zellige_cuda::analysis::{self, Accesses};
+use zellige_cuda::{Alignment, Gpu, Program};
+use zellige_float::Dtype;
+use zellige_movement::{Dtypes, Fill, Padding, Plan};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige cuda --from row-major --to column-major --shape 4096,4096 --dtype float16
+  zellige cuda --from row-major --to spyre --shape 1000,1001 --dtype float16 --fill zero
+  zellige cuda --from row-major --to 'S[(64,64):(1,64)]' --shape 64,64 --dtype float32 --to-dtype bfloat16 --source-only
+  zellige cuda --from row-major --to column-major --shape 16383,16381 --dtype float16 --align 2 --json")]
+pub(crate) struct Args {
+    /// Where elements lie: row-major, column-major, spyre (sticks in the default order), or a layout in any notation
+    #[arg(long, value_name = "LAYOUT")]
+    from: String,
+    /// Where they go, in the same words
+    #[arg(long, value_name = "LAYOUT")]
+    to: String,
+    /// The shape of the tensor
+    #[arg(long, value_parser = parse_list)]
+    shape: List,
+    /// The element type, by its PyTorch name
+    #[arg(long)]
+    dtype: String,
+    /// The element type that is written, where it differs
+    #[arg(long, value_name = "DTYPE")]
+    to_dtype: Option<String>,
+    /// What padding holds: leave, zero, sum, max, min or a number
+    #[arg(long, default_value = "leave", allow_hyphen_values = true)]
+    fill: String,
+    /// Bytes that both addresses are multiples of: 1, 2, 4, 8 or 16
+    #[arg(long, default_value_t = 16)]
+    align: u64,
+    /// Print the kernel and nothing else
+    #[arg(long, conflicts_with = "json")]
+    source_only: bool,
+    /// Write JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let shape = &args.shape.0;
+    let from = Dtype::from_name(&args.dtype)?;
+    let to = args.to_dtype.as_deref().map_or(Ok(from), Dtype::from_name)?;
+    let dtypes = Dtypes::of(from, to)?;
+    let (src, dst) = (side_layout(&args.from, shape, from)?, side_layout(&args.to, shape, to)?);
+    let element = Padding::parse(&args.fill).context("--fill")?.element(to).context("--fill")?;
+    let fill = if element.is_some() { Fill::Padding } else { Fill::Leave };
+    let plan = Plan::between(&src, &dst, shape, fill)?;
+    let align = Alignment::new(args.align, args.align)?;
+    let gpu = &Gpu::H200;
+    let bytes = element.as_ref().map(|e| e.bytes.as_slice());
+    let program = Program::new(&plan, dtypes, bytes, align, gpu)?;
+    if args.source_only {
+        print(program.source())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.json {
+        print_json(&as_json(&program, gpu)?)?
+    } else {
+        print(&text(&program, gpu)?)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Seconds that a copy of as many bytes takes.
+fn copy_seconds(program: &Program, gpu: &Gpu) -> f64 {
+    let (read, written) = program.bytes();
+    (read as f64 + written as f64) / gpu.bandwidth
+}
+
+/// Seconds that the cost model expects, the launches included.
+fn expected_seconds(program: &Program, gpu: &Gpu) -> f64 {
+    let parts: f64 = program.pieces().iter().map(|p| p.seconds).sum();
+    parts + gpu.launch_seconds * program.launches().len() as f64
+}
+
+fn text(program: &Program, gpu: &Gpu) -> Result<String> {
+    let mut text = format!("{}\n", program.source());
+    for l in program.launches() {
+        let _ = writeln!(text, "{}: {} blocks of {} threads", l.name, l.grid, l.block);
+    }
+    let (read, written) = program.bytes();
+    let _ = writeln!(
+        text,
+        "{read} bytes read, {written} written; {:.1} us at the speed of a copy on {} ({:.2} TB/s, {}), {:.1} us expected by \
+         the cost model",
+        copy_seconds(program, gpu) * 1e6,
+        gpu.name,
+        gpu.bandwidth / 1e12,
+        gpu.source,
+        expected_seconds(program, gpu) * 1e6
+    );
+    for (k, piece) in program.pieces().iter().enumerate() {
+        let block =
+            analysis::first_block(&piece.part, program.readable()).map_err(|e| anyhow!(e))?;
+        let _ = writeln!(
+            text,
+            "\npart {k} ({}), {} blocks; its first block:",
+            piece.kind, piece.part.blocks
+        );
+        for a in &block.accesses {
+            let _ = writeln!(text, "  {}", a.text());
+        }
+        text.push_str(&block.drawing());
+    }
+    Ok(text)
+}
+
+fn as_json(program: &Program, gpu: &Gpu) -> Result<String> {
+    let access = |a: &Accesses| {
+        json!({
+            "space": format!("{:?}", a.space).to_lowercase(), "store": a.store, "bytes_per_lane": a.bytes,
+            "count": a.count, "found": a.found, "least": a.least,
+        })
+    };
+    let mut parts = Vec::new();
+    for piece in program.pieces() {
+        let block =
+            analysis::first_block(&piece.part, program.readable()).map_err(|e| anyhow!(e))?;
+        parts.push(json!({
+            "kind": piece.kind, "blocks": piece.part.blocks, "shared_bytes": piece.part.shared,
+            "accesses_of_first_block": block.accesses.iter().map(access).collect::<Vec<_>>(),
+        }));
+    }
+    let launches = program.launches().iter();
+    let launches = launches.map(|l| json!({"name": l.name, "grid": l.grid, "block": l.block}));
+    let (read, written) = program.bytes();
+    Ok(json!({
+        "source": program.source(), "launches": launches.collect::<Vec<_>>(),
+        "bytes_read": read, "bytes_written": written, "gpu": gpu.name, "figures": gpu.source,
+        "copy_seconds": copy_seconds(program, gpu), "expected_seconds": expected_seconds(program, gpu),
+        "parts": parts,
+    })
+    .to_string())
+}

@@ -1,0 +1,188 @@
+//! What the accesses of a kernel touch: sectors of global memory, banks of shared memory.
+//!
+//! The first block is run by the interpreter without data. Accesses that the lanes of a warp make at once are one
+//! access of the hardware: it touches sectors of 32 bytes, or needs a pass for every word that a bank is asked for.
+
+use crate::description::{Part, Space};
+use crate::interpret::{self, Access, Memory};
+use crate::swizzle::passes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// All accesses of one kind in a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accesses {
+    /// The memory.
+    pub space: Space,
+    /// Whether it is written.
+    pub store: bool,
+    /// Bytes of each lane.
+    pub bytes: u32,
+    /// Accesses of whole warps.
+    pub count: usize,
+    /// Sectors of 32 bytes that they touch, or passes over the banks of shared memory.
+    pub found: usize,
+    /// The fewest that would do for as many bytes.
+    pub least: usize,
+}
+
+/// What one block does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// By memory, direction and width.
+    pub accesses: Vec<Accesses>,
+    trace: Vec<Access>,
+}
+
+/// The accesses of the first block of a part.
+///
+/// # Errors
+/// An access that the interpreter refuses: a mistake of this crate.
+pub fn first_block(part: &Part, readable: Range<i64>) -> Result<Block, String> {
+    let mut memory =
+        Memory { src: &[], dst: &mut [], written: &mut [], readable, low: (0, 0), dry: true };
+    let mut trace = Vec::new();
+    interpret::run_block(part, 0, &mut memory, &mut |a| trace.push(a))?;
+    let mut all: BTreeMap<(Space, bool, u32), Accesses> = BTreeMap::new();
+    for warp in interpret::warps(&trace) {
+        let Access { space, store, bytes, .. } = warp[0];
+        let lanes: Vec<i64> = warp.iter().map(|a| a.at).collect();
+        let (found, least) = match space {
+            Space::Shared => passes(&lanes, i64::from(bytes)),
+            _ => sectors(&lanes, i64::from(bytes)),
+        };
+        let entry = all.entry((space, store, bytes)).or_insert(Accesses {
+            space,
+            store,
+            bytes,
+            count: 0,
+            found: 0,
+            least: 0,
+        });
+        entry.count += 1;
+        entry.found += found;
+        entry.least += least;
+    }
+    Ok(Block { accesses: all.into_values().collect(), trace })
+}
+
+/// Sectors that the lanes of an access touch, and the fewest that hold as many bytes.
+fn sectors(lanes: &[i64], bytes: i64) -> (usize, usize) {
+    let touched: BTreeSet<i64> =
+        lanes.iter().flat_map(|at| at.div_euclid(32)..=(at + bytes - 1).div_euclid(32)).collect();
+    let distinct: BTreeSet<i64> = lanes.iter().copied().collect();
+    let least = distinct.len() * usize::try_from(bytes).unwrap_or(1);
+    (touched.len(), least.div_ceil(32))
+}
+
+impl Accesses {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let (what, unit) = match (self.space, self.store) {
+            (Space::Src, _) => ("source loads", "sectors of 32 bytes"),
+            (Space::Dst, _) => ("destination stores", "sectors of 32 bytes"),
+            (Space::Shared, true) => ("shared stores", "passes over the banks"),
+            (Space::Shared, false) => ("shared loads", "passes over the banks"),
+        };
+        let free = match self.space {
+            Space::Shared if self.found == self.least => ": no bank conflict",
+            Space::Shared => ": bank conflicts",
+            _ if self.found == self.least => ": coalesced",
+            _ => "",
+        };
+        format!(
+            "{} {what} of {} bytes a lane touch {} {unit}, {} would do{free}",
+            self.count, self.bytes, self.found, self.least
+        )
+    }
+}
+
+impl Block {
+    /// The first warp drawn: the rows of adjacent bytes that its first accesses touch, and the thread that fills each
+    /// 16 bytes of the first lines of shared memory.
+    pub fn drawing(&self) -> String {
+        let mut text = String::new();
+        for (space, store, what) in [
+            (Space::Src, false, "the first load of warp 0"),
+            (Space::Dst, true, "the first store of warp 0"),
+        ] {
+            let mut warps = interpret::warps(&self.trace).into_iter();
+            let warp =
+                warps.find(|w| w[0].space == space && w[0].store == store && w[0].thread < 32);
+            let Some(warp) = warp else { continue };
+            let _ = writeln!(text, "{what}, {} bytes a lane:", warp[0].bytes);
+            for (lanes, at, bytes) in runs(&warp) {
+                let _ = writeln!(
+                    text,
+                    "  lanes {:>5}  |{}| bytes {at} to {}",
+                    lanes,
+                    bar(bytes),
+                    at + bytes
+                );
+            }
+        }
+        let filled: BTreeMap<i64, u32> = self
+            .trace
+            .iter()
+            .filter(|a| a.space == Space::Shared && a.store)
+            .map(|a| (a.at, a.thread))
+            .collect();
+        if !filled.is_empty() {
+            text.push_str("shared memory, a line of 32 banks each, and the thread that fills each 16 bytes:\n");
+            for line in 0..12i64 {
+                let cells: Vec<String> = (0..8)
+                    .map(|c| match filled.get(&(line * 128 + c * 16)) {
+                        Some(t) => format!("{t:>4}"),
+                        None => "   .".into(),
+                    })
+                    .collect();
+                let _ = writeln!(text, "  {:>5}  |{} |", line * 128, cells.join(""));
+            }
+        }
+        text
+    }
+}
+
+/// Sixteen bytes for each mark.
+fn bar(bytes: i64) -> String {
+    "#".repeat(usize::try_from((bytes + 15) / 16).unwrap_or(1).min(64))
+}
+
+/// Lanes whose bytes follow one another: their numbers, the first byte, the number of bytes.
+fn runs(warp: &[Access]) -> Vec<(String, i64, i64)> {
+    let mut all: Vec<(u32, u32, i64, i64)> = Vec::new();
+    for a in warp {
+        match all.last_mut() {
+            Some((_, last, at, bytes)) if *at + *bytes == a.at => {
+                *last = a.thread % 32;
+                *bytes += i64::from(a.bytes);
+            }
+            _ => all.push((a.thread % 32, a.thread % 32, a.at, i64::from(a.bytes))),
+        }
+    }
+    all.into_iter().map(|(first, last, at, bytes)| (format!("{first}-{last}"), at, bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zellige_layout::{Access as Lanes, Layout, TileLayout};
+
+    /// Passes as the analysis of layouts counts them.
+    #[test]
+    fn passes_are_those_of_the_analysis_of_layouts() {
+        for (rows, pitch, bits) in
+            [(32, 32, 32), (32, 33, 32), (32, 64, 16), (16, 72, 16), (32, 128, 8), (16, 16, 64)]
+        {
+            let tile = TileLayout::strided(&[rows, pitch], &[pitch, 1], 0).expect("small");
+            let layout = Layout::from(tile);
+            let ours: Vec<i64> = (0..rows).map(|r| r * pitch * bits / 8).collect();
+            let (found, _) = passes(&ours, bits / 8);
+            let lanes = Lanes::Lanes((0..rows).map(|r| vec![r, 0]).collect());
+            let theirs = layout.conflicts(&[rows, pitch], bits, &lanes, 1).expect("small");
+            let theirs: usize = theirs.phases.iter().map(|p| p.ways).sum();
+            assert_eq!(found, theirs, "{rows} rows of {pitch} elements of {bits} bits");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A nest of a plan in bytes: digits with a stride on each side, and where they begin.
+
+use crate::description::{Element, Side};
+use crate::gpu::Alignment;
+use zellige_movement::{FillNest, Loop, Nest};
+
+/// A digit: `range` steps of so many bytes on each side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Digit {
+    pub(crate) range: i64,
+    pub(crate) src: i64,
+    pub(crate) dst: i64,
+}
+
+impl Digit {
+    pub(crate) fn stride(&self, side: Side) -> i64 {
+        match side {
+            Side::Src => self.src,
+            Side::Dst => self.dst,
+        }
+    }
+}
+
+/// A nest in bytes: for every entry `(a, b)` of the table and every combination of digits, the unit at
+/// `src + a + sum i * src` goes to `dst + b + sum i * dst`.
+///
+/// Strides of the destination are positive and rise; what continues on both sides is one digit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Digits {
+    /// Innermost in the destination first.
+    pub(crate) digits: Vec<Digit>,
+    /// Where the digits begin; sums that digits cannot say. Never empty.
+    pub(crate) table: Vec<(i64, i64)>,
+    /// What is moved at once.
+    pub(crate) unit: Element,
+    /// What the two addresses are multiples of.
+    pub(crate) align: Alignment,
+}
+
+impl Digits {
+    /// The digits of a nest. Elements that stay as they are become single bytes, the innermost digit:
+    /// [`Digits::widened`] finds the widest unit.
+    pub(crate) fn of_nest(nest: &Nest, unit: Element, align: Alignment) -> Digits {
+        let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
+        let loops = nest.loops.iter().map(|l| (l.range, l.src * ws, l.dst * wd));
+        let starts = nest.starts.iter().map(|(a, b)| (a * ws, b * wd)).collect();
+        Digits::new(loops, starts, unit, align)
+    }
+
+    /// The digits of a fill, which reads nothing.
+    pub(crate) fn of_fill(fill: &FillNest, unit: Element, align: Alignment) -> Digits {
+        let loops = fill.loops.iter().map(|(range, dst)| Loop { range: *range, src: 0, dst: *dst });
+        let starts = fill.starts.iter().map(|b| (0, *b)).collect();
+        let wd = i64::from(unit.dst);
+        let starts: Vec<(i64, i64)> = starts;
+        Digits::new(
+            loops.map(|l| (l.range, 0, l.dst * wd)),
+            starts.into_iter().map(|(a, b)| (a, b * wd)).collect(),
+            unit,
+            align,
+        )
+    }
+
+    fn new(
+        loops: impl Iterator<Item = (i64, i64, i64)>,
+        mut table: Vec<(i64, i64)>,
+        unit: Element,
+        align: Alignment,
+    ) -> Digits {
+        let mut digits: Vec<Digit> =
+            loops.map(|(range, src, dst)| Digit { range, src, dst }).collect();
+        digits.extend(factor(&mut table));
+        let mut all = Digits { digits, table, unit, align };
+        all.tidy();
+        all
+    }
+
+    /// Positive and rising strides in the destination, and no two digits that are one.
+    fn tidy(&mut self) {
+        self.digits.retain(|d| d.range != 1);
+        for d in self.digits.iter_mut().filter(|d| d.dst < 0) {
+            let (a, b) = (d.src * (d.range - 1), d.dst * (d.range - 1));
+            for (from, to) in &mut self.table {
+                (*from, *to) = (*from + a, *to + b);
+            }
+            (d.src, d.dst) = (-d.src, -d.dst);
+        }
+        self.digits.sort_by_key(|d| (d.dst, d.src));
+        let mut kept: Vec<Digit> = Vec::new();
+        for d in &self.digits {
+            match kept.last_mut() {
+                Some(k) if d.src == k.src * k.range && d.dst == k.dst * k.range => {
+                    k.range *= d.range;
+                }
+                _ => kept.push(*d),
+            }
+        }
+        self.digits = kept;
+    }
+
+    /// The power of two, up to 16, that every address of a side is a multiple of, some digits aside.
+    pub(crate) fn grain(&self, side: Side, aside: &[usize]) -> u32 {
+        let base = match side {
+            Side::Src => self.align.src(),
+            Side::Dst => self.align.dst(),
+        };
+        let strides = self.digits.iter().enumerate().filter(|(i, _)| !aside.contains(i));
+        let strides = strides.map(|(_, d)| d.stride(side));
+        let starts = self.table.iter().map(|(a, b)| if side == Side::Src { *a } else { *b });
+        let all = strides.chain(starts).fold(i64::from(base), |all, s| all | s);
+        1 << all.trailing_zeros().min(4)
+    }
+
+    /// The same bytes in the widest units, up to 16 bytes, that lie whole on both sides. A converting
+    /// move keeps its elements.
+    pub(crate) fn widened(&self) -> Digits {
+        if self.unit.convert.is_some() {
+            return self.clone();
+        }
+        let mut bytes = self.clone();
+        bytes.digits.push(Digit { range: i64::from(self.unit.src), src: 1, dst: 1 });
+        bytes.tidy();
+        let run = match bytes.digits.first() {
+            Some(d) if d.src == 1 && d.dst == 1 => d.range,
+            _ => return bytes,
+        };
+        let whole = 1u32 << run.trailing_zeros().min(4);
+        let unit = whole.min(bytes.grain(Side::Src, &[0])).min(bytes.grain(Side::Dst, &[0]));
+        let wide = i64::from(unit);
+        bytes.digits[0] = Digit { range: run / wide, src: wide, dst: wide };
+        bytes.digits.retain(|d| d.range != 1);
+        bytes.unit = Element { src: unit, dst: unit, convert: None };
+        bytes
+    }
+
+    /// As [`Digits::widened`] for a fill: only the destination counts, and what is written repeats itself.
+    pub(crate) fn widened_fill(&self) -> Digits {
+        let mut wide = self.clone();
+        let width = i64::from(self.unit.dst);
+        for d in &mut wide.digits {
+            d.src = 0;
+        }
+        let adjacent = wide.digits.iter().position(|d| d.dst == width);
+        let run = adjacent.map_or(width, |i| wide.digits[i].range * width);
+        let whole = 1u32 << run.trailing_zeros().min(4);
+        let aside: Vec<usize> = adjacent.into_iter().collect();
+        // A unit is never less than an element, whose bytes may differ.
+        let unit = whole.min(wide.grain(Side::Dst, &aside)).max(self.unit.dst);
+        let n = i64::from(unit);
+        match adjacent {
+            Some(i) => wide.digits[i] = Digit { range: run / n, src: 0, dst: n },
+            None => wide.digits.insert(0, Digit { range: run / n, src: 0, dst: n }),
+        }
+        wide.digits.retain(|d| d.range != 1);
+        wide.unit = Element { src: unit, dst: unit, convert: None };
+        wide
+    }
+
+    /// Units that are moved.
+    pub(crate) fn units(&self) -> i128 {
+        let table = self.table.len() as i128;
+        self.digits.iter().map(|d| i128::from(d.range)).product::<i128>() * table
+    }
+
+    /// The digits that make up one run of adjacent bytes on a side, innermost first.
+    pub(crate) fn chain(&self, side: Side) -> Vec<usize> {
+        let mut next = i64::from(match side {
+            Side::Src => self.unit.src,
+            Side::Dst => self.unit.dst,
+        });
+        let mut chain = Vec::new();
+        while let Some(i) = (0..self.digits.len())
+            .find(|i| self.digits[*i].stride(side) == next && !chain.contains(i))
+        {
+            next *= self.digits[i].range;
+            chain.push(i);
+        }
+        chain
+    }
+}
+
+/// Takes out of a table what digits can say: entries at equal distances, outermost and innermost.
+fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
+    let mut digits = Vec::new();
+    loop {
+        let n = table.len();
+        let step =
+            |from: usize, to: usize| (table[to].0 - table[from].0, table[to].1 - table[from].1);
+        let outer = (1..n).filter(|p| n.is_multiple_of(*p)).find(|p| {
+            let d = step(0, *p);
+            (0..n - p).all(|k| step(k, k + p) == d)
+        });
+        if let Some(p) = outer {
+            let (src, dst) = step(0, p);
+            digits.push(Digit { range: count(n / p), src, dst });
+            table.truncate(p);
+            continue;
+        }
+        let inner = (2..n).rev().filter(|q| n.is_multiple_of(*q)).find(|q| {
+            let d = step(0, 1);
+            (0..n).all(|k| (k + 1).is_multiple_of(*q) || k + 1 == n || step(k, k + 1) == d)
+        });
+        let Some(q) = inner else { return digits };
+        let (src, dst) = step(0, 1);
+        digits.push(Digit { range: count(q), src, dst });
+        *table = table.iter().step_by(q).copied().collect();
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(digits: &[Digit], table: &[(i64, i64)]) -> Vec<(i64, i64)> {
+        let mut all = table.to_vec();
+        for d in digits {
+            all = all
+                .iter()
+                .flat_map(|(a, b)| (0..d.range).map(move |i| (a + i * d.src, b + i * d.dst)))
+                .collect();
+        }
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_factored_table_says_the_same() {
+        let xor: Vec<(i64, i64)> = (0..64).map(|k| (k * 8, (k ^ (k >> 3)) * 8)).collect();
+        let grid: Vec<(i64, i64)> =
+            (0..24).map(|k| (k % 4 * 7 + k / 4 * 100, k % 4 * 3 + k / 4 * 50)).collect();
+        let odd = vec![(0, 5), (3, 1), (9, 9), (2, 30), (7, 22)];
+        for table in [xor, grid.clone(), odd] {
+            let mut left = table.clone();
+            let digits = factor(&mut left);
+            assert_eq!(addresses(&digits, &left), addresses(&[], &table));
+        }
+        let mut left = grid;
+        factor(&mut left);
+        assert_eq!(left.len(), 1, "a grid needs no table");
+    }
+}

@@ -1,0 +1,194 @@
+//! A device, and the kernels that it has loaded.
+
+use super::compile::compile;
+use super::cuda::{
+    self, COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, Cuda, Handle,
+    MAX_SHARED_MEMORY_PER_BLOCK, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, MULTIPROCESSOR_COUNT, cuda,
+};
+use super::error::DriverError;
+use super::kernels::Kernels;
+use crate::Program;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use zellige_files::content_hash;
+
+/// A GPU of this machine, with its primary context.
+#[derive(Debug)]
+pub struct Device {
+    pub(super) cuda: &'static Cuda,
+    pub(super) context: Handle,
+    ordinal: i32,
+    arch: i32,
+    name: String,
+    multiprocessors: i32,
+    shared_per_block: i32,
+    shared_per_multiprocessor: i32,
+    /// By the hash of their text.
+    kernels: Mutex<HashMap<String, &'static Kernels>>,
+}
+
+// SAFETY: a context may be used by any thread, which makes it current first.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+/// Devices past this number are refused; a machine has eight or sixteen.
+const MOST: usize = 64;
+
+impl Device {
+    /// The device of a number, as PyTorch counts them. Its primary context stays until the process ends.
+    ///
+    /// # Errors
+    /// [`DriverError::NoDriver`] or [`DriverError::NoDevice`].
+    pub fn get(ordinal: i32) -> Result<&'static Device, DriverError> {
+        static DEVICES: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
+        let place = usize::try_from(ordinal).ok().and_then(|i| DEVICES.get(i));
+        if let Some(found) = place.and_then(OnceLock::get) {
+            return Ok(found);
+        }
+        let cuda = cuda()?;
+        let mut count = 0;
+        // SAFETY: it writes one number.
+        cuda.done("cuDeviceGetCount", unsafe { (cuda.device_count)(&raw mut count) })?;
+        match place {
+            Some(place) if ordinal < count => {
+                let opened = Device::open(cuda, ordinal)?;
+                Ok(place.get_or_init(|| opened))
+            }
+            _ => Err(DriverError::NoDevice { ordinal, count }),
+        }
+    }
+
+    fn open(cuda: &'static Cuda, ordinal: i32) -> Result<Device, DriverError> {
+        let mut device: c_int = 0;
+        let mut context: Handle = std::ptr::null_mut();
+        let mut name = [0; 128];
+        // SAFETY: each writes one value; the name gets at most as many bytes as are said, a zero at the end.
+        unsafe {
+            cuda.done("cuDeviceGet", (cuda.device_get)(&raw mut device, ordinal))?;
+            cuda.done("cuDeviceGetName", (cuda.device_name)(name.as_mut_ptr(), 128, device))?;
+            let retained = (cuda.primary_context)(&raw mut context, device);
+            cuda.done("cuDevicePrimaryCtxRetain", retained)?;
+        }
+        let ask = |attribute: c_int| {
+            let mut value = 0;
+            // SAFETY: it writes one number.
+            let code = unsafe { (cuda.device_attribute)(&raw mut value, attribute, device) };
+            cuda.done("cuDeviceGetAttribute", code).map(|()| value)
+        };
+        Ok(Device {
+            cuda,
+            context,
+            ordinal,
+            arch: ask(COMPUTE_CAPABILITY_MAJOR)? * 10 + ask(COMPUTE_CAPABILITY_MINOR)?,
+            // SAFETY: written by the driver with a zero at the end.
+            name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
+            multiprocessors: ask(MULTIPROCESSOR_COUNT)?,
+            shared_per_block: ask(MAX_SHARED_MEMORY_PER_BLOCK)?,
+            shared_per_multiprocessor: ask(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+            kernels: Mutex::default(),
+        })
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> i32 {
+        self.ordinal
+    }
+
+    /// Its architecture: `90` for sm_90.
+    pub fn arch(&self) -> i32 {
+        self.arch
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Streaming multiprocessors.
+    pub fn multiprocessors(&self) -> i32 {
+        self.multiprocessors
+    }
+
+    /// Bytes of shared memory that a block has without a special request.
+    pub fn shared_per_block(&self) -> i32 {
+        self.shared_per_block
+    }
+
+    /// Bytes of shared memory of a multiprocessor.
+    pub fn shared_per_multiprocessor(&self) -> i32 {
+        self.shared_per_multiprocessor
+    }
+
+    /// The kernels of a program, compiled and loaded at most once for this device.
+    ///
+    /// # Errors
+    /// Those of [`compile`], and what the driver refuses.
+    pub fn kernels(&'static self, program: &Program) -> Result<&'static Kernels, DriverError> {
+        let mut parts = vec![program.source().as_bytes().to_vec()];
+        for launch in program.launches() {
+            parts.push(launch.name.as_bytes().to_vec());
+            parts.push(
+                [launch.grid, launch.block.into(), launch.shared.into()]
+                    .map(u64::to_le_bytes)
+                    .concat(),
+            );
+        }
+        let key = content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let lock = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&key) {
+            return Ok(found);
+        }
+        // Compiled outside of the lock: others go on, and at worst two compile the same.
+        let image = compile(program.source(), self.arch)?;
+        let loaded = Kernels::load(self, &image.bytes, program.launches())?;
+        // A module is never unloaded: a CUDA graph that was captured may launch its functions at any later time.
+        let loaded: &'static Kernels = Box::leak(Box::new(loaded));
+        Ok(lock().entry(key).or_insert(loaded))
+    }
+
+    /// Whether an address is memory that this device knows, of its own or shared with it.
+    pub fn knows(&self, address: u64) -> bool {
+        let mut ordinal: c_int = -1;
+        // SAFETY: it writes one number and does not touch the address.
+        let code = unsafe {
+            (self.cuda.pointer)((&raw mut ordinal).cast(), cuda::POINTER_DEVICE_ORDINAL, address)
+        };
+        code == cuda::SUCCESS && ordinal == self.ordinal
+    }
+
+    /// Runs something with the device's context current, and then makes current what was before.
+    pub(super) fn within<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, DriverError> {
+        let cuda = self.cuda;
+        let mut before: Handle = std::ptr::null_mut();
+        // SAFETY: it writes one handle.
+        cuda.done("cuCtxGetCurrent", unsafe { (cuda.current_context)(&raw mut before) })?;
+        if before == self.context {
+            return work();
+        }
+        // SAFETY: the context was retained when the device was opened, and is never released.
+        cuda.done("cuCtxPushCurrent", unsafe { (cuda.push_context)(self.context) })?;
+        let result = work();
+        // SAFETY: takes back what was just pushed.
+        unsafe { (cuda.pop_context)(&raw mut before) };
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_is_refused() {
+        for ordinal in [-1, 63, 64, i32::MAX] {
+            let said = Device::get(ordinal).expect_err("no machine has it").to_string();
+            let named = said.contains("NVIDIA's driver") || said.contains("no CUDA device");
+            assert!(named && !said.contains('\n'), "{said}");
+        }
+    }
+}

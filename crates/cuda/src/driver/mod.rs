@@ -1,0 +1,23 @@
+//! The launcher: NVIDIA's driver and its run-time compiler, both loaded when the first kernel is asked for.
+//!
+//! Nothing here is needed to build, nor to run on a machine without a GPU: a library that is not there is one
+//! sentence in [`DriverError`]. The way of a program:
+//!
+//! 1. [`compile`]: CUDA C++ into machine code, by NVRTC; a second time it comes from the cache of `zellige-files`
+//! 2. [`Device::kernels`]: the machine code as a module of the device's primary context, which PyTorch, CuPy and
+//!    JAX use as well; kept in memory, once for every text
+//! 3. [`Kernels::launch`]: on a stream of the caller, without waiting for anything
+
+mod compile;
+mod cuda;
+mod device;
+mod error;
+mod kernels;
+mod library;
+mod nvrtc;
+
+pub use compile::{Image, compile};
+pub use device::Device;
+pub use error::DriverError;
+pub use kernels::Kernels;
+pub use nvrtc::{Nvrtc, look_in};

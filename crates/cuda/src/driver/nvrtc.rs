@@ -1,0 +1,248 @@
+//! NVRTC, NVIDIA's compiler of CUDA C++ at run time.
+
+use super::error::DriverError;
+use super::library::{Library, functions};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+type Program = *mut c_void;
+
+functions! {
+    struct Functions {
+        version = c"nvrtcVersion" (*mut c_int, *mut c_int);
+        arch_count = c"nvrtcGetNumSupportedArchs" (*mut c_int);
+        archs = c"nvrtcGetSupportedArchs" (*mut c_int);
+        create = c"nvrtcCreateProgram" (
+            *mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char,
+        );
+        destroy = c"nvrtcDestroyProgram" (*mut Program);
+        compile = c"nvrtcCompileProgram" (Program, c_int, *const *const c_char);
+        log_size = c"nvrtcGetProgramLogSize" (Program, *mut usize);
+        log = c"nvrtcGetProgramLog" (Program, *mut c_char);
+        cubin_size = c"nvrtcGetCUBINSize" (Program, *mut usize);
+        cubin = c"nvrtcGetCUBIN" (Program, *mut c_char);
+        ptx_size = c"nvrtcGetPTXSize" (Program, *mut usize);
+        ptx = c"nvrtcGetPTX" (Program, *mut c_char);
+    }
+}
+
+/// The compiler.
+#[derive(Debug)]
+pub struct Nvrtc {
+    call: Functions,
+    describe: unsafe extern "C" fn(c_int) -> *const c_char,
+    version: (i32, i32),
+    /// Architectures that it writes machine code for, as `90` for sm_90; rising.
+    archs: Vec<i32>,
+}
+
+const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// Folders that are searched after the loader's own.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Names folders that may hold NVRTC, such as those of Python packages. It is searched for by `ZELLIGE_NVRTC` (a
+/// file or a folder) alone where that is set; else on the loader's path, then in these folders.
+pub fn look_in(folders: impl IntoIterator<Item = PathBuf>) {
+    let mut known = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    for folder in folders {
+        if !known.contains(&folder) {
+            known.push(folder);
+        }
+    }
+}
+
+/// The files to try, in order.
+fn candidates(named: Option<OsString>, folders: &[PathBuf]) -> Vec<OsString> {
+    let within = |folder: &PathBuf| NAMES.map(|name| folder.join(name));
+    match named.filter(|name| !name.is_empty()).map(PathBuf::from) {
+        Some(path) if path.is_dir() => within(&path).map(OsString::from).to_vec(),
+        Some(path) => vec![path.into()],
+        None => {
+            let inside = folders.iter().flat_map(within).filter(|path| path.exists());
+            NAMES.iter().map(OsString::from).chain(inside.map(OsString::from)).collect()
+        }
+    }
+}
+
+impl Nvrtc {
+    /// The compiler, loaded at the first use. A failure is not kept: folders may be named later.
+    ///
+    /// # Errors
+    /// [`DriverError::NoNvrtc`] where it is not found.
+    pub fn get() -> Result<&'static Nvrtc, DriverError> {
+        static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
+        if let Some(found) = NVRTC.get() {
+            return Ok(found);
+        }
+        let folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut failed = Vec::new();
+        for name in candidates(std::env::var_os("ZELLIGE_NVRTC"), &folders) {
+            match Nvrtc::load(&name) {
+                Ok(found) => return Ok(NVRTC.get_or_init(|| found)),
+                Err(why) => failed.push(why),
+            }
+        }
+        Err(DriverError::NoNvrtc(failed.join("; ")))
+    }
+
+    fn load(name: &OsString) -> Result<Nvrtc, String> {
+        let library = Library::open(name)?;
+        let call = Functions::load(&library).map_err(|e| format!("{}: {e}", name.display()))?;
+        let found = library.symbol(c"nvrtcGetErrorString")?;
+        // SAFETY: the header declares a function of this name and type.
+        let describe = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(found)
+        };
+        load_builtins(&library);
+        let (mut major, mut minor, mut count) = (0, 0, 0);
+        // SAFETY: both write the integers that they are given.
+        let known = unsafe {
+            (call.version)(&raw mut major, &raw mut minor) == 0
+                && (call.arch_count)(&raw mut count) == 0
+        };
+        let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: it writes as many integers as were just counted.
+        if !known || unsafe { (call.archs)(archs.as_mut_ptr()) } != 0 {
+            return Err(format!("{}: it does not say what it compiles for", name.display()));
+        }
+        archs.sort_unstable();
+        Ok(Nvrtc { call, describe, version: (major, minor), archs })
+    }
+
+    /// Its version.
+    pub fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// What a device of an architecture (`90` for sm_90) is compiled for: its own machine code, or the text that
+    /// the driver translates where the device is newer than the compiler.
+    pub fn target(&self, arch: i32) -> String {
+        if self.archs.contains(&arch) {
+            return format!("sm_{arch}");
+        }
+        let older = self.archs.iter().rev().find(|a| **a < arch).or(self.archs.first());
+        format!("compute_{}", older.unwrap_or(&arch))
+    }
+
+    /// Compiles a text. The result is machine code for a target `sm_..`, and PTX for `compute_..`.
+    ///
+    /// # Errors
+    /// [`DriverError::Compile`] with the compiler's messages.
+    pub fn compile(&self, source: &str, options: &[String]) -> Result<Vec<u8>, DriverError> {
+        let lost = |_| DriverError::Nvrtc { call: "a text", what: "it has a zero byte".into() };
+        let text = CString::new(source).map_err(lost)?;
+        let options: Vec<CString> = options
+            .iter()
+            .map(|o| CString::new(o.as_str()))
+            .collect::<Result<_, _>>()
+            .map_err(lost)?;
+        let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+        let mut program = Running { nvrtc: self, handle: std::ptr::null_mut() };
+        // SAFETY: the texts end in zero and live during the call, which copies them; there are no headers.
+        self.done("nvrtcCreateProgram", unsafe {
+            let none = std::ptr::null();
+            (self.call.create)(
+                &raw mut program.handle,
+                text.as_ptr(),
+                c"move.cu".as_ptr(),
+                0,
+                none,
+                none,
+            )
+        })?;
+        let count = c_int::try_from(pointers.len()).unwrap_or(0);
+        // SAFETY: a program that was just made, and as many texts as are said.
+        let code = unsafe { (self.call.compile)(program.handle, count, pointers.as_ptr()) };
+        if code != 0 {
+            let log = program.take("nvrtcGetProgramLog", self.call.log_size, self.call.log)?;
+            let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
+            let target = options.iter().map(|o| o.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            let log = if log.is_empty() { self.describe(code) } else { log };
+            return Err(DriverError::Compile { target, log });
+        }
+        if options.iter().any(|o| o.to_string_lossy().contains("=compute_")) {
+            return program.take("nvrtcGetPTX", self.call.ptx_size, self.call.ptx);
+        }
+        program.take("nvrtcGetCUBIN", self.call.cubin_size, self.call.cubin)
+    }
+
+    fn describe(&self, code: c_int) -> String {
+        // SAFETY: it takes any number and gives a text of the library, or null.
+        let text = unsafe { (self.describe)(code) };
+        if text.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: a text that ends in zero and is never freed.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    fn done(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
+        match code {
+            0 => Ok(()),
+            code => Err(DriverError::Nvrtc { call, what: self.describe(code) }),
+        }
+    }
+}
+
+/// Loads the second library of NVRTC. It asks for that by name alone, and in the folder of a Python package the loader
+/// finds it only when it is loaded already.
+fn load_builtins(library: &Library) {
+    let Some(folder) = library.folder(c"nvrtcVersion") else { return };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
+            // Where it does not load, the first compilation says so.
+            let _ = Library::open(entry.path().as_os_str());
+        }
+    }
+}
+
+/// A compilation, ended when it goes.
+struct Running<'a> {
+    nvrtc: &'a Nvrtc,
+    handle: Program,
+}
+
+impl Running<'_> {
+    /// A result of the compilation, of the size that the compiler says.
+    fn take(
+        &self,
+        call: &'static str,
+        size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
+        take: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+    ) -> Result<Vec<u8>, DriverError> {
+        let mut bytes = 0;
+        // SAFETY: the program lives, and one number is written.
+        self.nvrtc.done(call, unsafe { size(self.handle, &raw mut bytes) })?;
+        let mut found = vec![0u8; bytes];
+        // SAFETY: as many bytes are written as were just said.
+        self.nvrtc.done(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
+        Ok(found)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: a program that was made and is not used after this.
+            unsafe { (self.nvrtc.call.destroy)(&raw mut self.handle) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_file_is_the_only_one() {
+        let folder = std::env::temp_dir();
+        let names = candidates(Some("/x/libnvrtc.so".into()), std::slice::from_ref(&folder));
+        assert_eq!(names, ["/x/libnvrtc.so"]);
+        assert_eq!(candidates(Some(folder.clone().into()), &[]).len(), 3);
+        // Folders without the file are not tried, so that the message has no noise.
+        assert_eq!(candidates(None, std::slice::from_ref(&folder)), NAMES);
+        assert_eq!(candidates(Some("".into()), &[folder]), NAMES);
+    }
+}

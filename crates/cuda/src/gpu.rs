@@ -1,0 +1,92 @@
+//! The figures of a GPU that kernels are chosen by.
+
+use crate::choose::Costs;
+use crate::error::CudaError;
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// The name that is printed.
+    pub name: &'static str,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Bytes per second that a copy inside the memory reads and writes together.
+    pub bandwidth: f64,
+    /// Shared memory of a block, in bytes, without a special request.
+    pub shared_per_block: u32,
+    /// Shared memory of a multiprocessor, in bytes.
+    pub shared_per_sm: u32,
+    /// Seconds between the launch of an empty kernel and its end.
+    pub launch_seconds: f64,
+    /// Clocks per second of a multiprocessor.
+    pub clock: f64,
+    /// The constants of the estimate that kernels are chosen by.
+    pub costs: Costs,
+    /// Where the figures come from.
+    pub source: &'static str,
+}
+
+impl Gpu {
+    /// NVIDIA H200, sm_90.
+    pub const H200: Gpu = Gpu {
+        name: "NVIDIA H200",
+        sms: 132,
+        bandwidth: 4.15e12,
+        shared_per_block: 48 << 10,
+        shared_per_sm: 228 << 10,
+        launch_seconds: 3e-6,
+        clock: 1.75e9,
+        costs: Costs {
+            read_run: 12.0,
+            write_run: 16.0,
+            part_sector: 8.0,
+            rows: 1.04,
+            squares: 1.09,
+            tiles: 1.05,
+            shared_bytes: 128.0,
+            gather: 4.0,
+            flight: 32.0,
+        },
+        source: "measured",
+    };
+}
+
+/// What is known of the two addresses of a launch: the bytes that they are multiples of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Alignment {
+    src: u32,
+    dst: u32,
+}
+
+impl Alignment {
+    /// Both addresses are multiples of 16 bytes.
+    pub const FULL: Alignment = Alignment { src: 16, dst: 16 };
+
+    /// Multiples of 1, 2, 4, 8 or 16 bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::Alignment`] for anything else.
+    pub fn new(src: u64, dst: u64) -> Result<Alignment, CudaError> {
+        let one = |bytes: u64| match u32::try_from(bytes) {
+            Ok(b @ (1 | 2 | 4 | 8 | 16)) => Ok(b),
+            _ => Err(CudaError::Alignment(bytes)),
+        };
+        Ok(Alignment { src: one(src)?, dst: one(dst)? })
+    }
+
+    /// What two addresses are multiples of, up to 16.
+    pub fn of(src: u64, dst: u64) -> Alignment {
+        let one = |address: u64| 1 << address.trailing_zeros().min(4);
+        Alignment { src: one(src), dst: one(dst) }
+    }
+
+    /// Bytes that the source address is a multiple of.
+    pub fn src(self) -> u32 {
+        self.src
+    }
+
+    /// Bytes that the destination address is a multiple of.
+    pub fn dst(self) -> u32 {
+        self.dst
+    }
+}

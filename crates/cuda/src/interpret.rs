@@ -1,0 +1,359 @@
+//! Runs a description block by block and thread by thread, for tests and for the analysis of accesses.
+//!
+//! Everything that a GPU would trip over is an error with its witness: an access that is not aligned, a load outside of
+//! what the plan reads, a place that is written twice, a shared byte that is read before it was written.
+
+use crate::description::{Cond, Element, Expr, Part, Reg, Side, Space, Stmt};
+use std::collections::HashMap;
+use zellige_float::Converter;
+
+/// One access of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// The memory.
+    pub space: Space,
+    /// Whether it is written.
+    pub store: bool,
+    /// The address in bytes.
+    pub at: i64,
+    /// Bytes.
+    pub bytes: u32,
+    /// The thread.
+    pub thread: u32,
+    /// Which of the accesses of a thread: equal for accesses that the lanes of a warp make together.
+    pub site: u64,
+}
+
+/// The two tensors and what is known of them.
+pub struct Memory<'a> {
+    /// The source.
+    pub src: &'a [u8],
+    /// The destination.
+    pub dst: &'a mut [u8],
+    /// How often each byte of the destination was written.
+    pub written: &'a mut [u8],
+    /// The bytes of the source that may be read.
+    pub readable: std::ops::Range<i64>,
+    /// The last four bits of the two addresses.
+    pub low: (i64, i64),
+    /// Accesses are checked and told of, but the tensors are not there: reads give zeros.
+    pub dry: bool,
+}
+
+/// Runs every block of a part.
+///
+/// # Errors
+/// The first access that a GPU would not allow or that breaks the law of a plan, in words.
+pub fn run(part: &Part, memory: &mut Memory<'_>) -> Result<(), String> {
+    for block in 0..part.blocks {
+        run_block(part, block, memory, &mut |_| {})?;
+    }
+    Ok(())
+}
+
+/// Runs one block, and tells of every access.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_block(
+    part: &Part,
+    block: u64,
+    memory: &mut Memory<'_>,
+    tell: &mut dyn FnMut(Access),
+) -> Result<(), String> {
+    let registers: u32 = part.registers.iter().map(|r| r.1).sum();
+    let mut threads: Vec<Thread> = (0..part.threads)
+        .map(|number| Thread {
+            number,
+            block,
+            frame: vec![0; part.slots],
+            registers: vec![[0; 16]; registers as usize],
+        })
+        .collect();
+    let mut shared =
+        Shared { bytes: vec![0; part.shared as usize], written: vec![false; part.shared as usize] };
+    for phase in part.body.split(|s| *s == Stmt::Sync) {
+        for thread in &mut threads {
+            let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
+            run.body(thread, phase)
+                .map_err(|e| format!("block {block}, thread {}: {e}", thread.number))?;
+        }
+    }
+    Ok(())
+}
+
+struct Shared {
+    bytes: Vec<u8>,
+    written: Vec<bool>,
+}
+
+struct Thread {
+    number: u32,
+    block: u64,
+    frame: Vec<i64>,
+    registers: Vec<[u8; 16]>,
+}
+
+struct Run<'a, 'b> {
+    part: &'a Part,
+    memory: &'a mut Memory<'b>,
+    shared: &'a mut Shared,
+    tell: &'a mut dyn FnMut(Access),
+    /// The iterations that lead here, as one number.
+    path: u64,
+    site: u64,
+}
+
+impl Run<'_, '_> {
+    fn body(&mut self, thread: &mut Thread, body: &[Stmt]) -> Result<(), String> {
+        for stmt in body {
+            self.site =
+                (std::ptr::from_ref(stmt) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.path;
+            self.stmt(thread, stmt)?;
+        }
+        Ok(())
+    }
+
+    fn stmt(&mut self, thread: &mut Thread, stmt: &Stmt) -> Result<(), String> {
+        match stmt {
+            Stmt::Let(v, value) => {
+                let value = self.value(thread, value)?;
+                if value < v.low || value > v.high {
+                    return Err(format!("{} is {value}, not in {}..={}", v.name, v.low, v.high));
+                }
+                thread.frame[v.slot] = value;
+            }
+            Stmt::For(v, count, body) => {
+                let outer = self.path;
+                for k in 0..*count {
+                    thread.frame[v.slot] = k;
+                    self.path = outer.wrapping_mul(0x100_0000_01b3) ^ (k.cast_unsigned() + 1);
+                    self.body(thread, body)?;
+                }
+                self.path = outer;
+            }
+            Stmt::If(cond, then, otherwise) => {
+                let taken = if self.holds(thread, cond)? { then } else { otherwise };
+                self.body(thread, taken)?;
+            }
+            Stmt::Load { into, from, at, bytes, piece } => {
+                let at = self.value(thread, at)?;
+                let to = self.register(thread, into)?;
+                for k in (0..*bytes).step_by(*piece as usize) {
+                    self.site = self.site.wrapping_add(1);
+                    let data = self.read(thread, *from, at + i64::from(k), *piece)?;
+                    let k = k as usize;
+                    thread.registers[to][k..k + data.len()].copy_from_slice(&data);
+                }
+            }
+            Stmt::Store { from, to, at, bytes, piece } => {
+                let at = self.value(thread, at)?;
+                let data = thread.registers[self.register(thread, from)?];
+                for k in (0..*bytes).step_by(*piece as usize) {
+                    self.site = self.site.wrapping_add(1);
+                    let bytes = &data[k as usize..(k + piece) as usize];
+                    self.write(thread, *to, at + i64::from(k), bytes)?;
+                }
+            }
+            Stmt::Set(reg, bytes) => {
+                let to = self.register(thread, reg)?;
+                thread.registers[to] = *bytes;
+            }
+            Stmt::Put { into, element, from, at, kind } => {
+                let (at, element) = (self.value(thread, at)?, self.value(thread, element)?);
+                let data = self.read(thread, *from, at, kind.src)?;
+                let to = self.register(thread, into)?;
+                put(&mut thread.registers[to], element, kind, &data)?;
+            }
+            Stmt::Copy { from, at, to, kind } => {
+                let (at, to) = (self.value(thread, at)?, self.value(thread, to)?);
+                let data = self.read(thread, *from, at, kind.src)?;
+                self.write(thread, Space::Dst, to, &converted(kind, &data)?)?;
+            }
+            Stmt::Convert { from, into, count, kind } => {
+                let data = thread.registers[self.register(thread, from)?];
+                let to = self.register(thread, into)?;
+                thread.registers[to] = [0; 16];
+                for e in 0..*count {
+                    let one = &data[(e * kind.src) as usize..((e + 1) * kind.src) as usize];
+                    put(&mut thread.registers[to], i64::from(e), kind, one)?;
+                }
+            }
+            Stmt::Turn { from, into, width } => {
+                let n = (16 / width) as usize;
+                let width = *width as usize;
+                let (a, b) = (self.first(*from), self.first(*into));
+                for row in 0..n {
+                    for k in 0..n {
+                        let mut one = [0; 16];
+                        one[..width].copy_from_slice(
+                            &thread.registers[a + k][row * width..(row + 1) * width],
+                        );
+                        thread.registers[b + row][k * width..(k + 1) * width]
+                            .copy_from_slice(&one[..width]);
+                    }
+                }
+            }
+            Stmt::Sync => return Err("a barrier inside of a statement".into()),
+        }
+        Ok(())
+    }
+
+    fn first(&self, array: usize) -> usize {
+        self.part.registers[..array].iter().map(|r| r.1 as usize).sum()
+    }
+
+    fn register(&self, thread: &Thread, reg: &Reg) -> Result<usize, String> {
+        let index = self.value(thread, &reg.index)?;
+        let (name, count) = self.part.registers[reg.array];
+        match usize::try_from(index) {
+            Ok(i) if index < i64::from(count) => Ok(self.first(reg.array) + i),
+            _ => Err(format!("register {name}[{index}] of {count}")),
+        }
+    }
+
+    fn value(&self, thread: &Thread, expr: &Expr) -> Result<i64, String> {
+        Ok(match expr {
+            Expr::Int(n) => *n,
+            Expr::Var(v) => thread.frame[v.slot],
+            Expr::Block(_) => thread.block.cast_signed(),
+            Expr::Thread(_) => i64::from(thread.number),
+            Expr::Low(Side::Src, _) => self.memory.low.0,
+            Expr::Low(Side::Dst, _) => self.memory.low.1,
+            Expr::Op(op, a, b) => {
+                let (a, b) = (self.value(thread, a)?, self.value(thread, b)?);
+                op.apply(a, b)
+            }
+            Expr::Entry(t, at) => {
+                let at = self.value(thread, at)?;
+                let table = &self.part.tables[*t];
+                let entry = usize::try_from(at).ok().and_then(|i| table.get(i));
+                *entry.ok_or_else(|| format!("entry {at} of a table of {}", table.len()))?
+            }
+        })
+    }
+
+    fn holds(&self, thread: &Thread, cond: &Cond) -> Result<bool, String> {
+        Ok(match cond {
+            Cond::Less(a, b) => self.value(thread, a)? < self.value(thread, b)?,
+            Cond::AtMost(a, b) => self.value(thread, a)? <= self.value(thread, b)?,
+            Cond::All(all) => {
+                for c in all {
+                    if !self.holds(thread, c)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+        })
+    }
+
+    fn aligned(&self, space: Space, at: i64, bytes: u32) -> Result<(), String> {
+        let low = match space {
+            Space::Src => self.memory.low.0,
+            Space::Dst => self.memory.low.1,
+            Space::Shared => 0,
+        };
+        if (at + low).rem_euclid(i64::from(bytes)) == 0 {
+            return Ok(());
+        }
+        Err(format!("{space:?} address {at} (base {low} mod 16) is no multiple of {bytes}"))
+    }
+
+    fn read(
+        &mut self,
+        thread: &Thread,
+        space: Space,
+        at: i64,
+        bytes: u32,
+    ) -> Result<Vec<u8>, String> {
+        self.aligned(space, at, bytes)?;
+        let (thread, site) = (thread.number, self.site);
+        (self.tell)(Access { space, store: false, at, bytes, thread, site });
+        let end = at + i64::from(bytes);
+        let data = match space {
+            Space::Src if at < self.memory.readable.start || end > self.memory.readable.end => {
+                return Err(format!("reads {at}..{end} of a source of {:?}", self.memory.readable));
+            }
+            Space::Src if self.memory.dry => return Ok(vec![0; bytes as usize]),
+            Space::Src => self.memory.src,
+            Space::Dst => return Err("the destination is never read".into()),
+            Space::Shared => {
+                let range = range(at, end, self.shared.bytes.len())?;
+                if !self.shared.written[range.clone()].iter().all(|w| *w) {
+                    return Err(format!("shared {at}..{end} is read before it is written"));
+                }
+                &self.shared.bytes
+            }
+        };
+        Ok(data[range(at, end, data.len())?].to_vec())
+    }
+
+    fn write(&mut self, thread: &Thread, space: Space, at: i64, data: &[u8]) -> Result<(), String> {
+        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.aligned(space, at, bytes)?;
+        let (thread, site) = (thread.number, self.site);
+        (self.tell)(Access { space, store: true, at, bytes, thread, site });
+        let end = at + i64::from(bytes);
+        match space {
+            Space::Src => return Err("the source is never written".into()),
+            Space::Dst if self.memory.dry => {}
+            Space::Dst => {
+                let range = range(at, end, self.memory.dst.len())?;
+                self.memory.dst[range.clone()].copy_from_slice(data);
+                for w in &mut self.memory.written[range] {
+                    *w += 1;
+                    if *w > 1 {
+                        return Err(format!("destination {at}..{end} is written twice"));
+                    }
+                }
+            }
+            Space::Shared => {
+                let range = range(at, end, self.shared.bytes.len())?;
+                if self.shared.written[range.clone()].iter().any(|w| *w) {
+                    return Err(format!("shared {at}..{end} is written twice"));
+                }
+                self.shared.bytes[range.clone()].copy_from_slice(data);
+                self.shared.written[range].fill(true);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn range(at: i64, end: i64, len: usize) -> Result<std::ops::Range<usize>, String> {
+    match (usize::try_from(at), usize::try_from(end)) {
+        (Ok(a), Ok(b)) if b <= len => Ok(a..b),
+        _ => Err(format!("{at}..{end} of {len} bytes")),
+    }
+}
+
+fn put(reg: &mut [u8; 16], element: i64, kind: &Element, data: &[u8]) -> Result<(), String> {
+    let data = converted(kind, data)?;
+    let at = usize::try_from(element).map_err(|_| "a negative element")? * kind.dst as usize;
+    let place = reg.get_mut(at..at + data.len()).ok_or("an element past its register")?;
+    place.copy_from_slice(&data);
+    Ok(())
+}
+
+fn converted(kind: &Element, data: &[u8]) -> Result<Vec<u8>, String> {
+    let Some((from, to)) = kind.convert else { return Ok(data.to_vec()) };
+    let mut out = vec![0; kind.dst as usize];
+    Converter::new(from, to).convert(data, &mut out, 1).map_err(|e| e.to_string())?;
+    Ok(out)
+}
+
+/// What the lanes of one warp do at once: addresses by lane.
+pub(crate) fn warps(accesses: &[Access]) -> Vec<Vec<Access>> {
+    let mut order: Vec<(u64, u32)> = Vec::new();
+    let mut groups: HashMap<(u64, u32), Vec<Access>> = HashMap::new();
+    for a in accesses {
+        let key = (a.site, a.thread / 32);
+        groups.entry(key).or_insert_with(|| {
+            order.push(key);
+            Vec::new()
+        });
+        groups.entry(key).and_modify(|g| g.push(*a));
+    }
+    order.into_iter().filter_map(|k| groups.remove(&k)).collect()
+}

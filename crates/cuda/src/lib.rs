@@ -1,0 +1,33 @@
+//! Moves on a GPU: a plan as a CUDA kernel.
+//!
+//! [`Program::new`] turns a [`zellige_movement::Plan`] into CUDA C++ that compiles by NVRTC without any header, and
+//! the launches that run it.
+//!
+//! # What it may not do
+//! Need a GPU, a driver or a compiler of CUDA to build or to test.
+
+pub mod analysis;
+mod choose;
+pub mod description;
+mod digits;
+mod error;
+mod formats;
+mod gpu;
+pub mod interpret;
+mod plans;
+mod print;
+mod program;
+mod rows;
+mod squares;
+mod swizzle;
+mod tile;
+mod tile_part;
+
+#[cfg(unix)]
+pub mod driver;
+
+pub use choose::Costs;
+pub use error::CudaError;
+pub use gpu::{Alignment, Gpu};
+pub use plans::plans;
+pub use program::{Launch, Piece, Program};

@@ -1,0 +1,416 @@
+//! A description as CUDA C++.
+//!
+//! Integers are 32 bits wide where every value fits, else 64.
+
+use crate::description::{Cond, Element, Expr, Op, Part, Reg, Side, Space, Stmt};
+use crate::formats;
+use std::fmt::Write;
+
+/// The C++ type of an integer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Int {
+    U32,
+    U64,
+    I64,
+}
+
+impl Int {
+    fn of(expr: &Expr) -> Int {
+        match expr.range() {
+            (0.., ..=0xffff_ffff) => Int::U32,
+            (0.., _) => Int::U64,
+            _ => Int::I64,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Int::U32 => "u32",
+            Int::U64 => "u64",
+            Int::I64 => "i64",
+        }
+    }
+}
+
+/// The whole text: the helpers, a function for each part, and a kernel for each group of them.
+/// A kernel hands its blocks to its parts, in their order.
+pub(crate) fn program(parts: &[Part], kernels: &[(String, Vec<usize>)], head: &str) -> String {
+    let mut text = String::new();
+    for line in head.lines() {
+        let _ = writeln!(text, "// {line}");
+    }
+    text.push_str(HELPERS);
+    let pairs = formats::pairs(parts);
+    text.push_str(&formats::source(&pairs));
+    for (k, part) in parts.iter().enumerate() {
+        text.push_str(&function(part, k));
+    }
+    for (name, members) in kernels {
+        text.push_str(&kernel(parts, name, members));
+    }
+    text
+}
+
+/// What every text begins with.
+const HELPERS: &str = "\
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct Vec { u32 w[4]; };  // 16 bytes in registers
+
+// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
+  if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
+  else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
+  else if (bytes == 4) v.w[first / 4] = __ldcs((const u32*)p);
+  else {
+    u32 x = bytes == 2 ? (u32)__ldcs((const u16*)p) : (u32)__ldcs((const u8*)p), shift = first % 4 * 8;
+    u32 mask = (bytes == 2 ? 0xffffu : 0xffu) << shift;
+    v.w[first / 4] = (v.w[first / 4] & ~mask) | (x << shift);
+  }
+}
+static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
+  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// Elements as integers, from any memory and from registers.
+static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
+  if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
+  return bytes == 4 ? *(const u32*)p : bytes == 2 ? *(const u16*)p : *p;
+}
+static __device__ __forceinline__ u64 get(const Vec& v, u32 element, u32 bytes) {
+  if (bytes == 8) return v.w[element * 2] | (u64)v.w[element * 2 + 1] << 32;
+  u32 at = element * bytes, x = v.w[at / 4] >> at % 4 * 8;
+  return bytes == 4 ? x : bytes == 2 ? x & 0xffff : x & 0xff;
+}
+// Registers are cleared before elements are put into them.
+static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes) {
+  if (bytes == 8) { v.w[element * 2] = (u32)x; v.w[element * 2 + 1] = (u32)(x >> 32); }
+  else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
+}
+static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
+  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stcs((u32*)p, (u32)x);
+  else if (bytes == 2) __stcs((u16*)p, (u16)x);
+  else __stcs(p, (u8)x);
+}
+// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
+  Vec out;
+  #pragma unroll
+  for (u32 k = 0; k < 4; k++) {
+    if (bytes == 8) out.w[k] = in[k / 2].w[row * 2 + k % 2];
+    else if (bytes == 4) out.w[k] = in[k].w[row];
+    else if (bytes == 2) out.w[k] = __byte_perm(in[2 * k].w[row / 2], in[2 * k + 1].w[row / 2], row % 2 ? 0x7632 : 0x5410);
+    else {
+      u32 s = row % 4, pick = s | (s + 4) << 4;
+      u32 low = __byte_perm(in[4 * k].w[row / 4], in[4 * k + 1].w[row / 4], pick);
+      u32 high = __byte_perm(in[4 * k + 2].w[row / 4], in[4 * k + 3].w[row / 4], pick);
+      out.w[k] = __byte_perm(low, high, 0x5410);
+    }
+  }
+  return out;
+}
+";
+
+fn kernel(parts: &[Part], name: &str, members: &[usize]) -> String {
+    let threads = members.iter().map(|k| parts[*k].threads).max().unwrap_or(32);
+    let shared = members.iter().map(|k| parts[*k].shared).max().unwrap_or(0);
+    let mut text = format!(
+        "\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}(const u8* __restrict__ src, u8* __restrict__ dst) {{\n"
+    );
+    if shared > 0 {
+        let _ = writeln!(text, "  __shared__ __align__(16) u8 shared[{shared}];");
+    }
+    let argument = |k: usize| if parts[k].shared > 0 { ", shared" } else { "" };
+    let mut first = 0;
+    for (i, k) in members.iter().enumerate() {
+        let block = if first == 0 { "blockIdx.x".into() } else { format!("blockIdx.x - {first}u") };
+        let call = format!("part{k}(src, dst, {block}{});", argument(*k));
+        first += parts[*k].blocks;
+        let _ = match (i, i + 1 == members.len()) {
+            (0, true) => writeln!(text, "  {call}"),
+            (0, false) => writeln!(text, "  if (blockIdx.x < {first}u) {call}"),
+            (_, false) => writeln!(text, "  else if (blockIdx.x < {first}u) {call}"),
+            (_, true) => writeln!(text, "  else {call}"),
+        };
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn function(part: &Part, k: usize) -> String {
+    let mut text = String::from("\n");
+    for line in &part.title {
+        let _ = writeln!(text, "// {line}");
+    }
+    for (t, table) in part.tables.iter().enumerate() {
+        let _ = write!(text, "static __device__ const i64 part{k}_table{t}[{}] = {{", table.len());
+        for (i, n) in table.iter().enumerate() {
+            let _ = write!(
+                text,
+                "{}{n}",
+                match i {
+                    0 => "",
+                    _ if i % 16 == 0 => ",\n  ",
+                    _ => ", ",
+                }
+            );
+        }
+        text.push_str("};\n");
+    }
+    let shared = if part.shared > 0 { ", u8* shared" } else { "" };
+    let _ = writeln!(
+        text,
+        "static __device__ __forceinline__ void part{k}(const u8* __restrict__ src, u8* __restrict__ dst, u32 block{shared}) {{"
+    );
+    for (name, count) in &part.registers {
+        let _ = writeln!(text, "  Vec {name}[{count}] = {{}};");
+    }
+    let printer = Printer { part, k };
+    printer.block(&mut text, &part.body, 1);
+    text.push_str("}\n");
+    text
+}
+
+struct Printer<'a> {
+    part: &'a Part,
+    k: usize,
+}
+
+impl Printer<'_> {
+    fn block(&self, text: &mut String, body: &[Stmt], depth: usize) {
+        for stmt in body {
+            self.stmt(text, stmt, depth);
+        }
+    }
+
+    fn stmt(&self, text: &mut String, stmt: &Stmt, depth: usize) {
+        let pad = "  ".repeat(depth);
+        let _ = match stmt {
+            Stmt::Let(v, value) => {
+                let var = Expr::Var(v.clone());
+                let ty = Int::of(&var);
+                let value = self.cast(value, ty);
+                writeln!(text, "{pad}const {} {} = {value};", ty.name(), v.name)
+            }
+            Stmt::For(v, count, body) => {
+                let _ = writeln!(text, "{pad}#pragma unroll");
+                let _ =
+                    writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{", n = v.name);
+                self.block(text, body, depth + 1);
+                writeln!(text, "{pad}}}")
+            }
+            Stmt::If(cond, then, otherwise) => {
+                let _ = writeln!(text, "{pad}if ({}) {{", self.cond(cond));
+                self.block(text, then, depth + 1);
+                if !otherwise.is_empty() {
+                    let _ = writeln!(text, "{pad}}} else {{");
+                    self.block(text, otherwise, depth + 1);
+                }
+                writeln!(text, "{pad}}}")
+            }
+            Stmt::Load { into, from: Space::Shared, at, bytes: 16, .. } => {
+                let (r, at) = (self.reg(into), self.top(at));
+                writeln!(text, "{pad}{r} = *(const Vec*)(shared + {at});")
+            }
+            Stmt::Load { into, from, at, bytes, piece } => {
+                let (r, p) = (self.reg(into), self.at(*from, at));
+                writeln!(text, "{pad}{}", pieces("load", &r, &p, *bytes, *piece))
+            }
+            Stmt::Store { from, to: Space::Shared, at, .. } => {
+                let (r, at) = (self.reg(from), self.top(at));
+                writeln!(
+                    text,
+                    "{pad}*(uint4*)(shared + {at}) = make_uint4({r}.w[0], {r}.w[1], {r}.w[2], {r}.w[3]);"
+                )
+            }
+            Stmt::Store { from, to, at, bytes, piece } => {
+                let (r, p) = (self.reg(from), self.at(*to, at));
+                writeln!(text, "{pad}{}", pieces("store", &r, &p, *bytes, *piece))
+            }
+            Stmt::Set(reg, bytes) => {
+                let word = |i: usize| {
+                    u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]])
+                };
+                let r = self.reg(reg);
+                if bytes.iter().all(|b| *b == 0) {
+                    writeln!(text, "{pad}{r} = Vec();")
+                } else {
+                    let w = [word(0), word(4), word(8), word(12)];
+                    writeln!(
+                        text,
+                        "{pad}{r}.w[0] = {:#x}u; {r}.w[1] = {:#x}u; {r}.w[2] = {:#x}u; {r}.w[3] = {:#x}u;",
+                        w[0], w[1], w[2], w[3]
+                    )
+                }
+            }
+            Stmt::Put { into, element, from, at, kind } => {
+                let (r, e, p) = (self.reg(into), self.top(element), self.at(*from, at));
+                if kind.src == 16 {
+                    writeln!(text, "{pad}{r} = *(const Vec*)({p});")
+                } else {
+                    let x = converted(kind, &format!("read({p}, {})", kind.src));
+                    writeln!(text, "{pad}put({r}, {e}, {x}, {});", kind.dst)
+                }
+            }
+            Stmt::Copy { from, at, to, kind } => {
+                let (p, q) = (self.at(*from, at), self.at(Space::Dst, to));
+                if kind.src == 16 {
+                    writeln!(text, "{pad}__stcs((uint4*)({q}), *(const uint4*)({p}));")
+                } else {
+                    let x = converted(kind, &format!("read({p}, {})", kind.src));
+                    writeln!(text, "{pad}write({q}, {x}, {});", kind.dst)
+                }
+            }
+            Stmt::Convert { from, into, count, kind } => {
+                let (a, b) = (self.reg(from), self.reg(into));
+                let _ = writeln!(text, "{pad}{b} = Vec();");
+                let x = converted(kind, &format!("get({a}, e, {})", kind.src));
+                let _ = writeln!(text, "{pad}#pragma unroll");
+                let put = format!("put({b}, e, {x}, {});", kind.dst);
+                writeln!(text, "{pad}for (u32 e = 0; e < {count}; e++) {put}")
+            }
+            Stmt::Turn { from, into, width } => {
+                let [a, b] = [from, into].map(|k| self.part.registers[*k].0);
+                let _ = writeln!(text, "{pad}#pragma unroll");
+                let n = 16 / width;
+                writeln!(
+                    text,
+                    "{pad}for (u32 r = 0; r < {n}; r++) {b}[r] = turned({a}, r, {width});"
+                )
+            }
+            Stmt::Sync => writeln!(text, "{pad}__syncthreads();"),
+        };
+    }
+
+    fn reg(&self, reg: &Reg) -> String {
+        format!("{}[{}]", self.part.registers[reg.array].0, self.top(&reg.index))
+    }
+
+    fn at(&self, space: Space, at: &Expr) -> String {
+        let base = match space {
+            Space::Src => "src",
+            Space::Dst => "dst",
+            Space::Shared => "shared",
+        };
+        if at.is_zero() { base.into() } else { format!("{base} + {}", self.top(at)) }
+    }
+
+    fn cond(&self, cond: &Cond) -> String {
+        let pair = |a: &Expr, b: &Expr| {
+            let ty = Int::of(a).max(Int::of(b));
+            (self.cast(a, ty), self.cast(b, ty))
+        };
+        match cond {
+            Cond::Less(a, b) => {
+                let (a, b) = pair(a, b);
+                format!("{a} < {b}")
+            }
+            Cond::AtMost(a, b) => {
+                let (a, b) = pair(a, b);
+                format!("{a} <= {b}")
+            }
+            Cond::All(all) if all.is_empty() => "true".into(),
+            Cond::All(all) => all.iter().map(|c| self.cond(c)).collect::<Vec<_>>().join(" && "),
+        }
+    }
+
+    /// The expression with the type that it is to have.
+    fn cast(&self, expr: &Expr, ty: Int) -> String {
+        match expr {
+            Expr::Int(n) => number(*n, ty),
+            _ if Int::of(expr) == ty => self.top(expr),
+            _ => format!("({}){}", ty.name(), self.inner(expr)),
+        }
+    }
+
+    /// The expression without brackets around it.
+    fn top(&self, expr: &Expr) -> String {
+        let text = self.inner(expr);
+        match expr {
+            Expr::Op(op, ..) if *op != Op::Min => text[1..text.len() - 1].to_string(),
+            _ => text,
+        }
+    }
+
+    /// The expression, in brackets where it is an operation.
+    fn inner(&self, expr: &Expr) -> String {
+        match expr {
+            Expr::Int(n) => number(*n, Int::of(expr)),
+            Expr::Var(v) => v.name.clone(),
+            Expr::Block(_) => "block".into(),
+            Expr::Thread(_) => "threadIdx.x".into(),
+            Expr::Low(Side::Src, _) => "((u32)(u64)src & 15u)".into(),
+            Expr::Low(Side::Dst, _) => "((u32)(u64)dst & 15u)".into(),
+            Expr::Entry(t, at) => format!("part{}_table{t}[{}]", self.k, self.top(at)),
+            Expr::Op(op, a, b) => {
+                // Every operand in the type of the result, or of the wider operand.
+                let ty = Int::of(expr).max(Int::of(a)).max(Int::of(b));
+                let sign = match op {
+                    Op::Add => "+",
+                    Op::Sub => "-",
+                    Op::Mul => "*",
+                    Op::Div => "/",
+                    Op::Rem => "%",
+                    Op::Xor => "^",
+                    Op::Min => {
+                        let (a, b) = (self.cast(a, ty), self.cast(b, ty));
+                        return format!("min({a}, {b})");
+                    }
+                };
+                let operand = |e: &Expr| match e {
+                    Expr::Int(n) => number(*n, ty),
+                    _ if Int::of(e) == ty => self.inner(e),
+                    _ => format!("({}){}", ty.name(), self.inner(e)),
+                };
+                // Sums and products of what is in brackets already read better without more.
+                let left = operand(a);
+                let left = match (op, &**a) {
+                    (Op::Add, Expr::Op(Op::Add | Op::Mul | Op::Sub, ..)) if Int::of(a) == ty => {
+                        left[1..left.len() - 1].to_string()
+                    }
+                    _ => left,
+                };
+                let right = operand(b);
+                let right = match (op, &**b) {
+                    (Op::Add, Expr::Op(Op::Mul, ..)) if Int::of(b) == ty => {
+                        right[1..right.len() - 1].to_string()
+                    }
+                    _ => right,
+                };
+                format!("({left} {sign} {right})")
+            }
+        }
+    }
+}
+
+fn number(n: i64, ty: Int) -> String {
+    match ty {
+        Int::U32 => format!("{n}u"),
+        Int::U64 => format!("{n}ull"),
+        Int::I64 => format!("{n}ll"),
+    }
+}
+
+fn converted(kind: &Element, x: &str) -> String {
+    match kind.convert {
+        None => x.into(),
+        Some((from, to)) => format!("{}({x})", formats::name(from, to)),
+    }
+}
+
+/// Accesses that make up one of `bytes` bytes.
+fn pieces(call: &str, r: &str, p: &str, bytes: u32, piece: u32) -> String {
+    let one = |at: u32| {
+        let p = if at == 0 { p.to_string() } else { format!("{p} + {at}") };
+        format!("{call}({r}, {at}, {p}, {piece});")
+    };
+    (0..bytes / piece.min(bytes)).map(|k| one(k * piece)).collect::<Vec<_>>().join(" ")
+}

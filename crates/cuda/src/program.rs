@@ -1,0 +1,259 @@
+//! What a plan becomes on a GPU.
+
+use crate::choose::{self, Choice};
+use crate::description::{Element, Part};
+use crate::digits::Digits;
+use crate::error::CudaError;
+use crate::gpu::{Alignment, Gpu};
+use crate::print;
+use crate::rows;
+use std::ops::Range;
+use zellige_movement::{Dtypes, MoveError, Plan};
+
+/// A plan as CUDA C++ with constants, and the launches that run it.
+///
+/// **Law**: the launches, in their order on one stream, do to the destination what [`zellige_movement::Mover::run`]
+/// does with the same plan, dtypes and fill, and touch no other byte; the source is only read, and never outside
+/// of the bytes from the first to the last that the plan reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    source: String,
+    launches: Vec<Launch>,
+    parts: Vec<Piece>,
+    kernels: Vec<(String, Vec<usize>)>,
+    readable: Range<i64>,
+    bytes: (u64, u64),
+}
+
+/// One part of a program: what it does and what it was expected to cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// The description.
+    pub part: Part,
+    /// `rows`, `squares`, `tile` or `fill`.
+    pub kind: &'static str,
+    /// The time that the cost model expects, in seconds, without the launch.
+    pub seconds: f64,
+}
+
+/// One launch of a kernel of [`Program::source`]. Every kernel takes
+/// `(const unsigned char* src, unsigned char* dst)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The name of the `extern "C"` function.
+    pub name: String,
+    /// Blocks, all in x.
+    pub grid: u64,
+    /// Threads of a block, all in x.
+    pub block: u32,
+    /// Bytes of dynamic shared memory; what the kernels declare themselves is not counted.
+    pub shared: u32,
+}
+
+/// Parts of one kernel, at most.
+const MOST_PARTS: usize = 8;
+/// Blocks of one launch, at most.
+const MOST_BLOCKS: u64 = (1 << 31) - 1;
+/// Entries of a table in the text, at most.
+const MOST_ENTRIES: usize = 1 << 16;
+
+impl Program {
+    /// The program of a plan for elements of these types. `fill` is the element that is written to the plan's
+    /// fills, `None` leaves them as they are. `align` is what is known of the two addresses.
+    ///
+    /// # Errors
+    /// [`CudaError::Move`] with what the engine for the CPU says of widths that are not moved, a fill of another
+    /// width than an element, sizes past memory. [`CudaError::Scattered`] for plans whose table of starts is too long
+    /// for the text of a kernel.
+    pub fn new(
+        plan: &Plan,
+        dtypes: Dtypes,
+        fill: Option<&[u8]>,
+        align: Alignment,
+        gpu: &Gpu,
+    ) -> Result<Program, CudaError> {
+        Program::with(plan, dtypes, fill, align, &mut |nest, readable| {
+            choose::choose(nest, readable, gpu)
+        })
+    }
+
+    /// As [`Program::new`] with the kernel of each nest picked by its number among the candidates: for tests and
+    /// measurements. A number past the last counts from the first again.
+    ///
+    /// # Errors
+    /// As [`Program::new`].
+    #[doc(hidden)]
+    pub fn with_candidate(
+        plan: &Plan,
+        dtypes: Dtypes,
+        fill: Option<&[u8]>,
+        align: Alignment,
+        gpu: &Gpu,
+        pick: usize,
+    ) -> Result<Program, CudaError> {
+        Program::with(plan, dtypes, fill, align, &mut |nest, readable| {
+            let mut all = choose::candidates(nest, readable, gpu);
+            let pick = pick % all.len();
+            all.swap_remove(pick)
+        })
+    }
+
+    fn with(
+        plan: &Plan,
+        dtypes: Dtypes,
+        fill: Option<&[u8]>,
+        align: Alignment,
+        choose: &mut dyn FnMut(&Digits, &Range<i64>) -> Choice,
+    ) -> Result<Program, CudaError> {
+        let unit = element(dtypes)?;
+        let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
+        let src_bytes = bytes(plan.src_len(), ws)?;
+        let dst_bytes = bytes(plan.dst_len(), wd)?;
+        if let Some(value) = fill
+            && value.len() != dtypes.dst_bytes()
+        {
+            let (needed, found) = (dtypes.dst_bytes(), value.len());
+            return Err(MoveError::FillWidth { needed, found }.into());
+        }
+        let readable = readable(plan, ws)..src_bytes;
+        let mut parts = Vec::new();
+        let (mut read, mut written) = (0u64, 0u64);
+        for nest in plan.nests().iter().filter(|n| n.elements() > 0) {
+            let digits = Digits::of_nest(nest, unit, align);
+            short(&digits)?;
+            let elements = nest.elements().cast_unsigned();
+            read = read.saturating_add(elements.saturating_mul(u64::from(unit.src)));
+            written = written.saturating_add(elements.saturating_mul(u64::from(unit.dst)));
+            let choice = choose(&digits, &readable);
+            parts.push(Piece { part: choice.part, kind: choice.kind, seconds: choice.seconds });
+        }
+        let whole = Element { src: unit.dst, dst: unit.dst, convert: None };
+        for nest in plan.fills().iter().filter(|f| fill.is_some() && f.elements() > 0) {
+            let digits = Digits::of_fill(nest, whole, align);
+            short(&digits)?;
+            let amount = nest.elements().cast_unsigned().saturating_mul(u64::from(unit.dst));
+            written = written.saturating_add(amount);
+            let part = rows::part(&digits.widened_fill(), 4, fill);
+            parts.push(Piece { part, kind: "fill", seconds: 0.0 });
+        }
+        let kernels = group(&parts)?;
+        let launches: Vec<Launch> = kernels
+            .iter()
+            .map(|(name, members)| Launch {
+                name: name.clone(),
+                grid: members.iter().map(|k| parts[*k].part.blocks).sum(),
+                block: members.iter().map(|k| parts[*k].part.threads).max().unwrap_or(32),
+                shared: 0,
+            })
+            .collect();
+        let all: Vec<Part> = parts.iter().map(|p| p.part.clone()).collect();
+        let mut head = head(plan, dtypes);
+        head.push_str(&format!(
+            "reads {read} bytes of {src_bytes}, writes {written} of {dst_bytes}\n"
+        ));
+        for l in &launches {
+            head.push_str(&format!("launch {}<<<{}, {}>>>(src, dst)\n", l.name, l.grid, l.block));
+        }
+        let source = print::program(&all, &kernels, &head);
+        Ok(Program { source, launches, parts, kernels, readable, bytes: (read, written) })
+    }
+
+    /// The text: compiles by NVRTC without any header; `extern "C" __global__` functions.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The launches, in order, on one stream. None where there is nothing to move.
+    pub fn launches(&self) -> &[Launch] {
+        &self.launches
+    }
+
+    /// What the kernels are made of: a nest or a fill of the plan each.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.parts
+    }
+
+    /// The pieces of each launch.
+    pub fn members(&self) -> impl Iterator<Item = &[usize]> {
+        self.kernels.iter().map(|(_, members)| members.as_slice())
+    }
+
+    /// The bytes of the source, from the first to behind the last, that may be read.
+    pub fn readable(&self) -> Range<i64> {
+        self.readable.clone()
+    }
+
+    /// Bytes of elements that are read and written.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.bytes
+    }
+}
+
+fn element(dtypes: Dtypes) -> Result<Element, CudaError> {
+    let width = |w: usize| match w {
+        1 | 2 | 4 | 8 | 16 => Ok(u32::try_from(w).unwrap_or(16)),
+        _ => Err(MoveError::Width(w)),
+    };
+    let (src, dst) = (width(dtypes.src_bytes())?, width(dtypes.dst_bytes())?);
+    let convert = match dtypes {
+        Dtypes::Formats { from, to } if from != to => Some((from, to)),
+        _ => None,
+    };
+    Ok(Element { src, dst, convert })
+}
+
+/// Elements in bytes, where an address can name them all.
+fn bytes(elements: i64, width: i64) -> Result<i64, CudaError> {
+    elements.checked_mul(width).ok_or(CudaError::Move(MoveError::TooLarge))
+}
+
+/// The first byte that is read.
+fn readable(plan: &Plan, width: i64) -> i64 {
+    let starts = plan.nests().iter().flat_map(|n| {
+        let back: i64 = n.loops.iter().map(|l| ((l.range - 1) * l.src).min(0)).sum();
+        n.starts.iter().map(move |s| s.0 + back)
+    });
+    starts.min().unwrap_or(0) * width
+}
+
+fn short(digits: &Digits) -> Result<(), CudaError> {
+    let entries = digits.table.len();
+    if entries > MOST_ENTRIES {
+        return Err(CudaError::Scattered { entries, limit: MOST_ENTRIES });
+    }
+    Ok(())
+}
+
+/// Parts together in one kernel, as far as a launch has blocks for them.
+fn group(parts: &[Piece]) -> Result<Vec<(String, Vec<usize>)>, CudaError> {
+    let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
+    for (k, p) in parts.iter().enumerate() {
+        let blocks = p.part.blocks;
+        if blocks > MOST_BLOCKS {
+            return Err(CudaError::TooManyBlocks(u128::from(blocks)));
+        }
+        match groups.last_mut() {
+            Some((sum, members)) if members.len() < MOST_PARTS && *sum + blocks <= MOST_BLOCKS => {
+                *sum += blocks;
+                members.push(k);
+            }
+            _ => groups.push((blocks, vec![k])),
+        }
+    }
+    Ok(groups.into_iter().enumerate().map(|(i, (_, m))| (format!("move{i}"), m)).collect())
+}
+
+fn head(plan: &Plan, dtypes: Dtypes) -> String {
+    let what = match dtypes {
+        Dtypes::Formats { from, to } if from != to => format!("{from} to {to}"),
+        other => format!("elements of {} bytes", other.src_bytes()),
+    };
+    let mut head = format!("Moves {} elements ({what}) as this plan says:\n", plan.elements());
+    for nest in plan.nests().iter().take(4) {
+        head.push_str(&format!("  {nest}\n"));
+    }
+    if plan.nests().len() > 4 {
+        head.push_str(&format!("  and {} nests more\n", plan.nests().len() - 4));
+    }
+    head
+}

@@ -1,0 +1,179 @@
+//! Rows that stay rows, single elements and fills: every unit is loaded and stored by one thread.
+//!
+//! Threads follow the destination, so neighbours write neighbouring units; a thread has several units
+//! on the way before it stores the first.
+
+use crate::description::Side;
+use crate::description::{Cond, Element, Expr, Frame, Part, Reg, Space, Stmt, when};
+use crate::digits::{Digit, Digits};
+
+/// Threads of a block of every kernel.
+pub(crate) const THREADS: u32 = 256;
+
+/// The part that copies units one by one, `flight` of them on the way in each thread. The kernel writes `fill`
+/// instead of what it reads, where that is given.
+pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
+    let (digits, unit, count) = vectors(all);
+    let total = digits.units();
+    let per_block = i128::from(THREADS * flight);
+    let blocks = total.div_euclid(per_block) + i128::from(total.rem_euclid(per_block) > 0);
+    let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
+    let most = i64::try_from(total.min(i128::from(i64::MAX))).unwrap_or(i64::MAX);
+
+    let mut frame = Frame::default();
+    let mut body = Vec::new();
+    let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
+    let first =
+        Expr::Block(high) * i64::from(THREADS * flight) + Expr::Thread(i64::from(THREADS) - 1);
+    let first = frame.name(&mut body, "first", first);
+    let mut tables = Vec::new();
+    let piece = |side| digits.grain(side, &[]);
+    let [src_piece, dst_piece] = [unit.src.min(piece(Side::Src)), unit.dst.min(piece(Side::Dst))];
+    let (bytes_in, bytes_out) = (unit.src, unit.dst);
+    let reg = |array: usize, index: &Expr| Reg { array, index: index.clone() };
+
+    let each =
+        |frame: &mut Frame, then: &mut dyn FnMut(&mut Frame, &mut Vec<Stmt>, &Expr, Expr, Expr)| {
+            let u = frame.var("u", 0, i64::from(flight) - 1);
+            let mut inside = Vec::new();
+            let at = &first + Expr::Var(u.clone()) * i64::from(THREADS);
+            let at = frame.name(&mut inside, "i", at);
+            let mut unit_body = Vec::new();
+            let (from, to) =
+                decode(frame, &mut unit_body, at.clone(), &digits.digits, &digits.table);
+            then(frame, &mut unit_body, &Expr::Var(u.clone()), from, to);
+            inside.extend(when(Cond::less(at, most), unit_body));
+            Stmt::For(u, i64::from(flight), inside)
+        };
+    if digits.table.len() > 1 {
+        tables = vec![
+            digits.table.iter().map(|t| t.0).collect(),
+            digits.table.iter().map(|t| t.1).collect(),
+        ];
+    }
+    if let Some(value) = fill {
+        let mut pattern = [0; 16];
+        for (k, byte) in pattern.iter_mut().enumerate() {
+            *byte = value[k % value.len().max(1)];
+        }
+        body.push(Stmt::Set(reg(0, &Expr::Int(0)), pattern));
+        let store = each(&mut frame, &mut |_, body, _, _, to| {
+            let from = reg(0, &Expr::Int(0));
+            body.push(Stmt::Store {
+                from,
+                to: Space::Dst,
+                at: to,
+                bytes: bytes_out,
+                piece: dst_piece,
+            });
+        });
+        body.push(store);
+    } else {
+        let load = each(&mut frame, &mut |_, body, u, from, _| {
+            let into = reg(0, u);
+            body.push(Stmt::Load {
+                into,
+                from: Space::Src,
+                at: from,
+                bytes: bytes_in,
+                piece: src_piece,
+            });
+        });
+        let store = each(&mut frame, &mut |_, body, u, _, to| {
+            let mut from = reg(0, u);
+            if all.unit.convert.is_some() {
+                let into = reg(1, &Expr::Int(0));
+                body.push(Stmt::Convert { from, into: into.clone(), count, kind: all.unit });
+                from = into;
+            }
+            body.push(Stmt::Store {
+                from,
+                to: Space::Dst,
+                at: to,
+                bytes: bytes_out,
+                piece: dst_piece,
+            });
+        });
+        body.extend([load, store]);
+    }
+    let mut registers = vec![("v", if fill.is_some() { 1 } else { flight })];
+    if all.unit.convert.is_some() && fill.is_none() {
+        registers.push(("converted", 1));
+    }
+    let title = if fill.is_some() {
+        format!("Fills {total} units of {bytes_out} bytes.")
+    } else {
+        format!(
+            "Copies {total} units of {bytes_in} bytes, {flight} of them on the way in each thread."
+        )
+    };
+    Part {
+        title: vec![title],
+        blocks,
+        threads: THREADS,
+        shared: 0,
+        registers,
+        tables,
+        body,
+        slots: frame.slots(),
+    }
+}
+
+/// The digits of what one thread moves at once. Of a converting move these are several adjacent
+/// elements, where they lie whole on both sides; then with their number.
+fn vectors(all: &Digits) -> (Digits, Element, u32) {
+    let widest = all.unit.src.max(all.unit.dst);
+    let adjacent = all
+        .digits
+        .iter()
+        .position(|d| d.src == i64::from(all.unit.src) && d.dst == i64::from(all.unit.dst));
+    let (Some(_), Some(i)) = (all.unit.convert, adjacent) else {
+        return (all.clone(), all.unit, 1);
+    };
+    let mut count = 1u32;
+    let grains = (all.grain(Side::Src, &[i]), all.grain(Side::Dst, &[i]));
+    while count * 2 * widest <= 16
+        && all.digits[i].range % i64::from(count * 2) == 0
+        && all.unit.src * count * 2 <= grains.0
+        && all.unit.dst * count * 2 <= grains.1
+    {
+        count *= 2;
+    }
+    let mut wide = all.clone();
+    let d = wide.digits[i];
+    let n = i64::from(count);
+    wide.digits[i] = Digit { range: d.range / n, src: d.src * n, dst: d.dst * n };
+    let unit = Element { src: all.unit.src * count, dst: all.unit.dst * count, ..all.unit };
+    wide.unit = unit;
+    (wide, unit, count)
+}
+
+/// The digits of a number as an offset on each side.
+pub(crate) fn decode(
+    frame: &mut Frame,
+    body: &mut Vec<Stmt>,
+    number: Expr,
+    digits: &[Digit],
+    table: &[(i64, i64)],
+) -> (Expr, Expr) {
+    let mut rest = number;
+    let entries = i64::try_from(table.len()).unwrap_or(i64::MAX);
+    let (a, b) = if entries > 1 { (0, 0) } else { table[0] };
+    let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
+    let last = digits.iter().filter(|d| d.range > 1).count();
+    for (k, d) in digits.iter().filter(|d| d.range > 1).enumerate() {
+        let only = k + 1 == last && entries == 1;
+        let digit = if only { rest.clone() } else { &rest % d.range };
+        let digit = frame.name(body, &format!("d{k}"), digit);
+        from = from + &digit * d.src;
+        to = to + digit * d.dst;
+        if !only {
+            rest = frame.name(body, &format!("rest{k}"), rest / d.range);
+        }
+    }
+    if entries > 1 {
+        from = Expr::Entry(0, Box::new(rest.clone())) + from;
+        to = Expr::Entry(1, Box::new(rest)) + to;
+    }
+    (from, to)
+}

@@ -1,0 +1,119 @@
+//! Rows that turn in registers: each thread loads a square, turns it, and stores it.
+//!
+//! With `V = 16 / width` elements in 16 bytes, a thread loads V rows of 16 bytes, `V` elements that are adjacent in the
+//! source, and stores V rows of 16 bytes that are adjacent in the destination. A warp is 8 squares along
+//! the source by 4 along the destination, so every row that it touches is 64 or 128 bytes long.
+
+use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
+use crate::digits::{Digit, Digits};
+use crate::rows::{THREADS, decode};
+
+/// Squares of a warp along the digit that is adjacent in the source, and along the other.
+const LANES: (i64, i64) = (8, 4);
+/// Warps of a block, in the same directions.
+const WARPS: (i64, i64) = (2, 4);
+
+/// The digits that turn: adjacent in the source, adjacent in the destination. None where rows of 16
+/// bytes are not whole, or are the same on both sides.
+pub(crate) fn digits(all: &Digits) -> Option<(usize, usize)> {
+    let width = i64::from(all.unit.src);
+    if all.unit.convert.is_some() || width > 8 {
+        return None;
+    }
+    let a = all.digits.iter().position(|d| d.src == width)?;
+    let b = all.digits.iter().position(|d| d.dst == width)?;
+    let vector = 16 / width;
+    let whole = |i: usize| all.digits[i].range % vector == 0;
+    let aligned = all.grain(Side::Src, &[a]) == 16 && all.grain(Side::Dst, &[b]) == 16;
+    (a != b && whole(a) && whole(b) && aligned).then_some((a, b))
+}
+
+/// Elements of a block along the two digits.
+pub(crate) fn block(width: u32) -> (i64, i64) {
+    let vector = i64::from(16 / width);
+    (LANES.0 * WARPS.0 * vector, LANES.1 * WARPS.1 * vector)
+}
+
+/// The part that turns squares along these digits.
+pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
+    let width = i64::from(all.unit.src);
+    let vector = 16 / width;
+    let (tile_a, tile_b) = block(all.unit.src);
+    let (da, db) = (all.digits[a], all.digits[b]);
+    let tiles = |d: Digit, tile: i64| Digit {
+        range: (d.range + tile - 1) / tile,
+        src: d.src * tile,
+        dst: d.dst * tile,
+    };
+    // Tiles follow one another along the destination's rows first.
+    let mut outer = vec![tiles(db, tile_b), tiles(da, tile_a)];
+    outer
+        .extend(all.digits.iter().enumerate().filter(|(i, _)| *i != a && *i != b).map(|(_, d)| *d));
+    let blocks =
+        outer.iter().map(|d| i128::from(d.range)).product::<i128>() * all.table.len() as i128;
+    let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
+
+    let mut frame = Frame::default();
+    let mut body = Vec::new();
+    let thread = Expr::Thread(i64::from(THREADS) - 1);
+    let (lane, warp) = (&thread % 32, &thread / 32);
+    let in_a = (&warp % WARPS.0 * LANES.0 + &lane % LANES.0) * vector;
+    let in_b = (warp / WARPS.0 * LANES.1 + lane / LANES.0) * vector;
+    let in_a = frame.name(&mut body, "a", in_a);
+    let in_b = frame.name(&mut body, "b", in_b);
+    let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
+    let number = Expr::Block(high);
+    let tile_of = |n: &Expr, count: i64| n % count;
+    let inside = {
+        let t_b = tile_of(&number, outer[0].range) * tile_b;
+        let t_a = &number / outer[0].range % outer[1].range * tile_a;
+        let fits = |d: Digit, tile: i64, at: Expr, within: &Expr| {
+            if d.range % tile == 0 { Cond::always() } else { Cond::less(at + within, d.range) }
+        };
+        fits(da, tile_a, t_a, &in_a).and(fits(db, tile_b, t_b, &in_b))
+    };
+    let (from, to) = decode(&mut frame, &mut body, number, &outer, &all.table);
+    let from = from + &in_a * da.src + &in_b * db.src;
+    let to = to + &in_a * da.dst + &in_b * db.dst;
+    let from = frame.name(&mut body, "from", from);
+    let to = frame.name(&mut body, "to", to);
+    let row = frame.var("r", 0, vector - 1);
+    let r = Expr::Var(row.clone());
+    let load = Stmt::Load {
+        into: Reg { array: 0, index: r.clone() },
+        from: Space::Src,
+        at: from + &r * db.src,
+        bytes: 16,
+        piece: 16,
+    };
+    let store = Stmt::Store {
+        from: Reg { array: 1, index: r.clone() },
+        to: Space::Dst,
+        at: to + &r * da.dst,
+        bytes: 16,
+        piece: 16,
+    };
+    let turn = Stmt::Turn { from: 0, into: 1, width: all.unit.src };
+    body.extend(when(
+        inside,
+        vec![Stmt::For(row.clone(), vector, vec![load]), turn, Stmt::For(row, vector, vec![store])],
+    ));
+    let tables = if all.table.len() > 1 {
+        vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
+    } else {
+        Vec::new()
+    };
+    let rows = u32::try_from(vector).unwrap_or(16);
+    Part {
+        title: vec![format!(
+            "Squares of {vector} x {vector} elements of {width} bytes, turned in registers."
+        )],
+        blocks,
+        threads: THREADS,
+        shared: 0,
+        registers: vec![("v", rows), ("t", rows)],
+        tables,
+        body,
+        slots: frame.slots(),
+    }
+}

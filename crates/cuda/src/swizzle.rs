@@ -1,0 +1,189 @@
+//! How the rows of a tile lie in shared memory, so that no access of a warp asks one bank for two words.
+//!
+//! Vector `v` of row `r` lies at `r * pitch + 16 * (v ^ (r / divide % 2^bits))`: an XOR swizzle of units of 16 bytes by
+//! the number of the row. What a choice costs is found by listing the accesses of the warps of a block and counting words
+//! per bank by the rules of `zellige_layout`: 128 bytes are served at a time, lanes that ask for one word
+//! share it. The first choice without conflicts is taken, else the one with the fewest.
+
+use crate::digits::Digits;
+use crate::rows::THREADS;
+use crate::tile::{MOST_SHARED, Tile};
+use std::collections::{BTreeMap, BTreeSet};
+use zellige_layout::{BANK_BYTES, bank_and_line};
+
+/// An XOR of vectors by rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swizzle {
+    /// Rows that follow one another share a pattern.
+    pub(crate) divide: i64,
+    /// Bits of the vector's number that change.
+    pub(crate) bits: u32,
+    /// Unused bytes after each row.
+    pub(crate) padding: i64,
+}
+
+impl Swizzle {
+    /// Rows one after the other.
+    pub(crate) const NONE: Swizzle = Swizzle { divide: 1, bits: 0, padding: 0 };
+
+    /// Bytes from row to row, for rows of so many bytes: whole groups of the vectors that are exchanged.
+    pub(crate) fn pitch(self, bytes: i64) -> i64 {
+        let group = 16i64 << self.bits;
+        (bytes + group - 1) / group * group + self.padding
+    }
+
+    /// What is added to the number of a vector, without carry.
+    pub(crate) fn pattern(self, row: i64) -> i64 {
+        row / self.divide % (1 << self.bits)
+    }
+}
+
+/// The conflicts of a tile: passes for each access, 1 is without conflict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Conflicts {
+    /// Passes of a store, over the fewest that its bytes need.
+    pub(crate) store: f64,
+    /// Passes of a load, over the fewest.
+    pub(crate) load: f64,
+}
+
+impl Conflicts {
+    fn score(self) -> f64 {
+        self.store + self.load
+    }
+}
+
+/// The tile with the swizzle that has the fewest conflicts.
+pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
+    let mut best: Option<(f64, i64, Tile, Conflicts)> = None;
+    let vector = (16 / tile.dst.width).max(1);
+    let divides = [vector, 1, 2, 4, 8, 16, 32, 64];
+    let swizzles = [3, 2, 1].into_iter().flat_map(|bits| {
+        divides.into_iter().map(move |divide| Swizzle { divide, bits, padding: 0 })
+    });
+    let paddings = [16, 32, 48, 64].map(|padding| Swizzle { padding, ..Swizzle::NONE });
+    for swizzle in std::iter::once(Swizzle::NONE).chain(swizzles).chain(paddings) {
+        let candidate = Tile { swizzle, ..tile.clone() };
+        let bytes = candidate.src.count * candidate.pitch();
+        if bytes > MOST_SHARED {
+            continue;
+        }
+        let conflicts = count(all, &candidate);
+        let better = best.as_ref().is_none_or(|(score, size, ..)| {
+            (conflicts.score(), bytes) < (*score - 1e-9, 0)
+                || (conflicts.score() <= *score + 1e-9 && bytes < *size)
+        });
+        if better {
+            let free = conflicts.score() <= 2.0 + 1e-9;
+            best = Some((conflicts.score(), bytes, candidate, conflicts));
+            if free && bytes <= tile.src.count * tile.src.vectors * 16 {
+                break;
+            }
+        }
+    }
+    match best {
+        Some((.., tile, conflicts)) => (tile, conflicts),
+        None => (tile.clone(), Conflicts { store: 1.0, load: 1.0 }),
+    }
+}
+
+/// The conflicts of a tile at the origin of both tensors, over all its warps.
+pub(crate) fn count(all: &Digits, tile: &Tile) -> Conflicts {
+    let threads = i64::from(THREADS);
+    let mut total = [(0, 0), (0, 0)];
+    let slots = tile.src.count * tile.src.vectors;
+    for first in (0..slots).step_by(32).take(64) {
+        let lanes = (first..(first + 32).min(slots))
+            .map(|slot| tile.shared_vector(slot % tile.src.vectors, slot / tile.src.vectors));
+        let (ways, least) = passes(&lanes.collect::<Vec<_>>(), 16);
+        total[0] = (total[0].0 + ways, total[0].1 + least);
+    }
+    let slots = tile.dst.count * tile.dst.vectors;
+    let vector = (16 / tile.dst.width).max(1);
+    for first in (0..slots.min(threads)).step_by(32) {
+        for e in 0..vector {
+            let lanes: Vec<i64> = (first..(first + 32).min(slots))
+                .filter_map(|slot| tile.shared_element(all, slot, e))
+                .collect();
+            if !lanes.is_empty() {
+                let (ways, least) = passes(&lanes, tile.src.width);
+                total[1] = (total[1].0 + ways, total[1].1 + least);
+            }
+        }
+    }
+    let ratio = |(ways, least): (usize, usize)| ways as f64 / least.max(1) as f64;
+    Conflicts { store: ratio(total[0]), load: ratio(total[1]) }
+}
+
+/// Passes that the lanes of one access of `bytes` bytes each need, and the fewest that any such access needs:
+/// one for each 128 bytes.
+pub(crate) fn passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
+    let together = usize::try_from(128 / bytes.clamp(4, 128)).unwrap_or(1).min(32);
+    let (mut ways, mut least) = (0, 0);
+    for group in lanes.chunks(together) {
+        let mut banks: BTreeMap<i128, BTreeSet<i128>> = BTreeMap::new();
+        for at in group {
+            let (first, last) = (i128::from(*at), i128::from(at + bytes - 1));
+            for word in first / BANK_BYTES..=last / BANK_BYTES {
+                let (bank, line) = bank_and_line(word * BANK_BYTES);
+                banks.entry(bank).or_default().insert(line);
+            }
+        }
+        ways += banks.values().map(BTreeSet::len).max().unwrap_or(0);
+        least += 1;
+    }
+    (ways, least)
+}
+
+impl Tile {
+    /// Where a vector of a row lies in shared memory.
+    fn shared_vector(&self, vector: i64, row: i64) -> i64 {
+        row * self.pitch() + 16 * (vector ^ self.swizzle.pattern(row))
+    }
+
+    /// The vector and the row of the destination that slot `slot` of a block writes.
+    pub(crate) fn dst_slot(&self, slot: i64) -> (i64, i64) {
+        match self.lanes() {
+            None => (slot % self.dst.vectors, slot / self.dst.vectors),
+            Some(groups) => {
+                let rest = slot / 32;
+                (slot % 8 + 8 * (rest % groups), slot / 8 % 4 + 4 * (rest / groups))
+            }
+        }
+    }
+
+    /// Where lanes are 8 along a row by 4 rows: the groups of 8 vectors in a row.
+    pub(crate) fn lanes(&self) -> Option<i64> {
+        let split = self.dst.vectors % 8 == 0 && self.dst.vectors > 8 && self.dst.count % 4 == 0;
+        split.then_some(self.dst.vectors / 8)
+    }
+
+    /// Where element `e` of a vector of the destination lies in shared memory, in a tile at the origin; none where there is
+    /// no such element.
+    fn shared_element(&self, all: &Digits, slot: i64, e: i64) -> Option<i64> {
+        let (vector, row) = self.dst_slot(slot);
+        let per_vector = (16 / self.dst.width).max(1);
+        let mut values = vec![0; self.steps.len()];
+        for (i, weight) in self.dst.row_weights(&self.steps) {
+            values[i] = row / weight % self.steps[i];
+        }
+        let rows = self.dst.row_weights(&self.steps);
+        let start: i64 = rows.iter().map(|(i, _)| values[*i] * all.digits[*i].dst).sum();
+        let shift = if self.dst.aligned { 0 } else { start.rem_euclid(16) / self.dst.width };
+        let at = vector * per_vector + e - shift;
+        if at < 0 || at >= self.dst.length {
+            return None;
+        }
+        for (i, weight) in self.dst.chain_weights(&self.steps) {
+            values[i] = at / weight % self.steps[i];
+        }
+        let rows = self.src.row_weights(&self.steps);
+        let row: i64 = rows.iter().map(|(i, w)| values[*i] * w).sum();
+        let start: i64 = rows.iter().map(|(i, _)| values[*i] * all.digits[*i].src).sum();
+        let shift = if self.src.aligned { 0 } else { start.rem_euclid(16) };
+        let place: i64 =
+            self.src.chain_weights(&self.steps).iter().map(|(i, w)| values[*i] * w).sum();
+        let byte = shift + place * self.src.width;
+        Some(row * self.pitch() + (byte ^ (16 * self.swizzle.pattern(row))))
+    }
+}

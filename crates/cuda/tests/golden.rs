@@ -1,0 +1,163 @@
+//! Texts of kernels, kept for readers and for reviews: `ZELLIGE_BLESS=1` writes them anew.
+
+use std::path::Path;
+use zellige_cuda::{Alignment, Gpu, Program};
+use zellige_float::{Dtype, Format};
+use zellige_layout::{Layout, Strided, Swizzle, TileLayout};
+use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_stick::StickLayout;
+
+/// The strides of a dense tensor whose dimensions lie in this order, slowest first.
+fn permuted(shape: &[i64], order: &[usize]) -> Layout {
+    let mut stride = vec![0; shape.len()];
+    let mut weight = 1;
+    for d in order.iter().rev() {
+        stride[*d] = weight;
+        weight *= shape[*d];
+    }
+    Strided::new(shape, &stride, 0).and_then(|s| s.to_layout()).expect("a tensor")
+}
+
+fn rows(shape: &[i64]) -> Layout {
+    Strided::contiguous(shape).and_then(|s| s.to_layout()).expect("a tensor")
+}
+
+fn sticks(shape: &[i64]) -> Layout {
+    StickLayout::default(shape, Dtype::Float16).and_then(|s| s.lower()).expect("sticks")
+}
+
+struct Case {
+    name: &'static str,
+    from: Layout,
+    to: Layout,
+    shape: Vec<i64>,
+    dtypes: Dtypes,
+    fill: Option<Vec<u8>>,
+    align: Alignment,
+}
+
+fn cases() -> Vec<Case> {
+    let two = Dtypes::Bytes(2);
+    let permute = |name, shape: &[i64], order: &[usize], dtypes| Case {
+        name,
+        from: rows(shape),
+        to: permuted(shape, order),
+        shape: shape.to_vec(),
+        dtypes,
+        fill: None,
+        align: Alignment::FULL,
+    };
+    let big = [16384, 16384];
+    let sticks_2d = sticks(&big);
+    let swizzled = TileLayout::strided(&[64, 64], &[64, 1], 0).expect("small");
+    let swizzled =
+        Layout::swizzled(Swizzle::mode(128, 16).expect("a mode"), swizzled).expect("fits");
+    let of = |name, from: Layout, to: Layout, shape: &[i64]| Case {
+        name,
+        from,
+        to,
+        shape: shape.to_vec(),
+        dtypes: two,
+        fill: None,
+        align: Alignment::FULL,
+    };
+    let restick = StickLayout::default(&big, Dtype::Float16).expect("sticks");
+    let restick = restick.restickified(0).and_then(|s| s.lower()).expect("sticks");
+    vec![
+        of("stickify_2d_f16", rows(&big), sticks_2d.clone(), &big),
+        of(
+            "stickify_3d_f16",
+            rows(&[128, 4096, 1024]),
+            sticks(&[128, 4096, 1024]),
+            &[128, 4096, 1024],
+        ),
+        of("restickify_f16", sticks_2d, restick, &big),
+        permute("transpose_f16", &big, &[1, 0], two),
+        permute("transpose_f32", &big, &[1, 0], Dtypes::Bytes(4)),
+        permute("transpose_i8", &[32768, 32768], &[1, 0], Dtypes::Bytes(1)),
+        permute("transpose_f64", &[16384, 8192], &[1, 0], Dtypes::Bytes(8)),
+        permute("permute_210_f16", &[1024, 512, 512], &[2, 1, 0], two),
+        permute("permute_021_f16", &[512, 1024, 1024], &[0, 2, 1], two),
+        permute("permute_0213_f16", &[32, 2048, 64, 128], &[0, 2, 1, 3], two),
+        permute("nchw_to_nhwc_f16", &[64, 256, 128, 128], &[0, 2, 3, 1], two),
+        permute("nhwc_to_nchw_f16", &[64, 128, 128, 256], &[0, 3, 1, 2], two),
+        permute("permute_42031_f16", &[16, 32, 64, 32, 256], &[4, 2, 0, 3, 1], two),
+        permute("odd_transpose_f16", &[16383, 16381], &[1, 0], two),
+        Case {
+            fill: Some(vec![0, 0xfc]),
+            ..of("padded_stickify_f16", rows(&[4000, 4001]), sticks(&[4000, 4001]), &[4000, 4001])
+        },
+        of("swizzled_f16", rows(&[64, 64]), swizzled, &[64, 64]),
+        permute(
+            "f32_to_dl16",
+            &[4096, 4096],
+            &[0, 1],
+            Dtypes::Formats { from: Format::F32, to: Format::DL16 },
+        ),
+        permute(
+            "transpose_f32_to_f8",
+            &[4096, 4096],
+            &[1, 0],
+            Dtypes::Formats { from: Format::F32, to: Format::F8E4M3FN },
+        ),
+        Case {
+            align: Alignment::new(4, 2).expect("powers of two"),
+            ..permute("unaligned_copy_f16", &[4096, 4095], &[0, 1], two)
+        },
+    ]
+}
+
+#[test]
+fn texts_are_those_that_were_reviewed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let bless = std::env::var_os("ZELLIGE_BLESS").is_some();
+    for c in cases() {
+        let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
+        let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
+        let program = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
+        let text = program.expect("a kernel").source().to_string();
+        let file = folder.join(format!("{}.cu", c.name));
+        if bless {
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(&file, &text).expect("written");
+        }
+        let kept = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(kept == text, "{} differs; ZELLIGE_BLESS=1 writes it anew", file.display());
+    }
+}
+
+/// Every kernel that could move each case, into the folder that `ZELLIGE_CANDIDATES` names: what `bench/gpu_kernels.py`
+/// measures to fit the constants of the cost model.
+#[test]
+#[ignore = "writes files for a measurement"]
+fn every_candidate() {
+    let folder = std::env::var_os("ZELLIGE_CANDIDATES").expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for c in cases() {
+        let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
+        let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
+        let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
+        let chosen = chosen.expect("a kernel");
+        let mut seen = Vec::new();
+        for pick in 0..40 {
+            let program = Program::with_candidate(
+                &plan,
+                c.dtypes,
+                c.fill.as_deref(),
+                c.align,
+                &Gpu::H200,
+                pick,
+            )
+            .expect("a kernel");
+            if seen.contains(&program.source().to_string()) {
+                break;
+            }
+            seen.push(program.source().to_string());
+            let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();
+            let mark = if program.source() == chosen.source() { "chosen" } else { "other" };
+            let head = format!("// estimate {seconds:e} {mark}\n");
+            let file = Path::new(&folder).join(format!("{}.{pick:02}.cu", c.name));
+            std::fs::write(file, head + program.source()).expect("written");
+        }
+    }
+}

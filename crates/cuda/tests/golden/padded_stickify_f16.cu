@@ -1,0 +1,238 @@
+// Moves 16004000 elements (elements of 2 bytes) as this plan says:
+//   for i in 62, j in 4000, k in 64: dst[i*256000 + j*64 + k] = src[i*64 + j*4001 + k]
+//   for i in 4000, j in 33: dst[i*64 + j + 15872000] = src[i*4001 + j + 3968]
+// reads 32008000 bytes of 32008000, writes 32256000 of 32256000
+// launch move0<<<2154, 256>>>(src, dst)
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct Vec { u32 w[4]; };  // 16 bytes in registers
+
+// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
+  if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
+  else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
+  else if (bytes == 4) v.w[first / 4] = __ldcs((const u32*)p);
+  else {
+    u32 x = bytes == 2 ? (u32)__ldcs((const u16*)p) : (u32)__ldcs((const u8*)p), shift = first % 4 * 8;
+    u32 mask = (bytes == 2 ? 0xffffu : 0xffu) << shift;
+    v.w[first / 4] = (v.w[first / 4] & ~mask) | (x << shift);
+  }
+}
+static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
+  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// Elements as integers, from any memory and from registers.
+static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
+  if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
+  return bytes == 4 ? *(const u32*)p : bytes == 2 ? *(const u16*)p : *p;
+}
+static __device__ __forceinline__ u64 get(const Vec& v, u32 element, u32 bytes) {
+  if (bytes == 8) return v.w[element * 2] | (u64)v.w[element * 2 + 1] << 32;
+  u32 at = element * bytes, x = v.w[at / 4] >> at % 4 * 8;
+  return bytes == 4 ? x : bytes == 2 ? x & 0xffff : x & 0xff;
+}
+// Registers are cleared before elements are put into them.
+static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes) {
+  if (bytes == 8) { v.w[element * 2] = (u32)x; v.w[element * 2 + 1] = (u32)(x >> 32); }
+  else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
+}
+static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
+  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stcs((u32*)p, (u32)x);
+  else if (bytes == 2) __stcs((u16*)p, (u16)x);
+  else __stcs(p, (u8)x);
+}
+// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
+  Vec out;
+  #pragma unroll
+  for (u32 k = 0; k < 4; k++) {
+    if (bytes == 8) out.w[k] = in[k / 2].w[row * 2 + k % 2];
+    else if (bytes == 4) out.w[k] = in[k].w[row];
+    else if (bytes == 2) out.w[k] = __byte_perm(in[2 * k].w[row / 2], in[2 * k + 1].w[row / 2], row % 2 ? 0x7632 : 0x5410);
+    else {
+      u32 s = row % 4, pick = s | (s + 4) << 4;
+      u32 low = __byte_perm(in[4 * k].w[row / 4], in[4 * k + 1].w[row / 4], pick);
+      u32 high = __byte_perm(in[4 * k + 2].w[row / 4], in[4 * k + 3].w[row / 4], pick);
+      out.w[k] = __byte_perm(low, high, 0x5410);
+    }
+  }
+  return out;
+}
+
+// Tiles of 8 rows of 2048 bytes in the source, 16 rows of 1024 bytes in the destination,
+// turned in shared memory.
+static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
+  Vec v[5] = {};
+  Vec out[1] = {};
+  const u32 tile1 = block % 500u;
+  const u32 tiles1 = block / 500u;
+  const u32 left2 = min(62u - (tiles1 * 16u), 16u);
+  const u32 from = tile1 * 64016u + tiles1 * 2048u;
+  const u32 to = tile1 * 1024u + tiles1 * 8192000u;
+  const u32 row_bytes = (left2 * 64u) * 2u;
+  #pragma unroll
+  for (u32 u = 0; u < 5; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 129u;
+    const u32 row = slot / 129u;
+    if (slot < 1032u) {
+      const u32 s1 = row % 8u;
+      const u32 start = from + s1 * 8002u;
+      const u32 shift = (0 + start) % 16u;
+      const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
+      if (vector * 16u < shift + row_bytes) {
+        if (0ll <= at && at <= 32007984ll) {
+          load(v[u], 0, src + at, 16);
+        } else {
+          v[u] = Vec();
+          #pragma unroll
+          for (u32 e = 0; e < 8; e++) {
+            if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 32007998ll) {
+              put(v[u], e, read(src + at + (i64)(e * 2u), 2), 2);
+            }
+          }
+        }
+      }
+    }
+  }
+  #pragma unroll
+  for (u32 u = 0; u < 5; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 129u;
+    const u32 row = slot / 129u;
+    if (slot < 1032u) {
+      *(uint4*)(shared + row * 2064u + vector * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
+    }
+  }
+  __syncthreads();
+  const u32 src_low = (0 + from) % 16u;
+  #pragma unroll
+  for (u32 u = 0; u < 4; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = (slot % 8u) + ((slot / 32u) % 8u) * 8u;
+    const u32 row = ((slot / 8u) % 4u) + (slot / 256u) * 4u;
+    const u32 at = to + row * 512000u + vector * 16u;
+    const u32 first = vector * 8u;
+    if (row < left2) {
+      out[0u] = Vec();
+      #pragma unroll
+      for (u32 e = 0; e < 8; e++) {
+        const u32 p = first + e;
+        const u32 r = p / 64u;
+        const u32 b = ((src_low + (p / 64u) * 2u) % 16u) + (p % 64u) * 2u + row * 128u;
+        put(out[0u], e, read(shared + r * 2064u + b, 2), 2);
+      }
+      store(out[0u], 0, dst + at, 16);
+    }
+  }
+}
+
+// Tiles of 128 rows of 66 bytes in the source, 128 rows of 66 bytes in the destination,
+// turned in shared memory.
+static __device__ __forceinline__ void part1(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
+  Vec v[3] = {};
+  Vec out[1] = {};
+  const u32 left1 = min(4000u - (block * 128u), 128u);
+  const u32 from = 7936u + block * 1024256u;
+  const u32 to = 31744000u + block * 16384u;
+  #pragma unroll
+  for (u32 u = 0; u < 3; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 5u;
+    const u32 row = slot / 5u;
+    if (slot < 640u) {
+      const u32 s1 = row % 128u;
+      if (s1 < left1) {
+        const u32 start = from + s1 * 8002u;
+        const u32 shift = (0 + start) % 16u;
+        const u32 at = start - shift + vector * 16u;
+        if (at <= 32007984u) {
+          load(v[u], 0, src + at, 16);
+        } else {
+          v[u] = Vec();
+          #pragma unroll
+          for (u32 e = 0; e < 8; e++) {
+            if (at + e * 2u <= 32007998u) {
+              put(v[u], e, read(src + at + e * 2u, 2), 2);
+            }
+          }
+        }
+      }
+    }
+  }
+  #pragma unroll
+  for (u32 u = 0; u < 3; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 5u;
+    const u32 row = slot / 5u;
+    if (slot < 640u) {
+      *(uint4*)(shared + row * 80u + vector * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
+    }
+  }
+  __syncthreads();
+  const u32 src_low = (0 + from) % 16u;
+  #pragma unroll
+  for (u32 u = 0; u < 3; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 5u;
+    const u32 row = slot / 5u;
+    if (slot < 640u) {
+      const u32 t1 = row % 128u;
+      const u32 at = to + t1 * 128u + vector * 16u;
+      const u32 first = vector * 8u;
+      if (t1 < left1) {
+        if (first + 8u <= 33u) {
+          out[0u] = Vec();
+          #pragma unroll
+          for (u32 e = 0; e < 8; e++) {
+            const u32 p = first + e;
+            const u32 b = ((src_low + t1 * 2u) % 16u) + p * 2u;
+            put(out[0u], e, read(shared + t1 * 80u + b, 2), 2);
+          }
+          store(out[0u], 0, dst + at, 16);
+        } else {
+          #pragma unroll
+          for (u32 e = 0; e < 8; e++) {
+            if (first + e < 33u) {
+              const u32 p = first + e;
+              const u32 b = ((src_low + t1 * 2u) % 16u) + p * 2u;
+              write(dst + at + e * 2u, read(shared + t1 * 80u + b, 2), 2);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Fills 124000 units of 2 bytes.
+static __device__ __forceinline__ void part2(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
+  Vec v[1] = {};
+  const u32 first = block * 1024u + threadIdx.x;
+  v[0u].w[0] = 0xfc00fc00u; v[0u].w[1] = 0xfc00fc00u; v[0u].w[2] = 0xfc00fc00u; v[0u].w[3] = 0xfc00fc00u;
+  #pragma unroll
+  for (u32 u = 0; u < 4; u++) {
+    const u32 i = first + u * 256u;
+    if (i < 124000u) {
+      const u32 d0 = i % 31u;
+      const u32 rest0 = i / 31u;
+      store(v[0u], 0, dst + 31744066u + d0 * 2u + rest0 * 128u, 2);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
+  __shared__ __align__(16) u8 shared[16512];
+  if (blockIdx.x < 2000u) part0(src, dst, blockIdx.x, shared);
+  else if (blockIdx.x < 2032u) part1(src, dst, blockIdx.x - 2000u, shared);
+  else part2(src, dst, blockIdx.x - 2032u);
+}

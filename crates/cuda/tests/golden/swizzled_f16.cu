@@ -1,0 +1,104 @@
+// Moves 4096 elements (elements of 2 bytes) as this plan says:
+//   for i in 8, j in 8: dst[b + i*512 + j] = src[a + i*512 + j] for 64 starts (a,b) (0,0) (8,8) (16,16) (24,24) ..
+// reads 8192 bytes of 8192, writes 8192 of 8192
+// launch move0<<<1, 256>>>(src, dst)
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct Vec { u32 w[4]; };  // 16 bytes in registers
+
+// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
+  if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
+  else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
+  else if (bytes == 4) v.w[first / 4] = __ldcs((const u32*)p);
+  else {
+    u32 x = bytes == 2 ? (u32)__ldcs((const u16*)p) : (u32)__ldcs((const u8*)p), shift = first % 4 * 8;
+    u32 mask = (bytes == 2 ? 0xffffu : 0xffu) << shift;
+    v.w[first / 4] = (v.w[first / 4] & ~mask) | (x << shift);
+  }
+}
+static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
+  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// Elements as integers, from any memory and from registers.
+static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
+  if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
+  return bytes == 4 ? *(const u32*)p : bytes == 2 ? *(const u16*)p : *p;
+}
+static __device__ __forceinline__ u64 get(const Vec& v, u32 element, u32 bytes) {
+  if (bytes == 8) return v.w[element * 2] | (u64)v.w[element * 2 + 1] << 32;
+  u32 at = element * bytes, x = v.w[at / 4] >> at % 4 * 8;
+  return bytes == 4 ? x : bytes == 2 ? x & 0xffff : x & 0xff;
+}
+// Registers are cleared before elements are put into them.
+static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes) {
+  if (bytes == 8) { v.w[element * 2] = (u32)x; v.w[element * 2 + 1] = (u32)(x >> 32); }
+  else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
+}
+static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
+  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stcs((u32*)p, (u32)x);
+  else if (bytes == 2) __stcs((u16*)p, (u16)x);
+  else __stcs(p, (u8)x);
+}
+// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
+  Vec out;
+  #pragma unroll
+  for (u32 k = 0; k < 4; k++) {
+    if (bytes == 8) out.w[k] = in[k / 2].w[row * 2 + k % 2];
+    else if (bytes == 4) out.w[k] = in[k].w[row];
+    else if (bytes == 2) out.w[k] = __byte_perm(in[2 * k].w[row / 2], in[2 * k + 1].w[row / 2], row % 2 ? 0x7632 : 0x5410);
+    else {
+      u32 s = row % 4, pick = s | (s + 4) << 4;
+      u32 low = __byte_perm(in[4 * k].w[row / 4], in[4 * k + 1].w[row / 4], pick);
+      u32 high = __byte_perm(in[4 * k + 2].w[row / 4], in[4 * k + 3].w[row / 4], pick);
+      out.w[k] = __byte_perm(low, high, 0x5410);
+    }
+  }
+  return out;
+}
+
+// Copies 512 units of 16 bytes, 4 of them on the way in each thread.
+static __device__ const i64 part0_table0[64] = {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240,
+  256, 272, 288, 304, 320, 336, 352, 368, 384, 400, 416, 432, 448, 464, 480, 496,
+  512, 528, 544, 560, 576, 592, 608, 624, 640, 656, 672, 688, 704, 720, 736, 752,
+  768, 784, 800, 816, 832, 848, 864, 880, 896, 912, 928, 944, 960, 976, 992, 1008};
+static __device__ const i64 part0_table1[64] = {0, 16, 32, 48, 64, 80, 96, 112, 144, 128, 176, 160, 208, 192, 240, 224,
+  288, 304, 256, 272, 352, 368, 320, 336, 432, 416, 400, 384, 496, 480, 464, 448,
+  576, 592, 608, 624, 512, 528, 544, 560, 720, 704, 752, 736, 656, 640, 688, 672,
+  864, 880, 832, 848, 800, 816, 768, 784, 1008, 992, 976, 960, 944, 928, 912, 896};
+static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
+  Vec v[4] = {};
+  const u32 first = block * 1024u + threadIdx.x;
+  #pragma unroll
+  for (u32 u = 0; u < 4; u++) {
+    const u32 i = first + u * 256u;
+    if (i < 512u) {
+      const u32 d0 = i % 8u;
+      const u32 rest0 = i / 8u;
+      load(v[u], 0, src + part0_table0[rest0] + (i64)(d0 * 1024u), 16);
+    }
+  }
+  #pragma unroll
+  for (u32 u = 0; u < 4; u++) {
+    const u32 i = first + u * 256u;
+    if (i < 512u) {
+      const u32 d0 = i % 8u;
+      const u32 rest0 = i / 8u;
+      store(v[u], 0, dst + part0_table1[rest0] + (i64)(d0 * 1024u), 16);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
+  part0(src, dst, blockIdx.x);
+}

@@ -1,0 +1,404 @@
+//! Moves of arrays on a CUDA device.
+//!
+//! A call of a move that was made before must cost the host less than the launch itself, so it is found by what
+//! the call says (shapes, strides, dtypes, and which layouts), before any layout is read or compared. What is found
+//! has the kernels for every alignment that came up.
+
+use crate::array::Array;
+use crate::convert;
+use crate::error;
+use crate::layout::PyLayout;
+use crate::plain::{Use, written};
+use crate::relayout::{Asked, Settled, apart, fresh as new_array, padding, writable};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
+use zellige_cuda::driver::{self, Device, DriverError, Kernels};
+use zellige_cuda::{Alignment, CudaError, Gpu, Program, plans};
+use zellige_movement::{Dtypes, Fill, MoveError, Padding, Plan};
+
+/// What a call says, in numbers.
+type Key = SmallVec<[i64; 48]>;
+
+/// Moves that were made before.
+static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<Prepared>>>> = LazyLock::new(Mutex::default);
+
+/// Moves that are kept; with one more, all are forgotten and made again from compiled kernels.
+const MOST: usize = 4096;
+
+/// A move that was planned and checked.
+struct Prepared {
+    device: &'static Device,
+    plans: Vec<Plan>,
+    dtypes: Dtypes,
+    element: Option<Vec<u8>>,
+    /// The shape of a new result.
+    shape: Py<PyTuple>,
+    /// For every alignment that came up, the kernels of every plan.
+    kernels: Mutex<Vec<(Alignment, Vec<&'static Kernels>)>>,
+    /// Layouts whose addresses are part of the key: nothing else gets these addresses while they are held.
+    _held: SmallVec<[Py<PyAny>; 2]>,
+}
+
+/// Moves the elements of an array on a CUDA device, on a stream of its library, without waiting.
+pub(crate) fn relayout<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    from: &Array<'py>,
+    layouts: [Option<&Bound<'py, PyAny>>; 2],
+    out: Option<&Bound<'py, PyAny>>,
+    choice: Padding,
+) -> PyResult<Bound<'py, PyAny>> {
+    let given = out.map(|out| Array::of(out, Use::Written, out)).transpose()?;
+    let (key, held) = key(from, layouts, given.as_ref(), choice)?;
+    let found = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    let (prepared, result, to) = match (found, out, given) {
+        (Some(prepared), Some(out), Some(to)) => {
+            writable(from, &to)?;
+            (prepared, out.clone(), to)
+        }
+        (Some(prepared), ..) => {
+            let made = new_array(py, array, from, prepared.shape.bind(py))?;
+            let to = Array::of(&made, Use::Written, &made)?;
+            (prepared, made, to)
+        }
+        (None, ..) => {
+            let asked = Asked::new(from, layouts[0], layouts[1], choice, out.is_some())?;
+            let (result, to) = asked.result(py, array, from, out)?;
+            let settled = asked.settle(from, &to, out.is_some())?;
+            let prepared = Arc::new(Prepared::new(py, &settled, from, &to, held)?);
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = if known.len() < MOST { HashMap::new() } else { std::mem::take(&mut *known) };
+            known.insert(key, Arc::clone(&prepared));
+            drop(known);
+            // Python objects go without the lock: their end may run any code.
+            drop(old);
+            (prepared, result, to)
+        }
+    };
+    let stream = match to.stream() {
+        Some(stream) => stream,
+        None => stream_of(&result, from.device.index)?,
+    };
+    prepared.launch(py, from, &to, stream)?;
+    if out.is_some() {
+        written(&result)?;
+    }
+    Ok(result)
+}
+
+/// What a call says; and the layouts that are told by their address.
+fn key(
+    from: &Array<'_>,
+    layouts: [Option<&Bound<'_, PyAny>>; 2],
+    out: Option<&Array<'_>>,
+    choice: Padding,
+) -> PyResult<(Key, SmallVec<[Py<PyAny>; 2]>)> {
+    let (mut key, mut held) = (Key::new(), SmallVec::new());
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    key.push(from.device.index.into());
+    for array in [Some(from), out] {
+        let Some(array) = array else {
+            key.push(-1);
+            continue;
+        };
+        key.push(number(array.shape.len()));
+        key.push(array.dtype as i64);
+        key.extend_from_slice(&array.shape);
+        key.extend_from_slice(&array.stride);
+    }
+    for layout in layouts {
+        match layout {
+            None => key.push(0),
+            Some(value) => match value.cast::<PyString>() {
+                Ok(text) => {
+                    let text = text.to_str()?.as_bytes();
+                    key.push(number(text.len()) + 1);
+                    for chunk in text.chunks(8) {
+                        let mut word = [0; 8];
+                        word[..chunk.len()].copy_from_slice(chunk);
+                        key.push(i64::from_le_bytes(word));
+                    }
+                }
+                // Layouts do not change.
+                Err(_) => {
+                    key.extend_from_slice(&[-1, value.as_ptr() as i64]);
+                    held.push(value.clone().unbind());
+                }
+            },
+        }
+    }
+    key.extend_from_slice(&match choice {
+        Padding::Leave => [0, 0],
+        Padding::Zero | Padding::Sum => [1, 0],
+        Padding::Max => [2, 0],
+        Padding::Min => [3, 0],
+        Padding::Integer(n) => [4, n],
+        Padding::Real(x) => [5, x.to_bits().cast_signed()],
+    });
+    Ok((key, held))
+}
+
+impl Prepared {
+    fn new(
+        py: Python<'_>,
+        settled: &Settled<'_>,
+        from: &Array<'_>,
+        to: &Array<'_>,
+        held: SmallVec<[Py<PyAny>; 2]>,
+    ) -> PyResult<Prepared> {
+        let device = Device::get(from.device.index).map_err(|e| failed(&e))?;
+        let plans = plans(settled.source(), settled.target(), settled.shape(), settled.fills)
+            .map_err(|e| error::moved(&e))?;
+        let dtypes = settled.dtypes;
+        for plan in &plans {
+            for (what, len, width, found) in [
+                ("source", plan.src_len(), dtypes.src_bytes(), from.memory().1),
+                ("destination", plan.dst_len(), dtypes.dst_bytes(), to.memory().1),
+            ] {
+                let needed = usize::try_from(len).ok().and_then(|n| n.checked_mul(width));
+                let needed = needed.ok_or_else(|| error::moved(&MoveError::TooLarge))?;
+                if found < needed {
+                    return Err(error::moved(&MoveError::Short { what, needed, found }));
+                }
+            }
+        }
+        Ok(Prepared {
+            device,
+            plans,
+            dtypes,
+            element: settled.element.as_ref().map(|e| e.bytes.clone()),
+            shape: PyTuple::new(py, &to.shape)?.unbind(),
+            kernels: Mutex::default(),
+            _held: held,
+        })
+    }
+
+    fn launch(
+        &self,
+        py: Python<'_>,
+        from: &Array<'_>,
+        to: &Array<'_>,
+        stream: u64,
+    ) -> PyResult<()> {
+        let (read, write) = (from.memory(), to.memory());
+        apart(read, write)?;
+        for (what, (address, bytes)) in [("array", read), ("`out`", write)] {
+            if bytes > 0 && !self.device.knows(address as u64) {
+                return Err(PyValueError::new_err(format!(
+                    "the driver knows no memory of {} at the address of the {what}: it was freed, or \
+                     belongs to another device",
+                    from.place()
+                )));
+            }
+        }
+        let align = Alignment::of(read.0 as u64, write.0 as u64);
+        for kernels in self.kernels(py, align)? {
+            // SAFETY: the stream is the one that the library puts its own work on; both memories belong to arrays
+            // whose library keeps them until work of this stream is done, hold what the plan touches, which was
+            // checked when it was prepared, and are apart.
+            unsafe { kernels.launch(read.0 as u64, write.0 as u64, stream as *mut _) }
+                .map_err(|e| failed(&e))?;
+        }
+        Ok(())
+    }
+
+    fn kernels(
+        &self,
+        py: Python<'_>,
+        align: Alignment,
+    ) -> PyResult<SmallVec<[&'static Kernels; 2]>> {
+        let lock = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = lock().iter().find(|(known, _)| *known == align) {
+            return Ok(found.iter().copied().collect());
+        }
+        find_compiler(py)?;
+        let gpu = figures(self.device);
+        let build = || -> Result<Vec<&'static Kernels>, Failure> {
+            let mut all = Vec::new();
+            for plan in &self.plans {
+                let program =
+                    Program::new(plan, self.dtypes, self.element.as_deref(), align, &gpu)?;
+                // Without a launch there is nothing to compile.
+                if !program.launches().is_empty() {
+                    all.push(self.device.kernels(&program)?);
+                }
+            }
+            Ok(all)
+        };
+        // The compiler takes some hundredths of a second.
+        let built = py.detach(build)?;
+        let list = built.iter().copied().collect();
+        lock().push((align, built));
+        Ok(list)
+    }
+}
+
+/// Why there are no kernels.
+enum Failure {
+    Plan(CudaError),
+    Driver(DriverError),
+}
+
+impl From<CudaError> for Failure {
+    fn from(e: CudaError) -> Failure {
+        Failure::Plan(e)
+    }
+}
+
+impl From<DriverError> for Failure {
+    fn from(e: DriverError) -> Failure {
+        Failure::Driver(e)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(e: Failure) -> PyErr {
+        match e {
+            Failure::Plan(CudaError::Move(e)) => error::moved(&e),
+            Failure::Plan(e) => error::LayoutError::new_err(e.to_string()),
+            Failure::Driver(e) => failed(&e),
+        }
+    }
+}
+
+fn failed(e: &DriverError) -> PyErr {
+    PyRuntimeError::new_err(e.to_string())
+}
+
+/// The figures by which kernels are chosen, of a device of this machine.
+fn figures(device: &Device) -> Gpu {
+    let known = Gpu::H200;
+    let number = |n: i32| u32::try_from(n).unwrap_or(0);
+    Gpu {
+        sms: number(device.multiprocessors()),
+        shared_per_block: number(device.shared_per_block()),
+        shared_per_sm: number(device.shared_per_multiprocessor()),
+        ..known
+    }
+}
+
+/// Tells the driver's side where Python packages have NVRTC, once.
+fn find_compiler(py: Python<'_>) -> PyResult<()> {
+    static ONCE: Once = Once::new();
+    if ONCE.is_completed() {
+        return Ok(());
+    }
+    let found = py.import("zellige._nvrtc")?.getattr("folders")?.call0()?;
+    let folders: Vec<PathBuf> = found.extract()?;
+    ONCE.call_once(|| driver::look_in(folders));
+    Ok(())
+}
+
+/// The stream that the library of an object puts its work on now: a handle of the driver.
+pub(crate) fn stream_of(object: &Bound<'_, PyAny>, ordinal: i32) -> PyResult<u64> {
+    let py = object.py();
+    let home = object.get_type().getattr(intern!(py, "__module__"))?.extract::<String>()?;
+    match home.split('.').next() {
+        Some("torch") => {
+            let torch = py.import(intern!(py, "torch"))?.getattr(intern!(py, "_C"))?;
+            torch.call_method1(intern!(py, "_cuda_getCurrentRawStream"), (ordinal,))?.extract()
+        }
+        Some("cupy") => {
+            let cuda = py.import(intern!(py, "cupy"))?.getattr(intern!(py, "cuda"))?;
+            let stream = cuda.call_method0(intern!(py, "get_current_stream"))?;
+            stream.getattr(intern!(py, "ptr"))?.extract()
+        }
+        // Libraries without streams of their own meet others on the default one.
+        _ => Ok(0),
+    }
+}
+
+/// A new array on the device of another.
+pub(crate) fn fresh<'py>(
+    array: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let class = array.get_type();
+    if class.module()?.to_str()?.split('.').next() == Some("cupy") {
+        let options = PyDict::new(py);
+        options.set_item("dtype", array.getattr("dtype")?)?;
+        return py.import("cupy")?.getattr("empty")?.call((shape,), Some(&options));
+    }
+    Err(PyTypeError::new_err(format!(
+        "{} has no way to make an array that is written later: give `out`, such as a tensor of \
+         PyTorch, which the library then reads by DLPack without a copy",
+        class.name()?
+    )))
+}
+
+/// The CUDA C++ of a move, and its launches (name, blocks, threads, bytes of shared memory), without a device.
+///
+/// `alignment` is what the two addresses are multiples of; kernels are chosen for an H200.
+#[pyfunction]
+#[pyo3(signature = (src, dst, shape, dtype, out_dtype=None, *, fill=None, alignment=(16, 16)))]
+pub(crate) fn cuda_program(
+    src: &Bound<'_, PyAny>,
+    dst: &Bound<'_, PyAny>,
+    shape: Vec<i64>,
+    dtype: &Bound<'_, PyAny>,
+    out_dtype: Option<&Bound<'_, PyAny>>,
+    fill: Option<&Bound<'_, PyAny>>,
+    alignment: (u64, u64),
+) -> PyResult<Vec<(String, Vec<(String, u64, u32, u32)>)>> {
+    let (source, target) = (
+        PyLayout::from_any(src, Some(shape.clone()))?,
+        PyLayout::from_any(dst, Some(shape.clone()))?,
+    );
+    let from = convert::dtype(dtype)?;
+    let to = out_dtype.map_or(Ok(from), convert::dtype)?;
+    let dtypes = Dtypes::of(from, to).map_err(|e| error::moved(&e))?;
+    let element = padding(fill)?.element(to);
+    let element = element.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let span = target.layout.padded().span(target.layout.memory_axis());
+    let fills = match element {
+        None => Fill::Leave,
+        Some(_) => Fill::Rest { len: span.map_err(|e| error::layout(&e))? },
+    };
+    let align = Alignment::new(alignment.0, alignment.1).map_err(Failure::from)?;
+    let plans =
+        plans(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
+    let bytes = element.as_ref().map(|e| e.bytes.as_slice());
+    let mut all = Vec::new();
+    for plan in &plans {
+        let program =
+            Program::new(plan, dtypes, bytes, align, &Gpu::H200).map_err(Failure::from)?;
+        let launches = program.launches().iter();
+        let launches = launches.map(|l| (l.name.clone(), l.grid, l.block, l.shared)).collect();
+        all.push((program.source().to_owned(), launches));
+    }
+    Ok(all)
+}
+
+/// CUDA C++ compiled by NVRTC for an architecture (90 for sm_90): the machine code, and whether it was compiled
+/// before. Needs no device.
+#[pyfunction]
+#[pyo3(signature = (source, arch=90))]
+pub(crate) fn cuda_compile<'py>(
+    py: Python<'py>,
+    source: &str,
+    arch: i32,
+) -> PyResult<(Bound<'py, PyBytes>, bool)> {
+    find_compiler(py)?;
+    let image = py.detach(|| driver::compile(source, arch)).map_err(|e| failed(&e))?;
+    Ok((PyBytes::new(py, &image.bytes), image.cached))
+}
+
+/// The name, the architecture and the multiprocessors of a CUDA device; and the version of NVRTC.
+#[pyfunction]
+#[pyo3(signature = (ordinal=0))]
+pub(crate) fn cuda_device(
+    py: Python<'_>,
+    ordinal: i32,
+) -> PyResult<(String, i32, i32, (i32, i32))> {
+    let device = Device::get(ordinal).map_err(|e| failed(&e))?;
+    find_compiler(py)?;
+    let version = driver::Nvrtc::get().map_err(|e| failed(&e))?.version();
+    Ok((device.name().to_owned(), device.arch(), device.multiprocessors(), version))
+}
