@@ -379,5 +379,5 @@ pub(crate) fn fresh<'py>(
         Ok(dtype) => dtype,
         Err(_) => read.call1((from.dtype.name(),))?,
     };
-    memory::empty(&numpy, &shape, &dtype)
+    memory::empty(&numpy, shape, &dtype)
 }

@@ -157,7 +157,7 @@ fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
     let from: &[u8] = &from;
     let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
     best(rounds, || {
-        zellige_host::crew::together(threads, &|i| {
+        zellige_host::crew::share(threads, threads, &|i| {
             let part = from.chunks(share).nth(i).unwrap_or_default();
             let mut sums = [0_u8; LINE];
             for line in part.chunks_exact(LINE) {

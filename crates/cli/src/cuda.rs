@@ -66,9 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.json {
-        print_json(&as_json(&program, gpu)?)?
+        print_json(&as_json(&program, gpu)?)?;
     } else {
-        print(&text(&program, gpu)?)?
+        print(&text(&program, gpu)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

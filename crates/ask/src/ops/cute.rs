@@ -191,7 +191,8 @@ impl Operand {
 
     /// The layout of the algebra whose flat index is CuTe's.
     fn by_index(&self, r: &Request) -> Result<Layout, Fault> {
-        let parsed = Parsed::of_written(Notation::CUTE, CuteText::Layout(self.text.clone()));
+        let parsed =
+            Parsed::of_written(Notation::CUTE, CuteText::Layout(Box::new(self.text.clone())));
         r.lower("layout", &parsed, Some(&[self.modes.size()?]))
     }
 
@@ -204,7 +205,7 @@ impl Operand {
     /// Other modes behind the same swizzle, in the notation that is asked for.
     fn with(&self, modes: &Modes, unnamed: Notation, r: &Request) -> Result<Value, Fault> {
         let text = LayoutText { modes: modes.written(self.look), ..self.text.clone() };
-        let text = CuteText::Layout(text);
+        let text = CuteText::Layout(Box::new(text));
         if named(r)?.unwrap_or(unnamed) == Notation::CUTE {
             return Ok(json!(text.text()));
         }

@@ -74,7 +74,7 @@ impl Reader<'_> {
         }
         let modes = self.modes()?;
         self.c.expect('>', "at the end of the tensor")?;
-        Ok(CuteText::Layout(LayoutText { engine: Some(engine), swizzle, modes }))
+        Ok(CuteText::Layout(Box::new(LayoutText { engine: Some(engine), swizzle, modes })))
     }
 
     fn dsl_pointer(&mut self) -> Result<DslPointer> {

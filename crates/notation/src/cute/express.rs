@@ -82,7 +82,7 @@ pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
         }
     };
     let text = LayoutText { engine: None, swizzle, modes: modes.written(Look::Bare) };
-    let text = CuteText::Layout(text);
+    let text = CuteText::Layout(Box::new(text));
     let again = WrittenLayout::layout(&text, Some(shape)).map_err(|d| match d.cause {
         Some(cause) => Refusal::Error(*cause),
         None => Refusal::NotExpressible(crate::convert::NotExpressible {

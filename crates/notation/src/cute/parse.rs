@@ -109,7 +109,7 @@ impl Reader<'_> {
         if self.swizzle_comes() {
             let (sw, span) = self.swizzle()?;
             return match self.behind_swizzle(sw)? {
-                Some(layout) => Ok(CuteText::Layout(layout)),
+                Some(layout) => Ok(CuteText::Layout(Box::new(layout))),
                 None if self.c.peek().is_none() => Ok(CuteText::Swizzle(sw)),
                 None => Err(self.c.expected("`o` and what is swizzled").help(format!(
                     "write {} o 0 o (8,64):(64,1)",
@@ -122,7 +122,7 @@ impl Reader<'_> {
             if !self.swizzle_comes() {
                 let modes = self.modes()?;
                 let engine = Some(engine);
-                return Ok(CuteText::Layout(LayoutText { engine, swizzle: None, modes }));
+                return Ok(CuteText::Layout(Box::new(LayoutText { engine, swizzle: None, modes })));
             }
             let (sw, span) = self.swizzle()?;
             return match self.behind_swizzle(sw)? {
@@ -130,7 +130,7 @@ impl Reader<'_> {
                     if matches!(swizzle, Some((_, SwizzleOf::Elements(_)))) =>
                 {
                     let engine = Some(engine);
-                    Ok(CuteText::Layout(LayoutText { engine, swizzle, modes }))
+                    Ok(CuteText::Layout(Box::new(LayoutText { engine, swizzle, modes })))
                 }
                 Some(_) => Err(Diagnostic::syntax(
                     span,
@@ -142,7 +142,7 @@ impl Reader<'_> {
         }
         match self.term(0)? {
             Term::Modes(modes, _) => {
-                Ok(CuteText::Layout(LayoutText { engine: None, swizzle: None, modes }))
+                Ok(CuteText::Layout(Box::new(LayoutText { engine: None, swizzle: None, modes })))
             }
             Term::Value(read) => Ok(CuteText::Value(read.value())),
         }

@@ -225,7 +225,7 @@ impl LayoutText {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CuteText {
     /// A layout or tensor.
-    Layout(LayoutText),
+    Layout(Box<LayoutText>),
     /// Integers, tuples, tilers: no layout as a whole.
     Value(Nest<Value>),
     /// A swizzle alone.

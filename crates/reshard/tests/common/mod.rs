@@ -49,7 +49,7 @@ pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) ->
             5..8 => replica.push(Iter::new(*size, 1, *axis)),
             8 if size % 2 == 0 => {
                 let (own, copies) = if random.chance(50) { (1, 2) } else { (size / 2, 1) };
-                devices[d].push(Iter::new(if own == 1 { 2 } else { 2 }, own, *axis));
+                devices[d].push(Iter::new(2, own, *axis));
                 replica.push(Iter::new(size / 2, if own == 1 { 2 } else { copies }, *axis));
             }
             _ => offset.push((*axis, random.below(*size))),
