@@ -32,69 +32,52 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
     let (bytes_in, bytes_out) = (unit.src, unit.dst);
     let reg = |array: usize, index: &Expr| Reg { array, index: index.clone() };
 
-    let each =
-        |frame: &mut Frame, then: &mut dyn FnMut(&mut Frame, &mut Vec<Stmt>, &Expr, Expr, Expr)| {
-            let u = frame.var("u", 0, i64::from(flight) - 1);
-            let mut inside = Vec::new();
-            let at = &first + Expr::Var(u.clone()) * i64::from(THREADS);
-            let at = frame.name(&mut inside, "i", at);
-            let mut unit_body = Vec::new();
-            let (from, to) =
-                decode(frame, &mut unit_body, at.clone(), &digits.digits, &digits.table);
-            then(frame, &mut unit_body, &Expr::Var(u.clone()), from, to);
-            inside.extend(when(Cond::less(at, most), unit_body));
-            Stmt::For(u, i64::from(flight), inside)
-        };
     if digits.table.len() > 1 {
         tables = vec![
             digits.table.iter().map(|t| t.0).collect(),
             digits.table.iter().map(|t| t.1).collect(),
         ];
     }
+    let each = |frame: &mut Frame, then: &dyn Fn(&Expr, Expr, Expr) -> Vec<Stmt>| {
+        let u = frame.var("u", 0, i64::from(flight) - 1);
+        let mut inside = Vec::new();
+        let at = &first + Expr::Var(u.clone()) * i64::from(THREADS);
+        let at = frame.name(&mut inside, "i", at);
+        let mut one = Vec::new();
+        let (from, to) = decode(frame, &mut one, at.clone(), &digits.digits, &digits.table);
+        one.extend(then(&Expr::Var(u.clone()), from, to));
+        inside.extend(when(Cond::less(at, most), one));
+        Stmt::For(u, i64::from(flight), inside)
+    };
+    let store = |from: Reg, at: Expr| Stmt::Store {
+        from,
+        to: Space::Dst,
+        at,
+        bytes: bytes_out,
+        piece: dst_piece,
+    };
     if let Some(value) = fill {
         let mut pattern = [0; 16];
         for (k, byte) in pattern.iter_mut().enumerate() {
             *byte = value[k % value.len().max(1)];
         }
-        body.push(Stmt::Set(reg(0, &Expr::Int(0)), pattern));
-        let store = each(&mut frame, &mut |_, body, _, _, to| {
-            let from = reg(0, &Expr::Int(0));
-            body.push(Stmt::Store {
-                from,
-                to: Space::Dst,
-                at: to,
-                bytes: bytes_out,
-                piece: dst_piece,
-            });
-        });
-        body.push(store);
+        let constant = reg(0, &Expr::Int(0));
+        body.push(Stmt::Set(constant.clone(), pattern));
+        body.push(each(&mut frame, &|_, _, to| vec![store(constant.clone(), to)]));
     } else {
-        let load = each(&mut frame, &mut |_, body, u, from, _| {
-            let into = reg(0, u);
-            body.push(Stmt::Load {
-                into,
-                from: Space::Src,
-                at: from,
-                bytes: bytes_in,
-                piece: src_piece,
-            });
-        });
-        let store = each(&mut frame, &mut |_, body, u, _, to| {
-            let mut from = reg(0, u);
-            if all.unit.convert.is_some() {
-                let into = reg(1, &Expr::Int(0));
-                body.push(Stmt::Convert { from, into: into.clone(), count, kind: all.unit });
-                from = into;
+        body.push(each(&mut frame, &|u, at, _| {
+            let (into, from) = (reg(0, u), Space::Src);
+            vec![Stmt::Load { into, from, at, bytes: bytes_in, piece: src_piece }]
+        }));
+        body.push(each(&mut frame, &|u, _, to| {
+            let from = reg(0, u);
+            if all.unit.convert.is_none() {
+                return vec![store(from, to)];
             }
-            body.push(Stmt::Store {
-                from,
-                to: Space::Dst,
-                at: to,
-                bytes: bytes_out,
-                piece: dst_piece,
-            });
-        });
-        body.extend([load, store]);
+            let into = reg(1, &Expr::Int(0));
+            let convert = Stmt::Convert { from, into: into.clone(), count, kind: all.unit };
+            vec![convert, store(into, to)]
+        }));
     }
     let mut registers = vec![("v", if fill.is_some() { 1 } else { flight })];
     if all.unit.convert.is_some() && fill.is_none() {

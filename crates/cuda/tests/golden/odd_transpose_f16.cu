@@ -88,7 +88,7 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
       const u32 s0 = row % 128u;
       if (s0 < left0) {
         const u32 start = from + s0 * 32762u;
-        const u32 shift = (0 + start) % 16u;
+        const u32 shift = start % 16u;
         const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
         if (vector * 16u < shift + row_bytes) {
           if (0ll <= at && at <= 536739830ll) {
@@ -116,8 +116,8 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     }
   }
   __syncthreads();
-  const u32 src_low = (0 + from) % 16u;
-  const u32 dst_low = (0 + to) % 16u;
+  const u32 src_low = from % 16u;
+  const u32 dst_low = to % 16u;
   #pragma unroll
   for (u32 u = 0; u < 9; u++) {
     const u32 slot = threadIdx.x + u * 256u;

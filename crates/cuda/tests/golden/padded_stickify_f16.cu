@@ -87,7 +87,7 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     if (slot < 1032u) {
       const u32 s1 = row % 8u;
       const u32 start = from + s1 * 8002u;
-      const u32 shift = (0 + start) % 16u;
+      const u32 shift = start % 16u;
       const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
       if (vector * 16u < shift + row_bytes) {
         if (0ll <= at && at <= 32007984ll) {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     }
   }
   __syncthreads();
-  const u32 src_low = (0 + from) % 16u;
+  const u32 src_low = from % 16u;
   #pragma unroll
   for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void part1(const u8* __restrict__ src, u8* __r
       const u32 s1 = row % 128u;
       if (s1 < left1) {
         const u32 start = from + s1 * 8002u;
-        const u32 shift = (0 + start) % 16u;
+        const u32 shift = start % 16u;
         const u32 at = start - shift + vector * 16u;
         if (at <= 32007984u) {
           load(v[u], 0, src + at, 16);
@@ -179,7 +179,7 @@ static __device__ __forceinline__ void part1(const u8* __restrict__ src, u8* __r
     }
   }
   __syncthreads();
-  const u32 src_low = (0 + from) % 16u;
+  const u32 src_low = from % 16u;
   #pragma unroll
   for (u32 u = 0; u < 3; u++) {
     const u32 slot = threadIdx.x + u * 256u;
