@@ -402,6 +402,43 @@ fn long_a_file_larger_than_memory_is_moved() {
 }
 
 #[test]
+fn cuda_prints_a_kernel_and_what_it_touches() {
+    let base = ["cuda", "--from", "row-major", "--to", "column-major", "--shape", "256,512"];
+    let with = |more: &[&'static str]| -> Vec<&str> { base.iter().chain(more).copied().collect() };
+    let out = stdout(&with(&["--dtype", "float16"]));
+    for part in [
+        "extern \"C\" __global__",
+        "blocks of 256 threads",
+        "262144 bytes read",
+        "NVIDIA H200",
+        "no bank conflict",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+    let source = stdout(&with(&["--dtype", "float32", "--to-dtype", "bfloat16", "--source-only"]));
+    assert!(source.contains("float32_to_bfloat16"), "{source}");
+    let json = stdout(&with(&["--dtype", "float16", "--align", "2", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["bytes_written"], 262_144);
+    assert!(json["launches"][0]["grid"].as_u64().is_some_and(|g| g > 0));
+    for bad in [["--dtype", "float16", "--align", "3"], ["--dtype", "int4", "--align", "16"]] {
+        assert_eq!(zellige(&with(&bad)).status.code(), Some(2), "{bad:?}");
+    }
+    let aliased = [
+        "cuda",
+        "--from",
+        "row-major",
+        "--to",
+        "size=[4, 4] stride=[0, 1]",
+        "--shape",
+        "4,4",
+        "--dtype",
+        "int8",
+    ];
+    assert_eq!(zellige(&aliased).status.code(), Some(2));
+}
+
+#[test]
 fn dma_names_both_sides() {
     let out = stdout(&["dma", "--size", "40,240", "--dtype", "float16"]);
     assert!(
