@@ -45,7 +45,10 @@ pub(in super::super) fn select(
     if steps < LEAST || width > REGISTER || !Isa::best().has_avx2() {
         return None;
     }
-    let tile = squares(loops, width, stream).or_else(|| gathers(loops, width))?;
+    // Where memory is the limit, elements of four bytes and more move as fast one by one, and without a stage.
+    let alone = stream && matches!(width, 4 | 8);
+    let tile =
+        squares(loops, width, stream).or_else(|| gathers(loops, width).filter(|_| !alone))?;
     let Tile { program, row, inside, x, y, parts, outer } = tile;
     let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
     let places = without(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
