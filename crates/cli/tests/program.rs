@@ -411,7 +411,7 @@ fn cuda_prints_a_kernel_and_what_it_touches() {
         "blocks of 256 threads",
         "262144 bytes read",
         "NVIDIA H200",
-        "no bank conflict",
+        "coalesced",
     ] {
         assert!(out.contains(part), "{part}\n{out}");
     }

@@ -411,6 +411,14 @@ impl ShardingText for JaxSharding {
 }
 
 impl JaxSharding {
+    /// The layout of a tensor that JAX may refuse to divide: shards that are shorter than the others are padded.
+    ///
+    /// # Errors
+    /// No mesh, and more entries than dimensions.
+    pub fn padded_layout(&self, shape: &[i64]) -> Result<Layout> {
+        Ok(self.divided(shape)?.layout(shape)?)
+    }
+
     /// The sharding of a tensor, also of one that JAX would not divide.
     fn divided(&self, shape: &[i64]) -> Result<Sharding> {
         if !self.mesh_given {

@@ -5,6 +5,7 @@
 //! on weights alone is moved when they are loaded, and counts a thousandth.
 
 use super::LOADS;
+use super::beam::beam;
 use super::move_costs::MoveCosts;
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
@@ -129,6 +130,11 @@ pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Resu
     let mut moves = MoveCosts::new(options);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
     let mut assignment = problem.least_sum(LIMIT)?;
+    if !assignment.is_optimal() {
+        // A table passed the limit, so that the existing compiler's choice may be the better one.
+        let known = beam(graph, options, candidates)?;
+        assignment = problem.least_sum_from(LIMIT, &known.nodes)?;
+    }
     // One after the other, every step has its launch.
     let launch = options.hardware.launch_cycles();
     let least = |a: &Alternative| a.least.saturating_add(launch);
@@ -215,6 +221,14 @@ impl<'a> LayoutProblem<'a> {
     /// The least sum, with tables of at most `limit` entries.
     pub(super) fn least_sum(&self, limit: usize) -> Result<Assignment> {
         Ok(self.assignment(&solve_from(&self.problem, limit, &[])?))
+    }
+
+    /// The same, and no more than the cost of alternatives that are known to be good.
+    fn least_sum_from(&self, limit: usize, known: &[Alternative]) -> Result<Assignment> {
+        let places = known.iter().zip(&self.candidates.nodes);
+        let known: Option<Vec<usize>> =
+            places.map(|(own, list)| list.iter().position(|a| a == own)).collect();
+        Ok(self.assignment(&solve_from(&self.problem, limit, known.as_slice())?))
     }
 
     /// The least sum with some tensors held to layouts of their candidates; `near` are alternatives that are known to

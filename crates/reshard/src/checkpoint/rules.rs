@@ -316,7 +316,11 @@ impl Placed {
         let on_mesh = match text {
             t if t.starts_with("P(") || t.starts_with("PartitionSpec(") => {
                 let axes: Vec<String> = free.iter().map(|(a, n)| format!("'{a}': {n}")).collect();
-                format!("Mesh({}) {text}", axes.join(", "))
+                // Checkpoints have shards of uneven lengths, which JAX itself has not.
+                let on_mesh = format!("Mesh({}) {text}", axes.join(", "));
+                let read = zellige_notation::jax::parse(&on_mesh);
+                let layout = read.and_then(|spec| spec.padded_layout(shape));
+                return layout.map_err(|d| d.render(&on_mesh, false));
             }
             t if t.starts_with('(') && (t.contains("Shard(") || t.contains("Replicate(")) => {
                 let names: Vec<String> = free.iter().map(|(a, _)| format!("'{a}',")).collect();
