@@ -1,6 +1,7 @@
 //! Requests that ask for too much: they are refused within their limits, and the next one is answered.
 
 use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_ask::{Limits, answer, answer_within};
 use zellige_guard::Counting;
@@ -20,8 +21,15 @@ fn coordinates(count: usize) -> String {
     format!(r#"{{"id":9,"op":"apply","layout":"S[4:1]","shape":[4],"coords":[{list}]}}"#)
 }
 
+/// Tests one at a time: the bytes in use are those of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_request_that_needs_too_much_memory_is_stopped() {
+    let _alone = alone();
     let line = coordinates(1 << 20);
     let limit = 64 << 20;
     let small = Limits { time: None, memory: Some(limit) };
@@ -39,6 +47,7 @@ fn a_request_that_needs_too_much_memory_is_stopped() {
 
 #[test]
 fn a_line_whose_tree_is_too_large_is_stopped_while_it_is_read() {
+    let _alone = alone();
     let line = format!(r#"{{"id":9,"op":"parse","layout":[{}]}}"#, vec!["[]"; 2 << 20].join(","));
     let small = Limits { time: None, memory: Some(32 << 20) };
     assert_eq!(error(&answer_within(&line, small))["kind"], "over_memory");
@@ -46,6 +55,7 @@ fn a_line_whose_tree_is_too_large_is_stopped_while_it_is_read() {
 
 #[test]
 fn a_request_that_takes_too_long_is_stopped() {
+    let _alone = alone();
     let line = coordinates(1 << 19);
     let limit = Duration::from_millis(20);
     let short = Limits { time: Some(limit), memory: None };
@@ -60,6 +70,7 @@ fn a_request_that_takes_too_long_is_stopped() {
 /// place. They are planned or refused by formulas, in milliseconds and without lists.
 #[test]
 fn graphs_of_huge_extents_are_answered_soon() {
+    let _alone = alone();
     let one = |op: &str| format!("y = {op}");
     let two = |op: &str| format!("y, i = {op}");
     let rows = [
