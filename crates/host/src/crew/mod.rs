@@ -4,7 +4,7 @@
 //! it never waits for one that has not begun, as it does what nobody has taken itself. What it has to wait for
 //! is a helper in the middle of a piece, which writes where the caller will read. A helper that has lost its
 //! core there holds the caller up for as long as others keep that core, often for many times the call. So
-//! helpers are called where a core is free for them ([`outlook`]), look again while they work and leave where
+//! helpers are called where a core is free for them (`outlook.rs`), look again while they work and leave where
 //! others have come, and are called again when those have gone.
 //!
 //! A call owns its helpers until it ends, so calls from several threads, and calls inside of calls, never wait
