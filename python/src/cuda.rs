@@ -64,7 +64,7 @@ pub(crate) fn relayout<'py>(
         }
         (Some(prepared), ..) => {
             let made = new_array(py, array, from, prepared.shape.bind(py))?;
-            let to = Array::of(&made, Use::Written, &made)?;
+            let to = Array::of_plain(&made, &made)?;
             (prepared, made, to)
         }
         (None, ..) => {
@@ -85,7 +85,7 @@ pub(crate) fn relayout<'py>(
         Some(stream) => stream,
         None => stream_of(&result, from.device.index)?,
     };
-    prepared.launch(py, from, &to, stream)?;
+    prepared.launch(py, from, &to, out.is_some(), stream)?;
     if out.is_some() {
         written(&result)?;
     }
@@ -184,12 +184,14 @@ impl Prepared {
         py: Python<'_>,
         from: &Array<'_>,
         to: &Array<'_>,
+        given: bool,
         stream: u64,
     ) -> PyResult<()> {
         let (read, write) = (from.memory(), to.memory());
         apart(read, write)?;
-        for (what, (address, bytes)) in [("array", read), ("`out`", write)] {
-            if bytes > 0 && !self.device.knows(address as u64) {
+        // What was just made needs no look at the driver's list.
+        for (what, (address, bytes), ask) in [("array", read, true), ("`out`", write, given)] {
+            if ask && bytes > 0 && !self.device.knows(address as u64) {
                 return Err(PyValueError::new_err(format!(
                     "the driver knows no memory of {} at the address of the {what}: it was freed, or \
                      belongs to another device",
@@ -273,14 +275,7 @@ fn failed(e: &DriverError) -> PyErr {
 
 /// The figures by which kernels are chosen, of a device of this machine.
 fn figures(device: &Device) -> Gpu {
-    let known = Gpu::H200;
-    let number = |n: i32| u32::try_from(n).unwrap_or(0);
-    Gpu {
-        sms: number(device.multiprocessors()),
-        shared_per_block: number(device.shared_per_block()),
-        shared_per_sm: number(device.shared_per_multiprocessor()),
-        ..known
-    }
+    Gpu { sms: u32::try_from(device.multiprocessors()).unwrap_or(0), ..Gpu::H200 }
 }
 
 /// Tells the driver's side where Python packages have NVRTC, once.

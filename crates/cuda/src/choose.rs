@@ -11,7 +11,7 @@ use crate::gpu::Gpu;
 use crate::rows;
 use crate::squares;
 use crate::swizzle;
-use crate::tile::Tile;
+use crate::tile::{Order, Rows, Tile};
 use crate::tile_part;
 use std::ops::Range;
 
@@ -22,7 +22,12 @@ pub struct Costs {
     pub read_run: f64,
     /// The same of a run that is written.
     pub write_run: f64,
-    /// A part of a sector that is written costs this many bytes more than a whole one.
+    /// What a byte of a line of 128 bytes costs that a run touches and does not need, where the block that needs it runs
+    /// at about the same time; of what a byte costs that is needed.
+    pub rest_near: f64,
+    /// The same where the line has left the cache when it is needed again.
+    pub rest_far: f64,
+    /// A sector that is written in two parts costs this many bytes more than one that is written whole.
     pub part_sector: f64,
     /// Time of a kernel without shared memory, for rows that stay rows: a factor.
     pub rows: f64,
@@ -30,6 +35,16 @@ pub struct Costs {
     pub squares: f64,
     /// Time of tiles through shared memory: a factor.
     pub tiles: f64,
+    /// What more a tile costs for each doubling of its shared memory beyond [`Costs::large_bytes`].
+    pub large: f64,
+    /// Shared memory of a tile up to which it costs no more.
+    pub large_bytes: f64,
+    /// What reading a row twice costs the second time, as it comes from a cache.
+    pub again: f64,
+    /// Bytes of a tile for which the work around it takes as long as its bytes.
+    pub small_bytes: f64,
+    /// The part of the multiprocessors that has nothing to do while the last blocks run.
+    pub last_wave: f64,
     /// Bytes that a clock of one multiprocessor moves through shared memory without conflicts, at
     /// most, in one access of a warp.
     pub shared_bytes: f64,
@@ -53,6 +68,10 @@ pub(crate) struct Choice {
 const RUNS: [i64; 4] = [64, 128, 256, 512];
 /// Bytes of a tile that are tried.
 const SIZES: [i64; 2] = [8 << 10, 16 << 10];
+/// Blocks that run together on a multiprocessor, of 256 threads.
+const RESIDENT: f64 = 8.0;
+/// What rows of a destination that begin anywhere are made to begin at multiples of.
+const SKEWS: [Option<i64>; 3] = [None, Some(16), Some(32)];
 
 /// The kernel with the least estimated time for a nest.
 pub(crate) fn choose(nest: &Digits, readable: &Range<i64>, gpu: &Gpu) -> Choice {
@@ -72,39 +91,59 @@ pub(crate) fn choose(nest: &Digits, readable: &Range<i64>, gpu: &Gpu) -> Choice 
     best
 }
 
-/// Every kernel that can move a nest, for tests.
-#[doc(hidden)]
-pub(crate) fn candidates(nest: &Digits, readable: &Range<i64>, gpu: &Gpu) -> Vec<Choice> {
+/// One of the kernels that can move a nest, by its number: for tests and measurements. A number past the last
+/// counts from the first again.
+pub(crate) fn candidate(nest: &Digits, readable: &Range<i64>, gpu: &Gpu, pick: usize) -> Choice {
     let wide = nest.widened();
-    let mut all = vec![candidate_rows(&wide, gpu)];
-    if let Some(pair) = squares::digits(&wide) {
-        let seconds = squares_seconds(&wide, pair, gpu);
-        all.push(Choice { part: squares::part(&wide, pair), seconds, kind: "squares" });
-    }
-    if tileable(&wide) {
-        let mut seen: Vec<Tile> = Vec::new();
-        for (run, size) in shapes() {
-            let Some(tile) = Tile::new(&wide, run, size) else { continue };
-            if seen.contains(&tile) {
-                continue;
-            }
-            seen.push(tile.clone());
-            let (tile, conflicts) = swizzle::choose(&wide, &tile);
+    let squares = squares::digits(&wide);
+    let tiles = tiles(&wide);
+    let all = 3 + usize::from(squares.is_some()) + tiles.len();
+    match (pick % all, squares) {
+        (0, _) => candidate_rows(&wide, gpu),
+        (k @ (1 | 2), _) => {
+            let part = rows::part(&wide, [4, 16][k - 1], None);
+            Choice { part, ..candidate_rows(&wide, gpu) }
+        }
+        (3, Some(pair)) => {
+            let seconds = squares_seconds(&wide, pair, gpu);
+            Choice { part: squares::part(&wide, pair), seconds, kind: "squares" }
+        }
+        (k, squares) => {
+            let tile = &tiles[k - 3 - usize::from(squares.is_some())];
+            let (tile, conflicts) = swizzle::choose(&wide, tile);
             let seconds = tile_seconds(&wide, &tile, Some(conflicts), gpu);
-            all.push(Choice {
-                part: tile_part::part(&wide, &tile, readable),
-                seconds,
-                kind: "tile",
-            });
+            Choice { part: tile_part::part(&wide, &tile, readable), seconds, kind: "tile" }
+        }
+    }
+}
+
+/// Every tile that is tried.
+fn tiles(wide: &Digits) -> Vec<Tile> {
+    let mut all: Vec<Tile> = Vec::new();
+    if !tileable(wide) {
+        return all;
+    }
+    for size in SIZES {
+        for run in RUNS.into_iter().flat_map(|a| RUNS.into_iter().map(move |b| (a, b))) {
+            for skew in SKEWS {
+                let Some(tile) = Tile::new(wide, run, size, skew, Order::Destination) else {
+                    continue;
+                };
+                let mut orders: Vec<Vec<usize>> = Vec::new();
+                for order in [Order::Destination, Order::Either] {
+                    let tile = Tile { order, ..tile.clone() };
+                    let cut = tile.cut_digits(wide);
+                    if !orders.contains(&cut) {
+                        orders.push(cut);
+                        if !all.contains(&tile) {
+                            all.push(tile);
+                        }
+                    }
+                }
+            }
         }
     }
     all
-}
-
-fn shapes() -> impl Iterator<Item = ((i64, i64), i64)> {
-    SIZES.into_iter().flat_map(|size| {
-        RUNS.into_iter().flat_map(move |a| RUNS.into_iter().map(move |b| ((a, b), size)))
-    })
 }
 
 /// Elements that lie whole on both sides: without that a tile has nothing to gather.
@@ -114,35 +153,49 @@ fn tileable(wide: &Digits) -> bool {
 }
 
 fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
-    if !tileable(wide) {
-        return None;
-    }
+    let mut all: Vec<(f64, Tile)> =
+        tiles(wide).into_iter().map(|tile| (tile_seconds(wide, &tile, None, gpu), tile)).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Conflicts are slow to count, and only ever add to the time.
     let mut best: Option<(Tile, f64)> = None;
-    for (run, size) in shapes() {
-        let Some(tile) = Tile::new(wide, run, size) else { continue };
-        let seconds = tile_seconds(wide, &tile, None, gpu);
+    for (least, tile) in all {
+        if best.as_ref().is_some_and(|(_, seconds)| *seconds <= least) {
+            break;
+        }
+        let (tile, conflicts) = swizzle::choose(wide, &tile);
+        let seconds = tile_seconds(wide, &tile, Some(conflicts), gpu);
         if best.as_ref().is_none_or(|(_, s)| seconds < *s) {
             best = Some((tile, seconds));
         }
     }
-    let (tile, _) = best?;
-    let (tile, conflicts) = swizzle::choose(wide, &tile);
-    let seconds = tile_seconds(wide, &tile, Some(conflicts), gpu);
-    Some((tile, seconds))
+    best
 }
 
-/// What a side costs in bytes: runs of `run` bytes that begin at multiples of `grain`.
-fn side_bytes(total: f64, run: f64, aligned: bool, side: Side, costs: &Costs) -> f64 {
+/// How the rows of one side of a kernel lie in memory.
+struct Runs {
+    /// Bytes of a run.
+    bytes: f64,
+    /// Whether runs begin where lines of memory begin.
+    aligned: bool,
+    /// Whether the rest of a line is needed by a block that runs at about the same time.
+    near: bool,
+    /// Sectors of a run that are written in parts.
+    parts: f64,
+}
+
+/// What a side costs in bytes.
+fn side_bytes(total: f64, runs: &Runs, side: Side, costs: &Costs) -> f64 {
     let per_run = match side {
         Side::Src => costs.read_run,
         Side::Dst => costs.write_run,
     };
-    let sectors = if aligned { (run / 32.0).ceil() } else { run / 32.0 + 1.0 };
-    let mut one = sectors * 32.0 + per_run;
-    if side == Side::Dst && (!aligned || run % 32.0 != 0.0) {
-        one += costs.part_sector * if aligned { 1.0 } else { 2.0 };
-    }
-    total / run * one
+    let lines = if runs.aligned { (runs.bytes / 128.0).ceil() } else { runs.bytes / 128.0 + 1.0 };
+    let rest = if runs.near { costs.rest_near } else { costs.rest_far };
+    let more = match side {
+        Side::Src => rest * (lines * 128.0 - runs.bytes),
+        Side::Dst => costs.part_sector * runs.parts,
+    };
+    total / runs.bytes * (runs.bytes + per_run + more)
 }
 
 /// The bytes that the digits of one side run through without a gap, seen by threads that follow the destination.
@@ -167,15 +220,18 @@ fn candidate_rows(wide: &Digits, gpu: &Gpu) -> Choice {
     let costs = &gpu.costs;
     let widest = wide.unit.src.max(wide.unit.dst);
     let flight: u32 = match widest {
-        16 => 4,
-        8 => 4,
+        8.. => 2,
         _ => 8,
     };
     let total = wide.units() as f64;
     let (src, dst) = (total * f64::from(wide.unit.src), total * f64::from(wide.unit.dst));
-    let grain = |side| wide.grain(side, &[]) >= 16;
-    let read = side_bytes(src, run_bytes(wide, Side::Src), grain(Side::Src), Side::Src, costs);
-    let write = side_bytes(dst, run_bytes(wide, Side::Dst), grain(Side::Dst), Side::Dst, costs);
+    let side = |side, total| {
+        let (bytes, aligned) = (run_bytes(wide, side), wide.grain(side, &[]) >= 16);
+        let parts = if aligned && bytes % 32.0 == 0.0 { 0.0 } else { 0.5 };
+        // Threads that follow the destination read what lies apart in the source at other times.
+        side_bytes(total, &Runs { bytes, aligned, near: side == Side::Dst, parts }, side, costs)
+    };
+    let (read, write) = (side(Side::Src, src), side(Side::Dst, dst));
     // Narrow accesses do not keep enough bytes on the way.
     let narrow = (costs.flight / f64::from(widest * flight)).max(1.0);
     let seconds = (read + write) / gpu.bandwidth * costs.rows * narrow;
@@ -193,8 +249,9 @@ fn squares_seconds(wide: &Digits, (a, b): (usize, usize), gpu: &Gpu) -> f64 {
         range as f64 / tiles as f64 * width
     };
     let waste = |range: i64, tile: i64| ((range + tile - 1) / tile * tile) as f64 / range as f64;
-    let read = side_bytes(bytes, run(ra, tile_a), true, Side::Src, costs);
-    let write = side_bytes(bytes, run(rb, tile_b), true, Side::Dst, costs);
+    let runs = |bytes| Runs { bytes, aligned: true, near: true, parts: 0.0 };
+    let read = side_bytes(bytes, &runs(run(ra, tile_a)), Side::Src, costs);
+    let write = side_bytes(bytes, &runs(run(rb, tile_b)), Side::Dst, costs);
     (read + write) / gpu.bandwidth * costs.squares * (waste(ra, tile_a) * waste(rb, tile_b)).sqrt()
 }
 
@@ -212,35 +269,59 @@ fn tile_seconds(
         .filter(|i| wide.digits[*i].src == 0)
         .map(|i| tile.steps[i] as f64)
         .product();
-    let read = side_bytes(
-        elements * src / still,
-        tile.src.length as f64 * src,
-        tile.src.aligned,
-        Side::Src,
-        costs,
-    );
-    let write = side_bytes(
-        elements * dst,
-        tile.dst.length as f64 * dst,
-        tile.dst.aligned,
-        Side::Dst,
-        costs,
-    );
+    let (runs_in, runs_out) = tile_runs(wide, tile, gpu);
+    let read = side_bytes(elements * src / still, &runs_in, Side::Src, costs);
+    let write = side_bytes(elements * dst, &runs_out, Side::Dst, costs);
+    // Rows in front of a skewed tile are read by two tiles.
+    let lead = tile.skew.map_or(1.0, |s| tile.span(s.digit) as f64 / tile.steps[s.digit] as f64);
+    let read = read * (1.0 + costs.again * (lead - 1.0));
     let memory = (read + write) / gpu.bandwidth * costs.tiles;
     // Tiles at the ends of digits are smaller than their blocks.
     let waste: f64 = (0..tile.steps.len())
         .map(|i| (tile.tiles(wide, i) * tile.steps[i]) as f64 / wide.digits[i].range as f64)
         .product();
     let conflicts = conflicts.unwrap_or(swizzle::Conflicts { store: 1.0, load: 1.0 });
-    let store = elements * src / still / costs.shared_bytes * conflicts.store;
+    let store = elements * src / still * lead / costs.shared_bytes * conflicts.store;
     let load = elements * src.max(4.0) / costs.shared_bytes * conflicts.load;
     let issue = elements * costs.gather / 128.0;
     let clocks = (store + load + issue) / f64::from(gpu.sms) * waste.sqrt();
     let shared = clocks / gpu.clock;
-    // Small blocks keep little on the way.
+    // Small blocks keep little on the way, and of large ones few run together.
     let bytes = tile.steps.iter().product::<i64>() as f64 * src / still;
-    let small = (costs.flight * f64::from(rows::THREADS) / 4.0 / bytes).max(1.0);
-    let many = gpu.shared_per_sm as f64 / (tile.src.count * tile.pitch()) as f64;
-    let resident = (2.0 / many.min(8.0)).max(1.0);
-    memory.max(shared) * waste.powf(0.25) * small.powf(0.5) * resident + 0.1 * memory.min(shared)
+    let small = 1.0 + (costs.small_bytes / bytes).powi(2);
+    let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
+    // Wide elements are gathered by few instructions, for which small tiles are enough.
+    let large = 1.0 + costs.large * (src / 4.0).clamp(1.0, 4.0) * doublings;
+    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles(wide, i) as f64).product();
+    let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT);
+    let last = 1.0 + costs.last_wave / waves.max(1.0);
+    (memory.max(shared) + 0.1 * memory.min(shared)) * waste.powf(0.25) * small * large * last
+}
+
+/// How the rows of a tile lie in memory.
+fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
+    let runs = |rows: &Rows, side: Side| {
+        let bytes = (rows.length * rows.width) as f64;
+        // Blocks from this one to the one that goes on where its rows end.
+        let mut between = 1.0;
+        for i in tile.cut_digits(wide) {
+            if rows.chain.last() == Some(&i) {
+                break;
+            }
+            between *= tile.tiles(wide, i) as f64;
+        }
+        let near = between <= f64::from(gpu.sms) * RESIDENT;
+        let whole = rows.aligned && bytes % 32.0 == 0.0;
+        let parts = match tile.skew.filter(|_| side == Side::Dst) {
+            None if whole => 0.0,
+            None => 2.0,
+            Some(skew) => {
+                // The ends of the tensor's own rows, and of vectors that are half a sector.
+                let row = wide.digits[skew.digit].range * skew.inner * rows.width;
+                2.0 * bytes / row as f64 + if skew.bytes < 32 { 0.5 } else { 0.0 }
+            }
+        };
+        Runs { bytes, aligned: rows.aligned, near, parts }
+    };
+    (runs(&tile.src, Side::Src), runs(&tile.dst, Side::Dst))
 }

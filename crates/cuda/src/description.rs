@@ -18,7 +18,7 @@ pub enum Expr {
     Block(i64),
     /// The number of the thread in its block.
     Thread(i64),
-    /// The last four bits of an address that is known to be a multiple of so many bytes.
+    /// The remainder of an address by a power of two, 16 or 32.
     Low(Side, u32),
     /// An operation on two expressions.
     Op(Op, Box<Expr>, Box<Expr>),
@@ -173,6 +173,14 @@ pub enum Stmt {
         /// Bytes of an element.
         width: u32,
     },
+    /// 16 bytes of the source to shared memory, past the registers. They have arrived after the next
+    /// [`Stmt::Sync`].
+    Bring {
+        /// The address in the source.
+        from: Expr,
+        /// The address in shared memory.
+        to: Expr,
+    },
     /// Waits for every thread of the block. Only at the top level of a part.
     Sync,
 }
@@ -216,15 +224,15 @@ impl Expr {
             Expr::Int(n) => (*n, *n),
             Expr::Var(v) => (v.low, v.high),
             Expr::Block(high) | Expr::Thread(high) => (0, *high),
-            Expr::Low(..) => (0, 15),
+            Expr::Low(_, modulus) => (0, i64::from(*modulus) - 1),
             Expr::Entry(..) => (i64::MIN, i64::MAX),
             Expr::Op(op, a, b) => op.range(a.range(), b.range()),
         }
     }
 
-    /// The last four bits of an address that is known to be a multiple of so many bytes.
-    pub fn low(side: Side, align: u32) -> Expr {
-        if align >= 16 { Expr::Int(0) } else { Expr::Low(side, align) }
+    /// The remainder by `modulus` of an address that is known to be a multiple of `align` bytes.
+    pub fn low(side: Side, align: u32, modulus: u32) -> Expr {
+        if align >= modulus { Expr::Int(0) } else { Expr::Low(side, modulus) }
     }
 
     /// Whether it is the constant 0.

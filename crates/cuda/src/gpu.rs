@@ -12,10 +12,6 @@ pub struct Gpu {
     pub sms: u32,
     /// Bytes per second that a copy inside the memory reads and writes together.
     pub bandwidth: f64,
-    /// Shared memory of a block, in bytes, without a special request.
-    pub shared_per_block: u32,
-    /// Shared memory of a multiprocessor, in bytes.
-    pub shared_per_sm: u32,
     /// Seconds between the launch of an empty kernel and its end.
     pub launch_seconds: f64,
     /// Clocks per second of a multiprocessor.
@@ -32,17 +28,22 @@ impl Gpu {
         name: "NVIDIA H200",
         sms: 132,
         bandwidth: 4.15e12,
-        shared_per_block: 48 << 10,
-        shared_per_sm: 228 << 10,
         launch_seconds: 3e-6,
         clock: 1.75e9,
         costs: Costs {
-            read_run: 12.0,
-            write_run: 16.0,
-            part_sector: 8.0,
-            rows: 1.04,
-            squares: 1.09,
-            tiles: 1.05,
+            read_run: 7.0,
+            write_run: 8.0,
+            rest_near: 0.1,
+            rest_far: 0.9,
+            part_sector: 100.0,
+            rows: 1.05,
+            squares: 1.13,
+            tiles: 1.0,
+            large: 0.005,
+            large_bytes: 9000.0,
+            again: 0.7,
+            small_bytes: 950.0,
+            last_wave: 0.25,
             shared_bytes: 128.0,
             gather: 4.0,
             flight: 32.0,

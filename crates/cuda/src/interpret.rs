@@ -34,7 +34,7 @@ pub struct Memory<'a> {
     pub written: &'a mut [u8],
     /// The bytes of the source that may be read.
     pub readable: std::ops::Range<i64>,
-    /// The last four bits of the two addresses.
+    /// The last five bits of the two addresses.
     pub low: (i64, i64),
     /// Accesses are checked and told of, but the tensors are not there: reads give zeros.
     pub dry: bool,
@@ -104,6 +104,9 @@ struct Run<'a, 'b> {
     site: u64,
 }
 
+/// From one access of a statement to its next: far from what other iterations of the statement are named by.
+const NEXT_SITE: u64 = 0x5851_f42d_4c95_7f2d;
+
 impl Run<'_, '_> {
     fn body(&mut self, thread: &mut Thread, body: &[Stmt]) -> Result<(), String> {
         for stmt in body {
@@ -140,7 +143,7 @@ impl Run<'_, '_> {
                 let at = self.value(thread, at)?;
                 let to = self.register(thread, into)?;
                 for k in (0..*bytes).step_by(*piece as usize) {
-                    self.site = self.site.wrapping_add(1);
+                    self.site = self.site.wrapping_add(NEXT_SITE);
                     let data = self.read(thread, *from, at + i64::from(k), *piece)?;
                     let k = k as usize;
                     thread.registers[to][k..k + data.len()].copy_from_slice(&data);
@@ -150,7 +153,7 @@ impl Run<'_, '_> {
                 let at = self.value(thread, at)?;
                 let data = thread.registers[self.register(thread, from)?];
                 for k in (0..*bytes).step_by(*piece as usize) {
-                    self.site = self.site.wrapping_add(1);
+                    self.site = self.site.wrapping_add(NEXT_SITE);
                     let bytes = &data[k as usize..(k + piece) as usize];
                     self.write(thread, *to, at + i64::from(k), bytes)?;
                 }
@@ -194,6 +197,12 @@ impl Run<'_, '_> {
                     }
                 }
             }
+            Stmt::Bring { from, to } => {
+                let (from, to) = (self.value(thread, from)?, self.value(thread, to)?);
+                let data = self.read(thread, Space::Src, from, 16)?;
+                self.site = self.site.wrapping_add(NEXT_SITE);
+                self.write(thread, Space::Shared, to, &data)?;
+            }
             Stmt::Sync => return Err("a barrier inside of a statement".into()),
         }
         Ok(())
@@ -218,8 +227,8 @@ impl Run<'_, '_> {
             Expr::Var(v) => thread.frame[v.slot],
             Expr::Block(_) => thread.block.cast_signed(),
             Expr::Thread(_) => i64::from(thread.number),
-            Expr::Low(Side::Src, _) => self.memory.low.0,
-            Expr::Low(Side::Dst, _) => self.memory.low.1,
+            Expr::Low(Side::Src, modulus) => self.memory.low.0 % i64::from(*modulus),
+            Expr::Low(Side::Dst, modulus) => self.memory.low.1 % i64::from(*modulus),
             Expr::Op(op, a, b) => {
                 let (a, b) = (self.value(thread, a)?, self.value(thread, b)?);
                 op.apply(a, b)
@@ -257,7 +266,7 @@ impl Run<'_, '_> {
         if (at + low).rem_euclid(i64::from(bytes)) == 0 {
             return Ok(());
         }
-        Err(format!("{space:?} address {at} (base {low} mod 16) is no multiple of {bytes}"))
+        Err(format!("{space:?} address {at} (base {low} mod 32) is no multiple of {bytes}"))
     }
 
     fn read(

@@ -79,6 +79,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(\"cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\" :: \"r\"((u32)__cvta_generic_to_shared(shared)), \"l\"(p) : \"memory\");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(\"cp.async.wait_all;\" ::: \"memory\");
+#endif
+  __syncthreads();
+}
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
   if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
@@ -286,7 +301,11 @@ impl Printer<'_> {
                     "{pad}for (u32 r = 0; r < {n}; r++) {b}[r] = turned({a}, r, {width});"
                 )
             }
-            Stmt::Sync => writeln!(text, "{pad}__syncthreads();"),
+            Stmt::Bring { from, to } => {
+                let (p, q) = (self.at(Space::Src, from), self.at(Space::Shared, to));
+                writeln!(text, "{pad}bring({q}, {p});")
+            }
+            Stmt::Sync => writeln!(text, "{pad}barrier();"),
         };
     }
 
@@ -347,8 +366,8 @@ impl Printer<'_> {
             Expr::Var(v) => v.name.clone(),
             Expr::Block(_) => "block".into(),
             Expr::Thread(_) => "threadIdx.x".into(),
-            Expr::Low(Side::Src, _) => "((u32)(u64)src & 15u)".into(),
-            Expr::Low(Side::Dst, _) => "((u32)(u64)dst & 15u)".into(),
+            Expr::Low(Side::Src, modulus) => format!("((u32)(u64)src & {}u)", modulus - 1),
+            Expr::Low(Side::Dst, modulus) => format!("((u32)(u64)dst & {}u)", modulus - 1),
             Expr::Entry(t, at) => format!("part{}_table{t}[{}]", self.k, self.top(at)),
             Expr::Op(op, a, b) => {
                 // Every operand in the type of the result, or of the wider operand.

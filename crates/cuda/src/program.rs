@@ -92,9 +92,7 @@ impl Program {
         pick: usize,
     ) -> Result<Program, CudaError> {
         Program::with(plan, dtypes, fill, align, &mut |nest, readable| {
-            let mut all = choose::candidates(nest, readable, gpu);
-            let pick = pick % all.len();
-            all.swap_remove(pick)
+            choose::candidate(nest, readable, gpu, pick)
         })
     }
 

@@ -1,14 +1,14 @@
 //! How the rows of a tile lie in shared memory, so that no access of a warp asks one bank for two words.
 //!
 //! Vector `v` of row `r` lies at `r * pitch + 16 * (v ^ (r / divide % 2^bits))`: an XOR swizzle of units of 16 bytes by
-//! the number of the row. What a choice costs is found by listing the accesses of the warps of a block and counting words
+//! the number of the row. Rows that begin at any address keep their place modulo 16 bytes; there the unused bytes between
+//! rows are chosen. What a choice costs is found by listing the accesses of the warps of a block and counting words
 //! per bank by the rules of `zellige_layout`: 128 bytes are served at a time, lanes that ask for one word
 //! share it. The first choice without conflicts is taken, else the one with the fewest.
 
 use crate::digits::Digits;
 use crate::rows::THREADS;
 use crate::tile::{MOST_SHARED, Tile};
-use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{BANK_BYTES, bank_and_line};
 
 /// An XOR of vectors by rows.
@@ -62,9 +62,15 @@ pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
         divides.into_iter().map(move |divide| Swizzle { divide, bits, padding: 0 })
     });
     let paddings = [16, 32, 48, 64].map(|padding| Swizzle { padding, ..Swizzle::NONE });
-    for swizzle in std::iter::once(Swizzle::NONE).chain(swizzles).chain(paddings) {
+    let aligned = std::iter::once(Swizzle::NONE).chain(swizzles).chain(paddings);
+    let anywhere = (0..8).map(|n| Swizzle { padding: 16 * n, ..Swizzle::NONE });
+    let all_of = |tile: &Tile| -> Vec<Swizzle> {
+        if tile.src.aligned { aligned.collect() } else { anywhere.collect() }
+    };
+    let least = tile.shared_bytes(all);
+    for swizzle in all_of(tile) {
         let candidate = Tile { swizzle, ..tile.clone() };
-        let bytes = candidate.src.count * candidate.pitch();
+        let bytes = candidate.shared_bytes(all);
         if bytes > MOST_SHARED {
             continue;
         }
@@ -76,7 +82,7 @@ pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
         if better {
             let free = conflicts.score() <= 2.0 + 1e-9;
             best = Some((conflicts.score(), bytes, candidate, conflicts));
-            if free && bytes <= tile.src.count * tile.src.vectors * 16 {
+            if free && bytes <= least {
                 break;
             }
         }
@@ -90,21 +96,24 @@ pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
 /// The conflicts of a tile at the origin of both tensors, over all its warps.
 pub(crate) fn count(all: &Digits, tile: &Tile) -> Conflicts {
     let threads = i64::from(THREADS);
+    let shared = Shared::new(all, tile);
     let mut total = [(0, 0), (0, 0)];
     let slots = tile.src.count * tile.src.vectors;
+    let mut lanes = Vec::with_capacity(32);
     for first in (0..slots).step_by(32).take(64) {
-        let lanes = (first..(first + 32).min(slots))
-            .map(|slot| tile.shared_vector(slot % tile.src.vectors, slot / tile.src.vectors));
-        let (ways, least) = passes(&lanes.collect::<Vec<_>>(), 16);
+        lanes.clear();
+        lanes.extend((first..(first + 32).min(slots)).map(|slot| shared.vector(slot)));
+        let (ways, least) = passes(&lanes, 16);
         total[0] = (total[0].0 + ways, total[0].1 + least);
     }
     let slots = tile.dst.count * tile.dst.vectors;
     let vector = (16 / tile.dst.width).max(1);
     for first in (0..slots.min(threads)).step_by(32) {
         for e in 0..vector {
-            let lanes: Vec<i64> = (first..(first + 32).min(slots))
-                .filter_map(|slot| tile.shared_element(all, slot, e))
-                .collect();
+            lanes.clear();
+            lanes.extend(
+                (first..(first + 32).min(slots)).filter_map(|slot| shared.element(slot, e)),
+            );
             if !lanes.is_empty() {
                 let (ways, least) = passes(&lanes, tile.src.width);
                 total[1] = (total[1].0 + ways, total[1].1 + least);
@@ -120,27 +129,24 @@ pub(crate) fn count(all: &Digits, tile: &Tile) -> Conflicts {
 pub(crate) fn passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
     let together = usize::try_from(128 / bytes.clamp(4, 128)).unwrap_or(1).min(32);
     let (mut ways, mut least) = (0, 0);
+    let mut words: Vec<(i128, i128)> = Vec::with_capacity(64);
     for group in lanes.chunks(together) {
-        let mut banks: BTreeMap<i128, BTreeSet<i128>> = BTreeMap::new();
+        words.clear();
         for at in group {
             let (first, last) = (i128::from(*at), i128::from(at + bytes - 1));
             for word in first / BANK_BYTES..=last / BANK_BYTES {
-                let (bank, line) = bank_and_line(word * BANK_BYTES);
-                banks.entry(bank).or_default().insert(line);
+                words.push(bank_and_line(word * BANK_BYTES));
             }
         }
-        ways += banks.values().map(BTreeSet::len).max().unwrap_or(0);
+        words.sort_unstable();
+        words.dedup();
+        ways += words.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
         least += 1;
     }
     (ways, least)
 }
 
 impl Tile {
-    /// Where a vector of a row lies in shared memory.
-    fn shared_vector(&self, vector: i64, row: i64) -> i64 {
-        row * self.pitch() + 16 * (vector ^ self.swizzle.pattern(row))
-    }
-
     /// The vector and the row of the destination that slot `slot` of a block writes.
     pub(crate) fn dst_slot(&self, slot: i64) -> (i64, i64) {
         match self.lanes() {
@@ -157,33 +163,76 @@ impl Tile {
         let split = self.dst.vectors % 8 == 0 && self.dst.vectors > 8 && self.dst.count % 4 == 0;
         split.then_some(self.dst.vectors / 8)
     }
+}
 
-    /// Where element `e` of a vector of the destination lies in shared memory, in a tile at the origin; none where there is
-    /// no such element.
-    fn shared_element(&self, all: &Digits, slot: i64, e: i64) -> Option<i64> {
-        let (vector, row) = self.dst_slot(slot);
-        let per_vector = (16 / self.dst.width).max(1);
-        let mut values = vec![0; self.steps.len()];
-        for (i, weight) in self.dst.row_weights(&self.steps) {
-            values[i] = row / weight % self.steps[i];
+/// Where the accesses of a tile in the middle of both tensors lie in shared memory.
+struct Shared<'a> {
+    all: &'a Digits,
+    tile: &'a Tile,
+    spans: Vec<i64>,
+    src_rows: Vec<(usize, i64)>,
+    src_chain: Vec<(usize, i64)>,
+    dst_rows: Vec<(usize, i64)>,
+    dst_chain: Vec<(usize, i64)>,
+    pitches: Vec<(usize, i64)>,
+}
+
+impl Shared<'_> {
+    fn new<'a>(all: &'a Digits, tile: &'a Tile) -> Shared<'a> {
+        let spans = tile.spans();
+        Shared {
+            all,
+            tile,
+            src_rows: tile.src.row_weights(&spans),
+            src_chain: tile.src.chain_weights(&spans),
+            dst_rows: tile.dst.row_weights(&spans),
+            dst_chain: tile.dst.chain_weights(&spans),
+            pitches: tile.pitches(all),
+            spans,
         }
-        let rows = self.dst.row_weights(&self.steps);
-        let start: i64 = rows.iter().map(|(i, _)| values[*i] * all.digits[*i].dst).sum();
-        let shift = if self.dst.aligned { 0 } else { start.rem_euclid(16) / self.dst.width };
-        let at = vector * per_vector + e - shift;
-        if at < 0 || at >= self.dst.length {
+    }
+
+    /// Where the vector of a slot lies that is loaded from the source.
+    fn vector(&self, slot: i64) -> i64 {
+        let (vector, row) = (slot % self.tile.src.vectors, slot / self.tile.src.vectors);
+        if self.tile.src.aligned {
+            let pitch = self.tile.swizzle.pitch(self.tile.src.vectors * 16);
+            return row * pitch + 16 * (vector ^ self.tile.swizzle.pattern(row));
+        }
+        let begin: i64 = (self.src_rows.iter().zip(&self.pitches))
+            .map(|((i, weight), (_, pitch))| row / weight % self.spans[*i] * pitch)
+            .sum();
+        begin / 16 * 16 + vector * 16
+    }
+
+    /// Where element `e` of a vector of the destination lies; none where there is no such element.
+    fn element(&self, slot: i64, e: i64) -> Option<i64> {
+        let (all, tile, spans) = (self.all, self.tile, &self.spans);
+        let (vector, row) = tile.dst_slot(slot);
+        let per_vector = (16 / tile.dst.width).max(1);
+        let mut values = vec![0; spans.len()];
+        let mut start = 0;
+        for (i, weight) in &self.dst_rows {
+            values[*i] = row / weight % spans[*i];
+            start += values[*i] * all.digits[*i].dst;
+        }
+        let modulus = tile.skew.map_or(16, |s| s.bytes);
+        let shift = if tile.dst.aligned { 0 } else { start.rem_euclid(modulus) / tile.dst.width };
+        let lead = tile.skew.map_or(0, |s| s.lead * s.inner);
+        let at = vector * per_vector + e - shift + lead;
+        if at < 0 || at >= tile.dst.length + lead {
             return None;
         }
-        for (i, weight) in self.dst.chain_weights(&self.steps) {
-            values[i] = at / weight % self.steps[i];
+        for (i, weight) in &self.dst_chain {
+            values[*i] = at / weight % spans[*i];
         }
-        let rows = self.src.row_weights(&self.steps);
-        let row: i64 = rows.iter().map(|(i, w)| values[*i] * w).sum();
-        let start: i64 = rows.iter().map(|(i, _)| values[*i] * all.digits[*i].src).sum();
-        let shift = if self.src.aligned { 0 } else { start.rem_euclid(16) };
-        let place: i64 =
-            self.src.chain_weights(&self.steps).iter().map(|(i, w)| values[*i] * w).sum();
-        let byte = shift + place * self.src.width;
-        Some(row * self.pitch() + (byte ^ (16 * self.swizzle.pattern(row))))
+        let chain = self.src_chain.iter();
+        let byte: i64 = chain.map(|(i, w)| values[*i] * w).sum::<i64>() * tile.src.width;
+        if !tile.src.aligned {
+            return Some(byte + self.pitches.iter().map(|(i, p)| values[*i] * p).sum::<i64>());
+        }
+        let row: i64 = self.src_rows.iter().map(|(i, w)| values[*i] * w).sum();
+        let pitch = tile.swizzle.pitch(tile.src.vectors * 16);
+        Some(row * pitch + (byte ^ (16 * tile.swizzle.pattern(row))))
     }
 }

@@ -2,9 +2,13 @@
 //! addresses of every alignment.
 //!
 //! A tile is a box of digits that covers long runs on both sides. The block loads its source rows as aligned vectors of
-//! 16 bytes and puts them into shared memory, each row with the shift that its address has; then every thread gathers the elements of
-//! aligned vectors of the destination and stores them. Rows may begin anywhere: only the first and the last
-//! vector of a destination row are written element by element, where they are not whole.
+//! 16 bytes and puts them into shared memory, each row with the shift that its address has; then every thread gathers the
+//! elements of aligned vectors of the destination and stores them.
+//!
+//! Rows of the destination may begin at any address. The box is then skewed: each row of the tile begins at the last
+//! boundary of a sector at or before the box, so that every vector that is stored is whole, but for the first and the last of the
+//! tensor's own rows. For that the block loads a few values of the innermost cut digit in front of its box. Where
+//! no digit can be cut so, the vectors at the two ends of a row are written element by element.
 
 use crate::description::Side;
 use crate::digits::Digits;
@@ -22,6 +26,32 @@ pub(crate) struct Tile {
     pub(crate) dst: Rows,
     /// How rows lie in shared memory.
     pub(crate) swizzle: Swizzle,
+    /// Whether rows of the destination begin where sectors begin.
+    pub(crate) skew: Option<Skew>,
+    /// Which digits number the tiles first.
+    pub(crate) order: Order,
+}
+
+/// Rows of the destination that begin at multiples of some bytes, in front of the box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Skew {
+    /// The cut digit of a row in the destination.
+    pub(crate) digit: usize,
+    /// Values of it that are loaded in front of the box.
+    pub(crate) lead: i64,
+    /// Elements of a row for each value of it.
+    pub(crate) inner: i64,
+    /// What rows begin at a multiple of.
+    pub(crate) bytes: i64,
+}
+
+/// The order in which blocks go through the tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As the destination lies.
+    Destination,
+    /// Digits of short strides on either side first, so that blocks that run together read and write adjacent rows.
+    Either,
 }
 
 /// One side of a tile: rows of adjacent bytes.
@@ -53,17 +83,28 @@ const MOST_FLIGHT: i64 = 12;
 impl Tile {
     /// The tile whose rows have about so many bytes in the source and in the destination, filled up to about `bytes`
     /// bytes. None where it would not fit.
-    pub(crate) fn new(all: &Digits, run: (i64, i64), bytes: i64) -> Option<Tile> {
+    pub(crate) fn new(
+        all: &Digits,
+        run: (i64, i64),
+        bytes: i64,
+        skew: Option<i64>,
+        order: Order,
+    ) -> Option<Tile> {
         let mut steps = vec![1; all.digits.len()];
         let (ws, wd) = (i64::from(all.unit.src), i64::from(all.unit.dst));
         for (side, width, target) in [(Side::Src, ws, run.0), (Side::Dst, wd, run.1)] {
             let mut have = 1;
             for i in all.chain(side) {
                 let need = (target / width + have - 1) / have;
-                if need <= 1 {
+                if have * width * 4 >= target * 3 {
                     break;
                 }
-                let step = cut(all.digits[i].range, need, 16 / width.min(16));
+                let bytes = match (side, skew) {
+                    (Side::Dst, Some(bytes)) => bytes,
+                    _ => 16,
+                };
+                let unit = whole_steps(bytes / width, have);
+                let step = cut(all.digits[i].range, need, unit);
                 steps[i] = steps[i].max(step);
                 have *= steps[i];
                 if steps[i] < all.digits[i].range {
@@ -79,25 +120,90 @@ impl Tile {
                 steps[i] = cut(all.digits[i].range, need, 1);
             }
         }
+        // Where no other digit is left, longer rows of the destination.
+        let last = all.chain(Side::Dst).into_iter().find(|i| steps[*i] < all.digits[*i].range);
+        if let Some(i) = last
+            && steps[i] > 1
+            && size(&steps) * 2 <= bytes
+        {
+            steps[i] = (steps[i] * (bytes / size(&steps))).min(all.digits[i].range);
+        }
         if size(&steps) > MOST_SHARED {
             return None;
         }
-        let (src, dst) = (Rows::new(all, &steps, Side::Src), Rows::new(all, &steps, Side::Dst));
-        let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE };
+        let dst = Rows::new(all, &steps, &steps, Side::Dst);
+        let skew = match skew {
+            Some(bytes) => Some(Skew::new(all, &steps, &dst, bytes)?),
+            None => None,
+        };
+        let dst = match skew {
+            // Whole vectors, from where a sector begins.
+            Some(_) => Rows { vectors: dst.length * dst.width / 16, aligned: false, ..dst },
+            None => dst,
+        };
+        let spans: Vec<i64> = (0..steps.len()).map(|i| steps[i] + lead(skew, i)).collect();
+        let mut src = Rows::new(all, &steps, &spans, Side::Src);
+        // Rows of the source that are skewed too begin in front of the tensor in the first tile.
+        src.whole &= skew.is_none_or(|s| !src.chain.contains(&s.digit));
+        let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order };
         let flight =
             (tile.src.count * tile.src.vectors + i64::from(THREADS) - 1) / i64::from(THREADS);
-        let fits = flight <= MOST_FLIGHT && tile.src.count * tile.pitch() <= MOST_SHARED;
+        let fits = flight <= MOST_FLIGHT && tile.shared_bytes(all) <= MOST_SHARED;
         fits.then_some(tile)
     }
 
-    /// Bytes between two rows in shared memory.
-    pub(crate) fn pitch(&self) -> i64 {
-        self.swizzle.pitch(self.src.vectors * 16)
+    /// Values of a digit that the block of a tile loads.
+    pub(crate) fn span(&self, i: usize) -> i64 {
+        self.steps[i] + lead(self.skew, i)
+    }
+
+    /// [`Tile::span`] of every digit.
+    pub(crate) fn spans(&self) -> Vec<i64> {
+        (0..self.steps.len()).map(|i| self.span(i)).collect()
+    }
+
+    /// Bytes in shared memory from one value to the next of each digit that numbers the rows of the source.
+    ///
+    /// Vectors lie at the same place of their 16 bytes as in the source, so the step of a digit is congruent to its
+    /// stride: an element's place is then a sum of multiples, without a shift of each row.
+    pub(crate) fn pitches(&self, all: &Digits) -> Vec<(usize, i64)> {
+        if self.src.aligned {
+            let pitch = self.swizzle.pitch(self.src.vectors * 16);
+            let rows = self.src.row_weights(&self.spans());
+            return rows.into_iter().map(|(i, weight)| (i, weight * pitch)).collect();
+        }
+        self.unaligned_pitches(all).0
+    }
+
+    /// The pitches of rows that begin anywhere, and the bytes from where the first row begins to the end of the last vector.
+    fn unaligned_pitches(&self, all: &Digits) -> (Vec<(usize, i64)>, i64) {
+        let mut extent = self.src.vectors * 16;
+        let mut padding = self.swizzle.padding;
+        let mut pitches = Vec::new();
+        for i in &self.src.rows {
+            // The first vector of a row begins up to 15 bytes in front of it.
+            let least = extent + 15 + padding;
+            let pitch = least + (all.digits[*i].src - least).rem_euclid(16);
+            padding = 0;
+            extent += pitch * (self.span(*i) - 1);
+            pitches.push((*i, pitch));
+        }
+        (pitches, extent)
+    }
+
+    /// Bytes of shared memory.
+    pub(crate) fn shared_bytes(&self, all: &Digits) -> i64 {
+        if self.src.aligned {
+            return self.src.count * self.swizzle.pitch(self.src.vectors * 16);
+        }
+        // The first row begins at any of the first 16 bytes.
+        (15 + self.unaligned_pitches(all).1 + 15) / 16 * 16
     }
 
     /// Tiles along a digit.
     pub(crate) fn tiles(&self, all: &Digits, i: usize) -> i64 {
-        let (range, step) = (all.digits[i].range, self.steps[i]);
+        // Rows that begin in front of their box leave as much for one more tile.
+        let (range, step) = (all.digits[i].range + lead(self.skew, i), self.steps[i]);
         range / step + i64::from(range % step > 0)
     }
 
@@ -105,6 +211,45 @@ impl Tile {
     pub(crate) fn partial(&self, all: &Digits, i: usize) -> bool {
         all.digits[i].range % self.steps[i] != 0
     }
+
+    /// The digits of which there are several tiles, in the order in which blocks go through them.
+    pub(crate) fn cut_digits(&self, all: &Digits) -> Vec<usize> {
+        let mut cut: Vec<usize> =
+            (0..all.digits.len()).filter(|i| self.tiles(all, *i) > 1).collect();
+        let closer = |i: usize| {
+            let stride = all.digits[i].src.abs();
+            all.digits.iter().filter(|d| d.src.abs() < stride).count()
+        };
+        match self.order {
+            Order::Destination => {}
+            Order::Either => cut.sort_by_key(|i| (closer(*i).min(*i), *i)),
+        }
+        cut
+    }
+}
+
+fn lead(skew: Option<Skew>, i: usize) -> i64 {
+    skew.filter(|s| s.digit == i).map_or(0, |s| s.lead)
+}
+
+impl Skew {
+    /// The skew of these rows; none where no digit is cut, or where a tile is not a multiple of the sectors.
+    fn new(all: &Digits, steps: &[i64], rows: &Rows, bytes: i64) -> Option<Skew> {
+        let digit = *rows.chain.last()?;
+        let d = all.digits[digit];
+        let inner = rows.length / steps[digit];
+        let whole = rows.length * rows.width % bytes == 0;
+        if rows.aligned || steps[digit] >= d.range || !whole || d.src == 0 {
+            return None;
+        }
+        let most = bytes / rows.width - 1;
+        Some(Skew { digit, lead: (most + inner - 1) / inner, inner, bytes })
+    }
+}
+
+/// The least number of steps of `have` elements that is a multiple of a power of two of elements.
+fn whole_steps(elements: i64, have: i64) -> i64 {
+    (elements.max(1) >> have.trailing_zeros().min(elements.max(1).trailing_zeros())).max(1)
 }
 
 /// The part of a range that makes pieces of at most about `need` steps of equal size, in multiples of `unit` where
@@ -123,10 +268,11 @@ fn cut(range: i64, need: i64, unit: i64) -> i64 {
 }
 
 impl Rows {
-    fn new(all: &Digits, steps: &[i64], side: Side) -> Rows {
+    /// The rows of boxes of `steps` values of each digit; a block holds `spans` values.
+    fn new(all: &Digits, steps: &[i64], spans: &[i64], side: Side) -> Rows {
         let mut chain = Vec::new();
         for i in all.chain(side) {
-            if steps[i] > 1 {
+            if spans[i] > 1 {
                 chain.push(i);
             }
             if steps[i] < all.digits[i].range {
@@ -140,18 +286,19 @@ impl Rows {
         let rest = (0..steps.len()).filter(|i| !other.contains(i));
         let in_rows = |i: &usize| {
             let still = side == Side::Src && all.digits[*i].src == 0;
-            steps[*i] > 1 && !chain.contains(i) && !still
+            spans[*i] > 1 && !chain.contains(i) && !still
         };
         let rows: Vec<usize> = other.iter().copied().chain(rest).filter(in_rows).collect();
         let width = i64::from(match side {
             Side::Src => all.unit.src,
             Side::Dst => all.unit.dst,
         });
-        let length: i64 = chain.iter().map(|i| steps[*i]).product();
+        let length: i64 = chain.iter().map(|i| spans[*i]).product();
         // What the address of a row is a multiple of: of all that moves it.
         let moves = all.digits.iter().enumerate().filter(|(_, d)| d.range > 1).map(|(i, d)| {
             let step = if chain.contains(&i) { steps[i] } else { 1 };
-            if step == d.range { 0 } else { d.stride(side) * step }
+            let lead = d.stride(side) * (spans[i] - steps[i]);
+            (if step == d.range { 0 } else { d.stride(side) * step }) | lead
         });
         let begins = all.table.iter().map(|t| if side == Side::Src { t.0 } else { t.1 });
         let base = match side {
@@ -164,10 +311,10 @@ impl Rows {
         let bytes = length * width;
         let partial = chain
             .last()
-            .map_or(0, |i| all.digits[*i].range % steps[*i] * (length / steps[*i]) * width);
+            .map_or(0, |i| all.digits[*i].range % steps[*i] * (length / spans[*i]) * width);
         let whole = aligned && bytes % 16 == 0 && partial % 16 == 0;
         let vectors = (bytes + 16 - grain + 15) / 16;
-        let count = rows.iter().map(|i| steps[*i]).product();
+        let count = rows.iter().map(|i| spans[*i]).product();
         Rows { chain, rows, length, count, aligned, whole, vectors, width }
     }
 

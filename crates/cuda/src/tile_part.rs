@@ -3,32 +3,34 @@
 use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
 use crate::digits::Digits;
 use crate::rows::THREADS;
-use crate::tile::Tile;
+use crate::tile::{Skew, Tile};
 use std::ops::Range;
 
 /// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
 pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
-    let mut w = Writer { all, tile, frame: Frame::default(), rest: Vec::new() };
+    let rest = vec![None; all.digits.len()];
+    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed: Expr::Int(0) };
     let mut body = Vec::new();
     let blocks = (0..all.digits.len()).map(|i| i128::from(tile.tiles(all, i))).product::<i128>()
         * all.table.len() as i128;
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
     let (from, to) = w.origin(&mut body, blocks);
-    let flight = w.load(&mut body, &from, readable);
+    let src_low = w.low(&mut body, Side::Src, &from);
+    w.load(&mut body, &from, &src_low, readable);
     body.push(Stmt::Sync);
-    w.store(&mut body, &from, &to);
+    w.store(&mut body, &to, &src_low);
     let tables = if all.table.len() > 1 {
         vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
     } else {
         Vec::new()
     };
-    let shared = tile.src.count * tile.pitch();
+    let shared = tile.shared_bytes(all);
     Part {
         title: title(all, tile),
         blocks,
         threads: THREADS,
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
-        registers: vec![("v", u32::try_from(flight).unwrap_or(u32::MAX)), ("out", 1)],
+        registers: vec![("edge", 1), ("out", 1)],
         tables,
         body,
         slots: w.frame.slots(),
@@ -44,8 +46,14 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
         tile.dst.count,
         tile.dst.length * i64::from(unit.dst)
     )];
+    if let Some(skew) = tile.skew {
+        lines.push(format!("which begin at multiples of {} bytes,", skew.bytes));
+    }
     let s = tile.swizzle;
     lines.push(match (s.bits, s.padding) {
+        _ if !tile.src.aligned => {
+            "turned in shared memory, where each row lies as in the source, modulo 16 bytes.".into()
+        }
         (0, 0) => "turned in shared memory.".into(),
         (0, p) => format!("turned in shared memory with {p} unused bytes after each row."),
         (bits, _) => format!(
@@ -63,6 +71,8 @@ struct Writer<'a> {
     frame: Frame,
     /// For each digit the values that this tile has of it, where that differs from tile to tile.
     rest: Vec<Option<Expr>>,
+    /// The first value that the box of this tile has of the digit that rows are skewed along.
+    skewed: Expr,
 }
 
 impl Writer<'_> {
@@ -74,19 +84,22 @@ impl Writer<'_> {
         let many = all.table.len() > 1;
         let (a, b) = if many { (0, 0) } else { all.table[0] };
         let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
-        self.rest = vec![None; all.digits.len()];
-        let cut: Vec<usize> = (0..all.digits.len()).filter(|i| tile.tiles(all, *i) > 1).collect();
+        let cut = tile.cut_digits(all);
         for (k, i) in cut.iter().enumerate() {
             let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles(all, *i));
             let last = k + 1 == cut.len() && !many;
             let g = if last { left.clone() } else { &left % count };
             let g = self.frame.name(body, &format!("tile{i}"), g);
-            from = from + &g * (d.src * step);
+            let (span, lead) = (tile.span(*i), tile.span(*i) - step);
+            from = from + (&g * (d.src * step) - d.src * lead);
             to = to + &g * (d.dst * step);
-            if tile.partial(all, *i) {
-                let rest = (Expr::Int(d.range) - g * step).min(step);
-                let rest = self.frame.var(format!("left{i}"), 1, step).let_be(body, rest);
+            if tile.partial(all, *i) || lead > 0 {
+                let rest = (Expr::Int(d.range + lead) - &g * step).min(span);
+                let rest = self.frame.var(format!("left{i}"), 1, span).let_be(body, rest);
                 self.rest[*i] = Some(rest);
+            }
+            if lead > 0 {
+                self.skewed = g * step;
             }
             if !last {
                 left = self.frame.name(body, &format!("tiles{i}"), left / count);
@@ -99,12 +112,33 @@ impl Writer<'_> {
         (self.frame.name(body, "from", from), self.frame.name(body, "to", to))
     }
 
+    /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
+    fn low(&mut self, body: &mut Vec<Stmt>, side: Side, begin: &Expr) -> Expr {
+        let (all, tile) = (self.all, self.tile);
+        let (rows, align, modulus, name) = match side {
+            Side::Src => (&tile.src, all.align.src(), 16, "src_low"),
+            Side::Dst => (&tile.dst, all.align.dst(), tile.skew.map_or(16, |s| s.bytes), "dst_low"),
+        };
+        if rows.aligned {
+            return Expr::Int(0);
+        }
+        // The tiles that come first may begin in front of the source.
+        let ahead = match (side, tile.skew) {
+            (Side::Src, Some(skew)) => (skew.lead * all.digits[skew.digit].src).max(0),
+            _ => 0,
+        };
+        let above = (ahead + 15) / 16 * 16;
+        let low = Expr::low(side, align, u32::try_from(modulus).unwrap_or(16));
+        let value = (low + (begin + above)) % modulus;
+        self.frame.var(name, 0, modulus - 1).let_be(body, value)
+    }
+
     /// The elements of a row of this tile, as an expression and at most.
     fn length(&self, side: Side) -> Expr {
         let rows = if side == Side::Src { &self.tile.src } else { &self.tile.dst };
         match rows.chain.last() {
             Some(i) => match &self.rest[*i] {
-                Some(rest) => rest * (rows.length / self.tile.steps[*i]),
+                Some(rest) => rest * (rows.length / self.tile.span(*i)),
                 None => Expr::Int(rows.length),
             },
             None => Expr::Int(1),
@@ -113,72 +147,94 @@ impl Writer<'_> {
 
     /// Whether a value of a digit is one of this tile.
     fn inside(&self, i: usize, value: &Expr) -> Cond {
-        match &self.rest[i] {
+        let below = match &self.rest[i] {
             Some(rest) => Cond::less(value.clone(), rest.clone()),
             None => Cond::always(),
+        };
+        match self.tile.skew {
+            // Values in front of the first tile are none of the tensor.
+            Some(skew) if skew.digit == i => {
+                Cond::at_most(skew.lead, &self.skewed + value).and(below)
+            }
+            _ => below,
         }
     }
 
-    /// Source rows into shared memory. The vectors that a thread has on the way.
-    fn load(&mut self, body: &mut Vec<Stmt>, from: &Expr, readable: &Range<i64>) -> i64 {
+    /// Source rows into shared memory.
+    fn load(&mut self, body: &mut Vec<Stmt>, from: &Expr, src_low: &Expr, readable: &Range<i64>) {
         let (all, tile) = (self.all, self.tile);
         let rows = &tile.src;
         let slots = rows.count * rows.vectors;
         let threads = i64::from(THREADS);
-        let flight = (slots + threads - 1) / threads;
+        let rounds = (slots + threads - 1) / threads;
         let length = self.length(Side::Src);
         let bytes = self.frame.name(body, "row_bytes", length * rows.width);
         let mut loads = Vec::new();
-        let u = self.frame.var("u", 0, flight - 1);
+        let u = self.frame.var("u", 0, rounds - 1);
         let (slot, vector, row) = self.slot(&mut loads, &u, rows.vectors);
         let mut one = Vec::new();
+        let mut values: Vec<Expr> = vec![Expr::Int(0); all.digits.len()];
         let mut start = from.clone();
         let mut valid = Cond::always();
-        for (i, weight) in rows.row_weights(&tile.steps) {
-            let value = &row / weight % tile.steps[i];
+        for (i, weight) in rows.row_weights(&tile.spans()) {
+            let value = &row / weight % tile.span(i);
             let value = self.frame.name(&mut one, &format!("s{i}"), value);
             start = start + &value * all.digits[i].src;
             valid = valid.and(self.inside(i, &value));
+            values[i] = value;
         }
-        // Rows that a smaller tile does not have may lie in front of the tensor.
+        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
         let mut here = Vec::new();
-        let start = self.frame.name(&mut here, "start", start);
+        let ahead = match tile.skew {
+            Some(skew) if rows.chain.contains(&skew.digit) => {
+                skew.lead * all.digits[skew.digit].src
+            }
+            _ => 0,
+        };
+        let high = start.range().1;
+        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
         let shift = if rows.aligned {
             Expr::Int(0)
         } else {
-            let low = Expr::low(Side::Src, all.align.src());
-            self.frame.var("shift", 0, 15).let_be(&mut here, (low + &start) % 16)
+            let low = Expr::low(Side::Src, all.align.src(), 16);
+            let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
+            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
         };
         let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
         let within = Cond::less(&vector * 16, shift + &bytes);
-        let into = Reg { array: 0, index: Expr::Var(u.clone()) };
-        let (address, reg) = (at.clone(), into.clone());
-        let load = Stmt::Load { into: reg, from: Space::Src, at: address, bytes: 16, piece: 16 };
+        let to = self.shared_vector(&vector, &row, &values, src_low);
+        let bring = Stmt::Bring { from: at.clone(), to: to.clone() };
         let load = if rows.whole {
-            vec![load]
+            vec![bring]
         } else {
             let mut inside = Cond::at_most(at.clone(), readable.end - 16);
-            if !rows.aligned {
+            if !rows.aligned || ahead > 0 {
                 inside = Cond::at_most(readable.start, at.clone()).and(inside);
             }
-            vec![Stmt::If(inside, vec![load], self.edge(&into, &at, readable))]
+            let into = Reg { array: 0, index: Expr::Int(0) };
+            let mut edge = self.edge(&into, &at, readable);
+            edge.push(Stmt::Store { from: into, to: Space::Shared, at: to, bytes: 16, piece: 16 });
+            vec![Stmt::If(inside, vec![bring], edge)]
         };
         here.extend(when(within, load));
         one.extend(when(valid, here));
-        let enough = Cond::less(slot.clone(), slots);
+        let enough = Cond::less(slot, slots);
         loads.extend(when(enough, one));
-        body.push(Stmt::For(u, flight, loads));
+        body.push(Stmt::For(u, rounds, loads));
+    }
 
-        let mut stores = Vec::new();
-        let u = self.frame.var("u", 0, flight - 1);
-        let (slot, vector, row) = self.slot(&mut stores, &u, rows.vectors);
-        let pattern = self.pattern(&row);
-        let at = row * tile.pitch() + (vector ^ pattern) * 16;
-        let from = Reg { array: 0, index: Expr::Var(u.clone()) };
-        let store = Stmt::Store { from, to: Space::Shared, at, bytes: 16, piece: 16 };
-        stores.extend(when(Cond::less(slot, slots), vec![store]));
-        body.push(Stmt::For(u, flight, stores));
-        flight
+    /// Where a vector of a source row lies in shared memory.
+    fn shared_vector(&self, vector: &Expr, row: &Expr, values: &[Expr], src_low: &Expr) -> Expr {
+        let tile = self.tile;
+        if tile.src.aligned {
+            let pattern = self.pattern(row);
+            return row * tile.swizzle.pitch(tile.src.vectors * 16) + (vector ^ pattern) * 16;
+        }
+        let mut begin = src_low.clone();
+        for (i, pitch) in tile.pitches(self.all) {
+            begin = begin + &values[i] * pitch;
+        }
+        (begin / 16 + vector) * 16
     }
 
     /// A vector that sticks out of the source: element by element.
@@ -224,29 +280,21 @@ impl Writer<'_> {
     }
 
     /// Destination rows out of shared memory.
-    fn store(&mut self, body: &mut Vec<Stmt>, from: &Expr, to: &Expr) {
+    fn store(&mut self, body: &mut Vec<Stmt>, to: &Expr, src_low: &Expr) {
         let (all, tile) = (self.all, self.tile);
         let rows = &tile.dst;
         let slots = rows.count * rows.vectors;
         let threads = i64::from(THREADS);
         let rounds = (slots + threads - 1) / threads;
-        let length = self.length(Side::Dst);
+        let length = match tile.skew {
+            None => self.length(Side::Dst),
+            Some(_) => Expr::Int(rows.length),
+        };
         let length = self.frame.name(body, "row_length", length);
         let per_vector = (16 / rows.width).max(1);
-        // The last four bits of where the tile begins, for shifts.
-        let low = |side: Side, begin: &Expr, align: u32| (Expr::low(side, align) + begin) % 16;
-        let src_low = if tile.src.aligned {
-            Expr::Int(0)
-        } else {
-            let value = low(Side::Src, from, all.align.src());
-            self.frame.var("src_low", 0, 15).let_be(body, value)
-        };
-        let dst_low = if rows.aligned {
-            Expr::Int(0)
-        } else {
-            let value = low(Side::Dst, to, all.align.dst());
-            self.frame.var("dst_low", 0, 15).let_be(body, value)
-        };
+        let dst_low = self.low(body, Side::Dst, to);
+        let modulus = tile.skew.map_or(16, |s| s.bytes);
+        let lead = tile.skew.map_or(0, |s| s.lead * s.inner);
 
         let mut inside = Vec::new();
         let u = self.frame.var("u", 0, rounds - 1);
@@ -270,7 +318,7 @@ impl Writer<'_> {
             let value = &row / weight % tile.steps[i];
             let value = self.frame.name(&mut one, &format!("t{i}"), value);
             start = start + &value * all.digits[i].dst;
-            residue = residue + &value * all.digits[i].dst.rem_euclid(16);
+            residue = residue + &value * all.digits[i].dst.rem_euclid(modulus);
             valid = valid.and(self.inside(i, &value));
             values[i] = value;
         }
@@ -279,23 +327,36 @@ impl Writer<'_> {
         let shift = if rows.aligned {
             Expr::Int(0)
         } else {
-            let shift = residue % 16;
+            let shift = residue % modulus;
             self.frame.name(&mut one, "shift", shift / rows.width)
         };
         let at = start - &shift * rows.width + &vector * 16;
         let at = self.frame.name(&mut one, "at", at);
 
         let first = self.frame.name(&mut one, "first", &vector * per_vector);
-        let end = self.frame.name(&mut one, "end", &shift + &length);
-        let whole = Cond::at_most(shift.clone(), first.clone())
+        // The elements of the row that are there: all of this tile, and of skewed rows all of the tensor's row.
+        let (begin, end) = match tile.skew {
+            None => (shift.clone(), &shift + &length),
+            Some(skew) => {
+                let box_begin = &self.skewed * skew.inner;
+                (&shift - &box_begin, &shift + (Expr::Int(range_of(all, skew)) - box_begin))
+            }
+        };
+        let begin = self.frame.name(&mut one, "begin", begin);
+        let end = self.frame.name(&mut one, "end", end);
+        let whole = Cond::at_most(begin.clone(), first.clone())
             .and(Cond::at_most(&first + per_vector, end.clone()));
         let out = Reg { array: 1, index: Expr::Int(0) };
 
         let mut full = vec![Stmt::Set(out.clone(), [0; 16])];
         let e = self.frame.var("e", 0, per_vector - 1);
         let mut gather = Vec::new();
-        let place =
-            self.shared(&mut gather, &values, &(&first + Expr::Var(e.clone())), &shift, &src_low);
+        let place = self.shared(
+            &mut gather,
+            &values,
+            &(&first + Expr::Var(e.clone()) - &shift + lead),
+            src_low,
+        );
         let element = Expr::Var(e.clone());
         let kind = all.unit;
         gather.push(Stmt::Put { into: out.clone(), element, from: Space::Shared, at: place, kind });
@@ -309,10 +370,10 @@ impl Writer<'_> {
             let e = self.frame.var("e", 0, per_vector - 1);
             let here = &first + Expr::Var(e.clone());
             let mut copy = Vec::new();
-            let place = self.shared(&mut copy, &values, &here, &shift, &src_low);
+            let place = self.shared(&mut copy, &values, &(&here - &shift + lead), src_low);
             let target = at + Expr::Var(e.clone()) * rows.width;
             copy.push(Stmt::Copy { from: Space::Shared, at: place, to: target, kind });
-            let there = Cond::at_most(shift, here.clone()).and(Cond::less(here, end));
+            let there = Cond::at_most(begin, here.clone()).and(Cond::less(here, end));
             let single = Stmt::For(e, per_vector, when(there, copy));
             vec![Stmt::If(whole, full, vec![single])]
         };
@@ -321,38 +382,47 @@ impl Writer<'_> {
         body.push(Stmt::For(u, rounds, inside));
     }
 
-    /// Where element `number` of a destination row, counted from the first vector that it touches, lies in shared
-    /// memory.
+    /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory.
     fn shared(
         &mut self,
         body: &mut Vec<Stmt>,
         values: &[Expr],
-        number: &Expr,
-        shift: &Expr,
+        place: &Expr,
         src_low: &Expr,
     ) -> Expr {
         let (all, tile) = (self.all, self.tile);
-        let place = number - shift;
-        let place = self.frame.var("p", 0, tile.dst.length - 1).let_be(body, place);
+        let spans = tile.spans();
+        let most = tile.dst.chain.iter().map(|i| spans[*i]).product::<i64>() - 1;
+        let place = self.frame.var("p", 0, most).let_be(body, place.clone());
         let mut values = values.to_vec();
-        for (i, weight) in tile.dst.chain_weights(&tile.steps) {
-            values[i] = &place / weight % tile.steps[i];
+        for (i, weight) in tile.dst.chain_weights(&spans) {
+            values[i] = &place / weight % spans[i];
         }
-        let mut row = Expr::Int(0);
-        let mut residue = src_low.clone();
-        for (i, weight) in tile.src.row_weights(&tile.steps) {
-            row = row + &values[i] * weight;
-            residue = residue + &values[i] * all.digits[i].src.rem_euclid(16);
-        }
-        let row = self.frame.name(body, "r", row);
-        let mut byte = if tile.src.aligned { Expr::Int(0) } else { residue % 16 };
-        for (i, weight) in tile.src.chain_weights(&tile.steps) {
+        let mut byte = Expr::Int(0);
+        for (i, weight) in tile.src.chain_weights(&spans) {
             byte = byte + &values[i] * (weight * tile.src.width);
         }
+        if !tile.src.aligned {
+            let mut at = src_low + byte;
+            for (i, pitch) in tile.pitches(all) {
+                at = at + &values[i] * pitch;
+            }
+            return at;
+        }
+        let mut row = Expr::Int(0);
+        for (i, weight) in tile.src.row_weights(&spans) {
+            row = row + &values[i] * weight;
+        }
+        let row = self.frame.name(body, "r", row);
         let byte = self.frame.name(body, "b", byte);
         let pattern = self.pattern(&row);
-        row * tile.pitch() + (byte ^ (pattern * 16))
+        row * tile.swizzle.pitch(tile.src.vectors * 16) + (byte ^ (pattern * 16))
     }
+}
+
+/// Elements of a row of the tensor, along the digits of a row of the tile.
+fn range_of(all: &Digits, skew: Skew) -> i64 {
+    all.digits[skew.digit].range * skew.inner
 }
 
 /// The condition on the slot alone, and the others.

@@ -107,6 +107,60 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// More moves whose kernels are measured: odd sizes, short dimensions, padding.
+fn measured() -> Vec<Case> {
+    let permute = |name, shape: &[i64], order: &[usize], width| Case {
+        name,
+        from: rows(shape),
+        to: permuted(shape, order),
+        shape: shape.to_vec(),
+        dtypes: Dtypes::Bytes(width),
+        fill: None,
+        align: Alignment::FULL,
+    };
+    let into_sticks = |name, shape: &[i64], order: &[usize]| Case {
+        name,
+        from: permuted(shape, order),
+        to: sticks(shape),
+        shape: shape.to_vec(),
+        dtypes: Dtypes::Bytes(2),
+        fill: Some(vec![0, 0]),
+        align: Alignment::FULL,
+    };
+    vec![
+        permute("copy_f16", &[16384, 16382], &[0, 1], 2),
+        Case {
+            align: Alignment::new(2, 16).expect("powers of two"),
+            ..permute("copy_from_unaligned_f16", &[16384, 16382], &[0, 1], 2)
+        },
+        Case {
+            from: Strided::new(&[16384, 16380], &[16384, 1], 0)
+                .and_then(|s| s.to_layout())
+                .expect("a tensor"),
+            to: rows(&[16384, 16380]),
+            shape: vec![16384, 16380],
+            ..permute("crop_f16", &[2, 2], &[0, 1], 2)
+        },
+        permute("odd_transpose_f32", &[16383, 16381], &[1, 0], 4),
+        permute("odd_transpose_i8", &[16383, 16381], &[1, 0], 1),
+        permute("odd_021_f16", &[129, 1023, 1021], &[0, 2, 1], 2),
+        permute("odd_nchw_to_nhwc_f16", &[63, 255, 127, 127], &[0, 2, 3, 1], 2),
+        permute("odd_0213_f16", &[31, 2047, 63, 127], &[0, 2, 1, 3], 2),
+        permute("short_41302_f16", &[24, 20, 36, 28, 100], &[4, 1, 3, 0, 2], 2),
+        permute("short_42031_i8", &[64, 48, 17, 33, 50], &[4, 2, 0, 3, 1], 1),
+        permute("rgb_to_planes_i8", &[256, 1024, 1024, 3], &[0, 3, 1, 2], 1),
+        permute("reversed_f32", &[40, 36, 44, 28, 48], &[4, 3, 2, 1, 0], 4),
+        into_sticks("padded_stickify_3d_f16", &[128, 4095, 1000], &[0, 1, 2]),
+        into_sticks("padded_stickify_large_f16", &[16383, 16381], &[0, 1]),
+        Case {
+            from: sticks(&[16384, 16356]),
+            to: rows(&[16384, 16356]),
+            shape: vec![16384, 16356],
+            ..permute("unstickify_f16", &[2, 2], &[0, 1], 2)
+        },
+    ]
+}
+
 #[test]
 fn texts_are_those_that_were_reviewed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -133,13 +187,13 @@ fn texts_are_those_that_were_reviewed() {
 fn every_candidate() {
     let folder = std::env::var_os("ZELLIGE_CANDIDATES").expect("a folder");
     std::fs::create_dir_all(&folder).expect("a folder");
-    for c in cases() {
+    for c in cases().into_iter().chain(measured()) {
         let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
         let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
         let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
         let chosen = chosen.expect("a kernel");
         let mut seen = Vec::new();
-        for pick in 0..40 {
+        for pick in 0..120 {
             let program = Program::with_candidate(
                 &plan,
                 c.dtypes,
@@ -150,7 +204,7 @@ fn every_candidate() {
             )
             .expect("a kernel");
             if seen.contains(&program.source().to_string()) {
-                break;
+                continue;
             }
             seen.push(program.source().to_string());
             let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();

@@ -30,7 +30,7 @@ pub fn run(name: &str, cases: &[Case]) -> Vec<Vec<u8>> {
         "static unsigned long long word() { unsigned long long x; if (fread(&x, 8, 1, stdin) != 1) abort(); return x; }\n\
          struct Buffer { std::vector<unsigned char> all; unsigned char* at; unsigned long long size;\n\
          void read() { unsigned long long low = word(); size = word(); all.resize(size + 64);\n\
-         at = all.data(); while ((unsigned long long)at % 16 != low) at++;\n\
+         at = all.data(); while ((unsigned long long)at % 32 != low) at++;\n\
          if (size && fread(at, size, 1, stdin) != 1) abort(); } };\n\
          int main() {\n",
     );

@@ -73,7 +73,7 @@ pub fn interpreted(
 pub fn alignment(random: &mut Random) -> (Alignment, (i64, i64)) {
     let mut one = || {
         let known = [16u64, 16, 16, 16, 8, 4, 2, 1][random.below(8)];
-        let low = random.next() % 16 / known * known;
+        let low = random.next() % 32 / known * known;
         (known, low.cast_signed())
     };
     let ((a, x), (b, y)) = (one(), one());

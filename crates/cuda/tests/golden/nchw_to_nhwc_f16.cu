@@ -28,6 +28,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
+}
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
   if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
@@ -67,30 +82,46 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Squares of 8 x 8 elements of 2 bytes, turned in registers.
-static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
-  Vec v[8] = {};
-  Vec t[8] = {};
-  const u32 a = (((threadIdx.x / 32u) % 2u) * 8u + ((threadIdx.x % 32u) % 8u)) * 8u;
-  const u32 b = (((threadIdx.x / 32u) / 2u) * 4u + ((threadIdx.x % 32u) / 8u)) * 8u;
-  const u32 d0 = block % 2u;
-  const u32 rest0 = block / 2u;
-  const u32 d1 = rest0 % 128u;
-  const u32 rest1 = rest0 / 128u;
-  const u32 from = d0 * 4194304u + d1 * 256u + rest1 * 8388608u + a * 2u + b * 32768u;
-  const u32 to = d0 * 256u + d1 * 65536u + rest1 * 8388608u + a * 512u + b * 2u;
+// Tiles of 128 rows of 256 bytes in the source, 128 rows of 256 bytes in the destination,
+// turned in shared memory: vector v of row r lies at v ^ (r / 8 % 8).
+static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
+  Vec edge[1] = {};
+  Vec out[1] = {};
+  const u32 tile0 = block % 2u;
+  const u32 tiles0 = block / 2u;
+  const u32 tile1 = tiles0 % 128u;
+  const u32 tiles1 = tiles0 / 128u;
+  const u32 from = tile0 * 4194304u + tile1 * 256u + tiles1 * 8388608u;
+  const u32 to = tile0 * 256u + tile1 * 65536u + tiles1 * 8388608u;
   #pragma unroll
-  for (u32 r = 0; r < 8; r++) {
-    load(v[r], 0, src + from + r * 32768u, 16);
+  for (u32 u = 0; u < 8; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 16u;
+    const u32 row = slot / 16u;
+    const u32 start = from + row * 32768u;
+    const u32 at = start + vector * 16u;
+    bring(shared + row * 256u + (vector ^ ((row / 8u) % 8u)) * 16u, src + at);
   }
+  barrier();
   #pragma unroll
-  for (u32 r = 0; r < 8; r++) t[r] = turned(v, r, 2);
-  #pragma unroll
-  for (u32 r = 0; r < 8; r++) {
-    store(t[r], 0, dst + to + r * 512u, 16);
+  for (u32 u = 0; u < 8; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = (slot % 8u) + ((slot / 32u) % 2u) * 8u;
+    const u32 row = ((slot / 8u) % 4u) + (slot / 64u) * 4u;
+    const u32 at = to + row * 512u + vector * 16u;
+    const u32 first = vector * 8u;
+    out[0u] = Vec();
+    #pragma unroll
+    for (u32 e = 0; e < 8; e++) {
+      const u32 p = first + e;
+      const u32 b = row * 2u;
+      put(out[0u], e, read(shared + p * 256u + (b ^ (((p / 8u) % 8u) * 16u)), 2), 2);
+    }
+    store(out[0u], 0, dst + at, 16);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  part0(src, dst, blockIdx.x);
+  __shared__ __align__(16) u8 shared[32768];
+  part0(src, dst, blockIdx.x, shared);
 }

@@ -1,7 +1,7 @@
 // Moves 268369923 elements (elements of 2 bytes) as this plan says:
 //   for i in 16381, j in 16383: dst[i*16383 + j] = src[i + j*16381]
 // reads 536739846 bytes of 536739846, writes 536739846 of 536739846
-// launch move0<<<16384, 256>>>(src, dst)
+// launch move0<<<16512, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,6 +27,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -67,86 +82,75 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 128 rows of 256 bytes in the source, 128 rows of 256 bytes in the destination,
-// turned in shared memory: vector v of row r lies at v ^ (r / 8 % 8).
+// Tiles of 143 rows of 256 bytes in the source, 128 rows of 256 bytes in the destination,
+// which begin at multiples of 32 bytes,
+// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[9] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile0 = block % 128u;
-  const u32 left0 = min(16383u - (tile0 * 128u), 128u);
-  const u32 tiles0 = block / 128u;
+  const u32 tile0 = block % 129u;
+  const u32 left0 = min(16398u - (tile0 * 128u), 143u);
+  const u32 tiles0 = block / 129u;
   const u32 left1 = min(16381u - (tiles0 * 128u), 128u);
-  const u32 from = tile0 * 4193536u + tiles0 * 256u;
+  const i64 from = (i64)(tile0 * 4193536u) - 491430ll + (i64)(tiles0 * 256u);
   const u32 to = tile0 * 256u + tiles0 * 4194048u;
+  const u32 src_low = (from + 491440ll) % 16u;
   const u32 row_bytes = left1 * 2u;
   #pragma unroll
-  for (u32 u = 0; u < 9; u++) {
+  for (u32 u = 0; u < 10; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = slot % 17u;
     const u32 row = slot / 17u;
-    if (slot < 2176u) {
-      const u32 s0 = row % 128u;
-      if (s0 < left0) {
-        const u32 start = from + s0 * 32762u;
+    if (slot < 2431u) {
+      const u32 s0 = row % 143u;
+      if (15u <= tile0 * 128u + s0 && s0 < left0) {
+        const u32 start = (u32)(from + (i64)(s0 * 32762u));
         const u32 shift = start % 16u;
         const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
         if (vector * 16u < shift + row_bytes) {
           if (0ll <= at && at <= 536739830ll) {
-            load(v[u], 0, src + at, 16);
+            bring(shared + (((src_low + s0 * 298u) / 16u) + vector) * 16u, src + at);
           } else {
-            v[u] = Vec();
+            edge[0u] = Vec();
             #pragma unroll
             for (u32 e = 0; e < 8; e++) {
               if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 536739844ll) {
-                put(v[u], e, read(src + at + (i64)(e * 2u), 2), 2);
+                put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
               }
             }
+            *(uint4*)(shared + (((src_low + s0 * 298u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
           }
         }
       }
     }
   }
+  barrier();
+  const u32 dst_low = (((u32)(u64)dst & 31u) + to) % 32u;
   #pragma unroll
-  for (u32 u = 0; u < 9; u++) {
+  for (u32 u = 0; u < 8; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 17u;
-    const u32 row = slot / 17u;
-    if (slot < 2176u) {
-      *(uint4*)(shared + row * 384u + (vector ^ ((row / 8u) % 8u)) * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-    }
-  }
-  __syncthreads();
-  const u32 src_low = from % 16u;
-  const u32 dst_low = to % 16u;
-  #pragma unroll
-  for (u32 u = 0; u < 9; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 17u;
-    const u32 row = slot / 17u;
-    if (slot < 2176u) {
-      const u32 t1 = row % 128u;
-      const u32 shift = ((dst_low + t1 * 14u) % 16u) / 2u;
-      const i64 at = (i64)(to + t1 * 32766u) - (i64)(shift * 2u) + (i64)(vector * 16u);
-      const u32 first = vector * 8u;
-      const u32 end = shift + left0;
-      if (t1 < left1) {
-        if (shift <= first && first + 8u <= end) {
-          out[0u] = Vec();
-          #pragma unroll
-          for (u32 e = 0; e < 8; e++) {
-            const u32 p = (u32)((i64)(first + e) - (i64)shift);
-            const u32 b = ((src_low + p * 10u) % 16u) + t1 * 2u;
-            put(out[0u], e, read(shared + p * 384u + (b ^ (((p / 8u) % 8u) * 16u)), 2), 2);
-          }
-          store(out[0u], 0, dst + at, 16);
-        } else {
-          #pragma unroll
-          for (u32 e = 0; e < 8; e++) {
-            if (shift <= first + e && first + e < end) {
-              const u32 p = (u32)((i64)(first + e) - (i64)shift);
-              const u32 b = ((src_low + p * 10u) % 16u) + t1 * 2u;
-              write(dst + at + (i64)(e * 2u), read(shared + p * 384u + (b ^ (((p / 8u) % 8u) * 16u)), 2), 2);
-            }
+    const u32 vector = (slot % 8u) + ((slot / 32u) % 2u) * 8u;
+    const u32 row = ((slot / 8u) % 4u) + (slot / 64u) * 4u;
+    const u32 shift = ((dst_low + row * 30u) % 32u) / 2u;
+    const i64 at = (i64)(to + row * 32766u) - (i64)(shift * 2u) + (i64)(vector * 16u);
+    const u32 first = vector * 8u;
+    const i64 begin = (i64)shift - (i64)(tile0 * 128u);
+    const i64 end = (i64)shift + (16383ll - (i64)(tile0 * 128u));
+    if (row < left1) {
+      if (begin <= (i64)first && (i64)(first + 8u) <= end) {
+        out[0u] = Vec();
+        #pragma unroll
+        for (u32 e = 0; e < 8; e++) {
+          const u32 p = (i64)(first + e) - (i64)shift + 15ll;
+          put(out[0u], e, read(shared + src_low + row * 2u + p * 298u, 2), 2);
+        }
+        store(out[0u], 0, dst + at, 16);
+      } else {
+        #pragma unroll
+        for (u32 e = 0; e < 8; e++) {
+          if (begin <= (i64)(first + e) && (i64)(first + e) < end) {
+            const u32 p = (i64)(first + e) - (i64)shift + 15ll;
+            write(dst + at + (i64)(e * 2u), read(shared + src_low + row * 2u + p * 298u, 2), 2);
           }
         }
       }
@@ -155,6 +159,6 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[49152];
+  __shared__ __align__(16) u8 shared[42608];
   part0(src, dst, blockIdx.x, shared);
 }

@@ -2,7 +2,7 @@
 //   for i in 62, j in 4000, k in 64: dst[i*256000 + j*64 + k] = src[i*64 + j*4001 + k]
 //   for i in 4000, j in 33: dst[i*64 + j + 15872000] = src[i*4001 + j + 3968]
 // reads 32008000 bytes of 32008000, writes 32256000 of 32256000
-// launch move0<<<2154, 256>>>(src, dst)
+// launch move0<<<4013, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -28,6 +28,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -68,145 +83,115 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 8 rows of 2048 bytes in the source, 16 rows of 1024 bytes in the destination,
-// turned in shared memory.
+// Tiles of 32 rows of 256 bytes in the source, 2 rows of 4096 bytes in the destination,
+// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[5] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile1 = block % 500u;
-  const u32 tiles1 = block / 500u;
-  const u32 left2 = min(62u - (tiles1 * 16u), 16u);
-  const u32 from = tile1 * 64016u + tiles1 * 2048u;
-  const u32 to = tile1 * 1024u + tiles1 * 8192000u;
-  const u32 row_bytes = (left2 * 64u) * 2u;
+  const u32 tile1 = block % 125u;
+  const u32 tiles1 = block / 125u;
+  const u32 from = tile1 * 256064u + tiles1 * 256u;
+  const u32 to = tile1 * 4096u + tiles1 * 1024000u;
+  const u32 src_low = from % 16u;
   #pragma unroll
-  for (u32 u = 0; u < 5; u++) {
+  for (u32 u = 0; u < 3; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 129u;
-    const u32 row = slot / 129u;
-    if (slot < 1032u) {
-      const u32 s1 = row % 8u;
+    const u32 vector = slot % 17u;
+    const u32 row = slot / 17u;
+    if (slot < 544u) {
+      const u32 s1 = row % 32u;
       const u32 start = from + s1 * 8002u;
       const u32 shift = start % 16u;
       const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
-      if (vector * 16u < shift + row_bytes) {
-        if (0ll <= at && at <= 32007984ll) {
-          load(v[u], 0, src + at, 16);
+      if (vector * 16u < shift + 256u) {
+        if (0ll <= at) {
+          bring(shared + (((src_low + s1 * 402u) / 16u) + vector) * 16u, src + at);
         } else {
-          v[u] = Vec();
+          edge[0u] = Vec();
           #pragma unroll
           for (u32 e = 0; e < 8; e++) {
-            if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 32007998ll) {
-              put(v[u], e, read(src + at + (i64)(e * 2u), 2), 2);
+            if (0ll <= at + (i64)(e * 2u)) {
+              put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
             }
           }
+          *(uint4*)(shared + (((src_low + s1 * 402u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
         }
       }
     }
   }
+  barrier();
   #pragma unroll
-  for (u32 u = 0; u < 5; u++) {
+  for (u32 u = 0; u < 2; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 129u;
-    const u32 row = slot / 129u;
-    if (slot < 1032u) {
-      *(uint4*)(shared + row * 2064u + vector * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-    }
-  }
-  __syncthreads();
-  const u32 src_low = from % 16u;
-  #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = (slot % 8u) + ((slot / 32u) % 8u) * 8u;
-    const u32 row = ((slot / 8u) % 4u) + (slot / 256u) * 4u;
+    const u32 vector = slot % 256u;
+    const u32 row = slot / 256u;
     const u32 at = to + row * 512000u + vector * 16u;
     const u32 first = vector * 8u;
-    if (row < left2) {
-      out[0u] = Vec();
-      #pragma unroll
-      for (u32 e = 0; e < 8; e++) {
-        const u32 p = first + e;
-        const u32 r = p / 64u;
-        const u32 b = ((src_low + (p / 64u) * 2u) % 16u) + (p % 64u) * 2u + row * 128u;
-        put(out[0u], e, read(shared + r * 2064u + b, 2), 2);
-      }
-      store(out[0u], 0, dst + at, 16);
+    out[0u] = Vec();
+    #pragma unroll
+    for (u32 e = 0; e < 8; e++) {
+      const u32 p = first + e;
+      put(out[0u], e, read(shared + src_low + ((p % 64u) * 2u + row * 128u) + (p / 64u) * 402u, 2), 2);
     }
+    store(out[0u], 0, dst + at, 16);
   }
 }
 
-// Tiles of 128 rows of 66 bytes in the source, 128 rows of 66 bytes in the destination,
-// turned in shared memory.
+// Tiles of 256 rows of 66 bytes in the source, 256 rows of 66 bytes in the destination,
+// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
 static __device__ __forceinline__ void part1(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[3] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 left1 = min(4000u - (block * 128u), 128u);
-  const u32 from = 7936u + block * 1024256u;
-  const u32 to = 31744000u + block * 16384u;
+  const u32 left1 = min(4000u - (block * 256u), 256u);
+  const u32 from = 7936u + block * 2048512u;
+  const u32 to = 31744000u + block * 32768u;
+  const u32 src_low = from % 16u;
   #pragma unroll
-  for (u32 u = 0; u < 3; u++) {
+  for (u32 u = 0; u < 5; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = slot % 5u;
     const u32 row = slot / 5u;
-    if (slot < 640u) {
-      const u32 s1 = row % 128u;
-      if (s1 < left1) {
-        const u32 start = from + s1 * 8002u;
-        const u32 shift = start % 16u;
-        const u32 at = start - shift + vector * 16u;
-        if (at <= 32007984u) {
-          load(v[u], 0, src + at, 16);
-        } else {
-          v[u] = Vec();
-          #pragma unroll
-          for (u32 e = 0; e < 8; e++) {
-            if (at + e * 2u <= 32007998u) {
-              put(v[u], e, read(src + at + e * 2u, 2), 2);
-            }
+    if (row < left1) {
+      const u32 start = from + row * 8002u;
+      const u32 shift = start % 16u;
+      const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
+      if (0ll <= at && at <= 32007984ll) {
+        bring(shared + (((src_low + row * 98u) / 16u) + vector) * 16u, src + at);
+      } else {
+        edge[0u] = Vec();
+        #pragma unroll
+        for (u32 e = 0; e < 8; e++) {
+          if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 32007998ll) {
+            put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
           }
         }
+        *(uint4*)(shared + (((src_low + row * 98u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
       }
     }
   }
+  barrier();
   #pragma unroll
-  for (u32 u = 0; u < 3; u++) {
+  for (u32 u = 0; u < 5; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = slot % 5u;
     const u32 row = slot / 5u;
-    if (slot < 640u) {
-      *(uint4*)(shared + row * 80u + vector * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-    }
-  }
-  __syncthreads();
-  const u32 src_low = from % 16u;
-  #pragma unroll
-  for (u32 u = 0; u < 3; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 5u;
-    const u32 row = slot / 5u;
-    if (slot < 640u) {
-      const u32 t1 = row % 128u;
-      const u32 at = to + t1 * 128u + vector * 16u;
-      const u32 first = vector * 8u;
-      if (t1 < left1) {
-        if (first + 8u <= 33u) {
-          out[0u] = Vec();
-          #pragma unroll
-          for (u32 e = 0; e < 8; e++) {
+    const u32 at = to + row * 128u + vector * 16u;
+    const u32 first = vector * 8u;
+    if (row < left1) {
+      if (first + 8u <= 33u) {
+        out[0u] = Vec();
+        #pragma unroll
+        for (u32 e = 0; e < 8; e++) {
+          const u32 p = first + e;
+          put(out[0u], e, read(shared + src_low + p * 2u + row * 98u, 2), 2);
+        }
+        store(out[0u], 0, dst + at, 16);
+      } else {
+        #pragma unroll
+        for (u32 e = 0; e < 8; e++) {
+          if (first + e < 33u) {
             const u32 p = first + e;
-            const u32 b = ((src_low + t1 * 2u) % 16u) + p * 2u;
-            put(out[0u], e, read(shared + t1 * 80u + b, 2), 2);
-          }
-          store(out[0u], 0, dst + at, 16);
-        } else {
-          #pragma unroll
-          for (u32 e = 0; e < 8; e++) {
-            if (first + e < 33u) {
-              const u32 p = first + e;
-              const u32 b = ((src_low + t1 * 2u) % 16u) + p * 2u;
-              write(dst + at + e * 2u, read(shared + t1 * 80u + b, 2), 2);
-            }
+            write(dst + at + e * 2u, read(shared + src_low + p * 2u + row * 98u, 2), 2);
           }
         }
       }
@@ -231,8 +216,8 @@ static __device__ __forceinline__ void part2(const u8* __restrict__ src, u8* __r
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[16512];
-  if (blockIdx.x < 2000u) part0(src, dst, blockIdx.x, shared);
-  else if (blockIdx.x < 2032u) part1(src, dst, blockIdx.x - 2000u, shared);
-  else part2(src, dst, blockIdx.x - 2032u);
+  __shared__ __align__(16) u8 shared[25088];
+  if (blockIdx.x < 3875u) part0(src, dst, blockIdx.x, shared);
+  else if (blockIdx.x < 3891u) part1(src, dst, blockIdx.x - 3875u, shared);
+  else part2(src, dst, blockIdx.x - 3891u);
 }

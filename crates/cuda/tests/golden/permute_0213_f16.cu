@@ -1,7 +1,7 @@
 // Moves 536870912 elements (elements of 2 bytes) as this plan says:
 //   for i in 32, j in 64, k in 2048, l in 128: dst[i*16777216 + j*262144 + k*128 + l] = src[i*16777216 + j*128 + k*8192 + l]
 // reads 1073741824 bytes of 1073741824, writes 1073741824 of 1073741824
-// launch move0<<<65536, 256>>>(src, dst)
+// launch move0<<<131072, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,6 +27,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -67,34 +82,46 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Copies 67108864 units of 16 bytes, 4 of them on the way in each thread.
-static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
-  Vec v[4] = {};
-  const u32 first = block * 1024u + threadIdx.x;
+// Tiles of 16 rows of 512 bytes in the source, 2 rows of 4096 bytes in the destination,
+// turned in shared memory.
+static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
+  Vec edge[1] = {};
+  Vec out[1] = {};
+  const u32 tile1 = block % 128u;
+  const u32 tiles1 = block / 128u;
+  const u32 tile2 = tiles1 % 32u;
+  const u32 tiles2 = tiles1 / 32u;
+  const u32 from = tile1 * 262144u + tile2 * 512u + tiles2 * 33554432u;
+  const u32 to = tile1 * 4096u + tile2 * 1048576u + tiles2 * 33554432u;
   #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
-    const u32 i = first + u * 256u;
-    const u32 d0 = i % 16u;
-    const u32 rest0 = i / 16u;
-    const u32 d1 = rest0 % 2048u;
-    const u32 rest1 = rest0 / 2048u;
-    const u32 d2 = rest1 % 64u;
-    const u32 rest2 = rest1 / 64u;
-    load(v[u], 0, src + d0 * 16u + d1 * 16384u + d2 * 256u + rest2 * 33554432u, 16);
+  for (u32 u = 0; u < 2; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 32u;
+    const u32 row = slot / 32u;
+    const u32 start = from + row * 16384u;
+    const u32 at = start + vector * 16u;
+    bring(shared + row * 512u + vector * 16u, src + at);
   }
+  barrier();
   #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
-    const u32 i = first + u * 256u;
-    const u32 d0 = i % 16u;
-    const u32 rest0 = i / 16u;
-    const u32 d1 = rest0 % 2048u;
-    const u32 rest1 = rest0 / 2048u;
-    const u32 d2 = rest1 % 64u;
-    const u32 rest2 = rest1 / 64u;
-    store(v[u], 0, dst + d0 * 16u + d1 * 256u + d2 * 524288u + rest2 * 33554432u, 16);
+  for (u32 u = 0; u < 2; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 256u;
+    const u32 row = slot / 256u;
+    const u32 at = to + row * 524288u + vector * 16u;
+    out[0u] = Vec();
+    #pragma unroll
+    for (u32 e = 0; e < 1; e++) {
+      const u32 p = vector + e;
+      const u32 r = p / 16u;
+      const u32 b = (p % 16u) * 16u + row * 256u;
+      out[0u] = *(const Vec*)(shared + r * 512u + b);
+    }
+    store(out[0u], 0, dst + at, 16);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  part0(src, dst, blockIdx.x);
+  __shared__ __align__(16) u8 shared[8192];
+  part0(src, dst, blockIdx.x, shared);
 }

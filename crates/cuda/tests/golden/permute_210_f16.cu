@@ -28,6 +28,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
+}
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
   if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
@@ -70,7 +85,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 // Tiles of 128 rows of 256 bytes in the source, 128 rows of 256 bytes in the destination,
 // turned in shared memory: vector v of row r lies at v ^ (r / 8 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[8] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
   const u32 tile0 = block % 8u;
   const u32 tiles0 = block / 8u;
@@ -85,16 +100,9 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     const u32 row = slot / 16u;
     const u32 start = from + row * 524288u;
     const u32 at = start + vector * 16u;
-    load(v[u], 0, src + at, 16);
+    bring(shared + row * 256u + (vector ^ ((row / 8u) % 8u)) * 16u, src + at);
   }
-  #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 16u;
-    const u32 row = slot / 16u;
-    *(uint4*)(shared + row * 256u + (vector ^ ((row / 8u) % 8u)) * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-  }
-  __syncthreads();
+  barrier();
   #pragma unroll
   for (u32 u = 0; u < 8; u++) {
     const u32 slot = threadIdx.x + u * 256u;

@@ -28,6 +28,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
+}
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
   if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
@@ -67,45 +82,42 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 2 rows of 8192 bytes in the source, 1 rows of 16384 bytes in the destination,
+// Tiles of 4 rows of 4096 bytes in the source, 256 rows of 64 bytes in the destination,
 // turned in shared memory.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[4] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile2 = block % 128u;
-  const u32 tiles2 = block / 128u;
-  const u32 from = tile2 * 4194304u + tiles2 * 8192u;
-  const u32 to = tile2 * 16384u + tiles2 * 2097152u;
+  const u32 tile0 = block % 2u;
+  const u32 tiles0 = block / 2u;
+  const u32 tile2 = tiles0 % 64u;
+  const u32 tiles2 = tiles0 / 64u;
+  const u32 from = tile0 * 4096u + tile2 * 8388608u + tiles2 * 8192u;
+  const u32 to = tile0 * 64u + tile2 * 32768u + tiles2 * 2097152u;
   #pragma unroll
   for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 512u;
-    const u32 row = slot / 512u;
+    const u32 vector = slot % 256u;
+    const u32 row = slot / 256u;
     const u32 start = from + row * 2097152u;
     const u32 at = start + vector * 16u;
-    load(v[u], 0, src + at, 16);
+    bring(shared + row * 4096u + vector * 16u, src + at);
   }
+  barrier();
   #pragma unroll
   for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 512u;
-    const u32 row = slot / 512u;
-    *(uint4*)(shared + row * 8192u + vector * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-  }
-  __syncthreads();
-  #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot;
-    const u32 at = to + vector * 16u;
+    const u32 vector = slot % 4u;
+    const u32 row = slot / 4u;
+    const u32 t1 = row % 64u;
+    const u32 t2 = row / 64u;
+    const u32 at = to + t1 * 128u + t2 * 8192u + vector * 16u;
     const u32 first = vector * 8u;
     out[0u] = Vec();
     #pragma unroll
     for (u32 e = 0; e < 8; e++) {
       const u32 p = first + e;
-      const u32 r = p / 4096u;
-      const u32 b = ((p / 64u) % 64u) * 2u + (p % 64u) * 128u;
-      put(out[0u], e, read(shared + r * 8192u + b, 2), 2);
+      const u32 b = t1 * 2u + p * 128u;
+      put(out[0u], e, read(shared + t2 * 4096u + b, 2), 2);
     }
     store(out[0u], 0, dst + at, 16);
   }

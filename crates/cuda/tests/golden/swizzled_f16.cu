@@ -28,6 +28,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
+}
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
   if (bytes == 8) { uint2 q = *(const uint2*)p; return q.x | (u64)q.y << 32; }
@@ -67,7 +82,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Copies 512 units of 16 bytes, 4 of them on the way in each thread.
+// Copies 512 units of 16 bytes, 2 of them on the way in each thread.
 static __device__ const i64 part0_table0[64] = {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240,
   256, 272, 288, 304, 320, 336, 352, 368, 384, 400, 416, 432, 448, 464, 480, 496,
   512, 528, 544, 560, 576, 592, 608, 624, 640, 656, 672, 688, 704, 720, 736, 752,
@@ -77,25 +92,21 @@ static __device__ const i64 part0_table1[64] = {0, 16, 32, 48, 64, 80, 96, 112, 
   576, 592, 608, 624, 512, 528, 544, 560, 720, 704, 752, 736, 656, 640, 688, 672,
   864, 880, 832, 848, 800, 816, 768, 784, 1008, 992, 976, 960, 944, 928, 912, 896};
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
-  Vec v[4] = {};
-  const u32 first = block * 1024u + threadIdx.x;
+  Vec v[2] = {};
+  const u32 first = block * 512u + threadIdx.x;
   #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
+  for (u32 u = 0; u < 2; u++) {
     const u32 i = first + u * 256u;
-    if (i < 512u) {
-      const u32 d0 = i % 8u;
-      const u32 rest0 = i / 8u;
-      load(v[u], 0, src + part0_table0[rest0] + (i64)(d0 * 1024u), 16);
-    }
+    const u32 d0 = i % 8u;
+    const u32 rest0 = i / 8u;
+    load(v[u], 0, src + part0_table0[rest0] + (i64)(d0 * 1024u), 16);
   }
   #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
+  for (u32 u = 0; u < 2; u++) {
     const u32 i = first + u * 256u;
-    if (i < 512u) {
-      const u32 d0 = i % 8u;
-      const u32 rest0 = i / 8u;
-      store(v[u], 0, dst + part0_table1[rest0] + (i64)(d0 * 1024u), 16);
-    }
+    const u32 d0 = i % 8u;
+    const u32 rest0 = i / 8u;
+    store(v[u], 0, dst + part0_table1[rest0] + (i64)(d0 * 1024u), 16);
   }
 }
 

@@ -1,7 +1,7 @@
 // Moves 16777216 elements (float32 to float8_e4m3fn) as this plan says:
 //   for i in 4096, j in 4096: dst[i*4096 + j] = src[i + j*4096]
 // reads 67108864 bytes of 67108864, writes 16777216 of 16777216
-// launch move0<<<2048, 256>>>(src, dst)
+// launch move0<<<8192, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,6 +27,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -80,51 +95,47 @@ static __device__ __forceinline__ u64 float32_to_float8_e4m3fn(u64 x) {
   return float8_e4m3fn_encode((u32)x);
 }
 
-// Tiles of 128 rows of 256 bytes in the source, 64 rows of 128 bytes in the destination,
-// turned in shared memory: vector v of row r lies at v ^ (r / 16 % 8).
+// Tiles of 64 rows of 128 bytes in the source, 32 rows of 64 bytes in the destination,
+// turned in shared memory: vector v of row r lies at v ^ (r / 8 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[8] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile0 = block % 32u;
-  const u32 tiles0 = block / 32u;
-  const u32 from = tile0 * 2097152u + tiles0 * 256u;
-  const u32 to = tile0 * 128u + tiles0 * 262144u;
-  #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 16u;
-    const u32 row = slot / 16u;
-    const u32 start = from + row * 16384u;
-    const u32 at = start + vector * 16u;
-    load(v[u], 0, src + at, 16);
-  }
-  #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 16u;
-    const u32 row = slot / 16u;
-    *(uint4*)(shared + row * 256u + (vector ^ (row / 16u)) * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-  }
-  __syncthreads();
+  const u32 tile0 = block % 64u;
+  const u32 tiles0 = block / 64u;
+  const u32 from = tile0 * 1048576u + tiles0 * 128u;
+  const u32 to = tile0 * 64u + tiles0 * 131072u;
   #pragma unroll
   for (u32 u = 0; u < 2; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = slot % 8u;
     const u32 row = slot / 8u;
-    const u32 at = to + row * 4096u + vector * 16u;
-    const u32 first = vector * 16u;
-    out[0u] = Vec();
-    #pragma unroll
-    for (u32 e = 0; e < 16; e++) {
-      const u32 p = first + e;
-      const u32 b = row * 4u;
-      put(out[0u], e, float32_to_float8_e4m3fn(read(shared + p * 256u + (b ^ ((p / 16u) * 16u)), 4)), 1);
+    const u32 start = from + row * 16384u;
+    const u32 at = start + vector * 16u;
+    bring(shared + row * 128u + (vector ^ (row / 8u)) * 16u, src + at);
+  }
+  barrier();
+  #pragma unroll
+  for (u32 u = 0; u < 1; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 4u;
+    const u32 row = slot / 4u;
+    if (slot < 128u) {
+      const u32 t1 = row % 32u;
+      const u32 at = to + t1 * 4096u + vector * 16u;
+      const u32 first = vector * 16u;
+      out[0u] = Vec();
+      #pragma unroll
+      for (u32 e = 0; e < 16; e++) {
+        const u32 p = first + e;
+        const u32 b = t1 * 4u;
+        put(out[0u], e, float32_to_float8_e4m3fn(read(shared + p * 128u + (b ^ ((p / 8u) * 16u)), 4)), 1);
+      }
+      store(out[0u], 0, dst + at, 16);
     }
-    store(out[0u], 0, dst + at, 16);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[32768];
+  __shared__ __align__(16) u8 shared[8192];
   part0(src, dst, blockIdx.x, shared);
 }

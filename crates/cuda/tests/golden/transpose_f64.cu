@@ -1,7 +1,7 @@
 // Moves 134217728 elements (elements of 8 bytes) as this plan says:
 //   for i in 8192, j in 16384: dst[i*16384 + j] = src[i + j*8192]
 // reads 1073741824 bytes of 1073741824, writes 1073741824 of 1073741824
-// launch move0<<<32768, 256>>>(src, dst)
+// launch move0<<<65536, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,6 +27,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -67,34 +82,27 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 64 rows of 512 bytes in the source, 64 rows of 512 bytes in the destination,
+// Tiles of 64 rows of 256 bytes in the source, 32 rows of 512 bytes in the destination,
 // turned in shared memory: vector v of row r lies at v ^ (r / 2 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec v[8] = {};
+  Vec edge[1] = {};
   Vec out[1] = {};
   const u32 tile0 = block % 256u;
   const u32 tiles0 = block / 256u;
-  const u32 from = tile0 * 4194304u + tiles0 * 512u;
-  const u32 to = tile0 * 512u + tiles0 * 8388608u;
+  const u32 from = tile0 * 4194304u + tiles0 * 256u;
+  const u32 to = tile0 * 512u + tiles0 * 4194304u;
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 32u;
-    const u32 row = slot / 32u;
+    const u32 vector = slot % 16u;
+    const u32 row = slot / 16u;
     const u32 start = from + row * 65536u;
     const u32 at = start + vector * 16u;
-    load(v[u], 0, src + at, 16);
+    bring(shared + row * 256u + (vector ^ ((row / 2u) % 8u)) * 16u, src + at);
   }
+  barrier();
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 32u;
-    const u32 row = slot / 32u;
-    *(uint4*)(shared + row * 512u + (vector ^ ((row / 2u) % 8u)) * 16u) = make_uint4(v[u].w[0], v[u].w[1], v[u].w[2], v[u].w[3]);
-  }
-  __syncthreads();
-  #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = (slot % 8u) + ((slot / 32u) % 4u) * 8u;
     const u32 row = ((slot / 8u) % 4u) + (slot / 128u) * 4u;
@@ -105,13 +113,13 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     for (u32 e = 0; e < 2; e++) {
       const u32 p = first + e;
       const u32 b = row * 8u;
-      put(out[0u], e, read(shared + p * 512u + (b ^ (((p / 2u) % 8u) * 16u)), 8), 8);
+      put(out[0u], e, read(shared + p * 256u + (b ^ (((p / 2u) % 8u) * 16u)), 8), 8);
     }
     store(out[0u], 0, dst + at, 16);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[32768];
+  __shared__ __align__(16) u8 shared[16384];
   part0(src, dst, blockIdx.x, shared);
 }

@@ -1,7 +1,7 @@
 // Moves 16773120 elements (elements of 2 bytes) as this plan says:
 //   for i in 16773120: dst[i] = src[i]
 // reads 33546240 bytes of 33546240, writes 33546240 of 33546240
-// launch move0<<<8190, 256>>>(src, dst)
+// launch move0<<<4096, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -27,6 +27,21 @@ static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32
   else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
   else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
   else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+}
+// 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
+// them and for every thread of the block.
+static __device__ __forceinline__ void bring(u8* shared, const u8* p) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(p) : "memory");
+#else
+  *(uint4*)shared = __ldcs((const uint4*)p);
+#endif
+}
+static __device__ __forceinline__ void barrier() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 // Elements as integers, from any memory and from registers.
 static __device__ __forceinline__ u64 read(const u8* p, u32 bytes) {
@@ -67,22 +82,74 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Copies 16773120 units of 2 bytes, 8 of them on the way in each thread.
-static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
-  Vec v[8] = {};
-  const u32 first = block * 2048u + threadIdx.x;
+// Tiles of 1 rows of 8222 bytes in the source, 1 rows of 8192 bytes in the destination,
+// which begin at multiples of 32 bytes,
+// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
+static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
+  Vec edge[1] = {};
+  Vec out[1] = {};
+  const u32 left0 = min(16773135u - (block * 4096u), 4111u);
+  const i64 from = (i64)(block * 8192u) - 30ll;
+  const u32 to = block * 8192u;
+  const u32 src_low = (((u32)(u64)src & 15u) + (from + 32ll)) % 16u;
+  const u32 row_bytes = left0 * 2u;
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 i = first + u * 256u;
-    load(v[u], 0, src + i * 2u, 2);
+  for (u32 u = 0; u < 3; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot % 515u;
+    const u32 row = slot / 515u;
+    if (slot < 515u) {
+      const i64 start = from;
+      const u32 shift = (((u32)(u64)src & 15u) + (start + 32ll)) % 16u;
+      const i64 at = start - (i64)shift + (i64)(vector * 16u);
+      if (vector * 16u < shift + row_bytes) {
+        if (0ll <= at && at <= 33546224ll) {
+          bring(shared + vector * 16u, src + at);
+        } else {
+          edge[0u] = Vec();
+          #pragma unroll
+          for (u32 e = 0; e < 8; e++) {
+            if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 33546238ll) {
+              put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
+            }
+          }
+          *(uint4*)(shared + vector * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
+        }
+      }
+    }
   }
+  barrier();
+  const u32 dst_low = (((u32)(u64)dst & 31u) + to) % 32u;
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
-    const u32 i = first + u * 256u;
-    store(v[u], 0, dst + i * 2u, 2);
+  for (u32 u = 0; u < 2; u++) {
+    const u32 slot = threadIdx.x + u * 256u;
+    const u32 vector = slot;
+    const u32 shift = dst_low / 2u;
+    const i64 at = (i64)to - (i64)(shift * 2u) + (i64)(vector * 16u);
+    const u32 first = vector * 8u;
+    const i64 begin = (i64)shift - (i64)(block * 4096u);
+    const u32 end = shift + (16773120u - (block * 4096u));
+    if (begin <= (i64)first && first + 8u <= end) {
+      out[0u] = Vec();
+      #pragma unroll
+      for (u32 e = 0; e < 8; e++) {
+        const u32 p = (i64)(first + e) - (i64)shift + 15ll;
+        put(out[0u], e, read(shared + src_low + p * 2u, 2), 2);
+      }
+      store(out[0u], 0, dst + at, 16);
+    } else {
+      #pragma unroll
+      for (u32 e = 0; e < 8; e++) {
+        if (begin <= (i64)(first + e) && first + e < end) {
+          const u32 p = (i64)(first + e) - (i64)shift + 15ll;
+          write(dst + at + (i64)(e * 2u), read(shared + src_low + p * 2u, 2), 2);
+        }
+      }
+    }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  part0(src, dst, blockIdx.x);
+  __shared__ __align__(16) u8 shared[8256];
+  part0(src, dst, blockIdx.x, shared);
 }
