@@ -6,7 +6,11 @@
 set -eu
 program=${1:-target/release/zellige}
 [ $# -eq 0 ] || shift
-for isa in avx512 avx2 baseline; do
+case $(uname -m) in
+  aarch64 | arm64) sets="neon baseline" ;;
+  *) sets="avx512 avx2 baseline" ;;
+esac
+for isa in $sets; do
   printf '### %s\n\n' "$isa"
   if ! ZELLIGE_ISA=$isa "$program" bench moves --threads 2 --rounds "${ROUNDS:-7}" "$@"; then
     printf 'Not measured: see above.\n'

@@ -18,7 +18,7 @@ def run(isa):
 
 
 def test_the_set_is_named():
-    assert zellige.instruction_set() in ("avx512", "avx2", "baseline")
+    assert zellige.instruction_set() in ("avx512", "avx2", "neon", "baseline")
     assert run(None).stderr == ""
 
 

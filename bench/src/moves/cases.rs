@@ -78,6 +78,11 @@ impl List {
         ] {
             self.add(name, 0.90, NARROWED, &size, row_major(&size), f16(&size));
         }
+        let to_card = Elements::Convert(Format::F16, Format::DL16);
+        let from_card = Elements::Convert(Format::DL16, Format::F16);
+        let (rows, on_card) = (|| row_major(&SQUARE), || f16(&SQUARE));
+        self.add("to sticks 4096x4096 f16 -> dl16", 0.90, to_card, &SQUARE, rows(), on_card());
+        self.add("from sticks 4096x4096 dl16 -> f16", 0.90, from_card, &SQUARE, on_card(), rows());
         for (name, size) in
             [("restickify 4096x4096 f16", SQUARE), ("restickify 8192x8192 f16", BIG)]
         {

@@ -132,15 +132,25 @@ impl<'a> Prepared<'a> {
 
 /// Bytes that every peer can make again. Sources of conversions hold plain fractions: subnormal
 /// numbers would time a slow path of other libraries.
-fn fill_source(from: &mut [u8], elements: Elements) {
+fn fill_source(bytes: &mut [u8], elements: Elements) {
     if let Elements::Convert(zellige_float::Format::F32, _) = elements {
-        for (i, element) in from.chunks_exact_mut(4).enumerate() {
+        for (i, element) in bytes.chunks_exact_mut(4).enumerate() {
             let step = u16::try_from((i * 31) % 2048).expect("below 2048");
             element.copy_from_slice(&(f32::from(step) / 1024.0 - 1.0).to_le_bytes());
         }
         return;
     }
-    for (i, b) in from.iter_mut().enumerate() {
+    if let Elements::Convert(from, _) = elements
+        && from.size() == 2
+    {
+        // From 1/4 to 1 in binary16, and numbers as ordinary in the other formats of this size.
+        for (i, element) in bytes.chunks_exact_mut(2).enumerate() {
+            let step = u16::try_from((i * 31) % 2048).expect("below 2048");
+            element.copy_from_slice(&(0x3400 + step).to_le_bytes());
+        }
+        return;
+    }
+    for (i, b) in bytes.iter_mut().enumerate() {
         *b = (i * 31 + i / 64).to_le_bytes()[0] & 0x3f;
     }
 }

@@ -50,7 +50,7 @@ struct CompileArgs {
 #[command(after_help = "\
 A ratio is the speed of the move beside that of the best plain copy of as many bytes in the same
 run. The peers are numpy, PyTorch, JAX and oneDNN, run by `python3` or by what ZELLIGE_PYTHON names;
-one that is not installed is named in the table. ZELLIGE_ISA=avx2 or baseline lowers the instruction set.
+one that is not installed is named in the table. ZELLIGE_ISA=avx2, neon or baseline lowers the instruction set.
 
 Examples:
   zellige bench moves sticks padded

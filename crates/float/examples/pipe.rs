@@ -1,7 +1,7 @@
 //! Converts standard input to standard output: the door for `tests/peers.py`.
 //!
 //! ```text
-//! pipe float32 dl16 [baseline | avx2 | avx512] < in > out
+//! pipe float32 dl16 [baseline | avx2 | avx512 | neon] < in > out
 //! ```
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use zellige_float::{Converter, Format, Isa};
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [src, dst, rest @ ..] = args.as_slice() else {
-        return Err("usage: pipe SOURCE DESTINATION [baseline | avx2 | avx512]".into());
+        return Err("usage: pipe SOURCE DESTINATION [baseline | avx2 | avx512 | neon]".into());
     };
     let read = |name: &str| {
         Format::from_name(name).ok_or_else(|| {

@@ -57,7 +57,7 @@ fn main() {
             let plain = vec![1_u8; total / 2];
             let mut copy = vec![0_u8; total / 2];
             // All in turn, so that whatever else the machine does disturbs all alike.
-            let mut speeds = [const { Vec::new() }; 4];
+            let mut speeds = [const { Vec::new() }; IsaKind::ALL.len() + 1];
             for round in 0..=ROUNDS {
                 for (i, converter) in converters.iter().enumerate() {
                     let Some(converter) = converter else { continue };
@@ -73,7 +73,7 @@ fn main() {
                 let speed =
                     measure(total, || black_box(&mut copy).copy_from_slice(black_box(&plain)));
                 if round > 0 {
-                    speeds[3].push(speed);
+                    speeds[IsaKind::ALL.len()].push(speed);
                 }
             }
             for mut speeds in speeds {

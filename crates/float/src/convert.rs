@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::format::Format;
-use crate::kernel::{self, Kernel, Pair};
+use crate::kernel::{self, Kernel, Pair, Rows};
 use zellige_isa::Isa;
 
 /// Destinations of at least this many bytes are written past the cache by [`Converter::convert`]:
@@ -140,6 +140,33 @@ impl Converter {
     pub unsafe fn convert_streaming_raw(&self, src: *const u8, dst: *mut u8, count: usize) {
         // SAFETY: as in `convert_raw`.
         unsafe { (self.pair.streaming)(src, dst, count) }
+    }
+
+    /// [`convert_streaming_raw`](Converter::convert_streaming_raw) at every row.
+    ///
+    /// # Safety
+    /// As for [`convert_raw`](Converter::convert_raw), at every row.
+    #[inline]
+    pub unsafe fn convert_streaming_rows_raw(
+        &self,
+        src: *const u8,
+        dst: *mut u8,
+        count: usize,
+        rows: Rows,
+    ) {
+        let whole = (dst.addr() | rows.dst.unsigned_abs()).is_multiple_of(64);
+        // SAFETY: as in `convert_raw`; rows of whole steps begin on lines.
+        unsafe {
+            match self.pair.streaming_rows {
+                Some(run) if whole && count.is_multiple_of(32) => run(src, dst, count, rows),
+                _ => {
+                    for i in 0..rows.count.cast_signed() {
+                        let (from, to) = (src.offset(i * rows.src), dst.offset(i * rows.dst));
+                        self.convert_streaming_raw(from, to, count);
+                    }
+                }
+            }
+        }
     }
 
     /// The function behind [`convert_raw`](Converter::convert_raw), for a caller that keeps its own

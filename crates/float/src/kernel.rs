@@ -4,30 +4,50 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 use crate::element::{Bool, Element};
 use crate::format::Format;
 use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
-use zellige_isa::{Isa, Kind};
+use zellige_isa::Isa;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use zellige_isa::Kind;
 
 /// Reads `count` elements at the first pointer and writes as many at the second.
 ///
 /// Safety: the ranges are valid and do not overlap, and the machine has the kernel's instructions.
 pub type Kernel = unsafe fn(*const u8, *mut u8, usize);
 
-/// The two ways to write a destination.
+/// Places of rows: how many, and the bytes from one to the next on either side.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// How many rows.
+    pub count: usize,
+    /// Bytes from one row of the source to the next.
+    pub src: isize,
+    /// Bytes from one row of the destination to the next.
+    pub dst: isize,
+}
+
+/// A kernel at every row.
+pub(crate) type RowsKernel = unsafe fn(*const u8, *mut u8, usize, Rows);
+
+/// The two ways to write a destination, and the second of them for rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair {
     /// Through the cache.
     pub(crate) cached: Kernel,
     /// Past the cache where such a kernel exists, else the same function.
     pub(crate) streaming: Kernel,
+    /// Past the cache, short rows that are whole steps; others are left to `streaming`.
+    pub(crate) streaming_rows: Option<RowsKernel>,
 }
 
 impl Pair {
     fn one(kernel: Kernel) -> Pair {
-        Pair { cached: kernel, streaming: kernel }
+        Pair { cached: kernel, streaming: kernel, streaming_rows: None }
     }
 }
 
@@ -36,10 +56,16 @@ impl Pair {
 pub(crate) fn select(src: Format, dst: Format, isa: Isa) -> Pair {
     #[cfg(target_arch = "x86_64")]
     if let Some(pair) = match isa.kind() {
-        Kind::Baseline => None,
         Kind::Avx2 => avx2::select(src, dst),
         Kind::Avx512 => avx512::select(src, dst),
+        Kind::Baseline | Kind::Neon => None,
     } {
+        return pair;
+    }
+    #[cfg(target_arch = "aarch64")]
+    if isa.kind() == Kind::Neon
+        && let Some(pair) = neon::select(src, dst)
+    {
         return pair;
     }
     if src == dst {

@@ -60,7 +60,7 @@ pub use convert::{Converter, Error, fence};
 pub use dtype::{Dtype, UnknownDtype};
 pub use element::{Bool, Element};
 pub use format::Format;
-pub use kernel::Kernel;
+pub use kernel::{Kernel, Rows};
 pub use loss::{Loss, bounds, changed, largest, losses};
 pub use small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 pub use zellige_isa::{Isa, Kind as IsaKind};

@@ -60,6 +60,7 @@ impl Shape {
     }
 
     /// The binary32 bits of a power of two past every number that rounds to a finite one.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const fn past(self) -> u32 {
         self.rebias() + (((self.max >> self.fraction) + 2) << 23)
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_float::{Converter, Element, Error, F16, Format, Isa, fence};
+use zellige_float::{Converter, Element, Error, F16, Format, Isa, Rows, fence};
 
 /// Random bits, so that all kinds of numbers occur. Some are ordinary: neighbouring formats share
 /// them, and kernels have separate ways for the rest.
@@ -92,6 +92,40 @@ fn streaming_at_every_offset_from_a_cache_line() {
             assert!(got[offset..offset + want.len()] == want, "{converter:?} at {offset}");
             assert!(got[offset + want.len()..].iter().all(|&byte| byte == 0x5a), "{converter:?}");
             assert!(got[..offset].iter().all(|&byte| byte == 0x5a), "{converter:?}");
+        }
+    }
+}
+
+/// Rows of any length, apart or not, on lines or not, are what one row after the other is.
+#[test]
+fn rows_are_those_of_single_calls() {
+    const ROWS: usize = 3;
+    const GUARD: u8 = 0x5a;
+    for (src, dst) in pairs() {
+        let portable = Converter::with_isa(src, dst, Isa::BASELINE);
+        for (count, apart, offset) in
+            [(64, 0, 0), (64, 64, 0), (32, 64, 0), (96, 3, 0), (50, 14, 0), (64, 0, 2)]
+        {
+            let (from, to) = ((count + apart) * src.size(), (count + apart) * dst.size());
+            let input = random(src, ROWS * (count + apart), 1);
+            for converter in converters(src, dst) {
+                let mut got = vec![GUARD; ROWS * to + 192];
+                let mut want = got.clone();
+                let begin = got.as_ptr().align_offset(64) + offset;
+                for i in 0..ROWS {
+                    let row = &mut want[begin + i * to..];
+                    portable.convert(&input[i * from..], row, count).unwrap();
+                }
+                let rows = Rows { count: ROWS, src: from.cast_signed(), dst: to.cast_signed() };
+                assert!(input.len() >= ROWS * from && got.len() >= begin + ROWS * to);
+                // SAFETY: both hold every row, as was just seen, and are different allocations.
+                unsafe {
+                    let output = got.as_mut_ptr().add(begin);
+                    converter.convert_streaming_rows_raw(input.as_ptr(), output, count, rows);
+                }
+                fence();
+                assert!(got == want, "{converter:?}, rows of {count}, {apart} apart, at {offset}");
+            }
         }
     }
 }

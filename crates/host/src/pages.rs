@@ -18,17 +18,11 @@ pub fn prefer_huge_pages(start: *mut u8, len: usize) {
 pub(crate) fn advise(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        const PAGE: usize = 4096;
-        let skip = start.addr().wrapping_neg() % PAGE;
-        let Some(inside) = len.checked_sub(skip) else { return };
+        let (skip, inside) = whole_pages(start.addr(), len, page_bytes());
         // SAFETY: the advice changes no contents, wherever it points, and the system refuses what is not
-        // mapped or does not begin on one of its pages.
+        // mapped.
         unsafe {
-            libc::madvise(
-                start.wrapping_add(skip).cast(),
-                inside / PAGE * PAGE,
-                libc::MADV_HUGEPAGE,
-            );
+            libc::madvise(start.wrapping_add(skip).cast(), inside, libc::MADV_HUGEPAGE);
         }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
@@ -36,21 +30,80 @@ pub(crate) fn advise(start: *mut u8, len: usize) {
 }
 
 /// Lets the system take pages back whenever it is short of memory; until then they stay as they are. What
-/// they hold afterwards is what they held, or zeros.
+/// they hold afterwards is what they held, or zeros. Pages that are only in part of this memory stay: the
+/// rest of them may be somebody else's.
 pub(crate) fn lend(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the caller of this function in this crate owns the range, which begins on a page, and nobody
-    // reads it before it is written anew. A refusal changes nothing.
-    unsafe {
-        libc::madvise(start.cast(), len, libc::MADV_FREE);
+    {
+        let (skip, inside) = whole_pages(start.addr(), len, page_bytes());
+        // SAFETY: the caller of this function in this crate owns the range, and nobody reads it before it is
+        // written anew. A refusal changes nothing.
+        unsafe {
+            libc::madvise(start.wrapping_add(skip).cast(), inside, libc::MADV_FREE);
+        }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (start, len);
 }
 
+/// Bytes of a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on AArch64.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn page_bytes() -> usize {
+    // SAFETY: `sysconf` has no preconditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    // Of a size that nobody tells, the largest in use: multiples of it are multiples of every other.
+    usize::try_from(bytes).ok().filter(|b| b.is_power_of_two()).unwrap_or(64 << 10)
+}
+
+/// The whole pages inside some memory: bytes before the first one, and their bytes. The system rounds
+/// lengths up, and so would change what lies behind.
+#[cfg(any(test, all(target_os = "linux", not(miri))))]
+fn whole_pages(start: usize, len: usize, page: usize) -> (usize, usize) {
+    let skip = start.wrapping_neg() % page;
+    if len < skip { (0, 0) } else { (skip, (len - skip) / page * page) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_pages_lie_inside() {
+        for page in [4096, 16 << 10, 64 << 10] {
+            for start in [0, 1, page - 1, page, 5 * page + 16, HUGE, HUGE + 4096] {
+                for len in [0, 1, page - 1, page, page + 1, 2 * page, 3 * page + 17, HUGE - 1] {
+                    let (skip, inside) = whole_pages(start, len, page);
+                    assert!(skip + inside <= len && inside.is_multiple_of(page));
+                    assert!(inside == 0 || (start + skip).is_multiple_of(page));
+                    // No whole page is left out on either side.
+                    let first = start.next_multiple_of(page);
+                    let end = (start + len) / page * page;
+                    assert_eq!(inside, end.saturating_sub(first), "{start} {len} {page}");
+                }
+            }
+        }
+    }
+
+    /// Memory right before and behind what is lent keeps its contents when the system takes pages back.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn what_is_lent_ends_with_its_pages() {
+        let page = page_bytes();
+        assert!(page.is_power_of_two() && HUGE.is_multiple_of(page));
+        for (skip, len) in [(0, 2 * page + page / 2), (page / 2, 3 * page), (1, page - 1), (9, 5)] {
+            let mut memory = vec![7u8; 6 * page];
+            let begin = memory.as_ptr().align_offset(page) + skip;
+            lend(memory[begin..].as_mut_ptr(), len);
+            let first = memory.as_ptr().align_offset(page);
+            // SAFETY: pages of the vector, whose contents the advice does not change.
+            unsafe {
+                let first = memory.as_mut_ptr().add(first);
+                libc::madvise(first.cast(), 5 * page, libc::MADV_PAGEOUT);
+            }
+            let outside = memory[..begin].iter().chain(&memory[begin + len..]);
+            assert!(outside.into_iter().all(|b| *b == 7), "{len} bytes at {skip}");
+        }
+    }
 
     #[test]
     fn advice_changes_no_contents() {

@@ -1,7 +1,7 @@
 //! The instruction set that kernels run on.
 //!
 //! It is chosen once for a process: the widest that the machine has, or a lower one that the environment variable
-//! `ZELLIGE_ISA` names (`avx512`, `avx2` or `baseline`), so that every kernel can be measured on every set on one machine. Tests
+//! `ZELLIGE_ISA` names (`avx512`, `avx2`, `neon` or `baseline`), so that every kernel can be measured on every set on one machine. Tests
 //! lower it for a while with [`Isa::while_lowered`].
 //!
 //! Results do not depend on it: kernels for different sets write the same bits.
@@ -20,11 +20,13 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isa(Kind);
 
-/// The instruction sets that kernels are written or compiled for, each with all of those before it.
+/// The instruction sets that kernels are written or compiled for. Of one architecture, each has all of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// What every machine of the target has: SSE2 on x86-64, NEON on AArch64.
+    /// What compilers make of plain loops for every machine of the target: SSE2 on x86-64, NEON on AArch64.
     Baseline,
+    /// Kernels written for NEON, which every AArch64 machine has.
+    Neon,
     /// AVX2, with fused multiply-add and conversions of float16.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
@@ -32,13 +34,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every set, lowest first.
+    /// Every set of this architecture, lowest first.
+    #[cfg(target_arch = "aarch64")]
+    pub const ALL: [Kind; 2] = [Kind::Baseline, Kind::Neon];
+    /// Every set of this architecture, lowest first.
+    #[cfg(not(target_arch = "aarch64"))]
     pub const ALL: [Kind; 3] = [Kind::Baseline, Kind::Avx2, Kind::Avx512];
 
     /// As `ZELLIGE_ISA` names it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Baseline => "baseline",
+            Kind::Neon => "neon",
             Kind::Avx2 => "avx2",
             Kind::Avx512 => "avx512",
         }
@@ -60,7 +67,7 @@ impl Isa {
 
     /// The set of that kind, where this machine has it.
     pub fn of(kind: Kind) -> Option<Isa> {
-        (kind <= Isa::detected().0).then_some(Isa(kind))
+        (Kind::ALL.contains(&kind) && kind <= Isa::detected().0).then_some(Isa(kind))
     }
 
     /// Every set of this machine, lowest first.
@@ -85,7 +92,14 @@ impl Isa {
                 (false, _) => Isa(Kind::Baseline),
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        // Miri knows none of the instructions that kernels for NEON are written with.
+        #[cfg(target_arch = "aarch64")]
+        if !cfg!(miri) && std::arch::is_aarch64_feature_detected!("neon") {
+            Isa(Kind::Neon)
+        } else {
+            Isa::BASELINE
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         Isa::BASELINE
     }
 
@@ -95,7 +109,8 @@ impl Isa {
         match CHOSEN.load(Ordering::Relaxed) {
             0 => Isa::choose(),
             1 => Isa(Kind::Baseline),
-            2 => Isa(Kind::Avx2),
+            2 => Isa(Kind::Neon),
+            3 => Isa(Kind::Avx2),
             // Only sets that the machine has are stored.
             _ => Isa(Kind::Avx512),
         }
@@ -118,13 +133,13 @@ impl Isa {
     /// The set that `ZELLIGE_ISA` asks for; none where it is not set or empty.
     ///
     /// # Errors
-    /// A name that is no set, or one that this machine has not, in words.
+    /// A name that is no set of this machine, in words that name all of them.
     pub fn asked() -> Result<Option<Isa>, String> {
         match std::env::var(VARIABLE) {
             Ok(name) if !name.is_empty() => Isa::parse(&name).map(Some),
             Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
             Err(std::env::VarError::NotUnicode(_)) => {
-                Err(format!("{VARIABLE} is no text; sets are {}", names()))
+                Err(format!("{VARIABLE} is no text; the sets of this machine are {}", names()))
             }
         }
     }
@@ -134,13 +149,12 @@ impl Isa {
     /// # Errors
     /// As [`Isa::asked`].
     pub fn parse(name: &str) -> Result<Isa, String> {
-        let kind = Kind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
+        Isa::available().find(|isa| isa.name() == name).ok_or_else(|| {
             let shown: String = name.chars().take(40).collect();
-            format!("{VARIABLE}={shown}: there is no such instruction set; sets are {}", names())
-        })?;
-        Isa::of(kind).ok_or_else(|| {
-            let best = Isa::detected().name();
-            format!("{VARIABLE}={name}: this machine has not got it; its widest set is {best}")
+            let names = names();
+            format!(
+                "{VARIABLE}={shown}: this machine has no such instruction set; its sets are {names}"
+            )
         })
     }
 
@@ -163,6 +177,12 @@ impl Isa {
     #[inline]
     pub fn kind(self) -> Kind {
         self.0
+    }
+
+    /// Whether it has kernels written for NEON.
+    #[inline]
+    pub fn has_neon(self) -> bool {
+        self.0 == Kind::Neon
     }
 
     /// Whether it has AVX2.
@@ -195,8 +215,9 @@ impl fmt::Display for Isa {
     }
 }
 
+/// The sets of this machine.
 fn names() -> String {
-    Kind::ALL.map(Kind::name).join(", ")
+    Isa::available().map(Isa::name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -211,14 +232,28 @@ mod tests {
         for isa in &all {
             assert_eq!(Isa::parse(isa.name()), Ok(*isa));
         }
-        let why = Isa::parse("sse9").expect_err("no set");
-        assert_eq!(
-            why,
-            "ZELLIGE_ISA=sse9: there is no such instruction set; sets are baseline, avx2, avx512"
-        );
-        for kind in Kind::ALL.into_iter().filter(|k| Isa::of(*k).is_none()) {
-            let why = Isa::parse(kind.name()).expect_err("not of this machine");
-            assert!(why.contains("its widest set is"), "{why}");
+        let known = all.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", ");
+        let every = [Kind::Baseline, Kind::Neon, Kind::Avx2, Kind::Avx512];
+        let others = every.into_iter().filter(|k| Isa::of(*k).is_none()).map(Kind::name);
+        for name in others.chain(["sse9", "AVX2", "neon "]) {
+            let why = Isa::parse(name).expect_err("no set of this machine");
+            assert_eq!(
+                why,
+                format!(
+                    "ZELLIGE_ISA={name}: this machine has no such instruction set; its sets are {known}"
+                )
+            );
+        }
+    }
+
+    /// Sets of another architecture are none of this machine's.
+    #[test]
+    fn sets_are_of_one_architecture() {
+        assert_eq!(Isa::of(Kind::Neon).is_some(), cfg!(all(target_arch = "aarch64", not(miri))));
+        for isa in Isa::available() {
+            assert_eq!(isa.has_neon(), isa.name() == "neon");
+            assert_eq!(isa.has_avx2(), isa.name().starts_with("avx"));
+            assert!(!isa.has_avx512() || isa.has_avx2());
         }
     }
 

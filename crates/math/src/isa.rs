@@ -1,7 +1,9 @@
 //! Loops that are compiled for every instruction set. AVX2 is used without fused multiply-add, which would round otherwise than
 //! the baseline does.
 
-use zellige_isa::{Isa, Kind};
+use zellige_isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use zellige_isa::Kind;
 
 /// A loop over numbers that [`run`] compiles for every instruction set.
 pub trait Loop {

@@ -13,7 +13,7 @@ mod writer;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use super::{Kernel, Pair, portable};
+use super::{Kernel, Pair, Rows, portable};
 use crate::element::Element;
 use crate::format::Format;
 
@@ -47,7 +47,7 @@ pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
 }
 
 fn pair<K: Step>() -> Pair {
-    Pair { cached: run::<K> as Kernel, streaming: stream::<K> }
+    Pair { cached: run::<K> as Kernel, streaming: stream::<K>, streaming_rows: Some(rows::<K>) }
 }
 
 /// The portable loop, compiled for AVX2.
@@ -130,6 +130,36 @@ unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
     if at < count {
         // SAFETY: what is left, inside both ranges.
         unsafe { run::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
+    }
+}
+
+/// Bytes of source that a kernel of rows asks for before it reads them.
+const ROWS_AHEAD: usize = 1024;
+
+/// Rows of whole steps past the cache, to places that are multiples of 64: what a row needs is set up once
+/// for all of them, and rows that follow one another are asked for ahead. The caller fences.
+///
+/// # Safety
+/// As for every [`Kernel`], at every row; `count` is a multiple of 32, `dst` and the distance of its rows
+/// are multiples of 64.
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn rows<K: Step>(src: *const u8, dst: *mut u8, count: usize, rows: Rows) {
+    // Rows apart from one another come again, a little further on, and the hardware fetches those.
+    let follow = rows.src == (count * K::IN).cast_signed();
+    let (mut from, mut to) = (src, dst);
+    for _ in 0..rows.count {
+        for at in (0..count).step_by(STEP) {
+            if follow {
+                let soon = from.wrapping_add(at * K::IN + ROWS_AHEAD);
+                for line in (0..STEP * K::IN).step_by(64) {
+                    _mm_prefetch::<_MM_HINT_T0>(soon.wrapping_add(line).cast());
+                }
+            }
+            // SAFETY: the caller's promise: the step lies inside a row.
+            unsafe { K::step::<true>(from.add(at * K::IN), to.add(at * K::OUT)) };
+        }
+        from = from.wrapping_offset(rows.src);
+        to = to.wrapping_offset(rows.dst);
     }
 }
 

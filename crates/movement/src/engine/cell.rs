@@ -39,11 +39,20 @@ pub(super) fn prefetch(p: *const u8) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(p.cast());
     }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: a prefetch of any address is harmless, and it writes nothing.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl2keep, [{}]",
+            in(reg) p,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = p;
 }
 
-/// Makes streamed stores visible to other threads.
+/// Makes streamed stores visible to other threads. Only x86-64 lets them overtake others.
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `sfence` is part of the x86-64 baseline and touches no memory of its own.
@@ -176,6 +185,9 @@ impl Lane for Plain {
         }
     }
 }
+
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {

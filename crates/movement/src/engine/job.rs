@@ -22,7 +22,7 @@ use super::lines;
 use super::repeat::{self, Repeat};
 use super::reverse::{self, Reverse};
 use super::rows::{self, Rows, Table};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::small::{self, Small};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
@@ -71,7 +71,7 @@ pub(super) enum Kernel {
     /// A stretch and its copies.
     Repeat(Box<Repeat>),
     /// Small tiles of several loops.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Small(Box<Small>),
     /// Single elements.
     Elements { run: Elements },
@@ -145,7 +145,7 @@ const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
 const SQUARE: (isize, isize) = (16, 32);
 /// Rows of fewer bytes are reversed several at a time.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const SHORT_REVERSE: isize = 32;
 /// Runs shorter than this, with several starts, are a table.
 const SHORT: usize = 4096;
@@ -202,7 +202,8 @@ impl Job {
             nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to))).collect();
         // The same tiles as for plain rows; each start is walked on its own.
         let width = converter.dst().size().max(converter.src().size());
-        let rows = Job::rows(loops, starts, count * width, stream);
+        let narrows = from > to;
+        let rows = Job::rows(loops, starts, count * width, stream, narrows);
         let stream = rows.streams(stream, count * converter.dst().size());
         Job { kernel: Kernel::Convert { converter: *converter, count }, stream, ..rows }
     }
@@ -234,7 +235,7 @@ impl Job {
             };
             let loops = fill.loops.iter().enumerate().map(axis).collect();
             let starts = fill.starts.iter().map(|b| (0, in_bytes(*b, w) + from * w)).collect();
-            Job::rows(loops, starts, part.unsigned_abs() * width, stream)
+            Job::rows(loops, starts, part.unsigned_abs() * width, stream, false)
         })
     }
 
@@ -250,7 +251,7 @@ impl Job {
         if starts.len() == 1
             && let Some(split) = repeat::split(&loops, width)
         {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             if split.is_short()
                 && let Some(job) = small::around_run(&loops, run, &starts, width, stream)
             {
@@ -280,11 +281,11 @@ impl Job {
             };
         }
         if !matches!(bytes, 1 | 2 | 4 | 8 | 16) {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             if let Some(job) = small::select(&loops, &starts, bytes, stream) {
                 return job;
             }
-            return Job::rows(loops, starts, bytes, stream);
+            return Job::rows(loops, starts, bytes, stream, false);
         }
         // A short run is one wider element.
         let e = bytes.cast_signed();
@@ -299,13 +300,13 @@ impl Job {
                 long = CHUNK;
             }
             let run = Stores::new(|s| splat::select(bytes, long, s));
-            let rows = Job::rows(loops, starts, long, false);
+            let rows = Job::rows(loops, starts, long, false, false);
             // Around the caches only in long rows: their first and last lines are broken.
             let stream = if stream && long >= LONG { Stream::Always } else { Stream::Never };
             return Job { kernel: Kernel::Splat { run, bytes: long }, stream, ..rows };
         }
         let back = loops.iter().position(|l| l.src == -e && l.dst == e && l.n > 1);
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if back.is_some_and(|i| loops[i].n * e < SHORT_REVERSE)
             && let Some(job) = small::select(&loops, &starts, bytes, stream)
         {
@@ -314,9 +315,9 @@ impl Job {
         if let Some(i) = back {
             let count = loops.remove(i).n.unsigned_abs();
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
-            return Job { kernel, ..Job::rows(loops, starts, count * bytes, false) };
+            return Job { kernel, ..Job::rows(loops, starts, count * bytes, false, false) };
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(job) = small::select(&loops, &starts, bytes, stream) {
             return job;
         }
@@ -328,7 +329,7 @@ impl Job {
             && a != b
         {
             let (x, y) = (loops[a], loops[b]);
-            let outer = without(&loops, &[a, b]);
+            let mut outer = without(&loops, &[a, b]);
             let crowded = x.src.unsigned_abs().is_multiple_of(CROWDED);
             let usual =
                 Shape { burst: BURST, row: TILE_ROW, crowded_rows: CROWDED_ROWS, along_src: false };
@@ -343,6 +344,10 @@ impl Job {
             let tile = (rows, whole_lines(even(y.n, row / e), e));
             // Whole rows that follow one another leave together.
             let joined = x.n <= rows && y.dst == burst.cast_signed() && burst >= LINE;
+            if joined && stream {
+                // They are far apart however they are ordered; what is read is then in order.
+                outer.sort_by_key(|l| std::cmp::Reverse(l.src.unsigned_abs()));
+            }
             let long = if joined { burst * y.n.min(tile.1).unsigned_abs() } else { burst };
             let steps = [x.n * e, y.dst].into_iter().chain(outer.iter().map(|l| l.dst));
             let stream = match Stream::of(stream, burst, steps.chain(starts.iter().map(|s| s.1))) {
@@ -362,7 +367,7 @@ impl Job {
             };
         }
         if starts.len() > 1 {
-            return Job::rows(loops, starts, bytes, stream);
+            return Job::rows(loops, starts, bytes, stream, false);
         }
         // Nothing adjacent: along the destination, in tiles along what is nearest in the source.
         let (mut x, mut y) = (ByteLoop::UNIT, ByteLoop::UNIT);
@@ -389,6 +394,7 @@ impl Job {
         mut starts: Vec<(isize, isize)>,
         bytes: usize,
         stream: bool,
+        narrows: bool,
     ) -> Job {
         let table = starts.len() > 1 && bytes < SHORT;
         if table {
@@ -428,9 +434,14 @@ impl Job {
             (x, y) = (y, x);
             tile = (tile.1, tile.0);
         }
-        // Where short bursts of streamed stores are slow, rows that are near in the destination leave
+        // Where short bursts of streamed stores are slow, rows that are not converted and near in the destination leave
         // together; the tile still reads a few rows in one stretch.
-        let bursts = stream && !table && bytes < LONG && x.n > 1 && rows::streams_by_bursts();
+        let bursts = stream
+            && !table
+            && bytes < LONG
+            && x.n > 1
+            && !narrows
+            && rows::streams_by_bursts(y.dst);
         if bursts {
             // Not fewer bytes than are worth joining, where the lines of the destination are broken.
             let together = LONG.div_ceil(bytes.max(1)).cast_signed();

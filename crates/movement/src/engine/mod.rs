@@ -6,19 +6,21 @@
 //! share. Results do not depend on the number of threads: every place is written once.
 
 mod account;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod carry;
 mod cell;
 mod elements;
 mod job;
 #[cfg(target_arch = "x86_64")]
 mod joined;
+#[cfg(target_arch = "aarch64")]
+mod joined_neon;
 mod lines;
 mod repeat;
 mod reverse;
 mod rows;
 mod short;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod small;
 mod splat;
 mod staged;

@@ -54,6 +54,7 @@ pub(super) fn split(loops: &[ByteLoop], width: usize) -> Option<Split> {
 
 impl Split {
     /// Whether a stretch is too short for a job of its own.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn is_short(&self) -> bool {
         self.bytes < GROWN
     }

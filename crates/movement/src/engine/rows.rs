@@ -4,9 +4,12 @@ use super::cell::{self, Lane, Plain, copy};
 use super::job::ByteLoop;
 #[cfg(target_arch = "x86_64")]
 use super::joined;
+#[cfg(target_arch = "aarch64")]
+use super::joined_neon;
 use super::short;
-use super::stream::LINE;
 #[cfg(target_arch = "x86_64")]
+use super::stream::LINE;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
@@ -92,18 +95,37 @@ pub(super) fn select(bytes: usize, stream: bool) -> Rows {
             return if stream { avx::<true> } else { avx::<false> };
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    if Isa::best().has_neon() {
+        return if stream {
+            body::<cell::neon::Neon, true>
+        } else {
+            body::<cell::neon::Neon, false>
+        };
+    }
     if stream { body::<Plain, true> } else { body::<Plain, false> }
 }
 
-/// Whether streamed stores are fast only in bursts of several lines. Measured on Zen 3, the processors
-/// that have AVX2 and no more: pieces of 128 bytes a power of two apart leave at a quarter of the speed
-/// of 512 bytes.
-pub(super) fn streams_by_bursts() -> bool {
+/// Whether streamed stores of pieces `step` bytes apart are fast only in bursts of several lines. Measured
+/// on Zen 3: pieces of 128 bytes a power of two apart leave at a quarter of the speed of 512 bytes. On Zen 4,
+/// which writes whole lines at once, they do where they are pages apart, and the bursts cost a little elsewhere.
+pub(super) fn streams_by_bursts(step: isize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    return Isa::best().has_avx2() && !Isa::best().has_avx512();
+    return if Isa::best().has_avx512() {
+        super::stream::is_amd() && step.unsigned_abs().is_multiple_of(PAGE)
+    } else {
+        Isa::best().has_avx2()
+    };
     #[cfg(not(target_arch = "x86_64"))]
-    false
+    {
+        let _ = step;
+        false
+    }
 }
+
+/// Bytes of a page.
+#[cfg(target_arch = "x86_64")]
+const PAGE: usize = 4096;
 
 /// Rows that follow one another in a destination of broken lines, where the machine can join them.
 pub(super) fn select_joined() -> Option<Rows> {
@@ -115,6 +137,10 @@ pub(super) fn select_joined() -> Option<Rows> {
         if Isa::best().has_avx2() {
             return Some(joined::avx2);
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if Isa::best().has_neon() {
+        return Some(joined_neon::neon);
     }
     None
 }
@@ -191,8 +217,7 @@ unsafe fn body<L: Lane, const STREAM: bool>(
             // Rows that are read side by side are fetched by the hardware; others ask ahead.
             let skips = y.src.unsigned_abs() != bytes;
             for _ in 0..y.n {
-                // Registers shorter than a line come with tiles in which the hardware fetches ahead.
-                if STREAM && L::BYTES != 32 {
+                if STREAM {
                     let next =
                         if skips { s.wrapping_offset(y.src * 4) } else { s.wrapping_add(AHEAD) };
                     let mut at = 0;

@@ -3,7 +3,7 @@
 use super::cell::{Lane, Plain};
 use super::job::ByteLoop;
 use super::rows::Rows;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// The version for rows of `bytes`, if they are short enough for one.
@@ -34,7 +34,18 @@ fn wider(bytes: usize) -> Option<Rows> {
     Isa::best().has_avx512().then_some(avx512::<4> as Rows)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn wider(bytes: usize) -> Option<Rows> {
+    use super::cell::neon::Neon;
+    let run: Rows = match bytes {
+        ..=64 => body::<Neon, 2>,
+        65..=128 => body::<Neon, 4>,
+        _ => body::<Neon, 8>,
+    };
+    Isa::best().has_neon().then_some(run)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn wider(_: usize) -> Option<Rows> {
     None
 }

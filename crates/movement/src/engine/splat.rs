@@ -3,7 +3,7 @@
 use super::cell::{Lane, Plain};
 use super::job::ByteLoop;
 use super::stream::LINE;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Fills `bytes` with the element there, at every step of `x` and, inside it, of `y`.
@@ -43,6 +43,10 @@ pub(super) fn select(width: usize, bytes: usize, stream: bool) -> Splat {
         if bytes >= 32 && Isa::best().has_avx2() {
             return widths!(avx);
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if bytes >= 32 && Isa::best().has_neon() {
+        return widths!(neon);
     }
     let _ = bytes;
     widths!(plain)
@@ -110,6 +114,20 @@ unsafe fn plain<const E: usize, const STREAM: bool>(
 ) {
     // SAFETY: the caller's contract is that of `body`.
     unsafe { body::<Plain, E, STREAM>(src, dst, bytes, x, y) };
+}
+
+/// # Safety
+/// As [`body`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn neon<const E: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
+    // SAFETY: the caller's contract is that of `body`.
+    unsafe { body::<super::cell::neon::Neon, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -25,8 +25,7 @@ pub(super) fn pays(read: usize, written: usize) -> bool {
 #[cfg(target_arch = "x86_64")]
 fn from_last_level() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    let vendor = __cpuid(0);
-    if [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() != b"AuthenticAMD" {
+    if !is_amd() {
         return None;
     }
     if __cpuid(0x8000_0000).eax < 0x8000_001d {
@@ -38,6 +37,16 @@ fn from_last_level() -> Option<usize> {
     let ways = field(third.ebx, 22, 10) * field(third.ebx, 12, 10);
     let bytes = ways * field(third.ebx, 0, 12) * (third.ecx as usize + 1);
     Some(bytes / 4 * 3).filter(|b| *b >= USUAL)
+}
+
+/// Whether AMD made the processor.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn is_amd() -> bool {
+    static AMD: OnceLock<bool> = OnceLock::new();
+    *AMD.get_or_init(|| {
+        let vendor = std::arch::x86_64::__cpuid(0);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"AuthenticAMD"
+    })
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -1,19 +1,20 @@
 //! Running a job: its tiles in order, each with its kernel.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry::Carries;
 use super::cell;
 use super::job::{ByteLoop, CHUNK, Job, Kernel};
-use super::rows::{self, Rows};
+use super::rows;
 use super::stream::{LINE, LONG, Stream};
 use super::transpose::{Scratch, Tile};
 use smallvec::SmallVec;
 use std::ops::Range;
+use zellige_float::Rows;
 
 /// What small tiles keep from one to the next.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 type Kept = Carries;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 type Kept = ();
 
 /// A tile: its first steps of the two loops, and its offsets in bytes.
@@ -39,7 +40,7 @@ enum StoreMode {
     Usual,
     Around,
     /// Around the caches, also lines that hold the end of one row and the beginning of the next.
-    Joined(Rows),
+    Joined(rows::Rows),
 }
 
 impl StoreMode {
@@ -157,9 +158,9 @@ impl Job {
         };
         let stream = cut.stores.around();
         let mut scratch = Scratch::new(stream && self.transposes());
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         let mut carries = self.carries(stream);
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
@@ -199,7 +200,7 @@ impl Job {
         // SAFETY: by the contract of this function the destination is still writable.
         unsafe {
             scratch.finish();
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             carries.finish();
         }
         if stream {
@@ -208,7 +209,7 @@ impl Job {
     }
 
     /// Room for the rows of a tile whose last lines are kept back for the next one.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn carries(&self, stream: bool) -> Carries {
         match &self.kernel {
             Kernel::Small(small) if stream => {
@@ -237,7 +238,11 @@ impl Job {
         dst: *mut u8,
         cut: Cut,
         scratch: *mut Scratch,
-        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] carries: *mut Kept,
+        #[cfg_attr(
+            not(any(target_arch = "x86_64", target_arch = "aarch64")),
+            allow(unused_variables)
+        )]
+        carries: *mut Kept,
     ) {
         let At { i, j, a, b } = at;
         let x = ByteLoop { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
@@ -288,21 +293,22 @@ impl Job {
                 }
                 Kernel::Convert { converter, count } => {
                     for p in 0..x.n {
+                        let s = src.offset(a + p * x.src);
+                        let d = dst.offset(b + p * x.dst);
+                        if stream {
+                            let rows = Rows { count: y.n.unsigned_abs(), src: y.src, dst: y.dst };
+                            converter.convert_streaming_rows_raw(s, d, *count, rows);
+                            continue;
+                        }
                         for q in 0..y.n {
-                            let s = src.offset(a + p * x.src + q * y.src);
-                            let d = dst.offset(b + p * x.dst + q * y.dst);
-                            if stream {
-                                converter.convert_streaming_raw(s, d, *count);
-                            } else {
-                                converter.convert_raw(s, d, *count);
-                            }
+                            converter.convert_raw(s.offset(q * y.src), d.offset(q * y.dst), *count);
                         }
                     }
                 }
                 Kernel::Staged(staged) => {
                     staged.run(src.offset(a), dst.offset(b), x, y, next, scratch);
                 }
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                 Kernel::Small(small) => {
                     small.run(src.offset(a), dst.offset(b), x, y, next, carries, stream);
                 }

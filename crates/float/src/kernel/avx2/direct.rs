@@ -49,10 +49,10 @@ const INFINITE: u16 = 0x7dfe;
 /// A format to itself: the system's copy, or ours past the cache.
 pub(super) fn same(size: usize) -> Pair {
     match size {
-        1 => Pair { cached: copy::<1>, streaming: stream::<Same<1>> },
-        2 => Pair { cached: copy::<2>, streaming: stream::<Same<2>> },
-        4 => Pair { cached: copy::<4>, streaming: stream::<Same<4>> },
-        _ => Pair { cached: copy::<8>, streaming: stream::<Same<8>> },
+        1 => Pair { cached: copy::<1>, streaming: stream::<Same<1>>, streaming_rows: None },
+        2 => Pair { cached: copy::<2>, streaming: stream::<Same<2>>, streaming_rows: None },
+        4 => Pair { cached: copy::<4>, streaming: stream::<Same<4>>, streaming_rows: None },
+        _ => Pair { cached: copy::<8>, streaming: stream::<Same<8>>, streaming_rows: None },
     }
 }
 

@@ -3,8 +3,8 @@
 use super::super::job::{ByteLoop, Job, Kernel, even, without};
 use super::super::stream::{LINE, Stream};
 use super::gather::{Gather, REGISTER};
+use super::kernels;
 use super::run::{GatherTile, PITCH_GAP, Program, STAGE_IN, Small, SquareTile};
-use super::x86;
 use zellige_isa::Isa;
 
 /// Nests of fewer bytes are not worth a plan of their own.
@@ -42,13 +42,10 @@ pub(in super::super) fn select(
     stream: bool,
 ) -> Option<Job> {
     let steps = loops.iter().fold(width, |all, l| all.saturating_mul(l.n.unsigned_abs()));
-    if steps < LEAST || width > REGISTER || !Isa::best().has_avx2() {
+    if steps < LEAST || width > REGISTER || Isa::best() == Isa::BASELINE {
         return None;
     }
-    // Where memory is the limit, elements of four bytes and more move as fast one by one, and without a stage.
-    let alone = stream && matches!(width, 4 | 8);
-    let tile =
-        squares(loops, width, stream).or_else(|| gathers(loops, width).filter(|_| !alone))?;
+    let tile = squares(loops, width, stream).or_else(|| gathers(loops, width))?;
     let Tile { program, row, inside, x, y, parts, outer } = tile;
     let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
     let places = without(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
@@ -129,7 +126,7 @@ fn offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> {
 }
 
 fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
-    let run = x86::squares(width)?;
+    let run = kernels::squares(width)?;
     let e = width.cast_signed();
     let (xs, _) = chain(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
     let (mut ys, _) =
@@ -138,6 +135,15 @@ fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
     ys.first()?;
     let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
     if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER) {
+        return None;
+    }
+    // In the caches, wide elements need no more than a line of either.
+    if !stream && width >= 8 && long(&loops[xs[0]], LINE) && long(&loops[ys[0]], LINE) {
+        return None;
+    }
+    // Whole lines that follow one another: the registers of a transpose make them.
+    let whole = loops[xs[0]].n * e;
+    if whole % LINE.cast_signed() == 0 && loops[ys[0]].dst == whole && long(&loops[ys[0]], LINE) {
         return None;
     }
     let px = part(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
@@ -239,7 +245,7 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     let plan = Gather::plan(&of(&xs[..along]), steps, width)?;
     // A window for every element, or nearly so, is no better than moving that element.
     let most_windows = if width.is_power_of_two() { 16 / width - 1 } else { 16 / width + 2 };
-    let run = x86::gather(plan.each).filter(|_| plan.each <= most_windows)?;
+    let run = kernels::gather(plan.each).filter(|_| plan.each <= most_windows)?;
     let after = if along_x { vec![] } else { of(&xs[along + 1..inside]) };
     let in_row = xs[..(inside + 1).min(xs.len())].to_vec();
     let taken: Vec<usize> = in_row.iter().chain(&near).copied().collect();

@@ -18,8 +18,16 @@
 
 mod choose;
 mod gather;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod run;
+#[cfg(target_arch = "x86_64")]
 mod x86;
+
+#[cfg(target_arch = "aarch64")]
+use neon as kernels;
+#[cfg(target_arch = "x86_64")]
+use x86 as kernels;
 
 pub(super) use choose::{around_run, select};
 pub(super) use run::Small;

@@ -3,10 +3,10 @@
 use super::super::carry::Carries;
 use super::super::cell::{self, prefetch};
 use super::super::job::ByteLoop;
-use super::super::stream::LINE;
+use super::super::stream::{LINE, LONG};
 use super::choose::SQUARE_ROW;
 use super::gather::Gather;
-use super::x86::{Run, Square};
+use super::kernels::{self, Run, Square, Wide};
 use std::mem::MaybeUninit;
 
 /// What is done inside of every tile.
@@ -54,7 +54,49 @@ pub(super) struct SquareTile {
     staged: Option<Vec<isize>>,
     /// Where columns are made before they leave around the caches.
     leaving: Vec<isize>,
+    /// How they leave straight from the registers, where all of them are whole lines.
+    lines: Option<Lines>,
 }
+
+/// Rows of the next tile, asked for line by line.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only kernels of AVX ask"))]
+pub(super) struct AheadRows<'a> {
+    base: *const u8,
+    rows: &'a [isize],
+    bytes: usize,
+    row: usize,
+    at: usize,
+}
+
+impl<'a> AheadRows<'a> {
+    /// `bytes` of every row of the tile that begins at `base`.
+    pub(super) fn new(base: *const u8, rows: &'a [isize], bytes: usize) -> AheadRows<'a> {
+        AheadRows { base, rows, bytes, row: 0, at: 0 }
+    }
+
+    /// Asks for one more line, until there are none.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn ask(&mut self) {
+        if let Some(row) = self.rows.get(self.row) {
+            prefetch(self.base.wrapping_offset(*row).wrapping_add(self.at));
+            self.at += LINE;
+            if self.at >= self.bytes {
+                (self.row, self.at) = (self.row + 1, 0);
+            }
+        }
+    }
+}
+
+/// Transposes `16 / E` adjacent elements of every row as whole lines around the caches, straight from the
+/// registers: column `c` goes to `to[c]`. Meanwhile the rows of the next tile are asked for.
+pub(super) type Lines = unsafe fn(
+    src: *const u8,
+    rows: &[isize],
+    dst: *mut u8,
+    to: &[isize],
+    ahead: &mut AheadRows<'_>,
+);
 
 /// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
 pub(super) const PITCH_GAP: usize = LINE;
@@ -86,7 +128,10 @@ impl SquareTile {
         let follow = columns.windows(2).all(|w| w[1] - w[0] == row.cast_signed());
         let pitch = if follow { row } else { row + LINE }.cast_signed();
         let leaving = (0..(16 / width).cast_signed()).map(|c| c * pitch).collect();
-        SquareTile { run, rows, columns, units, width, staged, leaving }
+        let whole = |bytes: usize| bytes.is_multiple_of(LINE);
+        let aligned = columns.iter().all(|c| whole(c.unsigned_abs()));
+        let lines = kernels::lines(width).filter(|_| aligned);
+        SquareTile { run, rows, columns, units, width, staged, leaving, lines }
     }
 
     /// # Safety
@@ -119,8 +164,11 @@ impl SquareTile {
                 }
                 return;
             }
+            let whole = (dst.addr() | (rows.len() * e)).is_multiple_of(LINE);
+            let direct = self.lines.filter(|_| stream && whole);
             let (from, places) = match &self.staged {
                 Some(staged) => {
+                    let next = if direct.is_some() { None } else { Some(next) };
                     bring((src, next), rows, columns.len() * e, stage, staged);
                     (stage.cast_const(), &staged[..rows.len()])
                 }
@@ -130,10 +178,15 @@ impl SquareTile {
             let bytes = rows.len() * e;
             let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
             let blocks = columns.len().div_ceil(side);
+            let mut ahead = AheadRows::new(next, rows, columns.len() * e);
             for block in 0..blocks {
                 let c = (block * side).min(columns.len() - side);
                 let to = &columns[c..c + side];
                 let from = from.add(c * e);
+                if let Some(lines) = direct {
+                    lines(from, places, dst, to, &mut ahead);
+                    continue;
+                }
                 if !stream {
                     (self.run)(from, places, side, dst, to);
                     continue;
@@ -167,7 +220,8 @@ impl GatherTile {
         carries: *mut Carries,
         stream: bool,
     ) {
-        if stream {
+        // Long stretches are fetched by the hardware, which asking ahead would only disturb.
+        if stream && self.ahead.1 < LONG {
             for stretch in &self.ahead.0 {
                 for at in (0..self.ahead.1).step_by(LINE) {
                     prefetch(next.wrapping_offset(*stretch).wrapping_add(at));
@@ -253,30 +307,34 @@ impl Small {
     }
 }
 
-/// Copies `bytes` of every row to its place in the stage, and asks for the first rows of the next tile.
+/// Copies `bytes` of every row to its place in the stage; where the next tile is named, asks for the rows to
+/// come, and for the first ones of that tile.
 ///
 /// # Safety
-/// Rows are readable at the first source, their places writable at `stage`, and the machine has AVX2.
-#[target_feature(enable = "avx2")]
+/// Rows are readable at the first source, their places writable at `stage`, and the machine has the
+/// instructions of [`Wide`].
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn bring(
-    (src, next): (*const u8, *const u8),
+    (src, next): (*const u8, Option<*const u8>),
     rows: &[isize],
     bytes: usize,
     stage: *mut u8,
     places: &[isize],
 ) {
     for (r, (row, place)) in rows.iter().zip(places).enumerate() {
-        let soon = match rows.get(r + AHEAD) {
-            Some(row) => src.wrapping_offset(*row),
-            None => next.wrapping_offset(rows[(r + AHEAD) % rows.len()]),
-        };
-        for at in (0..bytes).step_by(LINE) {
-            prefetch(soon.wrapping_add(at));
+        if let Some(next) = next {
+            let soon = match rows.get(r + AHEAD) {
+                Some(row) => src.wrapping_offset(*row),
+                None => next.wrapping_offset(rows[(r + AHEAD) % rows.len()]),
+            };
+            for at in (0..bytes).step_by(LINE) {
+                prefetch(soon.wrapping_add(at));
+            }
+            prefetch(soon.wrapping_add(bytes - 1));
         }
-        prefetch(soon.wrapping_add(bytes - 1));
         // SAFETY: by the contract of this function.
         unsafe {
-            cell::copy::<cell::x86::Avx, false>(src.offset(*row), stage.offset(*place), bytes);
+            cell::copy::<Wide, false>(src.offset(*row), stage.offset(*place), bytes);
         }
     }
 }
@@ -284,19 +342,19 @@ unsafe fn bring(
 /// Copies a row out of the stage, around the caches.
 ///
 /// # Safety
-/// `bytes` are readable at `from` and writable at `to`, and the machine has AVX2.
-#[target_feature(enable = "avx2")]
+/// `bytes` are readable at `from` and writable at `to`, and the machine has the instructions of [`Wide`].
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn leave(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
-    unsafe { cell::copy::<cell::x86::Avx, true>(from, to, bytes) };
+    unsafe { cell::copy::<Wide, true>(from, to, bytes) };
 }
 
 /// Hands over a row that grows.
 ///
 /// # Safety
-/// As [`Carries::hand_over`], and the machine has AVX2.
-#[target_feature(enable = "avx2")]
+/// As [`Carries::hand_over`], and the machine has the instructions of [`Wide`].
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn grow(carries: &mut Carries, row: usize, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
-    unsafe { carries.hand_over::<cell::x86::Avx>(row, to, bytes) };
+    unsafe { carries.hand_over::<Wide>(row, to, bytes) };
 }

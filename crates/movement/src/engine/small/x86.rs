@@ -1,9 +1,16 @@
 //! The two programs of small tiles in AVX2.
 
+use super::super::cell::x86::Avx;
 use super::super::job::ByteLoop;
-use super::super::transpose::unrolled;
+use super::super::stream::LINE;
+use super::super::transpose::{rounds, unrolled};
 use super::gather::Gather;
+use super::run::{AheadRows, Lines};
 use std::arch::x86_64::*;
+use zellige_isa::Isa;
+
+/// The registers that rows are copied with.
+pub(super) type Wide = Avx;
 
 /// Runs a gather along `n` steps of its loop.
 pub(super) type Run =
@@ -157,6 +164,88 @@ unsafe fn square<const E: usize, const R: usize>(
                 let column = dst.offset(to[k]);
                 _mm_storeu_si128(column.add(at.0 * E).cast(), _mm256_castsi256_si128(v[k]));
                 _mm_storeu_si128(column.add(at.1 * E).cast(), _mm256_extracti128_si256::<1>(v[k]));
+            });
+        }
+    }
+}
+
+/// The version for elements of `width` bytes.
+pub(super) fn lines(width: usize) -> Option<Lines> {
+    // Bytes take more registers than AVX2 has, and with AVX-512 they leave no faster than by a stage.
+    let wide = Isa::best().has_avx512();
+    Some(match width {
+        2 if wide => lines_avx512::<2, 8>,
+        4 if wide => lines_avx512::<4, 4>,
+        8 if wide => lines_avx512::<8, 2>,
+        2 => lines_avx2::<2, 8>,
+        4 => lines_avx2::<4, 4>,
+        8 => lines_avx2::<8, 2>,
+        _ => return None,
+    })
+}
+
+/// # Safety
+/// Rows make up whole lines, 16 bytes of each are readable at `src`; as many bytes as there are rows of
+/// elements are writable at every place of `dst`, which begins on a line; the two do not overlap, and the
+/// machine has AVX-512 BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn lines_avx512<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    dst: *mut u8,
+    to: &[isize],
+    ahead: &mut AheadRows<'_>,
+) {
+    let to = &to[..R];
+    for (line, rows) in rows.chunks_exact(4 * R).enumerate() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let mut v = [_mm512_setzero_si512(); R];
+            unrolled!(k < R, {
+                let lane = |i: usize| _mm_loadu_si128(src.offset(rows[i * R + k]).cast());
+                let one = _mm512_castsi128_si512(lane(0));
+                let two = _mm512_inserti32x4::<1>(one, lane(1));
+                let three = _mm512_inserti32x4::<2>(two, lane(2));
+                v[k] = _mm512_inserti32x4::<3>(three, lane(3));
+            });
+            let v = rounds::<_, E, R>(v);
+            unrolled!(k < R, {
+                ahead.ask();
+                _mm512_stream_si512(dst.offset(to[k]).add(line * LINE).cast(), v[k]);
+            });
+        }
+    }
+}
+
+/// # Safety
+/// As [`lines_avx512`], with AVX2.
+#[target_feature(enable = "avx2")]
+unsafe fn lines_avx2<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    dst: *mut u8,
+    to: &[isize],
+    ahead: &mut AheadRows<'_>,
+) {
+    let to = &to[..R];
+    for (line, rows) in rows.chunks_exact(4 * R).enumerate() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let mut halves = [[_mm256_setzero_si256(); R]; 2];
+            unrolled!(h < 2, {
+                unrolled!(k < R, {
+                    let lane =
+                        |i: usize| _mm_loadu_si128(src.offset(rows[(2 * h + i) * R + k]).cast());
+                    let low = _mm256_castsi128_si256(lane(0));
+                    halves[h][k] = _mm256_inserti128_si256::<1>(low, lane(1));
+                });
+                halves[h] = rounds::<_, E, R>(halves[h]);
+            });
+            unrolled!(k < R, {
+                ahead.ask();
+                let to = dst.offset(to[k]).add(line * LINE);
+                _mm256_stream_si256(to.cast(), halves[0][k]);
+                _mm256_stream_si256(to.add(LINE / 2).cast(), halves[1][k]);
             });
         }
     }

@@ -13,7 +13,7 @@
 use super::super::cell::x86::Avx;
 use super::scratch::{Scratch, pitch};
 use super::square::Ahead;
-use super::{Tile, lanes, rounds, unrolled};
+use super::{Tile, lanes, registers, rounds, unrolled};
 use std::arch::x86_64::*;
 
 /// Bytes of a register.
@@ -178,7 +178,10 @@ unsafe fn streamed_sized<const E: usize, const R: usize>(src: *const u8, dst: *m
     let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        if aligned {
+        // Bytes take more registers than there are.
+        if aligned && E > 1 && registers::suits(&t, E) {
+            registers::avx2::<E>(src, dst, t);
+        } else if aligned {
             direct::<E, R>(src, dst, t);
         } else {
             gathered::<E, R>(src, dst, t);

@@ -13,8 +13,12 @@
 mod cached;
 #[cfg(target_arch = "x86_64")]
 mod halves;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod registers;
 mod scratch;
 #[cfg(target_arch = "x86_64")]
 mod square;
@@ -24,13 +28,17 @@ mod x86;
 
 use super::cell::Lane;
 use super::job::CROWDED_ROWS;
+#[cfg(target_arch = "aarch64")]
+pub(super) use neon::lane_rounds;
+#[cfg(target_arch = "aarch64")]
+use neon::neon;
 #[cfg(not(target_arch = "x86_64"))]
 use portable::plain;
 pub(super) use scratch::Scratch;
 use staged::streamed;
 #[cfg(target_arch = "x86_64")]
 use x86::{avx2, avx512, sse2};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
@@ -112,12 +120,16 @@ pub(super) fn select(width: usize, stream: bool) -> Transpose {
         }
         widths!(sse2)
     }
+    #[cfg(target_arch = "aarch64")]
+    if Isa::best().has_neon() {
+        return widths!(neon);
+    }
     #[cfg(not(target_arch = "x86_64"))]
     widths!(plain)
 }
 
 /// Registers made of 16-byte lanes.
-trait Lanes: Copy {
+pub(super) trait Lanes: Copy {
     /// Lanes in a register.
     const COUNT: usize;
     /// # Safety
@@ -147,7 +159,7 @@ macro_rules! unrolled {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use unrolled;
 
 /// `R = 16 / E` rows, transposed inside every lane: register `k` has column `k` of lane 0, then
@@ -171,7 +183,7 @@ unsafe fn lanes<V: Lanes, const E: usize, const R: usize>(src: *const u8, sa: is
 /// # Safety
 /// The machine has the instructions of `V`.
 #[inline(always)]
-unsafe fn rounds<V: Lanes, const E: usize, const R: usize>(mut v: [V; R]) -> [V; R] {
+pub(super) unsafe fn rounds<V: Lanes, const E: usize, const R: usize>(mut v: [V; R]) -> [V; R] {
     unrolled!(round < R.ilog2(), {
         let _ = round;
         let old = v;

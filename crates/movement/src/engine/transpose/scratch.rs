@@ -65,7 +65,10 @@ impl Scratch {
 
     /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
     #[inline(always)]
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "squares are of AVX"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        allow(dead_code, reason = "squares are of AVX and NEON")
+    )]
     pub(super) fn squares(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>()
     }

@@ -7,7 +7,7 @@
 
 use super::super::cell::{prefetch, x86::Avx512};
 use super::scratch::{Scratch, pitch};
-use super::{Tile, lanes, unrolled};
+use super::{Tile, lanes, registers, unrolled};
 use std::arch::x86_64::*;
 
 /// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
@@ -228,7 +228,9 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
     let aligned = (row | dst.addr() | step).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        if aligned && (step >= NEAR || step == row) {
+        if aligned && registers::suits(&t, E) {
+            registers::avx512::<E>(src, dst, t);
+        } else if aligned && (step >= NEAR || step == row) {
             direct::<E, R>(src, dst, t);
         } else {
             gathered::<E, R>(src, dst, t);

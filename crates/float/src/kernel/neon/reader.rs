@@ -1,0 +1,188 @@
+//! Reading: 32 elements of a format to binary32, exactly.
+
+use std::arch::aarch64::*;
+
+use super::through::{Lanes, instead, is_nan, set};
+use super::{get, get16};
+use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
+
+/// A format that is exact as binary32.
+pub(super) trait Reader {
+    /// Bytes of an element.
+    const SIZE: usize;
+
+    /// # Safety
+    /// The machine has NEON, and `src` is valid for 32 elements.
+    unsafe fn read(src: *const u8) -> Lanes;
+}
+
+/// Formats of 16 bits: eight codes to eight numbers.
+macro_rules! sixteen {
+    ($($name:ident: |$codes:ident| $body:block)*) => {$(
+        pub(super) struct $name;
+
+        impl Reader for $name {
+            const SIZE: usize = 2;
+            #[inline]
+            #[target_feature(enable = "neon")]
+            unsafe fn read(src: *const u8) -> Lanes {
+                let some = |$codes: uint16x8_t| -> [uint32x4_t; 2] { $body };
+                // SAFETY: 32 elements are four registers.
+                let ([a, b], [c, d], [e, f], [g, h]) = unsafe {
+                    let at = |k: usize| some(get16(src.add(16 * k)));
+                    (at(0), at(1), at(2), at(3))
+                };
+                [a, b, c, d, e, f, g, h]
+            }
+        }
+    )*};
+}
+
+/// Formats of 8 bits: eight codes to eight numbers.
+macro_rules! eight {
+    ($($name:ident: |$codes:ident| $body:block)*) => {$(
+        pub(super) struct $name;
+
+        impl Reader for $name {
+            const SIZE: usize = 1;
+            #[inline]
+            #[target_feature(enable = "neon")]
+            unsafe fn read(src: *const u8) -> Lanes {
+                let some = |$codes: uint8x8_t| -> [uint32x4_t; 2] { $body };
+                // SAFETY: 32 elements are two registers.
+                let (low, high) = unsafe { (get(src), get(src.add(16))) };
+                let ([a, b], [c, d]) = (some(vget_low_u8(low)), some(vget_high_u8(low)));
+                let ([e, f], [g, h]) = (some(vget_low_u8(high)), some(vget_high_u8(high)));
+                [a, b, c, d, e, f, g, h]
+            }
+        }
+    )*};
+}
+
+pub(super) struct F32;
+
+impl Reader for F32 {
+    const SIZE: usize = 4;
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn read(src: *const u8) -> Lanes {
+        // SAFETY: 32 elements are eight registers.
+        unsafe {
+            let at = |k: usize| vreinterpretq_u32_u8(get(src.add(16 * k)));
+            [at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)]
+        }
+    }
+}
+
+sixteen! {
+    F16: |codes| {
+        half_to_f32(codes)
+    }
+    // The upper half of a binary32; a NaN is quiet.
+    Bf16: |codes| {
+        let quiet = |bits| vorrq_u32(bits, vandq_u32(is_nan(bits), set(F32_QUIET)));
+        let low = vshll_n_u16::<16>(vget_low_u16(codes));
+        [quiet(low), quiet(vshll_high_n_u16::<16>(codes))]
+    }
+    Dl16: |codes| {
+        dl16(codes, DL16_MERGED)
+    }
+    Dl16Inf: |codes| {
+        dl16(codes, DL16_INFINITE)
+    }
+    I16: |codes| {
+        let codes = vreinterpretq_s16_u16(codes);
+        [integers(vmovl_s16(vget_low_s16(codes))), integers(vmovl_high_s16(codes))]
+    }
+}
+
+eight! {
+    // Moved to the places of a float16, the exponent reads 8 less than it is, subnormals included.
+    E4m3: |codes| {
+        let code = vmovl_u8(codes);
+        let magnitude = vandq_u16(code, vdupq_n_u16(0x7f));
+        let nan = vceqq_u16(magnitude, vdupq_n_u16(0x7f));
+        let half = vbslq_u16(nan, vdupq_n_u16(0x7e00), vshlq_n_u16::<7>(magnitude));
+        let sign = vandq_u16(vshlq_n_u16::<8>(code), vdupq_n_u16(0x8000));
+        let [low, high] = half_to_f32(vorrq_u16(half, sign));
+        let scaled = |bits| {
+            vreinterpretq_u32_f32(vmulq_n_f32(vreinterpretq_f32_u32(bits), 256.0))
+        };
+        [scaled(low), scaled(high)]
+    }
+    // The upper half of a float16.
+    E5m2: |codes| {
+        half_to_f32(vshll_n_u8::<8>(codes))
+    }
+    Fnuz: |codes| {
+        let code = vmovl_u8(codes);
+        [fnuz(vmovl_u16(vget_low_u16(code))), fnuz(vmovl_high_u16(code))]
+    }
+    I8: |codes| {
+        let wide = vmovl_s8(vreinterpret_s8_u8(codes));
+        [integers(vmovl_s16(vget_low_s16(wide))), integers(vmovl_high_s16(wide))]
+    }
+    U8: |codes| {
+        let wide = vreinterpretq_s16_u16(vmovl_u8(codes));
+        [integers(vmovl_s16(vget_low_s16(wide))), integers(vmovl_high_s16(wide))]
+    }
+    Bool: |codes| {
+        let code = vmovl_u8(codes);
+        let one = |code| vandq_u32(vcgtq_u32(code, set(0)), set(1.0_f32.to_bits()));
+        [one(vmovl_u16(vget_low_u16(code))), one(vmovl_high_u16(code))]
+    }
+}
+
+/// Float16 codes, exactly; a NaN comes out quiet with its payload.
+#[inline]
+#[target_feature(enable = "neon")]
+fn half_to_f32(codes: uint16x8_t) -> [uint32x4_t; 2] {
+    let codes = vreinterpretq_f16_u16(codes);
+    let (low, high) = (vcvt_f32_f16(vget_low_f16(codes)), vcvt_high_f32_f16(codes));
+    [vreinterpretq_u32_f32(low), vreinterpretq_u32_f32(high)]
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn integers(values: int32x4_t) -> uint32x4_t {
+    vreinterpretq_u32_f32(vcvtq_f32_s32(values))
+}
+
+/// DL16 codes, of which those from `infinite` up to the merged one stand for an infinity.
+#[inline]
+#[target_feature(enable = "neon")]
+fn dl16(codes: uint16x8_t, infinite: u32) -> [uint32x4_t; 2] {
+    let some = |code: uint32x4_t| {
+        let magnitude = vandq_u32(code, set(0x7fff));
+        let number = vshlq_n_u32::<{ DL16_DROPPED.cast_signed() }>(magnitude);
+        let number = vaddq_u32(number, set(DL16_REBIAS));
+        let number = vandq_u32(number, vcgtq_u32(magnitude, set(0)));
+        let number = instead(number, vcgeq_u32(magnitude, set(infinite)), set(F32_INFINITY));
+        let number = instead(number, vceqq_u32(magnitude, set(DL16_MERGED)), set(F32_NAN));
+        with_sign(number, vshlq_n_u32::<16>(code))
+    };
+    [some(vmovl_u16(vget_low_u16(codes))), some(vmovl_high_u16(codes))]
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn fnuz(code: uint32x4_t) -> uint32x4_t {
+    let shape = const { minifloat::F8E5M2FNUZ };
+    let magnitude = vandq_u32(code, set(shape.magnitude()));
+    let wide = vshlq_u32(magnitude, vdupq_n_s32(shape.dropped().cast_signed()));
+    let normal = vaddq_u32(wide, set(shape.rebias()));
+    let unit = vreinterpretq_f32_u32(set(shape.unit()));
+    let subnormal = vreinterpretq_u32_f32(vmulq_f32(vcvtq_f32_u32(magnitude), unit));
+    let small = vcgtq_u32(set(1 << shape.fraction), magnitude);
+    let signed = with_sign(instead(normal, small, subnormal), vshlq_n_u32::<24>(code));
+    instead(signed, vceqq_u32(code, set(0x80)), set(F32_NAN))
+}
+
+/// A magnitude with the uppermost bit of another number.
+#[inline]
+#[target_feature(enable = "neon")]
+fn with_sign(value: uint32x4_t, sign: uint32x4_t) -> uint32x4_t {
+    vbslq_u32(set(F32_SIGN), sign, value)
+}

@@ -1,0 +1,118 @@
+//! The two programs of small tiles in NEON.
+
+use super::super::cell::neon::Neon;
+use super::super::job::ByteLoop;
+use super::super::transpose::{lane_rounds, unrolled};
+use super::gather::{Gather, WINDOW};
+use super::run::Lines;
+use std::arch::aarch64::*;
+
+/// The registers that rows are copied with.
+pub(super) type Wide = Neon;
+
+/// Runs a gather along `n` steps of its loop.
+pub(super) type Run =
+    unsafe fn(gather: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
+
+/// The version for registers of so many windows.
+pub(super) fn gather(each: usize) -> Option<Run> {
+    let all: [Run; 8] =
+        [run::<1>, run::<2>, run::<3>, run::<4>, run::<5>, run::<6>, run::<7>, run::<8>];
+    all.get(each.wrapping_sub(1)).copied()
+}
+
+/// # Safety
+/// `n` steps are readable at `src` and writable at `dst`, the two do not overlap, and `K` is the number of
+/// windows of the gather.
+unsafe fn run<const K: usize>(g: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop) {
+    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // that they are written to; the last stretch is moved back to end with the loop. Masks are two
+    // registers long, and what they do not pick is past the register, which gives zero.
+    unsafe {
+        if n < g.steps {
+            g.by_element(src, dst, n);
+            return;
+        }
+        let whole = n / g.steps;
+        for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(K)) {
+            for half in 0..2 {
+                let masks: [uint8x16_t; K] =
+                    std::array::from_fn(|k| vld1q_u8(windows[k].mask.as_ptr().add(half * WINDOW)));
+                let from: [isize; K] =
+                    std::array::from_fn(|k| [windows[k].low, windows[k].high][half]);
+                // All whole stretches; behind them the last one, once more where it is not whole.
+                for (first, count) in [(0, whole), (n - g.steps, isize::from(n % g.steps > 0))] {
+                    let mut s = src.offset(first * along.src);
+                    let mut d = dst.add(*at + half * WINDOW).offset(first * along.dst);
+                    for _ in 0..count {
+                        let mut all = vdupq_n_u8(0);
+                        unrolled!(k < K, {
+                            let window = vld1q_u8(s.offset(from[k]));
+                            all = vorrq_u8(all, vqtbl1q_u8(window, masks[k]));
+                        });
+                        vst1q_u8(d, all);
+                        s = s.wrapping_offset(g.steps * along.src);
+                        d = d.wrapping_offset(g.steps * along.dst);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transposes a tile of `rows` of the source, whose first `columns` elements are adjacent: column `c`
+/// goes to `to[c]`, where the elements of all rows are adjacent.
+pub(super) type Square =
+    unsafe fn(src: *const u8, rows: &[isize], columns: usize, dst: *mut u8, to: &[isize]);
+
+/// The version for elements of `width` bytes.
+pub(super) fn squares(width: usize) -> Option<Square> {
+    Some(match width {
+        1 => transpose::<1, 16>,
+        2 => transpose::<2, 8>,
+        4 => transpose::<4, 4>,
+        8 => transpose::<8, 2>,
+        _ => return None,
+    })
+}
+
+/// No version leaves as whole lines from the registers: columns leave by a stage.
+pub(super) fn lines(_width: usize) -> Option<Lines> {
+    None
+}
+
+/// # Safety
+/// Rows and columns are at least `R`; `columns` elements are readable at every row of `src`, one of each
+/// row writable at every place of `dst`, and the two do not overlap.
+unsafe fn transpose<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    columns: usize,
+    dst: *mut u8,
+    to: &[isize],
+) {
+    let mut c = 0;
+    loop {
+        let mut r = 0;
+        loop {
+            // The last square of each direction is moved back to end with it; what is written twice is
+            // the same.
+            let (from, places) = (&rows[r..][..R], &to[c..][..R]);
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let mut v = [vdupq_n_u8(0); R];
+                unrolled!(k < R, v[k] = vld1q_u8(src.offset(from[k]).add(c * E)));
+                let v = lane_rounds::<E, R>(v);
+                unrolled!(k < R, vst1q_u8(dst.offset(places[k]).add(r * E), v[k]));
+            }
+            if r + R >= rows.len() {
+                break;
+            }
+            r = (r + R).min(rows.len() - R);
+        }
+        if c + R >= columns {
+            return;
+        }
+        c = (c + R).min(columns - R);
+    }
+}

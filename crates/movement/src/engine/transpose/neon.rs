@@ -1,0 +1,323 @@
+//! One lane and two on AArch64, and streamed squares of lines.
+//!
+//! **Through the caches**: the blocks of this folder, with registers of one lane, or of two for elements
+//! that leave room for them among the 32 registers.
+//!
+//! **Streamed**: squares of 64 bytes of `64 / E` rows. Every line of the source is read once, in groups of
+//! `16 / E` rows; the groups are transposed lane by lane and left in memory. A line of the destination is
+//! then four loads of 16 bytes, one from each group, and leaves by two stores one behind the other.
+
+use super::super::cell::neon::Neon;
+use super::super::cell::{Lane, prefetch};
+use super::scratch::{Scratch, pitch};
+use super::{Lanes, Tile, body, lanes, rounds, unrolled};
+use std::arch::aarch64::*;
+
+/// Two lanes.
+#[derive(Clone, Copy)]
+struct Two(uint8x16_t, uint8x16_t);
+
+impl Lanes for uint8x16_t {
+    const COUNT: usize = 1;
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> uint8x16_t {
+        // SAFETY: by the contract of `Lanes`.
+        unsafe { vld1q_u8(p) }
+    }
+    #[inline(always)]
+    unsafe fn interleave<const E: usize>(a: uint8x16_t, b: uint8x16_t) -> (uint8x16_t, uint8x16_t) {
+        macro_rules! zip {
+            ($to:ident, $from:ident, $low:ident, $high:ident) => {{
+                let (a, b) = ($to(a), $to(b));
+                ($from($low(a, b)), $from($high(a, b)))
+            }};
+        }
+        // SAFETY: every AArch64 machine has NEON.
+        unsafe {
+            match E {
+                1 => (vzip1q_u8(a, b), vzip2q_u8(a, b)),
+                2 => zip!(vreinterpretq_u16_u8, vreinterpretq_u8_u16, vzip1q_u16, vzip2q_u16),
+                4 => zip!(vreinterpretq_u32_u8, vreinterpretq_u8_u32, vzip1q_u32, vzip2q_u32),
+                _ => zip!(vreinterpretq_u64_u8, vreinterpretq_u8_u64, vzip1q_u64, vzip2q_u64),
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn scatter(self, p: *mut u8, _: isize) {
+        // SAFETY: by the contract of `Lanes`.
+        unsafe { vst1q_u8(p, self) };
+    }
+}
+
+impl Lanes for Two {
+    const COUNT: usize = 2;
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Two {
+        // SAFETY: by the contract of `Lanes`.
+        unsafe { Two(vld1q_u8(p), vld1q_u8(p.add(16))) }
+    }
+    #[inline(always)]
+    unsafe fn interleave<const E: usize>(a: Two, b: Two) -> (Two, Two) {
+        // SAFETY: by the contract of `Lanes`.
+        unsafe {
+            let (low, high) = (Lanes::interleave::<E>(a.0, b.0), Lanes::interleave::<E>(a.1, b.1));
+            (Two(low.0, high.0), Two(low.1, high.1))
+        }
+    }
+    #[inline(always)]
+    unsafe fn scatter(self, p: *mut u8, step: isize) {
+        // SAFETY: by the contract of `Lanes`.
+        unsafe {
+            vst1q_u8(p, self.0);
+            vst1q_u8(p.offset(step), self.1);
+        }
+    }
+}
+
+/// The rounds of interleaving that transpose `R = 16 / E` registers.
+#[inline(always)]
+pub(in super::super) fn lane_rounds<const E: usize, const R: usize>(
+    v: [uint8x16_t; R],
+) -> [uint8x16_t; R] {
+    // SAFETY: every AArch64 machine has NEON.
+    unsafe { rounds::<_, E, R>(v) }
+}
+
+/// The first half of a square: `4 * R` rows of 64 bytes, `R = 16 / E`, in groups of `R` that are
+/// transposed lane by lane. `other` work is done between the groups.
+///
+/// # Safety
+/// The rows, `sa` apart, are readable at `src`, and `4 * R` lines are writable at `between`.
+#[inline(always)]
+unsafe fn load<const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+    between: *mut u8,
+    mut other: impl FnMut(usize),
+) {
+    for group in 0..4 {
+        other(group);
+        for lane in 0..4 {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let from = src.offset((group * R).cast_signed() * sa).add(lane * 16);
+                let to = between.add(group * R * 64 + lane * 16);
+                let v: [uint8x16_t; R] = lanes::<_, E, R>(from, sa);
+                unrolled!(k < R, vst1q_u8(to.add(k * 64), v[k]));
+            }
+        }
+    }
+}
+
+/// The second half: column `lane * R + k`, a line.
+///
+/// # Safety
+/// `between` holds a square as [`load`] leaves it.
+#[inline(always)]
+unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [Neon; 2] {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let at = |group: usize| vld1q_u8(between.add((group * R + k) * 64 + lane * 16));
+        [Neon(at(0), at(1)), Neon(at(2), at(3))]
+    }
+}
+
+/// Asks for the lines of the next tile that are at the same place as those of `rows` from `a` on, at
+/// column `b`.
+#[inline(always)]
+fn ask<const E: usize>(t: &Tile, a: usize, rows: usize, b: usize) {
+    for row in a..a + rows {
+        prefetch(t.next.wrapping_offset(row.cast_signed() * t.sa).wrapping_add(b * E));
+    }
+}
+
+/// A tile of whole lines that are aligned in the destination: they go there from the registers.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of 64.
+unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // one along the source is moved back to end with it, and writes the same bytes again.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let squares = scratch.squares();
+        let lines = t.na / side;
+        let mut b = 0usize;
+        loop {
+            for a in 0..lines {
+                let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, squares.add(a * side * 64), |group| {
+                    ask::<E>(&t, a * side + group * R, R, b);
+                });
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            for lane in 0..4 {
+                for k in 0..R {
+                    let row = to.offset((lane * R + k).cast_signed() * t.db);
+                    for a in 0..lines {
+                        let [low, high] = column::<R>(squares.add(a * side * 64), lane, k);
+                        low.stream(row.add(a * 64));
+                        high.stream(row.add(a * 64 + 32));
+                    }
+                }
+            }
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
+/// the next are gathered.
+///
+/// # Safety
+/// As [`super::sized`]; `na` and `nb` are at least `64 / E`.
+unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let side = 4 * R;
+    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // last one of each direction is moved back to end with it, and the same bytes come again. All
+    // of a column is gathered before it is handed over.
+    unsafe {
+        let scratch: &mut Scratch = &mut *t.scratch;
+        let square = scratch.squares();
+        let share = side.div_ceil(4 * t.na.div_ceil(side));
+        let pitch = pitch(t.na * E, t.db);
+        let mut b = 0usize;
+        loop {
+            let gather = scratch.columns();
+            let mut a = 0usize;
+            loop {
+                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
+                load::<E, R>(from, t.sa, square, |group| {
+                    ask::<E>(&t, a + group * R, R, b);
+                    scratch.flush::<Neon>(share);
+                });
+                for lane in 0..4 {
+                    for k in 0..R {
+                        let [low, high] = column::<R>(square, lane, k);
+                        let to = gather.add((lane * R + k) * pitch + a * E);
+                        low.store(to);
+                        high.store(to.add(32));
+                    }
+                }
+                if a + side >= t.na {
+                    break;
+                }
+                a = (a + side).min(t.na - side);
+            }
+            let to = dst.offset(b.cast_signed() * t.db);
+            scratch.hand_over::<Neon>(to, t.db, t.na * E, side);
+            if b + side >= t.nb {
+                return;
+            }
+            b = (b + side).min(t.nb - side);
+        }
+    }
+}
+
+/// # Safety
+/// As [`gathered`].
+#[inline(always)]
+unsafe fn squares<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
+    // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
+    unsafe {
+        if aligned {
+            direct::<E, R>(src, dst, t);
+        } else {
+            gathered::<E, R>(src, dst, t);
+        }
+    }
+}
+
+/// Narrow tiles use as many lanes as they fill.
+///
+/// # Safety
+/// As [`super::sized`].
+pub(super) unsafe fn neon<const E: usize, const STREAM: bool>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe {
+        if STREAM && t.na * E >= 64 && t.nb * E >= 64 {
+            match E {
+                1 => squares::<E, 16>(src, dst, t),
+                2 => squares::<E, 8>(src, dst, t),
+                4 => squares::<E, 4>(src, dst, t),
+                8 => squares::<E, 2>(src, dst, t),
+                _ => squares::<E, 1>(src, dst, t),
+            }
+        } else if E > 1 && t.nb >= 2 * (16 / E) {
+            body::<Two, Neon, E, STREAM>(src, dst, t);
+        } else {
+            body::<uint8x16_t, Neon, E, STREAM>(src, dst, t);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ROW;
+    use super::*;
+
+    /// Memory of bytes that no element has, so that what is written outside of a tile shows.
+    const OUTSIDE: u8 = 0xee;
+
+    /// One tile of `na` by `nb` elements, `gap` bytes between the rows of the destination, which begins
+    /// `off` bytes behind a line.
+    fn check<const E: usize>(na: usize, nb: usize, gap: usize, off: usize, stream: bool) {
+        let (sa, db) = (nb * E + 3, na * E + gap);
+        let src: Vec<u8> = (0..na * sa).map(|i| (i * 7 % 233).to_le_bytes()[0]).collect();
+        let mut memory = vec![OUTSIDE; nb * db + 128];
+        let start = memory.as_ptr().align_offset(64) + off;
+        let mut want = memory.clone();
+        for a in 0..na {
+            for b in 0..nb {
+                want[start + b * db + a * E..][..E].copy_from_slice(&src[a * sa + b * E..][..E]);
+            }
+        }
+        let mut scratch = Scratch::new(true);
+        let (sa, db) = (sa.cast_signed(), db.cast_signed());
+        let t = Tile { na, sa, nb, db, next: src.as_ptr(), scratch: &raw mut scratch };
+        // SAFETY: both buffers hold the whole tile, `na * E <= ROW`, and the scratch lives until it is
+        // finished.
+        unsafe {
+            let dst = memory.as_mut_ptr().add(start);
+            if stream {
+                neon::<E, true>(src.as_ptr(), dst, t);
+            } else {
+                neon::<E, false>(src.as_ptr(), dst, t);
+            }
+            (*t.scratch).finish();
+        }
+        assert!(memory == want, "{E} bytes, {na} by {nb}, gap {gap}, offset {off}, {stream}");
+    }
+
+    /// Tiles of every kind are their transposes, and nothing outside of them is written.
+    #[test]
+    #[cfg_attr(miri, ignore = "inline assembly")]
+    fn tiles_are_transposes() {
+        fn every<const E: usize>() {
+            let line = 64 / E;
+            let sizes = [1, line / 2, line - 1, line, line + 1, 2 * line, 2 * line + 3, ROW / E];
+            for na in sizes.into_iter().filter(|n| *n > 0) {
+                for nb in [1, 16 / E, 32 / E, line, line + 1, 3 * line, 3 * line + 5] {
+                    for (gap, off) in [(0, 0), (64, 0), (5, 0), (0, 16), (64, 33), (7, 1)] {
+                        check::<E>(na, nb, gap, off, false);
+                        check::<E>(na, nb, gap, off, true);
+                    }
+                }
+            }
+        }
+        every::<1>();
+        every::<2>();
+        every::<4>();
+        every::<8>();
+        every::<16>();
+    }
+}
