@@ -8,10 +8,11 @@ import { LayoutView, presetOf } from "./layout-view";
 import { ModelView } from "./model/view";
 import { MoveView } from "./move-view";
 import { OperatorsView } from "./operators";
+import { ReshardView } from "./reshard-view";
 import { Store, type State, type Tab } from "./state";
 import { onTheme, startTheme, toggleTheme } from "./theme";
 
-const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["move", "Move"], ["model", "Model"]];
+const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["move", "Move"], ["reshard", "Reshard"], ["model", "Model"]];
 
 interface View extends Drawn { element: HTMLElement; update(state: State): void; themed(): void }
 
@@ -29,6 +30,7 @@ async function main(): Promise<void> {
     layout: () => layout,
     operators: () => new OperatorsView(store, gallery.presets),
     move: () => new MoveView(store),
+    reshard: () => new ReshardView(store),
     model: () => new ModelView(store),
   };
   const view = <T extends Tab>(tab: T) => (views[tab] ??= make[tab]()) as ReturnType<(typeof make)[T]>;

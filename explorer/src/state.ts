@@ -1,6 +1,6 @@
 /// Everything that a link carries.
 
-export type Tab = "layout" | "operators" | "move" | "model";
+export type Tab = "layout" | "operators" | "move" | "reshard" | "model";
 
 export interface State {
   tab: Tab;
@@ -31,6 +31,15 @@ export interface State {
   moveDtype: string;
   fill: string;
   step: number;
+  /// Of a tensor over ranks: `pp=2, tp=4`; the second is empty where it is the first.
+  mesh: string;
+  toMesh: string;
+  shardFrom: string;
+  shardTo: string;
+  shardShape: string;
+  shardDtype: string;
+  /// GB/s.
+  linkSpeed: string;
   /// The name of an example, or the text of a graph.
   model: string;
   modelStep: number;
@@ -58,6 +67,13 @@ export const DEFAULT: State = {
   moveDtype: "float16",
   fill: "zero",
   step: 0,
+  mesh: "tp=4",
+  toMesh: "",
+  shardFrom: "P('tp', None)",
+  shardTo: "P(None, 'tp')",
+  shardShape: "4096x4096",
+  shardDtype: "bfloat16",
+  linkSpeed: "50",
   model: "attention",
   modelStep: 0,
   policy: "best",
@@ -65,7 +81,7 @@ export const DEFAULT: State = {
 
 const KEYS: Partial<Record<keyof State, string>> = {
   tab: "v", layout: "l", notation: "r", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", slab: "b",
-  arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", model: "m", modelStep: "n", policy: "y",
+  arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", mesh: "hm", toMesh: "hn", shardFrom: "hf", shardTo: "ht", shardShape: "hs", shardDtype: "hd", linkSpeed: "hb", model: "m", modelStep: "n", policy: "y",
 };
 
 /// The part of a link after `#`: what differs from the start page.
@@ -94,7 +110,7 @@ export function decode(hash: string): State {
       write[name] = value;
     }
   }
-  if (!["layout", "operators", "move", "model"].includes(state.tab)) state.tab = "layout";
+  if (!["layout", "operators", "move", "reshard", "model"].includes(state.tab)) state.tab = "layout";
   for (const [key, value] of query) if (key.startsWith("x.")) state.operands[key.slice(2)] = value;
   return state;
 }

@@ -42,8 +42,15 @@ impl<'py> Array<'py> {
         used: Use,
         lead: &Bound<'py, PyAny>,
     ) -> PyResult<Array<'py>> {
+        Array::of_plain(&plain(object, used)?, lead)
+    }
+
+    /// As [`Array::of`] for an object that is known to be a plain array, such as one that was just made.
+    pub(crate) fn of_plain(
+        object: &Bound<'py, PyAny>,
+        lead: &Bound<'py, PyAny>,
+    ) -> PyResult<Array<'py>> {
         let py = object.py();
-        let object = &plain(object, used)?;
         if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
             && let Some(api) = pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
         {

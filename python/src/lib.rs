@@ -1,7 +1,7 @@
 //! The native half of the Python package `zellige`.
 //!
 //! Thin: arguments come in as Python objects, are checked and handed to the crates; results go back.
-//! [`layout`], [`stick`], [`relayout`] and [`draw`] need numpy at most; [`torch`] is the device
+//! [`layout`], [`stick`], [`relayout`], [`reshard`] and [`draw`] need numpy at most; [`torch`] is the device
 //! "spyre", and is only touched once PyTorch is there.
 
 #![allow(
@@ -23,6 +23,7 @@ mod operators;
 mod panics;
 mod plain;
 mod relayout;
+mod reshard;
 mod stick;
 mod torch;
 
@@ -30,7 +31,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use zellige_float::Isa;
 
-/// The instruction set that moves and the simulated device use: "avx512", "avx2" or "baseline". The
+/// The instruction set that moves and the simulated device use: "avx512", "avx2", "neon" or "baseline". The
 /// environment variable `ZELLIGE_ISA` lowers it; results have the same bits on all.
 #[pyfunction]
 fn instruction_set() -> &'static str {
@@ -59,6 +60,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stick::ElementArrangement>()?;
     m.add_function(wrap_pyfunction!(relayout::relayout, m)?)?;
     m.add_function(wrap_pyfunction!(relayout::relayout_shape, m)?)?;
+    m.add_class::<reshard::ReshardPlan>()?;
+    m.add_class::<reshard::ReshardProcess>()?;
+    m.add_class::<reshard::ReshardRound>()?;
     m.add_function(wrap_pyfunction!(cuda::cuda_program, m)?)?;
     m.add_function(wrap_pyfunction!(cuda::cuda_compile, m)?)?;
     m.add_function(wrap_pyfunction!(cuda::cuda_device, m)?)?;

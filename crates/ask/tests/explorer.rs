@@ -117,6 +117,23 @@ fn requests(layout: &str, other: &str) -> Vec<(&'static str, Value)> {
         window["count"] = json!(count);
         list.push(("copies", window));
     }
+    for (shape, mesh, from, to) in [
+        (json!([1_i64 << 40, 1_i64 << 20]), "dp=64, tp=1024", "P('tp', None)", "P(None, 'tp')"),
+        (json!([1_i64 << 40]), "tp=1000000007", "flat", "whole"),
+        (json!([1_i64 << 62, 4]), "a=2, b=3, c=5, d=7, e=11, f=13", "P(('a', 'c'))", "P('f', 'e')"),
+        (
+            json!([97, 101, 103]),
+            "a=4, b=4, c=4",
+            "P('a', 'b', 'c')",
+            "(Shard(2), Shard(0), Shard(1))",
+        ),
+        (json!([4096, 4096]), "tp=4", layout, other),
+    ] {
+        list.push((
+            "reshard",
+            json!({"shape": shape, "dtype": "float16", "mesh": mesh, "from": from, "to": to}),
+        ));
+    }
     list.push((
         "dma",
         json!({"size": [4096, 1_000_000_000], "stride": [1_000_000_000, 1], "offset": 0,

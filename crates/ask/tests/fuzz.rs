@@ -141,6 +141,8 @@ const SEEDS: &[&str] = &[
     r#"{"id":52,"op":"inspect","layout":"S[(8,64):(64,1)]","dtype":"float16","side":"physical","row":2,"col":3}"#,
     r#"{"id":53,"op":"draw","layout":"S[(8,8):(8,1)]","dtype":"float16","title":"eight","max_cells":64}"#,
     r#"{"id":54,"op":"swizzle","layout":"S[(8,64):(64,1)]","dtype":"float16","mode":"128B"}"#,
+    r#"{"id":56,"op":"reshard","shape":[9,16],"dtype":"float16","mesh":"dp=2, tp=4","from":"P('tp', None)","to":"(Shard(1), Replicate())","bandwidth":1e9}"#,
+    r#"{"id":57,"op":"reshard","shape":[3,5,7],"dtype":"int8","mesh":"x=3","from":"flat","to_mesh":"x=2, y=2","to":"whole at y=1"}"#,
     r#"{"id":55,"op":"copies","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(1,4)] valid[4,6/8]","shape":[4,6],"dtype":"float32","first":3,"count":9}"#,
     r#"{"id":39,"op":"view","size":[4,6],"stride":[6,1],"offset":2,"call":"transpose","args":[0,1]}"#,
     r#"{"id":39,"op":"view","size":[4,6],"call":"permute","args":[[1,0]]}"#,

@@ -17,14 +17,15 @@ pub(crate) fn render(chart: &Chart, path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// Streams first, then the transfer engine, then cores.
+/// Streams first, then the transfer engine and the link to other cards, then cores.
 pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
     let mut tracks: BTreeMap<(u8, usize), (Track, Vec<Bar>)> = BTreeMap::new();
     for event in timeline.events() {
         let key = match event.track {
             Track::Stream(n) => (0, n as usize),
             Track::Transfer => (1, 0),
-            Track::Core(n) => (2, n),
+            Track::Link => (2, 0),
+            Track::Core(n) => (3, n),
         };
         tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(bar(event));
     }

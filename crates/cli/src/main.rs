@@ -80,7 +80,7 @@ A LAYOUT is the name of a preset, or a text in any notation: TIRx, Spyre, PyTorc
 oneDNN, linalg.pack, memref, shardings of JAX, HLO, Shardy and DTensor, NumPy (`zellige notations`).
 Exit codes: 0 fine; 1 the check found a warning, or a recorded case fails; 2 bad input; 3 a file could not be written; 4 a limit
 was passed; 101 a mistake in the engine; 130 interrupted.
-ZELLIGE_ISA=avx512, avx2 or baseline lowers the instruction set; results have the same bits on all.";
+ZELLIGE_ISA=avx512, avx2, neon or baseline lowers the instruction set; results have the same bits on all.";
 
 #[derive(Subcommand)]
 enum Command {

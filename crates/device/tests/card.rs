@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use zellige_device::{Card, Cards, DeviceError, Mode, StreamId};
 use zellige_machine::account::Traffic;
 use zellige_machine::timeline::{Track, chrome_trace};
-use zellige_machine::{CoreWork, Hardware, Time, Timeline, Work, WorkKind};
+use zellige_machine::{Collective, CoreWork, Hardware, Time, Timeline, Work, WorkKind};
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream that exists")
@@ -194,4 +194,32 @@ fn threads_share_a_card() {
     let stats = card.stats();
     assert_eq!((stats.operations, stats.memory.blocks), (400, 0));
     assert_eq!(card.timeline().overlap(), None);
+}
+
+#[test]
+fn an_exchange_waits_for_the_other_cards_and_for_the_link() {
+    let card = Card::builder().hardware(Hardware::ktir()).trace(1000).build().unwrap();
+    card.run(id(0), &busy("add", 0..2, 10), || Ok(())).unwrap();
+    let cost = Hardware::ktir().collective(Collective::AllReduce, 2, 6300);
+    let at = |ns| Time::from_nanoseconds(ns);
+    let args = vec![("ranks", 2.into())];
+    let span = card.account_exchange(id(0), "all_reduce", cost, at(25), &args);
+    assert_eq!(
+        (span.start, span.end),
+        (at(25), at(125)),
+        "6300 bytes at 63 GB/s, once another card is there"
+    );
+    let span = card.account_exchange(id(3), "all_reduce", cost, at(0), &args);
+    assert_eq!((span.start, span.end), (at(125), at(225)), "there is one link");
+    card.run(id(0), &busy("mul", 0..2, 10), || Ok(())).unwrap();
+    assert_eq!(card.now(id(0)), at(135), "what follows waits");
+    assert_eq!((card.stats().operations, card.stats().busy), (4, at(220)));
+    let timeline = card.timeline();
+    assert_eq!(timeline.overlap(), None);
+    let links = timeline.events().iter().filter(|e| e.track == Track::Link);
+    assert_eq!(links.count(), 2);
+    let event = timeline.events().iter().find(|e| &*e.name == "all_reduce").unwrap();
+    let said = |name: &str| event.args.iter().find(|a| a.0 == name).unwrap().1.clone();
+    assert_eq!((said("bytes"), said("messages"), said("ranks")), (6300.into(), 2.into(), 2.into()));
+    assert_eq!(said("waited us"), 0.015);
 }

@@ -12,7 +12,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use zellige_host::{Buffer, try_zeroed};
+use zellige_host::{Buffer, copy_range, try_zeroed};
 
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -96,6 +96,26 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()>
             file.write_all_at(&bytes[..bytes.len() / 2], at)?;
             Err(io::Error::from_raw_os_error(libc::ENOSPC))
         }
+    }
+}
+
+/// Copies bytes from one file to another; fewer where the source ends.
+///
+/// # Errors
+/// [`io::ErrorKind::Unsupported`] where these files are to be read and written instead.
+pub(crate) fn copy_at(
+    from: &File,
+    from_at: u64,
+    to: &File,
+    to_at: u64,
+    len: usize,
+) -> io::Result<usize> {
+    if point(Call::Read)? == Go::Short {
+        return Ok(0);
+    }
+    match point(Call::Write)? {
+        Go::On => copy_range(from, from_at, to, to_at, len),
+        Go::Short => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
     }
 }
 

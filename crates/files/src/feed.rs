@@ -3,11 +3,11 @@
 use crate::error::{Error, Result, quote};
 use crate::relayout::RelayoutError;
 use crate::source::Source;
-use crate::{Container, TensorInfo, disk, stale, touched};
+use crate::{Container, TensorInfo, disk, runs, stale, touched};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use zellige_host::Buffer;
-use zellige_movement::{Dtypes, Mover, Plan};
+use zellige_movement::{Dtypes, MoveError, Mover, Plan};
 
 /// Bytes that are decompressed at once.
 const CHUNK: u64 = 1 << 20;
@@ -15,6 +15,9 @@ const CHUNK: u64 = 1 << 20;
 /// Bytes between two parts that are read too rather than skipped: about as many as are copied in the time
 /// of a call to the system.
 const GAP: usize = 1 << 14;
+
+/// Bytes in a run, on average, from which on runs are read straight to where they go.
+const STRAIGHT: usize = 1 << 10;
 
 /// The elements of a tensor in the byte order of this machine, of which no more than a window is in memory.
 ///
@@ -69,7 +72,26 @@ impl<'a> Feed<'a> {
         Ok(Feed { info, elements, width, window: disk::buffer(most).map_err(held)? })
     }
 
-    /// Runs a plan from this tensor.
+    /// The same with a window that somebody had before, of a tensor that is not compressed; [`Feed::into_window`] gives it back.
+    ///
+    /// # Errors
+    /// A compressed tensor.
+    pub fn with_window(
+        from: &'a Container,
+        info: &'a TensorInfo,
+        width: usize,
+        window: Buffer,
+    ) -> Result<Feed<'a>> {
+        let elements = FileElements::Stored(from.source(info)?);
+        Ok(Feed { info, elements, width: width.max(1), window })
+    }
+
+    /// The memory of the window.
+    pub fn into_window(self) -> Buffer {
+        self.window
+    }
+
+    /// Runs a plan from this tensor. Where elements are not converted, runs that are long are read straight into the target.
     ///
     /// # Errors
     /// What cannot be read, and a plan that does not fit the tensor or the target.
@@ -83,6 +105,17 @@ impl<'a> Feed<'a> {
     ) -> Result<(), RelayoutError> {
         if let FileElements::Held(whole) = &self.elements {
             return Ok(Mover::with_dtypes(plan, dtypes)?.run(whole, target, fill, threads)?);
+        }
+        let plain = dtypes == Dtypes::Bytes(self.width) && plan.fills().is_empty();
+        if plain && bytes(runs::mean_run(plan), self.width) >= STRAIGHT {
+            let (needed, found) = (bytes(plan.dst_len(), self.width), target.len());
+            if needed > found {
+                return Err(MoveError::Short { what: "destination", needed, found }.into());
+            }
+            return runs::each_run(plan, |from, to, len| {
+                let part = &mut target[bytes(to, self.width)..bytes(to + len, self.width)];
+                Ok(load(&self.elements, self.info, part, bytes(from, self.width) as u64)?)
+            });
         }
         let most = i64::try_from(self.window.len() / self.width).unwrap_or(i64::MAX);
         for part in plan.split_source(most) {
@@ -113,18 +146,22 @@ impl<'a> Feed<'a> {
             return Ok(());
         }
         let part = &mut self.window[bytes(from, self.width)..bytes(to, self.width)];
-        let at = bytes(low + from, self.width) as u64;
-        match &self.elements {
-            FileElements::Stored(source) => {
-                source.read_at(part, at)?;
-                self.info.swap(part);
-            }
-            FileElements::Spooled { file, folder } => disk::read_exact_at(file, part, at)
-                .map_err(|e| Error::io(folder, spooled("read back", self.info), e))?,
-            FileElements::Held(_) => {}
-        }
-        Ok(())
+        load(&self.elements, self.info, part, bytes(low + from, self.width) as u64)
     }
+}
+
+/// Fills memory with the bytes of elements from byte `at` on.
+fn load(elements: &FileElements<'_>, info: &TensorInfo, part: &mut [u8], at: u64) -> Result<()> {
+    match elements {
+        FileElements::Stored(source) => {
+            source.read_at(part, at)?;
+            info.swap(part);
+        }
+        FileElements::Spooled { file, folder } => disk::read_exact_at(file, part, at)
+            .map_err(|e| Error::io(folder, spooled("read back", info), e))?,
+        FileElements::Held(_) => {}
+    }
+    Ok(())
 }
 
 fn bytes(elements: i64, width: usize) -> usize {

@@ -28,6 +28,11 @@ static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
     (id.len() == 16).then_some(id)
 });
 
+/// The identity of the running system.
+pub(crate) fn boot() -> Option<&'static str> {
+    BOOT.as_deref()
+}
+
 /// A temporary name for a file that nobody of this process had.
 pub(crate) fn next_name(folder: &Path, name: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use zellige_host::effective_user;
 
 /// The temporary files of this process. While it is locked none is made, completed or removed.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -51,10 +52,43 @@ pub(crate) struct Temporary {
     path: PathBuf,
     target: PathBuf,
     mode: u32,
+    /// Stays when it is dropped.
     kept: bool,
 }
 
 impl Temporary {
+    /// The file that a process before this one may have begun, under a name that stays: `NAME.partial`. It has no bytes where
+    /// nobody has. Neither a drop nor [`abandon`] removes it.
+    pub(crate) fn partial(path: &Path) -> Result<Temporary> {
+        let (target, known) = target(path)?;
+        let folder = disk::folder(&target);
+        let Some(name) = target.file_name() else {
+            return Err(Error::request(path, "the path names no file", "a path that ends in one"));
+        };
+        let failed = |e| Error::write(path, "create it", e);
+        let name = name.to_string_lossy().into_owned();
+        let mode = known.map_or_else(|| usual_mode(folder, &name), Ok).map_err(failed)?;
+        let partial = folder.join(format!("{name}.partial"));
+        let file = match disk::create(&partial, 0o600) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let known = disk::look_no_link(&partial).map_err(failed)?;
+                if !known.is_file() || known.uid() != effective_user() || known.nlink() > 1 {
+                    let what = "it is no file that this user began";
+                    return Err(Error::request(&partial, what, "nothing under this name"));
+                }
+                disk::open_own(&partial).map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        // Where the file system has no locks nobody can take one.
+        if matches!(disk::try_lock(&file), Ok(false)) {
+            let what = "another process is writing it";
+            return Err(Error::request(&partial, what, "one process for a file"));
+        }
+        Ok(Temporary { file, path: partial, target, mode, kept: true })
+    }
+
     pub(crate) fn create(path: &Path, access: FileAccess) -> Result<Temporary> {
         let (target, known) = target(path)?;
         let folder = disk::folder(&target);
@@ -105,7 +139,13 @@ impl Temporary {
     }
 
     /// Puts every byte on the disk, then gives the file its final name.
-    pub(crate) fn keep(mut self) -> Result<()> {
+    pub(crate) fn keep(self) -> Result<()> {
+        self.keep_first(None)
+    }
+
+    /// The same with the first bytes of it alone. What lies behind them is cut off at the last moment: who is killed while bytes go
+    /// to the disk leaves it.
+    pub(crate) fn keep_first(mut self, length: Option<u64>) -> Result<()> {
         let failed = |action: &str, error| Error::write(&self.target, action.to_string(), error);
         let now = disk::look_at(&self.file).map_err(|e| failed("look at it", e))?;
         // File systems without modes refuse to set one.
@@ -114,10 +154,16 @@ impl Temporary {
         }
         disk::sync(&self.file).map_err(|e| failed("put its bytes on the disk", e))?;
         let mut list = unfinished();
+        if let Some(length) = length {
+            disk::set_len(&self.file, length).map_err(|e| failed("give it its length", e))?;
+        }
         disk::rename(&self.path, &self.target).map_err(|e| failed("put it under its name", e))?;
         list.retain(|path| *path != self.path);
         drop(list);
         self.kept = true;
+        if length.is_some() {
+            disk::sync(&self.file).map_err(|e| failed("put its length on the disk", e))?;
+        }
         // The name too shall survive a power failure. Some file systems cannot promise that for
         // folders; the file is complete under its name either way.
         let _ = disk::open(disk::folder(&self.target)).and_then(|folder| disk::sync(&folder));

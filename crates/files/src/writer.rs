@@ -3,8 +3,9 @@
 use crate::error::{Error, Result, quote};
 use crate::info::{Endian, FileExtent, Kind, Metadata, NewTensor, Order, TensorInfo};
 use crate::npy;
+use crate::partial;
 use crate::safetensors;
-use crate::source::inside;
+use crate::source::{Source, inside};
 use crate::temporary::{FileAccess, Temporary};
 use crate::zip_writer::{self, NewZipEntry};
 use crate::{disk, dtype};
@@ -24,6 +25,8 @@ pub struct Writer {
     temporary: Temporary,
     tensors: Vec<TensorInfo>,
     entries: Vec<NewZipEntry>,
+    /// What the file is to hold and how long it will be, where a killed process is gone on with.
+    resumed: Option<(String, u64)>,
 }
 
 /// Headers with their places, where each tensor goes, and how long the file will be.
@@ -48,7 +51,31 @@ impl Writer {
         kind: Kind,
         metadata: &Metadata,
     ) -> Result<Writer> {
-        let path = path.as_ref();
+        Writer::begin(path.as_ref(), tensors, kind, metadata, None).map(|(writer, _)| writer)
+    }
+
+    /// Begins a `.safetensors` file as `NAME.partial`, or goes on with the one that a process left there; answers also the number that it
+    /// noted last ([`Writer::note`]), 0 at the beginning. `key` says what is to be written: the partial file of another key is begun
+    /// anew. It stays when this writer is dropped, so that the next process finds it.
+    ///
+    /// # Errors
+    /// Besides those of [`Writer::create`]: another process that is writing it.
+    pub fn resume(
+        path: impl AsRef<Path>,
+        tensors: &[NewTensor],
+        metadata: &Metadata,
+        key: &str,
+    ) -> Result<(Writer, u64)> {
+        Writer::begin(path.as_ref(), tensors, Kind::Safetensors, metadata, Some(key))
+    }
+
+    fn begin(
+        path: &Path,
+        tensors: &[NewTensor],
+        kind: Kind,
+        metadata: &Metadata,
+        key: Option<&str>,
+    ) -> Result<(Writer, u64)> {
         if kind != Kind::Safetensors && !metadata.is_empty() {
             let what = format!(".{} has no place for metadata", kind.extension());
             return Err(Error::request(path, what, "none, or a .safetensors file"));
@@ -72,9 +99,19 @@ impl Writer {
             Kind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
-        let temporary = Temporary::create(path, FileAccess::AsUsual)?;
+        let temporary = match key {
+            None => Temporary::create(path, FileAccess::AsUsual)?,
+            Some(_) => Temporary::partial(path)?,
+        };
         let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
-        disk::set_len(&temporary.file, plan.length).map_err(|e| failed("reserve its length", e))?;
+        let done = match key {
+            None => {
+                disk::set_len(&temporary.file, plan.length)
+                    .map_err(|e| failed("reserve its length", e))?;
+                0
+            }
+            Some(key) => begun(&temporary, plan.length, key)?,
+        };
         for (at, header) in &plan.headers {
             disk::write_all_at(&temporary.file, header, *at)
                 .map_err(|e| failed("write a header", e))?;
@@ -89,7 +126,38 @@ impl Writer {
             extent,
         };
         let tensors = sized.iter().zip(plan.extents).map(info).collect();
-        Ok(Writer { temporary, tensors, entries: plan.entries })
+        let resumed = key.map(|key| (key.to_string(), plan.length));
+        Ok((Writer { temporary, tensors, entries: plan.entries, resumed }, done))
+    }
+
+    /// Notes how far the caller has come, for the next process that resumes the file should this one be killed. Everything up to
+    /// there must have been written.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn note(&self, done: u64) -> Result<()> {
+        let Some((key, length)) = &self.resumed else { return Ok(()) };
+        self.put(&partial::note(key, done), *length)
+    }
+
+    /// Copies bytes of a source to the tensor of that index, from byte `offset` of it on. The system does it where it can, without taking
+    /// them through this process.
+    ///
+    /// # Errors
+    /// As [`Writer::write_at`] and [`Source::read_at`].
+    pub fn copy_at(
+        &self,
+        tensor: usize,
+        offset: u64,
+        source: &Source<'_>,
+        from: u64,
+        len: u64,
+    ) -> Result<()> {
+        let at = self.place(tensor, offset, len)?;
+        source.copy_to(from, len, &self.temporary.file, at)?.map_err(|e| {
+            let action = format!("write {len} bytes at byte {at}");
+            Error::write(self.temporary.target(), action, e)
+        })
     }
 
     /// The tensors in the order of the request, with the places of their elements.
@@ -118,16 +186,21 @@ impl Writer {
     /// # Errors
     /// There is no such tensor, or the bytes would not lie inside it; nothing is written then.
     pub fn write_at(&self, tensor: usize, offset: u64, bytes: &[u8]) -> Result<()> {
-        let info = self.tensors.get(tensor).ok_or_else(|| {
-            let accepted = format!("indices below {}", self.tensors.len());
-            Error::request(self.temporary.target(), format!("tensor {tensor}"), accepted)
-        })?;
-        inside(info, offset, bytes.len() as u64, self.temporary.target())?;
-        let at = info.extent.start + info.extent.head + offset;
+        let at = self.place(tensor, offset, bytes.len() as u64)?;
         disk::write_all_at(&self.temporary.file, bytes, at).map_err(|e| {
             let action = format!("write {} bytes at byte {at}", bytes.len());
             Error::write(self.temporary.target(), action, e)
         })
+    }
+
+    /// Where a byte of a tensor lies in the file, if as many as `len` from there on do.
+    fn place(&self, tensor: usize, offset: u64, len: u64) -> Result<u64> {
+        let info = self.tensors.get(tensor).ok_or_else(|| {
+            let accepted = format!("indices below {}", self.tensors.len());
+            Error::request(self.temporary.target(), format!("tensor {tensor}"), accepted)
+        })?;
+        inside(info, offset, len, self.temporary.target())?;
+        Ok(info.extent.start + info.extent.head + offset)
     }
 
     /// Completes the file, puts its bytes on the disk and gives it its final name.
@@ -143,7 +216,7 @@ impl Writer {
             }
             self.put(&zip_writer::directory(&self.entries, &crcs, end), end)?;
         }
-        self.temporary.keep()
+        self.temporary.keep_first(self.resumed.map(|(_, length)| length))
     }
 
     fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
@@ -167,6 +240,30 @@ impl Writer {
         }
         Ok(hash.finalize())
     }
+}
+
+/// The number that was noted last in a partial file that will be `length` bytes long. Where there is none, the file is empty but
+/// for a note of 0.
+fn begun(temporary: &Temporary, length: u64, key: &str) -> Result<u64> {
+    let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
+    let whole =
+        length.checked_add(partial::NOTE as u64).ok_or_else(|| too_long(temporary.target()))?;
+    let file = &temporary.file;
+    let known = disk::look_at(file).map_err(|e| failed("look at it", e))?;
+    if known.len() == whole {
+        let mut bytes = [0; partial::NOTE];
+        disk::read_exact_at(file, &mut bytes, length).map_err(|e| failed("read its note", e))?;
+        if let Some(done) = partial::noted(key, &bytes) {
+            return Ok(done);
+        }
+    }
+    // What is cut off is zero when the file grows again.
+    for len in [0, whole] {
+        disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
+    }
+    disk::write_all_at(file, &partial::note(key, 0), length)
+        .map_err(|e| failed("note that it is begun", e))?;
+    Ok(0)
 }
 
 fn unnamed(path: &Path, tensor: &NewTensor, help: String) -> Error {

@@ -370,3 +370,62 @@ fn long_archives_past_four_gibibytes() {
     assert_eq!(read_all(&path, Some("far")).unwrap().1, [1, 2, 3, 4]);
     container.reader(big).unwrap().check().unwrap();
 }
+
+/// A file that is gone on with: the number that was noted, the bytes that were written, and nobody else's.
+#[test]
+fn a_partial_file_is_gone_on_with() {
+    let folder = Folder::new();
+    let (path, source) = (folder.path().join("x.safetensors"), folder.path().join("s.npy"));
+    write_all(&source, &[(NewTensor::new("s", Dtype::Uint8, [64]), &[7; 64])], Kind::Npy).unwrap();
+    let tensors = [NewTensor::new("x", Dtype::Uint8, [100])];
+    let begin = |key: &str| Writer::resume(&path, &tensors, &Metadata::new(), key);
+    let (writer, done) = begin("key").unwrap();
+    assert_eq!(done, 0);
+    let from = Container::open(&source).unwrap();
+    let info = from.only().unwrap();
+    writer.copy_at(0, 10, &from.source(info).unwrap(), 4, 60).unwrap();
+    writer.note(70).unwrap();
+    // Out of the source, out of the tensor, and no such tensor.
+    for (tensor, at, first, len) in [(0, 0, 5, 60), (0, 41, 0, 60), (1, 0, 0, 1)] {
+        assert!(writer.copy_at(tensor, at, &from.source(info).unwrap(), first, len).is_err());
+    }
+    // Another writer is told, and the one that was dropped leaves the file.
+    let error = begin("key").unwrap_err().to_string();
+    assert!(error.contains("another process is writing it"), "{error}");
+    drop(writer);
+    assert_eq!(names(&folder), ["s.npy", "x.safetensors.partial"]);
+    let (writer, done) = begin("key").unwrap();
+    assert_eq!(done, 70);
+    writer.write_at(0, 90, &[9; 10]).unwrap();
+    writer.note(100).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(names(&folder), ["s.npy", "x.safetensors"]);
+    let (_, bytes) = read_all(&path, None).unwrap();
+    let want = [[0; 10].as_slice(), &[7; 60], &[0; 20], &[9; 10]].concat();
+    assert_eq!(bytes, want);
+    // Another key begins anew, with zeros; so does a note that is damaged.
+    std::fs::remove_file(&path).unwrap();
+    for (key, damage) in [("first", false), ("second", false), ("second", true)] {
+        let (writer, done) = begin(key).unwrap();
+        assert_eq!(done, 0, "{key} {damage}");
+        let mut held = vec![0; 100];
+        let partial = std::fs::read(folder.path().join("x.safetensors.partial")).unwrap();
+        let data = partial.len() - 144 - 100;
+        held.copy_from_slice(&partial[data..data + 100]);
+        assert_eq!(held, [0; 100]);
+        writer.write_at(0, 0, &[5; 100]).unwrap();
+        writer.note(100).unwrap();
+        drop(writer);
+        if key == "second" {
+            let mut bytes = std::fs::read(folder.path().join("x.safetensors.partial")).unwrap();
+            let at = bytes.len() - 100;
+            bytes[at] ^= 1;
+            std::fs::write(folder.path().join("x.safetensors.partial"), bytes).unwrap();
+        }
+    }
+    // A link in its place leads nowhere.
+    std::fs::remove_file(folder.path().join("x.safetensors.partial")).unwrap();
+    symlink(&source, folder.path().join("x.safetensors.partial")).unwrap();
+    assert!(begin("key").is_err());
+    assert_eq!(read_all(&source, None).unwrap().1, [7; 64]);
+}

@@ -5,6 +5,7 @@
 //! | [`hardware`] | figures of a card, each with its unit and source |
 //! | [`account`] | the work of every core, and the latency that follows from it |
 //! | `charges` | the work of an operation as a function of the slices of its loops |
+//! | `collective` | what several cards take to exchange data over their links |
 //! | `scratchpad` | what kernels keep in the scratchpad, and what a product reads again |
 //! | `segment` | the address space |
 //! | `time`, [`timeline`] | simulated time, and what happened when |
@@ -24,6 +25,7 @@
 
 pub mod account;
 mod charges;
+mod collective;
 mod error;
 pub mod hardware;
 mod ratio;
@@ -35,6 +37,7 @@ pub mod units;
 
 pub use account::{CoreWork, Cost, Latency, Traffic, Work, WorkKind};
 pub use charges::{Charge, Charges, PartialSums, SumGroup, unit_work};
+pub use collective::{Collective, LinkCost};
 pub use error::{MachineError, Result};
 pub use hardware::{Hardware, Key, Model, sencores};
 pub use ratio::Ratio;

@@ -16,6 +16,8 @@ pub enum Track {
     Core(usize),
     /// The engine that moves bytes between host and device.
     Transfer,
+    /// The link to other cards.
+    Link,
     /// A stream.
     Stream(u32),
 }
@@ -25,10 +27,11 @@ impl Track {
         u64::from(matches!(self, Track::Stream(_)))
     }
 
-    /// The transfer engine comes first.
+    /// The transfer engine comes first, and the link to other cards last.
     fn thread(self) -> u64 {
         match self {
             Track::Transfer => 0,
+            Track::Link => 1 << 20,
             Track::Core(core) => core as u64 + 1,
             Track::Stream(stream) => u64::from(stream),
         }
@@ -39,6 +42,7 @@ impl Track {
         match self {
             Track::Core(core) => format!("core {core}"),
             Track::Transfer => "transfers".into(),
+            Track::Link => "link to other cards".into(),
             Track::Stream(0) => "stream 0 (default)".into(),
             Track::Stream(n @ 1..=32) => format!("stream {n} (low priority)"),
             Track::Stream(n) => format!("stream {n} (high priority)"),

@@ -19,7 +19,15 @@ fn the_card_is_what_is_published_and_says_what_is_assumed() {
         .collect();
     assert_eq!(
         assumed,
-        ["sfu.lanes", "sfu.transcendental", "memory.bursts", "lx.bandwidth", "host.link"]
+        [
+            "sfu.lanes",
+            "sfu.transcendental",
+            "memory.bursts",
+            "lx.bandwidth",
+            "host.link",
+            "link.bandwidth",
+            "link.latency"
+        ]
     );
 }
 
@@ -52,6 +60,18 @@ fn a_preset_of_ones_own_overrides_what_it_says() {
     assert_eq!(own.figure(Key::MemoryPeak).unwrap().unit(), "TB/s");
     assert_eq!(own.number(Key::Clock), Hardware::card().number(Key::Clock));
     assert_eq!(own.about(), "as `card`, except what it says itself");
+}
+
+#[test]
+fn a_rate_of_ones_own_is_a_positive_number() {
+    let with = |key, text| Hardware::card().with_rate(key, text, "what if");
+    let own = with(Key::LinkBandwidth, "25.6").unwrap();
+    assert_eq!(own.number(Key::LinkBandwidth), Ratio::new(128, 5));
+    assert!(own.to_string().contains("25.6 GB/s"), "{own}");
+    for text in ["", "0", "-1", "1e3", "x", "2000000000"] {
+        assert_eq!(with(Key::LinkBandwidth, text), None, "{text}");
+    }
+    assert_eq!(with(Key::Cores, "3"), None, "a count is no rate");
 }
 
 #[test]

@@ -55,8 +55,13 @@ pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
     }
     let (mut now, then) = (placements(src, shape)?, placements(dst, shape)?);
     let sizes: Vec<i64> = src.mesh().axes().iter().map(|(_, n)| *n).collect();
+    let parts = |list: &[Option<usize>]| -> i64 {
+        list.iter().zip(&sizes).filter(|(p, _)| p.is_some()).map(|(_, n)| n).product()
+    };
     let mut transforms = Vec::new();
-    for axis in (0..now.len()).rev() {
+    // Only what is divided already can be divided in the wrong order.
+    let inner = if parts(&now) > 1 { now.len() } else { 0 };
+    for axis in (0..inner).rev() {
         let mut target = then[axis];
         if let Some(dim) = target {
             let on = |list: &[Option<usize>]| -> Vec<usize> {
@@ -78,9 +83,6 @@ pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
         }
     }
     let total: i64 = shape.iter().product();
-    let parts = |list: &[Option<usize>]| -> i64 {
-        list.iter().zip(&sizes).filter(|(p, _)| p.is_some()).map(|(_, n)| n).product()
-    };
     let mut held = div_ceil(total, parts(&placements(src, shape)?).max(1));
     let mut chain = Chain { steps: Vec::new(), received: 0, peak: held };
     for (axis, from, to) in transforms {

@@ -25,6 +25,7 @@
 //! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
 //!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
 //!   [`Topology`] of links asks for ([`Reshard::balanced`]).
+//! - **One process** ([`Process`]) finds its copies and the messages of its rounds in a plan; Python's `zellige.distributed` runs them.
 //! - **A certificate** ([`certify`]) checks that by enumerating elements, with none of the planner's code.
 //!
 //! # What it may not do
@@ -43,6 +44,9 @@ mod links;
 mod mesh;
 mod part;
 mod pieces;
+mod placed;
+#[cfg(not(target_family = "wasm"))]
+mod process;
 mod reshard;
 mod rounds;
 mod sharded;
@@ -50,10 +54,15 @@ mod topology;
 
 pub use certificate::{Certificate, LinkBound, certify};
 pub use chain::{Chain, Collective, chain};
+#[cfg(not(target_family = "wasm"))]
+pub use checkpoint::boxes::ShardBox;
 pub use error::{Error, Result};
 pub use links::{Link, Loads};
 pub use mesh::Mesh;
 pub use part::Part;
+pub use placed::{Coordinate, Placed};
+#[cfg(not(target_family = "wasm"))]
+pub use process::{Message, Process, Round};
 pub use reshard::Reshard;
 pub use rounds::Rounds;
 pub use sharded::Sharded;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::fmt;
 use zellige_layout::int::product;
-use zellige_layout::{Axis, AxisKind, Layout};
+use zellige_layout::{Axis, AxisKind, AxisTable, Layout};
 
 /// Device axes with their sizes, slowest first: the rank of a device counts the last axis fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,24 @@ impl Mesh {
         }
         let ranks = product(axes.iter().map(|a| a.1), "the number of devices")?;
         Ok(Mesh { axes, ranks })
+    }
+
+    /// Reads `pp=2, tp=4`; a text without an axis is the mesh of one rank.
+    ///
+    /// # Errors
+    /// What is not a name and a size.
+    pub fn parse(text: &str) -> Result<Mesh> {
+        let mut axes = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let entry = part.split_once('=').and_then(|(name, size)| {
+                let size = size.trim().parse::<i64>().ok()?;
+                let axis = AxisTable::new().declare(name.trim(), AxisKind::Device).ok()?;
+                Some((axis, size))
+            });
+            let accepted = || Error::Mesh(format!("`{part}`: accepted is name=size, as tp=4"));
+            axes.push(entry.ok_or_else(accepted)?);
+        }
+        Mesh::new(axes)
     }
 
     /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.

@@ -25,7 +25,7 @@ pub struct Reshard {
 
 /// Who sends where several could.
 #[derive(Debug)]
-enum Senders {
+pub(crate) enum Senders {
     /// Holders of the same share the requests for it evenly.
     Even,
     /// As a list says.
@@ -50,6 +50,11 @@ impl Reshard {
         zellige_layout::int::product(copies, "the elements of all copies")?;
         let (src, dst) = (src.clone(), dst.clone());
         Ok(Reshard { shape: shape.to_vec(), src, dst, nests, senders: Senders::Even })
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn senders(&self) -> &Senders {
+        &self.senders
     }
 
     pub(crate) fn set_senders(&mut self, listed: Listed) {

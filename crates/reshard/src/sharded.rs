@@ -113,6 +113,54 @@ impl Sharded {
         Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh })
     }
 
+    /// The same with devices numbered in another way: one step along an axis of the mesh is so many ranks, the device at 0 of all axes
+    /// is rank `first`, and there are `ranks` of them.
+    ///
+    /// # Errors
+    /// Numbers that do not tell devices apart, or that are outside of the ranks.
+    pub fn numbered(&self, first: i64, steps: &[i64], ranks: i64) -> Result<Sharded> {
+        let (tile, mesh) = (self.layout.tile(), Mesh::new(vec![(Axis::PID, ranks)])?);
+        let too_large = || zellige_layout::Error::Overflow { what: "numbers of devices".into() };
+        if steps.len() != self.mesh.axes().len() {
+            let reason = format!("{} steps for its axes", steps.len());
+            return Err(Error::NotSharded { mesh: self.mesh.to_string(), reason });
+        }
+        let step = |axis: Axis| {
+            let at = self.mesh.axes().iter().position(|(a, _)| *a == axis)?;
+            Some(steps[at])
+        };
+        let moved = |it: &Iter| match step(it.axis) {
+            Some(step) => {
+                let stride = it.stride.checked_mul(step).ok_or_else(too_large)?;
+                Ok(Iter::new(it.extent, stride, Axis::PID))
+            }
+            None => Ok(*it),
+        };
+        let shard = tile.shard().iter().map(moved).collect::<Result<Vec<Iter>>>()?;
+        let replica = tile.replica().iter().map(moved).collect::<Result<Vec<Iter>>>()?;
+        let mut rank = first;
+        let mut offset = Vec::new();
+        for (axis, at) in tile.offset() {
+            match step(*axis) {
+                Some(step) => {
+                    let more = at.checked_mul(step).and_then(|n| n.checked_add(rank));
+                    rank = more.ok_or_else(too_large)?;
+                }
+                None => offset.push((*axis, *at)),
+            }
+        }
+        offset.push((Axis::PID, rank));
+        let tile = TileLayout::new(shard, replica, offset)?;
+        let mut layout = match self.layout.swizzle() {
+            Some(swizzle) => Layout::swizzled(swizzle, tile)?,
+            None => Layout::from(tile),
+        };
+        if let Some(window) = self.layout.window() {
+            layout = layout.with_window(window.clone())?;
+        }
+        Sharded::new(layout, mesh)
+    }
+
     /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -188,6 +236,22 @@ impl Sharded {
             }
         }
         Some(values)
+    }
+
+    /// The ranks that hold the element with that flat index, in order.
+    ///
+    /// # Errors
+    /// An index that there is not, and more copies than can be listed.
+    pub fn ranks_of(&self, flat: i64) -> Result<Vec<i64>> {
+        let rank = |point: zellige_layout::Point| {
+            let axes = self.mesh.axes().iter();
+            axes.fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
+        };
+        let mut ranks: Vec<i64> =
+            self.layout.places(flat)?.points().into_iter().map(rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        Ok(ranks)
     }
 
     /// Whether a rank can hold something.

@@ -9,7 +9,7 @@ mod common;
 
 use common::{Random, copy, shape, sharding, shards};
 use zellige_movement::reference::run_plan;
-use zellige_reshard::{Error, Level, Part, Reshard, Topology, certify};
+use zellige_reshard::{Error, Level, Part, Process, Reshard, Sharded, Topology, certify};
 
 /// Runs a plan as processes would: every round packs, sends and unpacks.
 fn exchange(plan: &Reshard, rounds: i64) -> Vec<Vec<i64>> {
@@ -90,6 +90,74 @@ fn every_pair_arrives_as_by_definition() {
         planned == 1500 && copies > 150 && uneven > 300 && split > 150,
         "{copies} {uneven} {split}"
     );
+}
+
+/// Processes pack, send and unpack by the plans that they are given, and messages that lie in a row in a shard are its bytes.
+#[test]
+fn processes_do_what_the_plan_says() {
+    let mut random = Random(0x51ed_270b_9f1c_3a77);
+    let (mut packed, mut direct) = (0, 0);
+    for case in 0..400 {
+        let shape = shape(&mut random);
+        let (src, dst) =
+            (sharding(&mut random, &shape, false), sharding(&mut random, &shape, true));
+        // The same devices with other numbers: a step along every axis twice as many ranks, from rank 1 on.
+        let renumbered = |side: &Sharded| {
+            let steps: Vec<i64> = side
+                .mesh()
+                .axes()
+                .iter()
+                .map(|(a, _)| 2 * side.mesh().stride(*a).unwrap())
+                .collect();
+            side.numbered(1, &steps, 2 * side.mesh().ranks() + 1).unwrap()
+        };
+        let (src, dst) = match case % 2 {
+            0 => (src, dst),
+            _ => (renumbered(&src), renumbered(&dst)),
+        };
+        let plan = Reshard::between(&src, &dst, &shape).unwrap();
+        certify(&plan, None).unwrap_or_else(|e| panic!("case {case}: {e}"));
+        let (before, count) = (shards(plan.source(), plan.ranks()), 1 + random.below(3));
+        let len = usize::try_from(plan.destination().shard_len()).unwrap();
+        let mut after = vec![vec![0; len]; before.len()];
+        let processes: Vec<Process> =
+            (0..plan.ranks()).map(|rank| Process::of(&plan, rank, None, None).unwrap()).collect();
+        let mut mail: std::collections::HashMap<(i64, i64, i64), Vec<i64>> = Default::default();
+        for (rank, process) in (0..).zip(&processes) {
+            let own = &before[usize::try_from(rank).unwrap()];
+            for round in 0..count {
+                for message in process.round(round, count).unwrap().sends {
+                    let length = usize::try_from(message.elements).unwrap();
+                    let mut buffer = vec![0; length];
+                    run_plan(&message.plan, own, &mut buffer, None);
+                    if let Some(at) = message.direct {
+                        let at = usize::try_from(at).unwrap();
+                        assert_eq!(buffer, own[at..at + length], "case {case}");
+                        direct += 1;
+                    }
+                    packed += 1;
+                    mail.insert((rank, message.peer, round), buffer);
+                }
+            }
+        }
+        for (rank, process) in (0..).zip(&processes) {
+            let at = usize::try_from(rank).unwrap();
+            run_plan(process.kept(), &before[at], &mut after[at], None);
+            for round in 0..count {
+                for message in process.round(round, count).unwrap().receives {
+                    let buffer = mail.remove(&(message.peer, rank, round)).unwrap();
+                    run_plan(&message.plan, &buffer, &mut after[at], None);
+                }
+            }
+        }
+        assert!(mail.is_empty(), "case {case}: everything that is sent is received");
+        assert_eq!(after, shards(plan.destination(), plan.ranks()), "case {case}");
+        let other = Reshard::between(&dst, &dst, &shape).unwrap();
+        assert_eq!(plan.digest(4, 1), Reshard::between(&src, &dst, &shape).unwrap().digest(4, 1));
+        assert_ne!(plan.digest(4, 1), plan.digest(4, 2));
+        assert!(src == dst || plan.digest(4, 1) != other.digest(4, 1), "case {case}");
+    }
+    assert!(packed > 2000 && direct > 200, "{packed} {direct}");
 }
 
 #[test]

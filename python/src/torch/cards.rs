@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode};
-use zellige_machine::{Hardware, Timeline, sencores};
+use zellige_machine::{Hardware, Key, Timeline, sencores};
 use zellige_op::OpError;
 use zellige_op::Profile;
 
@@ -50,16 +50,28 @@ fn kept(name: &str, usual: bool) -> Result<bool, DeviceError> {
 }
 
 /// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_INT64`,
-/// `ZELLIGE_FLOAT16`, `ZELLIGE_HARDWARE`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what
+/// `ZELLIGE_FLOAT16`, `ZELLIGE_HARDWARE`, `ZELLIGE_LINK_BANDWIDTH`, `ZELLIGE_LINK_LATENCY`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what
 /// compilations read is checked.
 pub(super) fn configure() -> Result<(), DeviceError> {
     if CARDS.get().is_some() {
         return Ok(());
     }
     let mut builder = Card::builder();
-    if let Some(name) = variable("ZELLIGE_HARDWARE") {
-        builder = builder.hardware(Hardware::named(&name)?);
+    let mut hardware = match variable("ZELLIGE_HARDWARE") {
+        Some(name) => Hardware::named(&name)?,
+        None => Hardware::card(),
+    };
+    for (name, key, unit) in [
+        ("ZELLIGE_LINK_BANDWIDTH", Key::LinkBandwidth, "GB/s"),
+        ("ZELLIGE_LINK_LATENCY", Key::LinkLatency, "us"),
+    ] {
+        if let Some(text) = variable(name) {
+            let accepted =
+                || refuse(name, &text, &format!("a positive number of {unit}, such as 25.6"));
+            hardware = hardware.with_rate(key, &text, name).ok_or_else(accepted)?;
+        }
     }
+    builder = builder.hardware(hardware);
     if let Some(text) = variable("SENCORES") {
         builder = builder.cores(sencores(&text)?);
     }

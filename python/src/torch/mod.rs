@@ -8,6 +8,7 @@
 
 mod aten;
 mod cards;
+mod exchange;
 mod handle;
 mod held;
 mod kernel;
@@ -84,6 +85,10 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(stream::record_event, m)?,
         wrap_pyfunction!(stream::wait_event, m)?,
         wrap_pyfunction!(stream::trace, m)?,
+        wrap_pyfunction!(exchange::stream_clock, m)?,
+        wrap_pyfunction!(exchange::collective_cost, m)?,
+        wrap_pyfunction!(exchange::account_collective, m)?,
+        wrap_pyfunction!(exchange::stage, m)?,
     ] {
         m.add_function(function)?;
     }

@@ -30,7 +30,7 @@ fn accounted(
 }
 
 /// The memory of a host tensor, from its first element to its last.
-fn host_memory(seen: &Seen, host: &Strided) -> (*mut u8, usize) {
+pub(super) fn host_memory(seen: &Seen, host: &Strided) -> (*mut u8, usize) {
     let last = host.address_range().map_or(0, |r| r.max + 1);
     let width = usize::try_from(seen.dtype.bits() / 8).unwrap_or(1);
     (seen.address as *mut u8, usize::try_from(last).unwrap_or(0) * width)

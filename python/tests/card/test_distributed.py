@@ -5,6 +5,9 @@ import socket
 import subprocess
 import sys
 
+import collective_cases
+from ranks import Ranks
+
 CODE = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("spyreccl")
@@ -100,3 +103,17 @@ def test_collectives_of_one_tensor():
 
 def test_sharded_modules_train():
     assert run(SHARDED, ZELLIGE_FP32="keep") == ["[16, 16] spyre True"] * 2
+
+
+def test_narrow_formats():
+    """float32 in 16 bits and int64 in 32: every collective against its definition, and half of the bytes."""
+    ranks = Ranks(2)
+    try:
+        assert ranks.run(collective_cases.reductions) == [[]] * 2
+        assert ranks.run(collective_cases.large) == [[]] * 2
+        assert ranks.run(collective_cases.moves) == [[]] * 2
+        for found, _ in ranks.run(collective_cases.costs):
+            # Five elements of two bytes; two microseconds, and 10 bytes at 63 GB/s in whole picoseconds.
+            assert found[2] == ("reduce_scatter", "float32", (10,), 1, 10, 2.000159)
+    finally:
+        ranks.close()

@@ -34,6 +34,13 @@ def test_examples(name, tmp_path):
     assert all(text in out for text in expected[name]), out
 
 
+def test_several_cards(tmp_path):
+    script = ROOT / "examples" / "python" / "tensor_parallel.py"
+    code = f"import sys; sys.argv = ['torchrun', '--standalone', '--nproc-per-node', '2', {str(script)!r}]; from torch.distributed.run import main; main()"
+    out = run(code, tmp_path)
+    assert "1 collective," in out and "over 2 cards" in out and "relative difference to one card" in out, out
+
+
 def test_notebook(tmp_path):
     import json
 

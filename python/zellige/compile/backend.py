@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import time
@@ -17,6 +18,7 @@ from .breaks import heard
 from .graph import supported
 from .report import Report, place_of, publish
 from .segment import Segment
+from .weights import with_known_parts
 
 
 @functools.cache
@@ -64,7 +66,7 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
         keep_inference_input_mutations=True,
     )
     publish(report)
-    return build(gm, example_inputs)
+    return with_known_parts(build(gm, example_inputs), example_inputs)
 
 
 def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
@@ -74,13 +76,20 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
     start = time.perf_counter()
     take_views_outside(gm)
     fused = programs_of(gm, report)
+    exchanges = False
     for node in fused.graph.nodes:
-        if node.op == "call_function" and not _is_size(node) and not is_outside(node):
+        if is_exchange(node):
+            exchanges = True
+        elif node.op == "call_function" and not _is_size(node) and not is_outside(node):
             report.eager(str(node.target), place_of(node))
     _logs.graph(len(gm.graph.nodes), sum(isinstance(m, Segment) for m in fused.children()))
     report.milliseconds += (time.perf_counter() - start) * 1e3
 
     def run(*args):
+        with report.exchanging(fused) if exchanges else contextlib.nullcontext():
+            return run_graph(*args)
+
+    def run_graph(*args):
         # Views are made here that autograd has no part in: what the graph returns are plain tensors to it.
         with torch._C._AutoDispatchBelowAutograd():
             return fused(*args)
@@ -133,6 +142,15 @@ def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
         copy.replace_all_uses_with(given)
         graph.erase_node(copy)
     return found
+
+
+def is_exchange(node) -> bool:
+    """Whether a node exchanges tensors with other processes, or waits for that: it runs where it stands, between
+    programs, by the group's own backend."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _EXCHANGES
+
+
+_EXCHANGES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor", "c10d_functional")
 
 
 def _is_size(node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -11,6 +12,7 @@ import warnings
 import weakref
 
 from .. import _logs
+from ..spyre import exchange
 from .breaks import GraphBreak
 from .recompiles import Recompile
 
@@ -52,6 +54,8 @@ class Report:
     hints: list[str] = dataclasses.field(default_factory=list)
     recompiles: list[Recompile] = dataclasses.field(default_factory=list)
     milliseconds: float = 0.0
+    # What each graph exchanged with other processes in its last call, forward before backward.
+    exchanged: dict[object, list[exchange.Collective]] = dataclasses.field(default_factory=dict, repr=False)
     # The function that it is a graph of, and the number of the graph there.
     whole: Whole | None = dataclasses.field(default=None, repr=False)
     graphs: int = 1
@@ -81,10 +85,29 @@ class Report:
         if self.whole is not None:
             self.whole.run(self, part, program)
 
+    @contextlib.contextmanager
+    def exchanging(self, graph):
+        """A graph of it runs, and exchanges tensors with other processes."""
+        made: list[exchange.Collective] = []
+        with exchange.watched(made):
+            yield
+        self.exchanged[graph] = made
+
+    @property
+    def collectives(self) -> list[exchange.Collective]:
+        """What the last call exchanged with other processes, between its programs."""
+        return [c for made in self.exchanged.values() for c in made]
+
     @property
     def latency_us(self) -> float:
-        """Simulated microseconds of the programs of the last call."""
-        return sum(p.latency_us for p in self.current)
+        """Simulated microseconds of the programs and the collectives of the last call. What a card waits for others that
+        come later is not part of it."""
+        return sum(p.latency_us for p in self.current) + self.collectives_us
+
+    @property
+    def collectives_us(self) -> float:
+        """Simulated microseconds of the collectives of the last call."""
+        return sum(c.us for c in self.collectives)
 
     @property
     def moves(self) -> list[dict]:
@@ -102,6 +125,7 @@ class Report:
             "graphs": self.graphs,
             "latency_us": self.latency_us,
             "programs": [p.report() for p in self.programs],
+            "collectives": [dataclasses.asdict(c) for c in self.collectives],
             "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
             "refused": self.refused,
             "refused_hints": self.hints,
@@ -131,6 +155,11 @@ class Report:
         for step in sorted(steps, key=lambda s: -s["us"])[:12]:
             why = f"  {step['why']}" if step["why"] else ""
             lines.append(f"  {step['us']:9.1f} us  {step['op']:<20} {step['cores']:>2} cores, {step['bound']}{why}")
+        if self.collectives:
+            total = sum(c.bytes for c in self.collectives)
+            lines.append(f"  {self.collectives_us:9.1f} us  {_count(len(self.collectives), 'collective')}, {total} bytes over the busiest link")
+        for found, n in _alike(self.collectives).items():
+            lines.append(f"    {found}{f' x{n}' if n > 1 else ''}")
         for (op, at), n in self.fallbacks.items():
             lines.append(f"  eager: {op} x{n} at {at}")
         for reason in self.refused.values():
@@ -194,6 +223,14 @@ def emit_asked(program) -> None:
         warnings.warn(f"ZELLIGE_EMIT={folder!r}: nothing is written for this graph: {error}", RuntimeWarning, stacklevel=2)
 
 
+def _alike(collectives: list[exchange.Collective]) -> dict[str, int]:
+    """Collectives that differ in nothing but their time, once, with how many there are."""
+    counts: dict[str, int] = {}
+    for collective in collectives:
+        counts[str(collective)] = counts.get(str(collective), 0) + 1
+    return counts
+
+
 def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
@@ -222,6 +259,7 @@ class Whole:
         made = Report(whole=self, graphs=len(self.graphs))
         for graph in self.graphs:
             made.parts += graph.parts
+            made.exchanged.update(graph.exchanged)
             made.breaks += graph.breaks
             made.hints += graph.hints
             made.recompiles += graph.recompiles

@@ -14,6 +14,7 @@ from ..spyre import dynamic
 from .output_views import physical_order
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
+from .weights import is_weight, versions
 
 
 # Tuples of sizes and layouts whose programs stay loaded.
@@ -128,7 +129,7 @@ def _family(value):
     """What programs have in common that differ in sizes alone. A layout of the user's choice is of one
     size."""
     if isinstance(value, torch.Tensor):
-        return (value.dtype, value.dim(), _reserved(value), _native.chosen_layout(value), value.device.index, isinstance(value, torch.nn.Parameter))
+        return (value.dtype, value.dim(), _reserved(value), _native.chosen_layout(value), value.device.index, is_weight(value))
     return type(value)
 
 
@@ -136,7 +137,7 @@ def _key(value):
     if isinstance(value, torch.Tensor):
         whole = value.storage_offset() == 0 and value.is_contiguous()
         layout = _native.tensor_layout(value) if whole else None
-        return (value.dtype, tuple(value.shape), layout, _reserved(value), value.device.index, isinstance(value, torch.nn.Parameter))
+        return (value.dtype, tuple(value.shape), layout, _reserved(value), value.device.index, is_weight(value))
     return value
 
 
@@ -248,7 +249,7 @@ class _CompiledSegment:
                 continue
             device = arg.device.index if device is None else device
             changes = i in states.values()
-            weight = isinstance(arg, torch.nn.Parameter) and not changes
+            weight = is_weight(arg) and not changes
             (self.weights if weight else self.inputs).append((node.name, i))
             entry = {"name": node.name, "dtype": str(arg.dtype).removeprefix("torch."), "size": list(arg.shape)}
             if weight:
@@ -285,7 +286,7 @@ class _CompiledSegment:
 
     def run(self, args, shared):
         weights = {name: args[i] for name, i in self.weights}
-        stamp = tuple((t.data_ptr(), t._version) for t in weights.values())
+        stamp = tuple((t.data_ptr(), *versions(t)) for t in weights.values())
         if self.loaded is None or stamp != self.stamp:
             self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
         out = self.loaded.run({name: self._given(name, args[i]) for name, i in self.inputs}, self.states)

@@ -9,19 +9,23 @@ import torch  # noqa: F401 - registers the device on its way
 
 from ._register import is_registered, register
 from .dynamic import dynamic_sizes
+from .exchange import Collective, collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
 from .patches import apply as patch
 from .patches import undo as unpatch
 
 __all__ = [
+    "Collective",
     "FallbackWarning",
+    "collectives",
     "dynamic_sizes",
     "fallbacks",
     "is_registered",
     "new_empty_with_layout",
     "patch",
     "register",
+    "reset_collectives",
     "reset_fallbacks",
     "restickify",
     "to_with_layout",

@@ -10,6 +10,7 @@ import torch
 from .. import _native
 from . import memory, profiling, random
 from .dynamic import dynamic_sizes
+from .exchange import collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
 from .memory import (

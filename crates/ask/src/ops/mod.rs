@@ -11,6 +11,7 @@ mod linear;
 mod moves;
 mod program;
 mod proof;
+mod reshard;
 mod spyre;
 mod view;
 
@@ -102,6 +103,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, device_stride?, stick_dims?, direction?", "nests with host and device named, dci", moves::dma;
     "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::plan;
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::copies;
+    "reshard", "shape, dtype, mesh, from, to_mesh?, to, bandwidth?", "ranks, pairs: bytes from rank to rank, sent, kept, seconds, chain of collectives; from and to: mesh, copies, and the ranks that hold each cell of the tensor", reshard::reshard;
     "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::sheets;
     "cells", "layout, shape?, dtype?, color_by?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::cells;
     "inspect", "layout, shape?, dtype?, color_by?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::inspect;

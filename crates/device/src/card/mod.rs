@@ -13,10 +13,11 @@ use crate::stream::{Event, Schedule, Span, StreamId, Streams};
 use crate::tensor::tensor_layout::{Kept, Storage};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zellige_machine::Time;
 use zellige_machine::account::{Cost, Totals, Work};
 use zellige_machine::hardware::Hardware;
 use zellige_machine::timeline::{self, Timeline, Track};
+use zellige_machine::units::Traffic;
+use zellige_machine::{LinkCost, Time};
 use zellige_op::Profile;
 
 /// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
@@ -232,6 +233,51 @@ impl Card {
         }
         log.schedule.begin_at(stream, end);
         Ok(receipts)
+    }
+
+    /// Enters an exchange with other cards that was just done, at the end of its stream. It starts when the last of the
+    /// cards is `ready`, so that cards which say the same moment to each other agree on when it ends. `args` is what
+    /// traces say of it besides its cost.
+    pub fn account_exchange(
+        &self,
+        stream: StreamId,
+        name: &str,
+        cost: LinkCost,
+        ready: Time,
+        args: &Stamp,
+    ) -> Span {
+        let mut log = self.log();
+        let waits = ready - log.schedule.clock(stream);
+        let span = log.schedule.place_exchange(stream, ready, cost.time);
+        log.operations += 1;
+        log.busy += cost.time;
+        let name: Arc<str> = name.into();
+        let said = [
+            ("messages", cost.messages.into()),
+            ("bytes", cost.bytes.into()),
+            ("bound", "bound by the link to other cards".into()),
+            ("waited us", waits.microseconds().into()),
+            (
+                "cost",
+                format!("{}, {} over the busiest link", cost.time, Traffic(cost.bytes)).into(),
+            ),
+        ];
+        let draw = |timeline: &mut Timeline, stamp: Stamp| {
+            let all = said.iter().cloned().chain(args.iter().cloned()).chain(stamp);
+            let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
+            for (track, args) in [(Track::Stream(stream.number()), all), (Track::Link, Vec::new())]
+            {
+                let (name, start, duration) = (name.clone(), span.start, cost.time);
+                timeline.push(timeline::Event { track, name, start, duration, args });
+            }
+        };
+        if log.timeline.is_recording() {
+            draw(&mut log.timeline, Vec::new());
+        }
+        for recording in &mut log.recordings {
+            draw(&mut recording.timeline, (recording.stamp)());
+        }
+        span
     }
 
     /// The same of work whose cost on this card is known.

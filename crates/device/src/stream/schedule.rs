@@ -5,7 +5,7 @@ use zellige_machine::Time;
 use zellige_machine::account::{Latency, Work};
 use zellige_machine::hardware::Hardware;
 
-/// The clocks of a card: one per stream, one per core, one of the transfer engine.
+/// The clocks of a card: one per stream, one per core, one of the transfer engine, one of the link to other cards.
 ///
 /// Work starts when its stream has come that far, the events its stream waited for have happened, and every core
 /// it uses is free; a core is free again when its own part is done. All of that follows from the
@@ -16,6 +16,7 @@ pub struct Schedule {
     streams: [Time; STREAMS],
     cores: Vec<Time>,
     transfer: Time,
+    link: Time,
 }
 
 /// Where a piece of work lies in time.
@@ -34,6 +35,7 @@ impl Schedule {
             streams: [Time::ZERO; STREAMS],
             cores: vec![Time::ZERO; cores],
             transfer: Time::ZERO,
+            link: Time::ZERO,
         }
     }
 
@@ -59,6 +61,16 @@ impl Schedule {
             start
         };
         let end = start + latency.time;
+        self.streams[stream.index()] = end;
+        Span { start, end }
+    }
+
+    /// Puts an exchange with other cards behind what is already there. It starts when the link is free, and not before
+    /// `ready`, when the last of the other cards has come that far.
+    pub fn place_exchange(&mut self, stream: StreamId, ready: Time, duration: Time) -> Span {
+        let start = self.streams[stream.index()].max(self.link).max(ready);
+        let end = start + duration;
+        self.link = end;
         self.streams[stream.index()] = end;
         Span { start, end }
     }
@@ -118,6 +130,12 @@ mod tests {
         assert_eq!(place(4, &upload), (0.0, 1000.0), "transfers need no core");
         assert_eq!(place(5, &upload), (1000.0, 2000.0), "there is one engine");
         schedule.wait(StreamId::new(1).unwrap(), Time::from_nanoseconds(5000));
+        let ns = Time::from_nanoseconds;
+        let [six, seven] = [6, 7].map(|n| StreamId::new(n).unwrap());
+        let span = schedule.place_exchange(six, ns(300), ns(50));
+        assert_eq!((span.start, span.end), (ns(300), ns(350)), "other cards come later");
+        let span = schedule.place_exchange(seven, ns(0), ns(50));
+        assert_eq!((span.start, span.end), (ns(350), ns(400)), "there is one link");
         let span = schedule.place(StreamId::new(1).unwrap(), &low, &ktir.latency(&low), &ktir);
         assert_eq!(span.start, Time::from_nanoseconds(5000));
         assert_eq!(schedule.end(), Time::from_nanoseconds(5100));

@@ -85,6 +85,8 @@ keys! {
     Derate "reduction.derate" &[("of the rate of all cores", 1)], Kind::Curve("cores"), Needed Unused, "Share of the memory's rate that a row reduction reaches, by cores in use.";
     HostLink "host.link" GB_S, Kind::Rate, Needed Needed, "Rate of the link to the host.";
     Launch "host.launch" US, Kind::Rate, Used Unused, "What the host takes to launch a step, before the card begins it.";
+    LinkBandwidth "link.bandwidth" GB_S, Kind::Rate, Used Used, "Rate of a card's link to other cards, per direction.";
+    LinkLatency "link.latency" US, Kind::Rate, Used Used, "What a message between cards takes before its first byte arrives.";
     FirstToken "published.first_token" MS, Kind::Rate, Told Told, "Published time to the first token.";
     NextToken "published.next_token" MS, Kind::Rate, Told Told, "Published time of each further token.";
     TokenFloor "published.token_floor" MS, Kind::Rate, Told Told, "Time of a token at the memory's peak.";

@@ -172,6 +172,23 @@ impl Hardware {
         }
     }
 
+    /// The same hardware with another rate, a positive decimal number in the first unit of its key; none where the
+    /// text is no such number, or the key no rate.
+    pub fn with_rate(mut self, key: Key, text: &str, source: &str) -> Option<Hardware> {
+        let row = key.row();
+        let number = Ratio::decimal(text).filter(|n| n.to_f64() <= 1e9)?;
+        if row.kind != key::Kind::Rate {
+            return None;
+        }
+        self.figures[key as usize] = Some(Figure {
+            value: Value::Number(number),
+            written: text.to_owned(),
+            unit: row.units.first()?.0,
+            source: source.to_owned(),
+        });
+        Some(self)
+    }
+
     /// How many cores there are.
     pub fn cores(&self) -> usize {
         usize::try_from(self.count(Key::Cores)).expect("a preset has at most 1024 cores")

@@ -486,6 +486,23 @@ pub(crate) fn sharding_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Shard
     None
 }
 
+/// The device axes of the mesh of what was read in a notation of shardings, with their sizes, slowest first: devices are numbered
+/// with the last axis fastest.
+///
+/// # Errors
+/// Devices that are numbered in another order, and a sharding that is none of this shape.
+pub fn mesh_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Vec<(Axis, i64)>, String>> {
+    if parsed.written::<crate::shardy::ShardySharding>().is_some_and(|x| !x.is_numbered_in_order())
+    {
+        let reason = "the devices of the mesh are not numbered in order, the last axis fastest";
+        return Some(Err(reason.into()));
+    }
+    let axes = |sharding: Sharding| {
+        sharding.mesh.axes().iter().map(|(name, size)| Ok((device_axis(name)?, *size))).collect()
+    };
+    Some(sharding_of(parsed, shape)?.map_err(|d| d.message).and_then(axes))
+}
+
 /// Two shardings over numbered devices, so that they can be compared although each names its devices in its own way: a mesh
 /// is numbered with its last axis fastest. `None` where one of them is no sharding, or has no layout over the shape.
 ///

@@ -1,7 +1,7 @@
-//! The tensor in a file that holds the shard of a rank.
+//! The tensor that holds the shard of a rank, in a file or in a process.
 //!
-//! A layout pads every shard to the longest one; files hold what there is. Where a shard is a box of the tensor, row-major, its file has the
-//! box, and addresses in the padded shard become those in the box.
+//! A layout pads every shard to the longest one; tensors hold what there is. Where a shard is a box of the tensor, row-major, its tensor has
+//! the extents of the box, and addresses in the padded shard become those in the box.
 
 use crate::sharded::Sharded;
 use zellige_layout::Extent;
@@ -9,16 +9,18 @@ use zellige_movement::{Loop, Nest};
 
 /// Extents of a shard, padded and as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShardBox {
-    pub(crate) padded: Vec<i64>,
-    pub(crate) actual: Vec<i64>,
+pub struct ShardBox {
+    /// Those of the longest shard.
+    pub padded: Vec<i64>,
+    /// Those of what the rank has.
+    pub actual: Vec<i64>,
     /// Per dimension, which of its parts the shard is, and of how many.
     pub(crate) part: Vec<(i64, i64)>,
 }
 
 impl ShardBox {
     /// The box of a rank, if shards are boxes of a tensor of this shape.
-    pub(crate) fn of(sharded: &Sharded, shape: &[i64], rank: i64) -> Option<ShardBox> {
+    pub fn of(sharded: &Sharded, shape: &[i64], rank: i64) -> Option<ShardBox> {
         let dims = sharded.dimensions(shape)?;
         let digits = sharded.digits_of(rank)?;
         let iters = sharded.layout().tile().shard();
@@ -94,7 +96,7 @@ impl ShardBox {
     }
 }
 
-/// Nests between padded shards as nests between what files hold.
+/// Nests between padded shards as nests between boxes, where there are some.
 pub(crate) fn in_boxes(
     nests: Vec<Nest>,
     from: Option<&ShardBox>,

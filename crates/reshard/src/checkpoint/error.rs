@@ -60,6 +60,12 @@ pub enum Error {
         /// Of the input.
         expected: String,
     },
+    /// Memory that the system has not got.
+    #[error("{bytes} bytes of memory for a buffer are not to be had; --memory asks for less")]
+    Memory {
+        /// How many.
+        bytes: u64,
+    },
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] zellige_files::Error),

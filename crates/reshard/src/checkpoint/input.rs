@@ -2,7 +2,8 @@
 
 use super::boxes::ShardBox;
 use super::error::{Error, Result};
-use super::rules::{Files, Placed, Rules};
+use super::rules::{Files, Rules};
+use crate::placed::Placed;
 use crate::reshard::Reshard;
 use crate::sharded::Sharded;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +105,8 @@ pub(crate) struct Division {
     /// The shape whose boxes shards are: that of the tensor, or its elements in a row.
     pub(crate) boxes: Vec<i64>,
     pub(crate) padded: bool,
+    /// Dimensions of `boxes` that have no extent. The sharding is that of a tensor that has some, and nothing is moved.
+    pub(crate) empty: Vec<bool>,
 }
 
 impl Division {
@@ -114,11 +117,17 @@ impl Division {
 
     /// The shape of the tensor in the file of a rank.
     pub(crate) fn file_shape(&self, rank: i64) -> Vec<i64> {
-        match ShardBox::of(&self.sharded, &self.boxes, rank) {
+        let mut shape = match ShardBox::of(&self.sharded, &self.boxes, rank) {
             Some(b) if self.padded => b.padded,
             Some(b) => b.actual,
             None => vec![self.sharded.shard_len()],
+        };
+        if shape.len() == self.empty.len() {
+            shape.iter_mut().zip(&self.empty).filter(|(_, e)| **e).for_each(|(n, _)| *n = 0);
+        } else if self.empty.contains(&true) {
+            shape.fill(0);
         }
+        shape
     }
 }
 
@@ -174,11 +183,17 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
             Some(shape) => shape,
             None => inferred(opened, rules, name, &rule.from, &numbers)?,
         };
+        // A tensor without elements is divided as one that every rank has some of.
+        let ranks = rules.from.mesh().ranks().saturating_mul(rules.to.mesh().ranks());
+        let full: Vec<i64> = shape.iter().map(|n| if *n == 0 { ranks } else { *n }).collect();
         let divided = |placed: &Placed, files: &Files| -> Result<Division> {
-            let sharded = placed.sharded(files.mesh(), &shape, &numbers).map_err(&fail)?;
-            let row = vec![shape.iter().product()];
-            let boxes = if placed.is_flat() { row } else { shape.clone() };
-            Ok(Division { sharded, boxes, padded: placed.padded })
+            let sharded = placed.sharded(files.mesh(), &full, &numbers).map_err(&fail)?;
+            let row = |shape: &[i64]| vec![shape.iter().product()];
+            let flat = placed.is_flat();
+            let (boxes, held) =
+                if flat { (row(&full), row(&shape)) } else { (full.clone(), shape.clone()) };
+            let empty = held.iter().map(|n| *n == 0).collect();
+            Ok(Division { sharded, boxes, padded: placed.padded, empty })
         };
         let (mut from, to) = (divided(&rule.from, &rules.from)?, divided(&rule.to, &rules.to)?);
         let holders: Vec<i64> =
@@ -219,8 +234,8 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
         if width == 0 || dtype.bits() % 8 != 0 {
             return Err(fail(format!("elements of {dtype} are no whole bytes")));
         }
-        let plan = Reshard::between(&from.sharded, &to.sharded, &shape)
-            .map_err(|e| fail(e.to_string()))?;
+        let plan =
+            Reshard::between(&from.sharded, &to.sharded, &full).map_err(|e| fail(e.to_string()))?;
         let (name, flat) = (name.to_string(), rule.to.is_flat());
         out.push(Tensor { name, dtype, width, shape, from, to, flat, plan });
     }

@@ -1,18 +1,12 @@
 //! A checkpoint on its way from one sharding to another: file by file, slab by slab.
 
-use super::boxes::in_boxes;
 use super::error::{Error, Result};
-use super::input::{Division, Opened, SHAPES, Tensor, tensors};
-use super::rules::{Files, Rules};
-use crate::part::Part;
-use crate::reshard::Reshard;
+use super::input::{Opened, Tensor, tensors};
+use super::rules::Rules;
+use super::write::write_files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use zellige_files::{
-    Container, Feed, Kind, Metadata, NewTensor, Writer, content_hash, make_folder, read_text,
-    write_bytes,
-};
-use zellige_movement::{Dtypes, Nest, Plan};
+use zellige_files::{Container, NewTensor, content_hash, make_folder, read_text, write_bytes};
 
 /// What is done is written down here, until all is done.
 const STATE: &str = "reshard-state.json";
@@ -26,7 +20,7 @@ pub struct Job {
     /// The files of the output, each with the lowest rank whose file it is.
     pub(crate) outputs: Vec<(String, i64)>,
     /// Of the rules and the input.
-    key: String,
+    pub(crate) key: String,
 }
 
 /// How much may be used.
@@ -47,6 +41,8 @@ pub struct Done {
     pub found: usize,
     /// Bytes of tensors written now.
     pub bytes: u64,
+    /// Bytes that an earlier run had written to files that it had not finished.
+    pub resumed: u64,
 }
 
 impl Job {
@@ -105,7 +101,7 @@ impl Job {
         self.outputs.len()
     }
 
-    fn file_bytes(&self, rank: i64) -> u64 {
+    pub(crate) fn file_bytes(&self, rank: i64) -> u64 {
         let held = self.tensors.iter().filter(|t| t.to.sharded.holds(rank));
         held.map(|t| {
             let elements: i64 = t.to.file_shape(rank).iter().product();
@@ -114,8 +110,8 @@ impl Job {
         .sum()
     }
 
-    /// Writes the output, each file under its name only when it is complete. A run that was ended goes on with the file that it had
-    /// not finished. `progress` hears the bytes that are done.
+    /// Writes the output, each file under its name only when it is complete. A run that was ended goes on in the middle of the files that it
+    /// had not finished, as long as the system was not started anew. `progress` hears the bytes that are done.
     ///
     /// # Errors
     /// A folder that holds something else; files that cannot be read or written, or that change meanwhile.
@@ -123,32 +119,12 @@ impl Job {
         &self,
         output: impl AsRef<Path>,
         limits: Limits,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64) + Send,
     ) -> Result<Done> {
         let folder = output.as_ref();
         make_folder(folder)?;
-        let mut finished = self.finished(folder)?;
-        let mut done = Done::default();
-        let mut reached = 0;
-        for (file, rank) in &self.outputs {
-            let path = folder.join(file);
-            let bytes = self.file_bytes(*rank);
-            if finished.contains(file) && self.is_whole(&path, *rank) {
-                done.found += 1;
-                reached += bytes;
-                progress(reached);
-                continue;
-            }
-            if let Some(parent) = path.parent() {
-                make_folder(parent)?;
-            }
-            self.write(&path, *rank, limits, |n| progress(reached + n))?;
-            finished.insert(file.clone());
-            self.note(folder, &finished)?;
-            done.written += 1;
-            done.bytes += bytes;
-            reached += bytes;
-        }
+        let finished = self.finished(folder)?;
+        let done = write_files(self, folder, finished, limits, progress)?;
         for container in &self.opened.containers {
             container.check_unchanged()?;
         }
@@ -193,141 +169,31 @@ impl Job {
         Ok(files.filter_map(|f| f.as_str().map(str::to_string)).collect())
     }
 
-    fn note(&self, folder: &Path, finished: &BTreeSet<String>) -> Result<()> {
+    pub(crate) fn note(&self, folder: &Path, finished: &BTreeSet<String>) -> Result<()> {
         let state = serde_json::json!({"plan": self.key, "finished": finished});
         Ok(write_bytes(folder.join(STATE), state.to_string().as_bytes())?)
     }
 
     /// Whether a file holds the tensors of a rank.
-    fn is_whole(&self, path: &Path, rank: i64) -> bool {
+    pub(crate) fn is_whole(&self, path: &Path, rank: i64) -> bool {
         let Ok(container) = Container::open(path) else { return false };
         let wanted = self.wanted(rank);
         container.tensors().len() == wanted.len()
-            && wanted.iter().all(|(tensor, new)| {
+            && wanted.iter().all(|(_, new)| {
                 let found = container.tensor(&new.name);
-                found.is_ok_and(|f| f.shape() == new.shape && f.dtype() == tensor.dtype)
+                found.is_ok_and(|f| f.shape() == new.shape && f.dtype() == new.dtype)
             })
     }
 
-    fn wanted(&self, rank: i64) -> Vec<(&Tensor, NewTensor)> {
-        let held = self.tensors.iter().filter(|t| t.to.sharded.holds(rank));
-        held.map(|t| (t, NewTensor::new(t.name.clone(), t.dtype, t.to.file_shape(rank)))).collect()
-    }
-
-    fn write(
-        &self,
-        path: &Path,
-        rank: i64,
-        limits: Limits,
-        mut progress: impl FnMut(u64),
-    ) -> Result<()> {
-        let wanted = self.wanted(rank);
-        let mut metadata = Metadata::new();
-        for container in &self.opened.containers {
-            metadata.extend(container.metadata().clone());
-        }
-        metadata.remove(SHAPES);
-        let shapes: BTreeMap<&str, &[i64]> = wanted
-            .iter()
-            .filter(|(t, _)| t.flat)
-            .map(|(t, _)| (t.name.as_str(), t.shape.as_slice()))
-            .collect();
-        if !shapes.is_empty() {
-            metadata.insert(SHAPES.into(), serde_json::json!(shapes).to_string());
-        }
-        let new: Vec<NewTensor> = wanted.iter().map(|(_, n)| n.clone()).collect();
-        let writer = Writer::create_with_metadata(path, &new, Kind::Safetensors, &metadata)?;
-        let mut reached = 0;
-        for (index, (tensor, _)) in wanted.iter().enumerate() {
-            let total = writer.tensors()[index].bytes();
-            let gather = Gather {
-                opened: &self.opened,
-                files: &self.rules.from,
-                tensor: &tensor.name,
-                width: tensor.width,
-                from: &tensor.from,
-                to: Some((&tensor.to, rank)),
-                plan: &tensor.plan,
-            };
-            gather.run(rank, 0, total, limits, |at, slab| {
-                writer.write_at(index, at, slab)?;
-                progress(reached + at + slab.len() as u64);
-                Ok(())
-            })?;
-            reached += total;
-        }
-        Ok(writer.finish()?)
+    /// The tensors of a rank, each with its number, and with the shape that its file has.
+    pub(crate) fn wanted(&self, rank: i64) -> Vec<(usize, NewTensor)> {
+        let held = self.tensors.iter().enumerate().filter(|(_, t)| t.to.sharded.holds(rank));
+        held.map(|(k, t)| (k, NewTensor::new(t.name.clone(), t.dtype, t.to.file_shape(rank))))
+            .collect()
     }
 
     /// The paths of the output below a folder.
     pub fn paths(&self, output: impl AsRef<Path>) -> Vec<PathBuf> {
         self.outputs.iter().map(|(file, _)| output.as_ref().join(file)).collect()
-    }
-}
-
-/// What a rank needs of a tensor, read from the files of another sharding.
-pub(crate) struct Gather<'a> {
-    pub(crate) opened: &'a Opened,
-    pub(crate) files: &'a Files,
-    pub(crate) tensor: &'a str,
-    pub(crate) width: usize,
-    pub(crate) from: &'a Division,
-    pub(crate) to: Option<(&'a Division, i64)>,
-    pub(crate) plan: &'a Reshard,
-}
-
-impl Gather<'_> {
-    /// Gives the bytes of the shard to `put`, slab by slab; what holds no element is zero.
-    pub(crate) fn run(
-        &self,
-        rank: i64,
-        copy: i64,
-        total: u64,
-        limits: Limits,
-        mut put: impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let to = self.to.and_then(|(division, rank)| division.shard_box(rank));
-        let parts = self.plan.gathered_by(rank, copy);
-        let mut sources = Vec::new();
-        for same in parts.chunk_by(|a, b| a.from == b.from) {
-            let from = same[0].from;
-            let nests: Vec<Nest> = same.iter().flat_map(Part::nests).collect();
-            let nests = in_boxes(nests, self.from.shard_box(from).as_ref(), to.as_ref());
-            let plan = Plan::of_nests(nests).map_err(crate::Error::Plan)?;
-            let (container, info) = self.opened.shard(self.files, self.tensor, from)?;
-            sources.push((container, info, plan));
-        }
-        let width = self.width as u64;
-        let slab = ((limits.memory as u64 / 2).clamp(1 << 16, 1 << 30) / width * width).min(total);
-        let mut buffer = vec![0u8; usize::try_from(slab).unwrap_or(0)];
-        let mut done = 0;
-        while done < total {
-            let len = slab.min(total - done);
-            let target = &mut buffer[..usize::try_from(len).unwrap_or(0)];
-            let element = |bytes: u64| i64::try_from(bytes / width).unwrap_or(i64::MAX);
-            let (low, high) = (element(done), element(done + len));
-            let mut clips = Vec::with_capacity(sources.len());
-            let mut written = 0;
-            for (container, info, plan) in &sources {
-                let part = plan.clip(low, high);
-                if part.elements() > 0 {
-                    written += part.elements();
-                    clips.push((container, info, part));
-                }
-            }
-            if written != high - low {
-                target.fill(0);
-            }
-            for (container, info, part) in clips {
-                let memory = limits.memory / 2;
-                let folder = container.path().parent().unwrap_or(Path::new("."));
-                let mut feed = Feed::new(container, info, self.width, memory, folder)?;
-                let threads = limits.threads.max(1);
-                feed.run(&part, Dtypes::Bytes(self.width), target, None, threads)?;
-            }
-            put(done, target)?;
-            done += len;
-        }
-        Ok(())
     }
 }

@@ -4,13 +4,15 @@
 //! file by file, each under its name only when it is complete; shards are gathered slab by slab in bounded memory. [`Job::verify`] compares
 //! checksums of logical tensors.
 
-mod boxes;
+pub(crate) mod boxes;
 mod error;
+mod gather;
 mod input;
 mod job;
 pub mod rules;
 mod traffic;
 mod verify;
+mod write;
 
 pub use error::{Error, Result};
 pub use job::{Done, Job, Limits};

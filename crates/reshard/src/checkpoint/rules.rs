@@ -26,11 +26,9 @@
 
 use super::error::{Error, Result};
 use crate::mesh::Mesh;
-use crate::sharded::Sharded;
+use crate::placed::{Coordinate, Placed};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use zellige_layout::int::{div_ceil, product};
-use zellige_layout::{Axis, AxisKind, AxisTable, Extent, Iter, Layout, TileLayout, Window};
 
 /// One side of a checkpoint: its mesh, and the file of every rank.
 #[derive(Debug, Clone)]
@@ -47,22 +45,6 @@ pub struct Rule {
     pub(crate) to: Placed,
     pub(crate) shape: Option<Vec<i64>>,
     pub(crate) line: usize,
-}
-
-/// A layout in a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Placed {
-    pub(crate) text: String,
-    pub(crate) at: Vec<(String, Coordinate)>,
-    pub(crate) padded: bool,
-}
-
-/// Where on an axis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Coordinate {
-    Number(i64),
-    /// A number of the name, divided.
-    Captured(String, i64),
 }
 
 /// A whole text.
@@ -195,145 +177,6 @@ fn matches(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool 
     }
 }
 
-impl Placed {
-    fn parse(text: &str) -> Result<Placed, String> {
-        let mut rest = text.trim();
-        let padded = rest.ends_with(" padded");
-        if padded {
-            rest = rest.trim_end_matches("padded").trim_end();
-        }
-        let mut at = Vec::new();
-        if let Some((layout, places)) = rest.split_once(" at ") {
-            for place in places.split(',') {
-                let Some((axis, value)) = place.split_once('=') else {
-                    return Err(format!("`{place}`: accepted is `at axis=number`"));
-                };
-                let value = value.trim();
-                let coordinate = match value.strip_prefix('{').and_then(|v| v.split_once('}')) {
-                    Some((word, divided)) => {
-                        let by = match divided.strip_prefix('/') {
-                            None if divided.is_empty() => Some(1),
-                            None => None,
-                            Some(n) => n.trim().parse().ok().filter(|n| *n > 0),
-                        };
-                        by.map(|by| Coordinate::Captured(word.to_string(), by))
-                    }
-                    None => value.parse().ok().map(Coordinate::Number),
-                };
-                let accepted = "accepted are a number, {i} and {i}/8";
-                let coordinate = coordinate.ok_or_else(|| format!("`{value}`: {accepted}"))?;
-                at.push((axis.trim().to_string(), coordinate));
-            }
-            rest = layout;
-        }
-        Ok(Placed { text: rest.trim().to_string(), at, padded })
-    }
-
-    /// Whether shards are pieces of the elements in a row.
-    pub(crate) fn is_flat(&self) -> bool {
-        self.text.split_whitespace().next() == Some("flat")
-    }
-
-    /// The sharding of a shape over a mesh.
-    pub(crate) fn sharded(
-        &self,
-        mesh: &Mesh,
-        shape: &[i64],
-        numbers: &[(String, i64)],
-    ) -> Result<Sharded, String> {
-        let mut fixed: Vec<(Axis, i64)> = Vec::new();
-        for (name, coordinate) in &self.at {
-            let known = mesh.axes().iter().find(|(a, _)| a.name() == name);
-            let (axis, size) = known.ok_or_else(|| format!("no axis `{name}`"))?;
-            let at = match coordinate {
-                Coordinate::Number(n) => *n,
-                Coordinate::Captured(word, by) => {
-                    numbers.iter().find(|(w, _)| w == word).map_or(0, |(_, n)| n / by)
-                }
-            };
-            if !(0..*size).contains(&at) {
-                return Err(format!("`{name}` is {at}, and {mesh} has {size} of it"));
-            }
-            fixed.push((*axis, at));
-        }
-        let free: Vec<(Axis, i64)> = mesh
-            .axes()
-            .iter()
-            .copied()
-            .filter(|(a, _)| fixed.iter().all(|(f, _)| f != a))
-            .collect();
-        let layout = self.layout(&free, shape)?;
-        let tile = layout.tile();
-        let offset: Vec<(Axis, i64)> = tile.offset().iter().copied().chain(fixed).collect();
-        let placed = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)
-            .map_err(|e| e.to_string())?;
-        let mut placed = Layout::from(placed);
-        if let Some(window) = layout.window() {
-            placed = placed.with_window(window.clone()).map_err(|e| e.to_string())?;
-        }
-        if layout.swizzle().is_some() {
-            return Err("a shard in a file is not swizzled".into());
-        }
-        Sharded::new(placed, mesh.clone()).map_err(|e| e.to_string())
-    }
-
-    fn layout(&self, free: &[(Axis, i64)], shape: &[i64]) -> Result<Layout, String> {
-        let text = self.text.as_str();
-        let copies = |over: &dyn Fn(&Axis) -> bool| -> Vec<Iter> {
-            free.iter().filter(|(a, _)| over(a)).map(|(a, n)| Iter::new(*n, 1, *a)).collect()
-        };
-        let mut words = text.split([' ', ',']).filter(|w| !w.is_empty());
-        match words.next() {
-            Some("whole") if text == "whole" => {
-                let shard = TileLayout::row_major(shape).map_err(|e| e.to_string())?;
-                let tile = TileLayout::new(shard.shard().to_vec(), copies(&|_| true), []);
-                return tile.map(Layout::from).map_err(|e| e.to_string());
-            }
-            Some("flat") => {
-                let named: Vec<&str> = words.collect();
-                if let Some(no) = named.iter().find(|n| free.iter().all(|(a, _)| a.name() != **n)) {
-                    return Err(format!("`flat {no}`: no such axis"));
-                }
-                let cuts = |a: &Axis| named.is_empty() || named.contains(&a.name());
-                let elements =
-                    product(shape.iter().copied(), "elements").map_err(|e| e.to_string())?;
-                let mut shard = copies(&cuts);
-                let parts: i64 = shard.iter().map(|it| it.extent).product();
-                let local = div_ceil(elements, parts);
-                shard.push(Iter::mem(local, 1));
-                let tile = TileLayout::new(shard, copies(&|a| !cuts(a)), []);
-                let window = Window::new(vec![Extent::padded(elements, parts * local)]);
-                let layout = tile.map(Layout::from).and_then(|l| l.with_window(window?));
-                return layout.map_err(|e| e.to_string());
-            }
-            _ => {}
-        }
-        let mut table = AxisTable::new();
-        for (axis, _) in free {
-            table.declare(axis.name(), AxisKind::Device).map_err(|e| e.to_string())?;
-        }
-        let sizes: Vec<String> = free.iter().map(|(_, n)| n.to_string()).collect();
-        let on_mesh = match text {
-            t if t.starts_with("P(") || t.starts_with("PartitionSpec(") => {
-                let axes: Vec<String> = free.iter().map(|(a, n)| format!("'{a}': {n}")).collect();
-                // Checkpoints have shards of uneven lengths, which JAX itself has not.
-                let on_mesh = format!("Mesh({}) {text}", axes.join(", "));
-                let read = zellige_notation::jax::parse(&on_mesh);
-                let layout = read.and_then(|spec| spec.padded_layout(shape));
-                return layout.map_err(|d| d.render(&on_mesh, false));
-            }
-            t if t.starts_with('(') && (t.contains("Shard(") || t.contains("Replicate(")) => {
-                let names: Vec<String> = free.iter().map(|(a, _)| format!("'{a}',")).collect();
-                format!("{text} mesh=[{}] mesh_dim_names=({})", sizes.join(", "), names.join(" "))
-            }
-            _ => text.to_string(),
-        };
-        let parsed =
-            zellige_notation::parse(&on_mesh, &table).map_err(|d| d.render(&on_mesh, false))?;
-        parsed.layout(Some(shape)).map_err(|d| d.render(&on_mesh, false))
-    }
-}
-
 struct Reader<'t> {
     text: &'t str,
 }
@@ -387,18 +230,7 @@ impl Reader<'_> {
     }
 
     fn mesh(&self, at: usize, text: &str) -> Result<Mesh> {
-        let mut axes = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-            let entry = part.split_once('=').and_then(|(name, size)| {
-                let size = size.trim().parse::<i64>().ok()?;
-                let axis = AxisTable::new().declare(name.trim(), AxisKind::Device).ok()?;
-                Some((axis, size))
-            });
-            let accepted =
-                || self.error(at, "mesh", format!("`{part}`: accepted is name=size, as tp=4"));
-            axes.push(entry.ok_or_else(accepted)?);
-        }
-        Mesh::new(axes).map_err(|e| self.error(at, "mesh", e.to_string()))
+        Mesh::parse(text).map_err(|e| self.error(at, "mesh", e.to_string()))
     }
 
     fn rule(&self, item: &Spanned<DeValue<'_>>) -> Result<Rule> {

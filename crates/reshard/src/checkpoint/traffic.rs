@@ -53,7 +53,7 @@ impl Job {
         let ranks = self.rules.from.mesh().ranks().max(self.rules.to.mesh().ranks());
         let mut traffic = Traffic { ranks, ..Traffic::default() };
         let mut loads = Loads::new(topology);
-        for tensor in &self.tensors {
+        for tensor in self.tensors.iter().filter(|t| t.bytes() > 0) {
             let width = tensor.width as u64;
             let bytes = |p: &Part| p.elements().cast_unsigned() * width;
             for rank in 0..ranks {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
+import torch.distributed as dist
 
 from ... import _native
 from .. import dynamic
@@ -103,9 +106,25 @@ def _item(self):
     return self.cpu().item() if _native.is_held(self.dtype) else _native.item(self)
 
 
+def _is_asked_by_a_collective() -> bool:
+    frame = sys._getframe(2)
+    for _ in range(8):
+        if frame is None:
+            return False
+        if frame.f_code.co_filename == dist.distributed_c10d.__file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @kernel("view_as_real", "view_as_complex")
 def _view_as(self):
     # The card stores the bits of a complex number as integers: what is a view in PyTorch is a copy here.
+    if self.is_complex() and _is_asked_by_a_collective():
+        raise NotImplementedError(
+            f"a collective of {self.dtype}: PyTorch hands it a view in real numbers, which is a copy on this device, so that results "
+            "would not arrive; exchange torch.view_as_real(x), and make the result of it by torch.view_as_complex"
+        )
     op = torch.view_as_real if self.is_complex() else torch.view_as_complex
     record(f"aten::{op.__name__}", self.numel() * self.element_size(), f"the card holds {self.dtype}, and does not compute with it")
     return op(self.cpu().resolve_conj()).to(self.device)

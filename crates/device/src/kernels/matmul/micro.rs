@@ -10,6 +10,7 @@ mod x86;
 use super::super::io::Number;
 use zellige_float::Format;
 pub(crate) use zellige_isa::Isa;
+#[cfg(target_arch = "x86_64")]
 use zellige_isa::Kind;
 
 /// Elements between rows of a tile of the left operand, and its largest depth.

@@ -1,0 +1,89 @@
+//! The runs of a plan: elements that are adjacent on both sides.
+
+use zellige_movement::{Loop, Plan};
+
+/// Elements in a run, on average; 0 where the plan copies nothing.
+pub fn mean_run(plan: &Plan) -> i64 {
+    let (mut elements, mut runs) = (0i64, 0i64);
+    for nest in plan.nests() {
+        elements = elements.saturating_add(nest.elements());
+        runs = runs.saturating_add(nest.elements() / nest.run().max(1));
+    }
+    elements / runs.max(1)
+}
+
+/// Gives every run to `take`: its first element in the source, in the destination, and its length.
+///
+/// **Law**: together they are the copies of the plan, each once.
+///
+/// # Errors
+/// The first that `take` gives.
+pub fn each_run<E>(
+    plan: &Plan,
+    mut take: impl FnMut(i64, i64, i64) -> Result<(), E>,
+) -> Result<(), E> {
+    for nest in plan.nests() {
+        let unit = nest.loops.iter().position(|l| l.src == 1 && l.dst == 1);
+        let outer: Vec<Loop> =
+            (0..nest.loops.len()).filter(|k| Some(*k) != unit).map(|k| nest.loops[k]).collect();
+        for (src, dst) in &nest.starts {
+            walk(&outer, (*src, *dst), &mut |(a, b)| take(a, b, nest.run()))?;
+        }
+    }
+    Ok(())
+}
+
+fn walk<E>(
+    loops: &[Loop],
+    (a, b): (i64, i64),
+    take: &mut impl FnMut((i64, i64)) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some((first, rest)) = loops.split_first() else { return take((a, b)) };
+    (0..first.range).try_for_each(|i| walk(rest, (a + i * first.src, b + i * first.dst), take))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use zellige_layout::{Layout, Strided};
+    use zellige_movement::{Fill, reference::run_plan};
+
+    #[test]
+    fn runs_are_the_copies_of_the_plan() {
+        let shape = [6, 5, 8];
+        let strided = |stride: &[i64], offset: i64| -> Layout {
+            Strided::new(&shape, stride, offset).unwrap().to_layout().unwrap()
+        };
+        let all = [
+            strided(&[40, 8, 1], 0),
+            strided(&[1, 6, 30], 0),
+            strided(&[-40, 8, -1], 207),
+            strided(&[100, 17, 2], 3),
+            strided(&[64, 11, 1], 5),
+        ];
+        for from in &all {
+            for to in &all {
+                let plan = Plan::between(from, to, &shape, Fill::Leave).unwrap();
+                for (low, high) in [(0, 600), (3, 100), (17, 18), (60, 61)] {
+                    let part = plan.clip(low, high);
+                    let source: Vec<i32> = (1..700).collect();
+                    let (mut want, mut got) = (vec![0; 700], vec![0; 700]);
+                    run_plan(&part, &source, &mut want, None);
+                    let (mut count, mut elements) = (0, 0);
+                    each_run(&part, |a, b, n| {
+                        let at = |x: i64| usize::try_from(x).unwrap();
+                        got[at(b)..at(b + n)].copy_from_slice(&source[at(a)..at(a + n)]);
+                        count += 1;
+                        elements += n;
+                        Ok::<(), ()>(())
+                    })
+                    .unwrap();
+                    assert_eq!(got, want);
+                    assert_eq!(elements, part.elements());
+                    assert_eq!(mean_run(&part), elements / count.max(1));
+                }
+            }
+        }
+    }
+}

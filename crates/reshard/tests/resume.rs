@@ -1,0 +1,231 @@
+//! Runs that end in the middle: what they had written is not written again, and what is wrong with the input is said before.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
+
+mod folders;
+
+use folders::{Folder, LIMITS, model, write_index, write_model};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use zellige_reshard::checkpoint::{Job, Limits};
+
+/// One file, of many slabs.
+const RULES: &str = "[from]\nmesh = \"tp=2\"\nfiles = \"r{tp}.safetensors\"\n[to]\nfiles = \"one.safetensors\"\n\
+                     [[tensor]]\nname = \"*\"\nfrom = \"P(None, 'tp')\"\n";
+const SLAB: u64 = 1 << 16;
+
+fn input(folder: &Folder) {
+    std::fs::create_dir_all(folder.at("in")).unwrap();
+    for rank in 0..2 {
+        let tensors = model(&[("a", &[300, 500]), ("b", &[7, 3]), ("c", &[1000, 400])]);
+        write_model(&folder.at(&format!("in/r{rank}.safetensors")), &tensors);
+    }
+}
+
+/// What a child does that is ended: it notes how far it has come.
+fn child(folder: &Path, out: &Path) {
+    let job = Job::new(folder.join("in"), RULES).unwrap();
+    let told = |n: u64| std::fs::write(folder.join("told"), n.to_string()).unwrap();
+    if let Err(error) = job.run(out, LIMITS, told) {
+        std::fs::write(folder.join("error"), error.to_string()).unwrap();
+    }
+}
+
+fn told(folder: &Folder) -> u64 {
+    std::fs::read_to_string(folder.at("told")).map_or(0, |t| t.parse().unwrap())
+}
+
+/// Ended at every few calls to the system: at most a slab is written again.
+#[test]
+fn a_kill_inside_a_file_loses_a_slab() {
+    if let Ok(folder) = std::env::var("ZELLIGE_TEST_RESUMED") {
+        return child(Path::new(&folder), &PathBuf::from(&folder).join("out"));
+    }
+    let folder = Folder::new("resumed");
+    input(&folder);
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let (mut kills, mut inside, mut unlucky) = (0, 0, 0);
+    for at in (5..).step_by(7) {
+        let _ = std::fs::remove_dir_all(folder.at("out"));
+        let _ = std::fs::remove_file(folder.at("told"));
+        let ended = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_kill_inside_a_file_loses_a_slab"])
+            .env("ZELLIGE_TEST_RESUMED", &folder.0)
+            .env("ZELLIGE_FAULT", format!("kill:{at}"))
+            .output()
+            .unwrap();
+        assert!(!folder.at("error").exists());
+        let before = told(&folder);
+        let done = job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+        job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+        if ended.status.code() != Some(137) {
+            assert!(ended.status.success() && done.found == 1, "{ended:?}");
+            break;
+        }
+        kills += 1;
+        // The file may have had its name already.
+        if done.found == 0 {
+            assert_eq!(done.resumed + done.bytes, job.bytes());
+            // The one moment that begins the file anew is that between its length and its name.
+            let named = before == job.bytes() && done.resumed == 0;
+            unlucky += usize::from(named);
+            let lost = done.resumed >= before && done.resumed <= before + SLAB;
+            assert!(named || lost, "{done:?} {before}");
+            inside += usize::from(done.resumed > 0);
+        }
+        assert!(!folder.at("out/one.safetensors.partial").exists());
+    }
+    assert!(kills > 20 && inside > 10 && unlucky <= 1, "{kills} {inside} {unlucky}");
+}
+
+/// What an input of another time left is not gone on with.
+#[test]
+fn another_input_begins_anew() {
+    let folder = Folder::new("anew");
+    input(&folder);
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let mut seen = 0;
+    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        job.run(folder.at("out"), LIMITS, |n| {
+            seen = n;
+            assert!(n < 5 * SLAB, "enough");
+        })
+    }));
+    assert!(stop.is_err() && seen >= 5 * SLAB);
+    assert!(folder.at("out/one.safetensors.partial").exists());
+    std::fs::remove_file(folder.at("out/reshard-state.json")).unwrap();
+    write_model(
+        &folder.at("in/r1.safetensors"),
+        &model(&[("a", &[300, 500]), ("b", &[7, 3]), ("c", &[1000, 400])]),
+    );
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    // Processes that other tests of this program begin have its files for a moment, and their locks.
+    let run = || job.run(folder.at("out"), LIMITS, |_| {});
+    let wait = |_| std::thread::sleep(std::time::Duration::from_millis(20));
+    let done = (0..200).map(wait).find_map(|()| run().ok()).unwrap();
+    assert_eq!((done.resumed, done.bytes), (0, job.bytes()));
+    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+}
+
+/// A file that may not grow so far is an error that names it, and the same run goes on where it may.
+#[test]
+fn a_limit_of_the_system_is_an_error() {
+    if let Ok(folder) = std::env::var("ZELLIGE_TEST_LIMIT") {
+        return child(Path::new(&folder), &PathBuf::from(&folder).join("out"));
+    }
+    let folder = Folder::new("limit");
+    input(&folder);
+    let script =
+        "trap '' XFSZ; ulimit -f 256; exec \"$0\" --exact a_limit_of_the_system_is_an_error";
+    let ended = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env("ZELLIGE_TEST_LIMIT", &folder.0)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let error = std::fs::read_to_string(folder.at("error")).unwrap();
+    assert!(error.contains("one.safetensors") && error.contains("large"), "{error}");
+    assert!(!folder.at("out/one.safetensors").exists());
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+}
+
+/// A disk of 1 MiB for 2.2 MB: what is there stays, and is gone on with when the disk has grown. Where this user may not make such a
+/// disk, the limit above stands for it.
+#[test]
+fn a_full_disk_is_gone_on_with_where_namespaces_are_allowed() {
+    if let Ok(folder) = std::env::var("ZELLIGE_TEST_FULL") {
+        let folder = Path::new(&folder);
+        child(folder, &folder.join("disk/out"));
+        if !folder.join("error").exists() {
+            let job = Job::new(folder.join("in"), RULES).unwrap();
+            job.verify(folder.join("disk/out"), LIMITS, |_| {}).unwrap();
+            std::fs::write(folder.join("whole"), "").unwrap();
+        }
+        return;
+    }
+    let folder = Folder::new("full");
+    input(&folder);
+    std::fs::create_dir_all(folder.at("disk")).unwrap();
+    let script = "mount -t tmpfs -o size=1m none \"$ZELLIGE_TEST_FULL/disk\" || exit 77; run() { \"$0\" --exact a_full_disk_is_gone_on_with_where_namespaces_are_allowed; }; \
+                  run && mv \"$ZELLIGE_TEST_FULL/error\" \"$ZELLIGE_TEST_FULL/first\" && mv \"$ZELLIGE_TEST_FULL/told\" \"$ZELLIGE_TEST_FULL/reached\" && \
+                  ls -R \"$ZELLIGE_TEST_FULL/disk\" > \"$ZELLIGE_TEST_FULL/left\" && mount -o remount,size=16m \"$ZELLIGE_TEST_FULL/disk\" && run";
+    let ended = Command::new("unshare")
+        .args(["-rm", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env("ZELLIGE_TEST_FULL", &folder.0)
+        .output();
+    let Ok(ended) = ended else { return };
+    let said = String::from_utf8_lossy(&ended.stderr).to_string();
+    if ended.status.code() == Some(77) || said.contains("unshare") {
+        return;
+    }
+    assert!(ended.status.success(), "{ended:?}");
+    let first = std::fs::read_to_string(folder.at("first")).unwrap();
+    assert!(first.contains("one.safetensors") && first.contains("No space left"), "{first}");
+    let left = std::fs::read_to_string(folder.at("left")).unwrap();
+    assert!(
+        left.contains("one.safetensors.partial") && !left.contains("one.safetensors\n"),
+        "{left}"
+    );
+    let reached: u64 = std::fs::read_to_string(folder.at("reached")).unwrap().parse().unwrap();
+    assert!(reached > 4 * SLAB, "{reached}");
+    assert!(folder.at("whole").exists());
+}
+
+/// Two runs at once: the second is told, and the first is not disturbed.
+#[test]
+fn one_run_at_a_time() {
+    let folder = Folder::new("twice");
+    input(&folder);
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let mut told = None;
+    let threads = Limits { threads: 2, ..LIMITS };
+    job.run(folder.at("out"), threads, |_| {
+        told.get_or_insert_with(|| {
+            let other = Job::new(folder.at("in"), RULES).unwrap();
+            other.run(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string()
+        });
+    })
+    .unwrap();
+    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+    let told = told.unwrap();
+    assert!(told.contains("another process is writing it"), "{told}");
+}
+
+#[test]
+fn an_index_that_disagrees_is_refused() {
+    let folder = Folder::new("index");
+    std::fs::create_dir_all(folder.at("in")).unwrap();
+    let tensors = model(&[("a", &[4, 4]), ("b", &[3]), ("c", &[2]), ("d", &[5])]);
+    write_index(&folder.at("in"), &tensors);
+    let path = folder.at("in/model.safetensors.index.json");
+    let right = std::fs::read_to_string(&path).unwrap();
+    let rules = "[from]\nfiles = \"index\"\n[to]\nmesh = \"tp=2\"\nfiles = \"r{rank}.safetensors\"\n[[tensor]]\nname = \"*\"\n";
+    Job::new(folder.at("in"), rules).unwrap();
+    for (from, to, say) in [
+        // A tensor in another file than the index says, one that is nowhere, one that it does not name.
+        ("\"a\":\"model-1", "\"a\":\"model-2", "no tensor `a`"),
+        ("\"a\":", "\"x\":", "no tensor `x`"),
+        ("\"b\":\"model-2.safetensors\",", "", "`b` is in"),
+        ("model-1.safetensors", "model-3.safetensors", "model-3.safetensors"),
+        ("model-1.safetensors", "../model-1.safetensors", "no plain file name"),
+        ("\"model-1.safetensors\"", "7", "no plain file name"),
+        ("weight_map", "weights", "weight_map"),
+        ("{", "", "index.json"),
+    ] {
+        let text = right.replacen(from, to, 1);
+        assert_ne!(text, right, "{from}");
+        std::fs::write(&path, text).unwrap();
+        let error = Job::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(say), "{from} as {to}: {error}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let error = Job::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("index.json"), "{error}");
+}

@@ -1,0 +1,536 @@
+//! Plans between shardings, as one process carries them out. `zellige.distributed` runs them.
+
+use crate::array::Array;
+use crate::dlpack::DlDevice;
+use crate::error::{self, LayoutError};
+use crate::layout::PyLayout;
+use crate::plain::Use;
+use crate::relayout::apart;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use std::sync::OnceLock;
+use zellige_layout::{Axis, AxisKind, AxisTable};
+use zellige_movement::{Mover, Plan};
+use zellige_notation::sharding;
+use zellige_reshard::{Process, Reshard, Round, Rounds, ShardBox, Sharded, Topology, certify};
+
+/// A mesh: names of axes with their sizes, slowest first.
+type GivenMesh = Vec<(String, i64)>;
+
+/// How devices are numbered: the rank of the first one, and the ranks of a step along each axis.
+type Numbers = (i64, Vec<i64>);
+
+/// Loops (steps, step in the source, step in the destination) and starts, in elements.
+type NestList = Vec<(Vec<(i64, i64, i64)>, Vec<(i64, i64)>)>;
+
+fn refuse(e: &dyn std::fmt::Display) -> PyErr {
+    LayoutError::new_err(e.to_string())
+}
+
+/// A layout of devices, as a side of a plan.
+fn side(
+    what: &str,
+    value: &Bound<'_, PyAny>,
+    mesh: Option<GivenMesh>,
+    shape: Option<&[i64]>,
+) -> PyResult<(Sharded, Vec<i64>)> {
+    let named = |e: &dyn std::fmt::Display| LayoutError::new_err(format!("`{what}`: {e}"));
+    let mesh = mesh.map(|axes| {
+        let axis = |(name, size): (String, i64)| {
+            let axis = AxisTable::new().declare(&name, AxisKind::Device);
+            axis.map(|a| (a, size)).map_err(|e| named(&e))
+        };
+        let axes = axes.into_iter().map(axis).collect::<PyResult<Vec<(Axis, i64)>>>()?;
+        zellige_reshard::Mesh::new(axes).map_err(|e| named(&e))
+    });
+    let mesh = mesh.transpose()?;
+    let says_its_mesh = |text: &str| {
+        let read = PyLayout::read(text, shape.map(<[i64]>::to_vec), None);
+        ["mesh=", "Mesh(", "@mesh"].iter().any(|word| text.contains(word))
+            || read.is_ok_and(|l| sharding::mesh_of(&l.parsed, &l.shape).is_some())
+    };
+    if let (Ok(text), Some(mesh)) = (value.cast::<PyString>(), &mesh)
+        && !says_its_mesh(&text.to_string())
+    {
+        let Some(shape) = shape else {
+            return Err(PyValueError::new_err(format!(
+                "`{what}` does not say the shape of the whole tensor: give shape=(..)"
+            )));
+        };
+        let read = Sharded::read(&text.to_string(), mesh, shape).map_err(|e| named(&e))?;
+        return Ok((read, shape.to_vec()));
+    }
+    let layout = match value.cast::<PyString>() {
+        // A text that says its own shape needs none.
+        Ok(text) => {
+            let text = text.to_string();
+            let own = PyLayout::read(&text, None, None);
+            own.or_else(|e| match shape {
+                Some(shape) => PyLayout::read(&text, Some(shape.to_vec()), None),
+                None => Err(e),
+            })?
+        }
+        Err(_) => PyLayout::from_any(value, None)?,
+    };
+    let shape = layout.shape.clone();
+    let mesh = match (mesh, sharding::mesh_of(&layout.parsed, &shape)) {
+        (_, Some(axes)) => {
+            zellige_reshard::Mesh::new(axes.map_err(|e| named(&e))?).map_err(|e| named(&e))?
+        }
+        (Some(mesh), None) => mesh,
+        (None, None) => zellige_reshard::Mesh::of(&layout.layout).map_err(|e| named(&e))?,
+    };
+    let sharded = Sharded::new(layout.layout, mesh).map_err(|e| named(&e))?;
+    Ok((sharded, shape))
+}
+
+/// What a rank does to bring a tensor from one sharding to another.
+///
+/// `src` and `dst` are layouts over devices: a `Layout`, or a text in any notation. Texts on a mesh that they do not say, such as
+/// `P('tp', None)`, take it from `src_mesh` and `dst_mesh`, names and sizes.
+#[pyclass(name = "ReshardPlan", module = "zellige._native", frozen)]
+pub(crate) struct ReshardPlan {
+    plan: Reshard,
+    shape: Vec<i64>,
+    rank: i64,
+    width: u64,
+    rounds: Rounds,
+    boxes: [Option<ShardBox>; 2],
+    digest: OnceLock<[u8; 32]>,
+}
+
+impl ReshardPlan {
+    fn side(&self, target: bool) -> &Sharded {
+        if target { self.plan.destination() } else { self.plan.source() }
+    }
+
+    fn bytes(&self, elements: i64) -> u64 {
+        u64::try_from(elements).unwrap_or(0).saturating_mul(self.width)
+    }
+}
+
+#[pymethods]
+impl ReshardPlan {
+    #[new]
+    #[pyo3(signature = (src, dst, width, rank, *, shape=None, src_mesh=None, dst_mesh=None, src_numbers=None,
+                        dst_numbers=None, ranks=None, memory=None, topology=None))]
+    #[allow(clippy::too_many_arguments, reason = "all by name, from one caller")]
+    fn new(
+        py: Python<'_>,
+        src: &Bound<'_, PyAny>,
+        dst: &Bound<'_, PyAny>,
+        width: u64,
+        rank: i64,
+        shape: Option<Vec<i64>>,
+        src_mesh: Option<GivenMesh>,
+        dst_mesh: Option<GivenMesh>,
+        src_numbers: Option<Numbers>,
+        dst_numbers: Option<Numbers>,
+        ranks: Option<i64>,
+        memory: Option<u64>,
+        topology: Option<&str>,
+    ) -> PyResult<ReshardPlan> {
+        // Either side may say the shape for both.
+        let first = side("src", src, src_mesh.clone(), shape.as_deref());
+        let (mut from, mut to) = match first {
+            Ok((from, found)) => {
+                let given = shape.as_deref().unwrap_or(&found);
+                let to = side("dst", dst, dst_mesh, Some(given))?;
+                ((from, found), to)
+            }
+            Err(e) if shape.is_none() => {
+                let (to, found) = side("dst", dst, dst_mesh, None).map_err(|_| e)?;
+                (side("src", src, src_mesh, Some(&found))?, (to, found))
+            }
+            Err(e) => return Err(e),
+        };
+        let count = |s: &[i64]| s.iter().product::<i64>();
+        let shape = shape.unwrap_or_else(|| from.1.clone());
+        for (what, found) in [("src", &from.1), ("dst", &to.1)] {
+            if count(found) != count(&shape) || (found.len() == shape.len() && *found != shape) {
+                return Err(PyValueError::new_err(format!(
+                    "both sides are layouts of one tensor: `{what}` is of the shape {found:?}, and the tensor has {shape:?}"
+                )));
+            }
+        }
+        for (side, numbers) in [(&mut from, src_numbers), (&mut to, dst_numbers)] {
+            if let (Some((first, steps)), Some(ranks)) = (numbers, ranks) {
+                side.0 = side.0.numbered(first, &steps, ranks).map_err(|e| refuse(&e))?;
+            }
+        }
+        // Shards of elements in a row are rows too.
+        let flat = [src, dst].map(|side| {
+            let text = side.cast::<PyString>().map(|t| t.to_string()).unwrap_or_default();
+            text.split_whitespace().next() == Some("flat")
+        });
+        let topology = topology.map(|t| Topology::parse(t).map_err(|e| refuse(&e))).transpose()?;
+        py.detach(move || {
+            let mut plan = Reshard::between(&from.0, &to.0, &shape).map_err(|e| refuse(&e))?;
+            if let Some(topology) = topology {
+                plan = plan.balanced(&topology).map_err(|e| refuse(&e))?;
+            }
+            let rounds = match memory {
+                Some(most) => plan.rounds(width, most).map_err(|e| refuse(&e))?,
+                None => Rounds { count: 1, staging: 0 },
+            };
+            let row = [shape.iter().product()];
+            let boxed = |side: &Sharded, flat: bool| {
+                let of_shape = ShardBox::of(side, &shape, rank).filter(|_| !flat);
+                of_shape.or_else(|| ShardBox::of(side, &row, rank))
+            };
+            let boxes = [boxed(plan.source(), flat[0]), boxed(plan.destination(), flat[1])];
+            let digest = OnceLock::new();
+            Ok(ReshardPlan { plan, shape, rank, width, rounds, boxes, digest })
+        })
+    }
+
+    /// Ranks that take part.
+    #[getter]
+    fn ranks(&self) -> i64 {
+        self.plan.ranks()
+    }
+
+    /// The rank that this is about.
+    #[getter]
+    fn rank(&self) -> i64 {
+        self.rank
+    }
+
+    /// The shape of the whole tensor.
+    #[getter]
+    fn shape(&self) -> Vec<i64> {
+        self.shape.clone()
+    }
+
+    /// How many rounds there are.
+    #[getter]
+    fn rounds(&self) -> i64 {
+        self.rounds.count
+    }
+
+    /// Bytes that the rank sends.
+    #[getter]
+    fn sent(&self) -> u64 {
+        self.bytes(self.plan.sent(self.rank))
+    }
+
+    /// Bytes that the rank receives: what it needs and does not have.
+    #[getter]
+    fn received(&self) -> u64 {
+        self.bytes(self.plan.received(self.rank))
+    }
+
+    /// Bytes that the rank has and needs.
+    #[getter]
+    fn kept(&self) -> u64 {
+        self.bytes(self.plan.kept(self.rank))
+    }
+
+    /// Bytes that all ranks receive together.
+    #[getter]
+    fn traffic(&self) -> u64 {
+        self.bytes(self.plan.totals().iter().map(|(received, _)| received).sum())
+    }
+
+    /// A hash of all that ranks must agree on.
+    #[getter]
+    fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let made = self.digest.get_or_init(|| self.plan.digest(self.width, self.rounds.count));
+        PyBytes::new(py, made)
+    }
+
+    /// The shapes that the shard of the rank may have, the usual one first: the extents of what it has, those of the longest shard,
+    /// the memory of the layout in a row. None where it holds nothing.
+    fn shapes(&self, target: bool) -> Option<Vec<Vec<i64>>> {
+        let sharded = self.side(target);
+        if !sharded.holds(self.rank) {
+            return None;
+        }
+        let row = vec![sharded.shard_len()];
+        Some(match &self.boxes[usize::from(target)] {
+            Some(b) => vec![b.actual.clone(), b.padded.clone(), row],
+            None => vec![row],
+        })
+    }
+
+    /// Whether every place of the new shard is written, in a shape of `shapes`.
+    fn fills(&self, elements: i64) -> bool {
+        let places: i64 = self
+            .plan
+            .destination()
+            .layout()
+            .tile()
+            .replica()
+            .iter()
+            .filter(|it| it.axis.is_memory() && it.stride != 0)
+            .map(|it| it.extent)
+            .product();
+        self.plan.needed(self.rank).saturating_mul(places) == elements
+    }
+
+    /// Elements of the whole plan: what every rank receives and sends, and how that compares with the least that is possible; found
+    /// by looking at every element.
+    fn certificate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| certify(&self.plan, None)).map_err(|e| refuse(&e))?;
+        let dict = PyDict::new(py);
+        dict.set_item("received", &found.received)?;
+        dict.set_item("sent", &found.sent)?;
+        dict.set_item("messages", found.messages)?;
+        dict.set_item("busiest_sender", found.busiest_sender)?;
+        dict.set_item("sender_bound", found.sender_bound)?;
+        dict.set_item("sender_factor", found.sender_factor())?;
+        Ok(dict)
+    }
+
+    /// The copies and rounds of the rank, for shards that are boxes, or as long as the longest one.
+    fn process(
+        &self,
+        py: Python<'_>,
+        padded_source: bool,
+        padded_target: bool,
+    ) -> PyResult<ReshardProcess> {
+        let [src, dst] = &self.boxes;
+        let (src, dst) =
+            (src.clone().filter(|_| !padded_source), dst.clone().filter(|_| !padded_target));
+        let made = py.detach(|| Process::of(&self.plan, self.rank, src, dst));
+        let process = made.map_err(|e| refuse(&e))?;
+        let width = usize::try_from(self.width).unwrap_or(usize::MAX);
+        let kept = Mover::new(process.kept(), width).map_err(|e| error::moved(&e))?;
+        Ok(ReshardProcess { process, kept, width, count: self.rounds.count })
+    }
+}
+
+/// What one process does: its copies, and its rounds.
+#[pyclass(name = "ReshardProcess", module = "zellige._native", frozen)]
+pub(crate) struct ReshardProcess {
+    process: Process,
+    kept: Mover,
+    width: usize,
+    count: i64,
+}
+
+#[pymethods]
+impl ReshardProcess {
+    /// Copies what the process has and needs from its old shard to its new one, both as bytes.
+    fn keep(
+        &self,
+        py: Python<'_>,
+        local: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        threads: usize,
+    ) -> PyResult<()> {
+        run(py, &self.kept, local, out, (0, 0), threads)
+    }
+
+    /// The copies as loops.
+    fn kept_nests(&self) -> NestList {
+        nests(self.process.kept())
+    }
+
+    /// The messages of a round, counted from 0. Those that fit go into slots, one of `slot` bytes for each process, behind the first
+    /// `header` bytes of it.
+    #[pyo3(signature = (index, slot=0, header=0))]
+    fn round(
+        &self,
+        py: Python<'_>,
+        index: i64,
+        slot: usize,
+        header: usize,
+    ) -> PyResult<ReshardRound> {
+        if !(0..self.count).contains(&index) {
+            return Err(PyIndexError::new_err(format!("round {index} of {}", self.count)));
+        }
+        let round = py.detach(|| self.process.round(index, self.count)).map_err(|e| refuse(&e))?;
+        let list = |messages: &[zellige_reshard::Message]| -> PyResult<Vec<Packed>> {
+            let mut end = 0usize;
+            let mut all = Vec::with_capacity(messages.len());
+            for message in messages {
+                let mover = Mover::new(&message.plan, self.width).map_err(|e| error::moved(&e))?;
+                let bytes = usize::try_from(message.elements).unwrap_or(0) * self.width;
+                let direct = message.direct.and_then(|d| usize::try_from(d).ok());
+                let peer = usize::try_from(message.peer).unwrap_or(0);
+                let (kind, place) = match direct {
+                    _ if header + bytes <= slot => (Kind::Slot, peer * slot + header),
+                    Some(begin) => (Kind::Shard, begin * self.width),
+                    None => (Kind::Buffer, end),
+                };
+                if kind == Kind::Buffer {
+                    // Each begins at a line of its own.
+                    end += bytes.next_multiple_of(64);
+                }
+                all.push(Packed { mover, place, bytes, kind });
+            }
+            Ok(all)
+        };
+        let (sends, receives) = (list(&round.sends)?, list(&round.receives)?);
+        Ok(ReshardRound { round, sends, receives })
+    }
+}
+
+/// Where a message is while it travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Buffer = 0,
+    /// In the shard itself, whose elements lie in a row.
+    Shard = 1,
+    /// Behind what all processes tell each other first.
+    Slot = 2,
+}
+
+/// A message, ready to be packed or unpacked.
+struct Packed {
+    mover: Mover,
+    kind: Kind,
+    /// From which byte on.
+    place: usize,
+    bytes: usize,
+}
+
+/// The messages of one round.
+#[pyclass(name = "ReshardRound", module = "zellige._native", frozen)]
+pub(crate) struct ReshardRound {
+    round: Round,
+    sends: Vec<Packed>,
+    receives: Vec<Packed>,
+}
+
+fn listed(
+    packed: &[Packed],
+    messages: &[zellige_reshard::Message],
+) -> Vec<(i64, usize, u8, usize)> {
+    let one =
+        |(p, m): (&Packed, &zellige_reshard::Message)| (m.peer, p.bytes, p.kind as u8, p.place);
+    packed.iter().zip(messages).map(one).collect()
+}
+
+fn staging(packed: &[Packed]) -> usize {
+    let ends = packed.iter().filter(|p| p.kind == Kind::Buffer).map(|p| p.place + p.bytes);
+    ends.max().unwrap_or(0)
+}
+
+#[pymethods]
+impl ReshardRound {
+    /// Messages that go out: peer, bytes, where they lie (0 a buffer, 1 the shard, 2 a slot), and from which byte on.
+    #[getter]
+    fn sends(&self) -> Vec<(i64, usize, u8, usize)> {
+        listed(&self.sends, &self.round.sends)
+    }
+
+    /// The same of messages that come in.
+    #[getter]
+    fn receives(&self) -> Vec<(i64, usize, u8, usize)> {
+        listed(&self.receives, &self.round.receives)
+    }
+
+    /// Bytes of the buffers to send from and to receive into.
+    #[getter]
+    fn staging(&self) -> (usize, usize) {
+        (staging(&self.sends), staging(&self.receives))
+    }
+
+    /// Packs the messages of the buffer into it; with `slots` those of the slots.
+    fn pack(
+        &self,
+        py: Python<'_>,
+        local: &Bound<'_, PyAny>,
+        buffer: &Bound<'_, PyAny>,
+        threads: usize,
+        slots: bool,
+    ) -> PyResult<()> {
+        let kind = if slots { Kind::Slot } else { Kind::Buffer };
+        for message in self.sends.iter().filter(|m| m.kind == kind) {
+            run(py, &message.mover, local, buffer, (0, message.place), threads)?;
+        }
+        Ok(())
+    }
+
+    /// Unpacks the messages of the slots.
+    fn unpack_slots(
+        &self,
+        py: Python<'_>,
+        slots: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        for message in self.receives.iter().filter(|m| m.kind == Kind::Slot) {
+            run(py, &message.mover, slots, out, (message.place, 0), 1)?;
+        }
+        Ok(())
+    }
+
+    /// Unpacks a message that was received into the buffer.
+    fn unpack(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        buffer: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let message = self
+            .receives
+            .get(index)
+            .ok_or_else(|| PyIndexError::new_err(format!("message {index}")))?;
+        run(py, &message.mover, buffer, out, (message.place, 0), threads)
+    }
+
+    /// What a message that goes out is packed by, as loops from the shard to the message.
+    fn pack_nests(&self, index: usize) -> NestList {
+        self.round.sends.get(index).map_or_else(Vec::new, |m| nests(&m.plan))
+    }
+
+    /// What a message that comes in is unpacked by, as loops from the message to the shard.
+    fn unpack_nests(&self, index: usize) -> NestList {
+        self.round.receives.get(index).map_or_else(Vec::new, |m| nests(&m.plan))
+    }
+}
+
+fn nests(plan: &Plan) -> NestList {
+    let all = plan.nests().iter();
+    all.map(|n| (n.loops.iter().map(|l| (l.range, l.src, l.dst)).collect(), n.starts.clone()))
+        .collect()
+}
+
+/// Runs a mover between two arrays of bytes, from these places on.
+fn run(
+    py: Python<'_>,
+    mover: &Mover,
+    from: &Bound<'_, PyAny>,
+    to: &Bound<'_, PyAny>,
+    (read_at, write_at): (usize, usize),
+    threads: usize,
+) -> PyResult<()> {
+    if mover.elements() == 0 {
+        return Ok(());
+    }
+    let source = Array::of(from, Use::Read, to)?;
+    let target = Array::of(to, Use::Written, to)?;
+    if target.read_only {
+        return Err(PyValueError::new_err("`out` is read-only"));
+    }
+    for array in [&source, &target] {
+        if array.device.kind != DlDevice::CPU || !array.is_contiguous() || array.width() != 1 {
+            return Err(PyValueError::new_err(
+                "shards and buffers are bytes of the host, in a row",
+            ));
+        }
+    }
+    apart(source.memory(), target.memory())?;
+    let ((read, read_bytes), (write, write_bytes)) = (source.memory(), target.memory());
+    if read_at > read_bytes || write_at > write_bytes {
+        return Err(PyValueError::new_err("a message that begins behind its buffer"));
+    }
+    // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from each other as was just checked;
+    // their owners live until the end of this function, and the places are inside of them.
+    let (read, write) = unsafe {
+        (
+            std::slice::from_raw_parts(read.cast_const(), read_bytes),
+            std::slice::from_raw_parts_mut(write, write_bytes),
+        )
+    };
+    let (read, write) = (&read[read_at..], &mut write[write_at..]);
+    let small = read.len().min(write.len()) < 1 << 15;
+    let mut work = || mover.run(read, write, None, if small { 1 } else { threads.max(1) });
+    let moved = if small { work() } else { py.detach(work) };
+    moved.map_err(|e| error::moved(&e))
+}
