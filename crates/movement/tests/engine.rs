@@ -197,6 +197,55 @@ fn large_transposes_of_every_width() {
     go(mix);
 }
 
+/// Streamed transposes of rows that crowd into few sets of the caches, in and out of whole lines.
+#[test]
+fn crowded_transposes_of_every_width() {
+    const APART: usize = 1 << 16;
+    let most = 300;
+    let mut from = Buffer::zeroed(most * APART);
+    for row in from.chunks_exact_mut(APART) {
+        let start = row.as_ptr().addr() / APART;
+        for (i, byte) in row[..8192].iter_mut().enumerate() {
+            *byte = (start * 131 + i * 7 + i / 251).to_le_bytes()[0];
+        }
+    }
+    for width in [1usize, 2, 4, 8, 16] {
+        let line = 64 / width;
+        let shapes = [
+            (2 * line, line, 0),
+            (most, 3 * line + 1, 0),
+            (most, 8192 / width, line),
+            (line + 3, 1040 / width, 5),
+        ];
+        for (rows, columns, gap) in shapes {
+            let size = [rows, columns].map(|n| i64::try_from(n).expect("small"));
+            let step = |n: usize| i64::try_from(n).expect("small");
+            let src = TileLayout::strided(&size, &[step(APART / width), 1], 0).expect("small");
+            let dst = TileLayout::strided(&size, &[1, step(rows + gap)], 0).expect("small");
+            let plan = Plan::between(&src.into(), &dst.into(), &size, Fill::Leave);
+            let plan = plan.expect("a plan");
+            let bytes = ((columns - 1) * (rows + gap) + rows) * width;
+            let mut want = vec![0xee; bytes];
+            for (r, c) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+                let place = (c * (rows + gap) + r) * width;
+                want[place..][..width].copy_from_slice(&from[r * APART + c * width..][..width]);
+            }
+            let mut to = Buffer::zeroed(bytes + 128);
+            for (isa, off) in Isa::available().flat_map(|isa| [0, width, 48].map(|o| (isa, o))) {
+                to.fill(0xee);
+                isa.while_lowered(|| {
+                    let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true));
+                    let mover = mover.expect("a width");
+                    mover.run(&from, &mut to[off..], None, 1).expect("long enough");
+                });
+                let same = to[off..][..bytes] == want;
+                assert!(same, "{isa}: {rows}x{columns}, gap {gap}, {width} bytes at {off}");
+                assert!(to[..off].iter().chain(&to[off + bytes..]).all(|x| *x == 0xee));
+            }
+        }
+    }
+}
+
 /// Converting while moving is moving, then converting every element.
 #[test]
 fn conversions_are_fused() {

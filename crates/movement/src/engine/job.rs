@@ -133,7 +133,7 @@ const BURST: usize = 256;
 /// Adjacent bytes from which a burst is streamed although its first and last line are broken.
 const LONG_BURST: usize = 192;
 /// Rows that are a multiple of this many bytes apart crowd into few sets of the caches.
-const CROWDED: usize = 1 << 16;
+pub(super) const CROWDED: usize = 1 << 16;
 /// Crowded rows that one tile reads, at most, unless it would then write less than a line.
 pub(super) const CROWDED_ROWS: usize = 32;
 /// Bytes of a tile of a transpose: it and the next one stay in the second level cache.

@@ -165,12 +165,28 @@ impl Staged {
                         self.converter.convert_raw(row, stage.add(i * pitch), ny);
                     }
                     let (sa, at) = (pitch.cast_signed(), stage.cast_const());
-                    run(at, dst, Tile { na: nx, sa, nb: ny, db: y.dst, next: at, scratch });
+                    run(
+                        at,
+                        dst,
+                        Tile { na: nx, sa, nb: ny, db: y.dst, next: at, next_step: sa, scratch },
+                    );
                 }
                 How::Widening(run) => {
                     let pitch = nx * from + GAP;
                     let db = pitch.cast_signed();
-                    run(src, stage, Tile { na: nx, sa: x.src, nb: ny, db, next: src, scratch });
+                    run(
+                        src,
+                        stage,
+                        Tile {
+                            na: nx,
+                            sa: x.src,
+                            nb: ny,
+                            db,
+                            next: src,
+                            next_step: x.src,
+                            scratch,
+                        },
+                    );
                     for j in 0..ny {
                         // The next tile is fetched while this one is written.
                         for i in j * nx / ny..(j + 1) * nx / ny {

@@ -283,6 +283,7 @@ impl Job {
                     }
                     let tile = Tile {
                         next,
+                        next_step: x.src,
                         scratch,
                         na: x.n.unsigned_abs(),
                         sa: x.src,

@@ -13,7 +13,7 @@
 use super::super::cell::x86::Avx;
 use super::scratch::{Scratch, pitch};
 use super::square::Ahead;
-use super::{Tile, lanes, registers, rounds, unrolled};
+use super::{Tile, lanes, phased, registers, rounds, unrolled};
 use std::arch::x86_64::*;
 
 /// Bytes of a register.
@@ -181,6 +181,12 @@ unsafe fn streamed_sized<const E: usize, const R: usize>(src: *const u8, dst: *m
         // Bytes take more registers than there are.
         if aligned && E > 1 && registers::suits(&t, E) {
             registers::avx2::<E>(src, dst, t);
+        } else if phased::suits(&t) {
+            phased::staged::<Avx, E>(src, dst, t, |src, dst, t| match (aligned, E) {
+                (true, 1) => direct::<E, R>(src, dst, t),
+                (true, _) => registers::avx2::<E>(src, dst, t),
+                _ => gathered::<E, R>(src, dst, t),
+            });
         } else if aligned {
             direct::<E, R>(src, dst, t);
         } else {

@@ -15,6 +15,8 @@ mod cached;
 mod halves;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "x86_64")]
+mod phased;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -34,6 +36,8 @@ pub(super) use neon::lane_rounds;
 use neon::neon;
 #[cfg(not(target_arch = "x86_64"))]
 use portable::plain;
+#[cfg(target_arch = "x86_64")]
+use scratch::STAGE;
 pub(super) use scratch::Scratch;
 use staged::streamed;
 #[cfg(target_arch = "x86_64")]
@@ -51,6 +55,8 @@ pub(super) struct Tile {
     pub(super) db: isize,
     /// Where the next tile begins in the source: asked for while this one is written.
     pub(super) next: *const u8,
+    /// Bytes from one row of the next tile to the row behind it.
+    pub(super) next_step: isize,
     /// For streamed tiles.
     pub(super) scratch: *mut Scratch,
 }
@@ -77,18 +83,21 @@ pub(super) struct Shape {
 impl Shape {
     /// The shape for this machine, for source rows that crowd into few sets of the caches or do not.
     ///
-    /// With registers of a line, what counts is that few lines wait in crowded sets. With shorter ones
-    /// (measured on Zen 3) it is the bursts: streamed stores reach the speed of memory from 512 bytes on
-    /// and half of it with 256, reads from 256 bytes on. Crowded rows leave the caches before they are
-    /// used, so that hardly more than a burst of each is ever there; longer ones help.
+    /// Crowded rows are copied to one place first (`phased`), so that only the bursts of the destination
+    /// count. Of others, registers of a line write 256 bytes at a time. With shorter registers (measured on
+    /// Zen 3) streamed stores reach the speed of memory from 512 bytes on and half of it with 256, reads
+    /// from 256 bytes on.
     pub(super) fn best(crowded: bool) -> Shape {
         #[cfg(target_arch = "x86_64")]
-        if Isa::best().has_avx2() && !Isa::best().has_avx512() {
-            let row = if crowded { 1024 } else { 256 };
-            return Shape { burst: ROW, row, crowded_rows: ROW, along_src: true };
+        if Isa::best().has_avx2() {
+            return match (crowded, Isa::best().has_avx512()) {
+                (true, _) => Shape { burst: ROW, row: STAGE, crowded_rows: ROW, along_src: false },
+                (_, true) => Shape { burst: 256, row: 4096, crowded_rows: ROW, along_src: false },
+                _ => Shape { burst: ROW, row: 256, crowded_rows: ROW, along_src: true },
+            };
         }
         let _ = crowded;
-        Shape { burst: 256, row: 1 << 12, crowded_rows: CROWDED_ROWS, along_src: false }
+        Shape { burst: 256, row: 4096, crowded_rows: CROWDED_ROWS, along_src: false }
     }
 }
 

@@ -283,7 +283,8 @@ mod tests {
         }
         let mut scratch = Scratch::new(true);
         let (sa, db) = (sa.cast_signed(), db.cast_signed());
-        let t = Tile { na, sa, nb, db, next: src.as_ptr(), scratch: &raw mut scratch };
+        let (next, scratch) = (src.as_ptr(), &raw mut scratch);
+        let t = Tile { na, sa, nb, db, next, next_step: sa, scratch };
         // SAFETY: both buffers hold the whole tile, `na * E <= ROW`, and the scratch lives until it is
         // finished.
         unsafe {

@@ -62,6 +62,7 @@ mod tests {
                     nb,
                     db: (na * E).cast_signed(),
                     next: src.as_ptr(),
+                    next_step: (nb * E).cast_signed(),
                     scratch: &raw mut scratch,
                 };
                 // SAFETY: both buffers hold the whole tile, `na * E <= ROW`, and the scratch lives

@@ -44,7 +44,7 @@ struct Ahead {
 impl Ahead {
     fn of(t: &Tile, width: usize) -> Ahead {
         let lines = (t.nb * width).div_ceil(LINE);
-        let skip = t.sa - (lines * LINE).cast_signed();
+        let skip = t.next_step - (lines * LINE).cast_signed();
         Ahead { at: t.next, left: lines, lines, skip }
     }
 

@@ -7,7 +7,7 @@
 
 use super::super::cell::{prefetch, x86::Avx512};
 use super::scratch::{Scratch, pitch};
-use super::{Tile, lanes, registers, unrolled};
+use super::{Tile, lanes, phased, registers, unrolled};
 use std::arch::x86_64::*;
 
 /// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
@@ -21,7 +21,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// The lines of the tile behind `t`, which has rows of `width` bytes for every element.
     pub(super) fn of(t: &Tile, width: usize) -> Ahead {
-        Ahead { row: t.next, step: t.sa, at: 0, bytes: t.nb * width }
+        Ahead { row: t.next, step: t.next_step, at: 0, bytes: t.nb * width }
     }
 
     /// Asks for the next `lines`.
@@ -230,6 +230,14 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
     unsafe {
         if aligned && registers::suits(&t, E) {
             registers::avx512::<E>(src, dst, t);
+        } else if phased::suits(&t) {
+            phased::staged::<Avx512, E>(src, dst, t, |src, dst, t| {
+                if aligned {
+                    registers::avx512::<E>(src, dst, t);
+                } else {
+                    gathered::<E, R>(src, dst, t);
+                }
+            });
         } else if aligned && (step >= NEAR || step == row) {
             direct::<E, R>(src, dst, t);
         } else {

@@ -1,0 +1,84 @@
+//! Streamed tiles whose rows crowd into few sets of every cache: read first, then written.
+//!
+//! Rows that are 64 KiB apart, or a multiple of it, share a handful of sets even of the second level
+//! cache. Where a tile reads them while it writes, few rows can be in flight, so a tile has few rows, and
+//! few rows are short stores: every one of them opens another page of memory for a line or two. Here a
+//! tile has as many rows as make [`ROW`](super::ROW) bytes of the destination. [`STAGE`] bytes of each are
+//! copied into one compact place first. They are turned from there afterwards, and long stretches leave
+//! while the next tile is asked for: what the second level cache cannot hold of it waits in the third.
+//!
+//! The two phases also keep usual stores from waiting behind streamed ones, as stores are done in order.
+
+use super::super::cell::{Lane, copy, prefetch};
+use super::super::job::CROWDED;
+use super::super::stream::LINE;
+use super::Tile;
+use super::scratch::{STAGE, STAGE_PITCH};
+
+/// Rows ahead that are asked for while rows are copied: more than the second level cache keeps in one
+/// set, but what it drops is still in the third.
+const AHEAD: usize = 16;
+
+/// Whether a tile is one for this file.
+pub(super) fn suits(t: &Tile) -> bool {
+    t.sa.unsigned_abs().is_multiple_of(CROWDED)
+}
+
+/// Copies `bytes` of every row of a tile into the stage, and asks for the rows of the stretch at `next`
+/// behind them.
+///
+/// # Safety
+/// `na` rows of `bytes`, `sa` apart, are readable at `src`, `stage` holds as many at its pitch, and the
+/// machine has the instructions of `L`.
+#[inline(always)]
+unsafe fn gather<L: Lane>(src: *const u8, t: &Tile, bytes: usize, stage: *mut u8, next: *const u8) {
+    for a in 0..t.na {
+        let soon = match (a + AHEAD).checked_sub(t.na) {
+            None => src.wrapping_offset((a + AHEAD).cast_signed() * t.sa),
+            Some(row) => next.wrapping_offset(row.cast_signed() * t.sa),
+        };
+        for at in (0..bytes).step_by(LINE) {
+            prefetch(soon.wrapping_add(at));
+        }
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let row = src.offset(a.cast_signed() * t.sa);
+            copy::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+        }
+    }
+}
+
+/// A tile in which a square of lines fits, through the stage; `turn` transposes what lies there.
+///
+/// # Safety
+/// As [`super::sized`] for streamed tiles; `na` and `nb` are at least `64 / E`, the machine has the
+/// instructions of `L`, and `turn` may be called with any tile of `na` rows and at least as many columns
+/// as a line has elements.
+#[inline(always)]
+pub(super) unsafe fn staged<L: Lane, const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+    turn: impl Fn(*const u8, *mut u8, Tile),
+) {
+    // SAFETY: `na * E <= ROW`, so that many rows of `STAGE` bytes fit the stage. Stretches stay inside
+    // the tile: the last one is moved back to be a line long, and writes the same bytes again.
+    unsafe {
+        let stage = (*t.scratch).stage();
+        let mut b = 0;
+        loop {
+            let count = (STAGE / E).min(t.nb - b);
+            let from = src.add(b * E);
+            let end = b + count;
+            let next = if end < t.nb { from.wrapping_add(count * E) } else { t.next };
+            gather::<L>(from, &t, count * E, stage, next);
+            let (sa, next_step) = (STAGE_PITCH.cast_signed(), t.sa);
+            let turned = Tile { sa, nb: count, next, next_step, ..t };
+            turn(stage, dst.offset(b.cast_signed() * t.db), turned);
+            if end >= t.nb {
+                return;
+            }
+            b = end.min(t.nb - LINE / E);
+        }
+    }
+}
