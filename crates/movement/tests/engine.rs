@@ -171,6 +171,19 @@ fn backwards_of_every_width() {
     }
 }
 
+/// Transposes of rows that the source holds backwards, in both orders of its rows.
+#[test]
+fn backward_transposes_of_every_width() {
+    for (rows, columns) in [(3i64, 5i64), (17, 33), (70, 20), (64, 130), (130, 67)] {
+        let size = [rows, columns];
+        for (step, first) in [(columns + 1, columns - 1), (-columns, rows * columns - 1)] {
+            let src = TileLayout::strided(&size, &[step, -1], first).expect("small");
+            let dst = TileLayout::strided(&size, &[1, rows], 0).expect("small");
+            check_all_widths(&src.into(), &dst.into(), &size).expect("equal");
+        }
+    }
+}
+
 /// Streamed transposes of every width: rows of whole lines, of broken lines, and batches of near rows.
 #[test]
 fn large_transposes_of_every_width() {

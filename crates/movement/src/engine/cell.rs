@@ -64,6 +64,9 @@ pub(super) fn fence() {
 /// Bytes ahead that are asked for while a long run is copied by registers shorter than a line.
 const AHEAD: usize = 512;
 
+/// Runs of at least this many bytes are stored from register to register of the destination.
+const ALIGNED: usize = 256;
+
 /// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
 /// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
 ///
@@ -94,6 +97,11 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
                 small(s.add(at), d.add(at), bytes - at);
             }
             return;
+        }
+        if bytes >= ALIGNED {
+            // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
+            L::load(s).store(d);
+            at = d.addr().wrapping_neg() % L::BYTES;
         }
         while at + L::BYTES <= bytes {
             L::load(s.add(at)).store(d.add(at));

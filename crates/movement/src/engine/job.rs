@@ -140,6 +140,8 @@ pub(super) const CROWDED_ROWS: usize = 32;
 const TILE_BYTES: usize = 1 << 17;
 /// Adjacent bytes that a tile of a transpose through the caches reads, at most.
 const TILE_ROW: usize = 1 << 12;
+/// Bytes of a transpose that leave the second level cache: tiles ask for the next one.
+const FAR: usize = 1 << 20;
 /// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
 const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
@@ -241,7 +243,7 @@ impl Job {
 
     fn build(
         mut loops: Vec<ByteLoop>,
-        starts: Vec<(isize, isize)>,
+        mut starts: Vec<(isize, isize)>,
         width: usize,
         stream: bool,
     ) -> Job {
@@ -317,6 +319,7 @@ impl Job {
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
             return Job { kernel, ..Job::rows(loops, starts, count * bytes, false, false) };
         }
+        walk_forwards(&mut loops, &mut starts, e);
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(job) = small::select(&loops, &starts, bytes, stream) {
             return job;
@@ -338,7 +341,9 @@ impl Job {
             let most = if crowded { most.min(shape.crowded_rows) } else { most };
             let rows = whole_lines(even(x.n, most.cast_signed()), e);
             let row = (TILE_BYTES / rows.unsigned_abs()).min(shape.row).cast_signed();
-            let (run, far) = (Stores::new(|s| transpose::select(bytes, s)), stream);
+            let run = Stores::new(|s| transpose::select(bytes, s));
+            let total = loops.iter().fold(bytes, |all, l| all.saturating_mul(l.n.unsigned_abs()));
+            let far = stream || total >= FAR;
             // A tile writes at most a burst of every row.
             let burst = (x.n.min(rows) * e).unsigned_abs();
             let tile = (rows, whole_lines(even(y.n, row / e), e));
@@ -429,8 +434,12 @@ impl Job {
         // the destination, which streamed stores complete line by line anyway.
         let side = |most: usize| (most / bytes.max(1)).max(1).cast_signed();
         let mut tile = (even(x.n, side(TILE_DST)), even(y.n, side(TILE_SRC)));
-        // In the caches the order matters little, and the longer loop is better inside.
-        if !stream && y.n < FEW && x.n > y.n {
+        // In the caches the loop whose rows follow one another is better inside: in the source, or in the
+        // destination where those of the source do not, or stand still. Otherwise the longer one is.
+        let side_by_side = |stride: isize| stride == bytes.cast_signed();
+        let along_dst = x.n >= FEW && side_by_side(x.dst);
+        let better = x.src == 0 || !side_by_side(y.src);
+        if !stream && (y.n < FEW && x.n > y.n || along_dst && better) {
             (x, y) = (y, x);
             tile = (tile.1, tile.0);
         }
@@ -467,6 +476,18 @@ impl Job {
     /// Whether the starts are the innermost loop.
     pub(super) fn is_table(&self) -> bool {
         matches!(self.kernel, Kernel::Table { .. })
+    }
+}
+
+/// Loops whose source is adjacent backwards are walked from their other end, so that it is adjacent
+/// forwards: their steps may be taken in any order. Where the destination is adjacent, it stays so.
+fn walk_forwards(loops: &mut [ByteLoop], starts: &mut [(isize, isize)], element: isize) {
+    for l in loops.iter_mut().filter(|l| l.src == -element && l.dst != element && l.n > 1) {
+        for (a, b) in starts.iter_mut() {
+            *a += (l.n - 1) * l.src;
+            *b += (l.n - 1) * l.dst;
+        }
+        (l.src, l.dst) = (-l.src, -l.dst);
     }
 }
 
