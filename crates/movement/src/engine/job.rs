@@ -54,6 +54,30 @@ pub(super) fn pattern(element: &[u8]) -> Pattern {
     element.repeat(PATTERN / element.len().max(1))
 }
 
+/// What becomes of the bytes of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rewrites {
+    /// They stay.
+    Copied,
+    /// As many bytes of another format.
+    Converted,
+    /// Fewer bytes.
+    Narrower,
+}
+
+impl Rewrites {
+    /// Whether rows that are `apart` in the destination, where they follow one another in the source,
+    /// may leave together with those near them there. Conversions are measured to be faster in the order
+    /// of the source, but for rows of the same size that go to places near one another.
+    fn leave_together(self, apart: isize) -> bool {
+        match self {
+            Rewrites::Copied => true,
+            Rewrites::Converted => apart.unsigned_abs() < CROWDED,
+            Rewrites::Narrower => false,
+        }
+    }
+}
+
 /// What is done at every position of the odometer.
 #[derive(Debug, Clone)]
 pub(super) enum Kernel {
@@ -204,8 +228,8 @@ impl Job {
             nest.starts.iter().map(|(a, b)| (in_bytes(*a, from), in_bytes(*b, to))).collect();
         // The same tiles as for plain rows; each start is walked on its own.
         let width = converter.dst().size().max(converter.src().size());
-        let narrows = from > to;
-        let rows = Job::rows(loops, starts, count * width, stream, narrows);
+        let rewrites = if from > to { Rewrites::Narrower } else { Rewrites::Converted };
+        let rows = Job::rows(loops, starts, count * width, stream, rewrites);
         let stream = rows.streams(stream, count * converter.dst().size());
         Job { kernel: Kernel::Convert { converter: *converter, count }, stream, ..rows }
     }
@@ -237,7 +261,7 @@ impl Job {
             };
             let loops = fill.loops.iter().enumerate().map(axis).collect();
             let starts = fill.starts.iter().map(|b| (0, in_bytes(*b, w) + from * w)).collect();
-            Job::rows(loops, starts, part.unsigned_abs() * width, stream, false)
+            Job::rows(loops, starts, part.unsigned_abs() * width, stream, Rewrites::Copied)
         })
     }
 
@@ -287,7 +311,7 @@ impl Job {
             if let Some(job) = small::select(&loops, &starts, bytes, stream) {
                 return job;
             }
-            return Job::rows(loops, starts, bytes, stream, false);
+            return Job::rows(loops, starts, bytes, stream, Rewrites::Copied);
         }
         // A short run is one wider element.
         let e = bytes.cast_signed();
@@ -302,7 +326,7 @@ impl Job {
                 long = CHUNK;
             }
             let run = Stores::new(|s| splat::select(bytes, long, s));
-            let rows = Job::rows(loops, starts, long, false, false);
+            let rows = Job::rows(loops, starts, long, false, Rewrites::Copied);
             // Around the caches only in long rows: their first and last lines are broken.
             let stream = if stream && long >= LONG { Stream::Always } else { Stream::Never };
             return Job { kernel: Kernel::Splat { run, bytes: long }, stream, ..rows };
@@ -317,7 +341,10 @@ impl Job {
         if let Some(i) = back {
             let count = loops.remove(i).n.unsigned_abs();
             let kernel = Kernel::Reverse { run: reverse::select(bytes), count };
-            return Job { kernel, ..Job::rows(loops, starts, count * bytes, false, false) };
+            return Job {
+                kernel,
+                ..Job::rows(loops, starts, count * bytes, false, Rewrites::Copied)
+            };
         }
         walk_forwards(&mut loops, &mut starts, e);
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -372,7 +399,7 @@ impl Job {
             };
         }
         if starts.len() > 1 {
-            return Job::rows(loops, starts, bytes, stream, false);
+            return Job::rows(loops, starts, bytes, stream, Rewrites::Copied);
         }
         // Nothing adjacent: along the destination, in tiles along what is nearest in the source.
         let (mut x, mut y) = (ByteLoop::UNIT, ByteLoop::UNIT);
@@ -399,7 +426,7 @@ impl Job {
         mut starts: Vec<(isize, isize)>,
         bytes: usize,
         stream: bool,
-        narrows: bool,
+        rewrites: Rewrites,
     ) -> Job {
         let table = starts.len() > 1 && bytes < SHORT;
         if table {
@@ -443,13 +470,13 @@ impl Job {
             (x, y) = (y, x);
             tile = (tile.1, tile.0);
         }
-        // Where short bursts of streamed stores are slow, rows that are not converted and near in the destination leave
+        // Where short bursts of streamed stores are slow, rows that are near in the destination leave
         // together; the tile still reads a few rows in one stretch.
         let bursts = stream
             && !table
             && bytes < LONG
             && x.n > 1
-            && !narrows
+            && rewrites.leave_together(y.dst)
             && rows::streams_by_bursts(y.dst);
         if bursts {
             // Not fewer bytes than are worth joining, where the lines of the destination are broken.
