@@ -17,9 +17,10 @@ pub(super) struct Account {
 /// by a second thread; one of 1 MiB lost half.
 const THREAD_NS: usize = 50_000;
 
-/// Bytes that a piece writes, about: small enough that nobody waits long for the last one, large enough that a
-/// piece is many tiles.
-const PIECE_BYTES: usize = 1 << 18;
+/// Bytes that a piece writes, about: small enough that nobody waits long for the last one, large enough to
+/// be many tiles. The first tile of a piece is one that nobody asked for ahead, and tiles of a transpose
+/// are up to 128 KiB: pieces of two of them cost a third of the speed.
+const PIECE_BYTES: usize = 1 << 20;
 /// Pieces at most; and jobs in all of them, as every piece has a part of every job.
 const MOST_PIECES: usize = 4096;
 /// Pieces at least, for each thread, where that leaves each something to do.
