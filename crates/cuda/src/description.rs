@@ -142,6 +142,17 @@ pub enum Stmt {
         /// The widths, and the conversion.
         kind: Element,
     },
+    /// One element of a register as in a pattern of 16 bytes that repeats elements of `width` bytes.
+    PutFill {
+        /// The register.
+        into: Reg,
+        /// Which element.
+        element: Expr,
+        /// The pattern.
+        fill: [u8; 16],
+        /// Bytes of an element.
+        width: u32,
+    },
     /// One element from memory to the destination.
     Copy {
         /// The memory that is read.

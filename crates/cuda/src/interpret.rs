@@ -168,6 +168,12 @@ impl Run<'_, '_> {
                 let to = self.register(thread, into)?;
                 put(&mut thread.registers[to], element, kind, &data)?;
             }
+            Stmt::PutFill { into, element, fill, width } => {
+                let element = self.value(thread, element)?;
+                let to = self.register(thread, into)?;
+                let kind = Element { src: *width, dst: *width, convert: None };
+                put(&mut thread.registers[to], element, &kind, &fill[..*width as usize])?;
+            }
             Stmt::Copy { from, at, to, kind } => {
                 let (at, to) = (self.value(thread, at)?, self.value(thread, to)?);
                 let data = self.read(thread, *from, at, kind.src)?;

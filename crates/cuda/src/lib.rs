@@ -14,6 +14,7 @@ mod error;
 mod formats;
 mod gpu;
 pub mod interpret;
+mod padded;
 mod plans;
 mod print;
 mod program;

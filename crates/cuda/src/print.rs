@@ -250,21 +250,16 @@ impl Printer<'_> {
                 let (r, p) = (self.reg(from), self.at(*to, at));
                 writeln!(text, "{pad}{}", pieces("store", &r, &p, *bytes, *piece))
             }
-            Stmt::Set(reg, bytes) => {
-                let word = |i: usize| {
-                    u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]])
-                };
-                let r = self.reg(reg);
-                if bytes.iter().all(|b| *b == 0) {
-                    writeln!(text, "{pad}{r} = Vec();")
-                } else {
-                    let w = [word(0), word(4), word(8), word(12)];
-                    writeln!(
-                        text,
-                        "{pad}{r}.w[0] = {:#x}u; {r}.w[1] = {:#x}u; {r}.w[2] = {:#x}u; {r}.w[3] = {:#x}u;",
-                        w[0], w[1], w[2], w[3]
-                    )
-                }
+            Stmt::Set(reg, bytes) => writeln!(text, "{pad}{}", set(&self.reg(reg), bytes)),
+            Stmt::PutFill { into, fill, width: 16, .. } => {
+                writeln!(text, "{pad}{}", set(&self.reg(into), fill))
+            }
+            Stmt::PutFill { into, element, fill, width } => {
+                let (r, e) = (self.reg(into), self.top(element));
+                let mut bytes = [0; 8];
+                bytes[..*width as usize].copy_from_slice(&fill[..*width as usize]);
+                let x = u64::from_le_bytes(bytes);
+                writeln!(text, "{pad}put({r}, {e}, {x:#x}ull, {width});")
             }
             Stmt::Put { into, element, from, at, kind } => {
                 let (r, e, p) = (self.reg(into), self.top(element), self.at(*from, at));
@@ -416,6 +411,17 @@ fn number(n: i64, ty: Int) -> String {
         Int::U64 => format!("{n}ull"),
         Int::I64 => format!("{n}ll"),
     }
+}
+
+/// A constant into a register.
+fn set(r: &str, bytes: &[u8; 16]) -> String {
+    if bytes.iter().all(|b| *b == 0) {
+        return format!("{r} = Vec();");
+    }
+    let words = bytes.chunks_exact(4).enumerate().map(|(k, w)| {
+        format!("{r}.w[{k}] = {:#x}u;", u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn converted(kind: &Element, x: &str) -> String {

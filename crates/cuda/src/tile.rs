@@ -128,7 +128,8 @@ impl Tile {
         {
             steps[i] = (steps[i] * (bytes / size(&steps))).min(all.digits[i].range);
         }
-        if size(&steps) > MOST_SHARED {
+        // What lies in front of a skewed box is never padding.
+        if size(&steps) > MOST_SHARED || (skew.is_some() && all.limit.is_some()) {
             return None;
         }
         let dst = Rows::new(all, &steps, &steps, Side::Dst);
@@ -145,6 +146,8 @@ impl Tile {
         let mut src = Rows::new(all, &steps, &spans, Side::Src);
         // Rows of the source that are skewed too begin in front of the tensor in the first tile.
         src.whole &= skew.is_none_or(|s| !src.chain.contains(&s.digit));
+        // Rows with padding end in front of the box, the last one perhaps with the source.
+        src.whole &= all.limit.is_none();
         let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order };
         let flight =
             (tile.src.count * tile.src.vectors + i64::from(THREADS) - 1) / i64::from(THREADS);

@@ -9,7 +9,8 @@ use std::ops::Range;
 /// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
 pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
     let rest = vec![None; all.digits.len()];
-    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed: Expr::Int(0) };
+    let (skewed, data) = (Expr::Int(0), Expr::Int(0));
+    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed, data };
     let mut body = Vec::new();
     let blocks = (0..all.digits.len()).map(|i| i128::from(tile.tiles(all, i))).product::<i128>()
         * all.table.len() as i128;
@@ -49,6 +50,9 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
     if let Some(skew) = tile.skew {
         lines.push(format!("which begin at multiples of {} bytes,", skew.bytes));
     }
+    if all.limit.is_some() {
+        lines.push("of which the source has a part and the rest is filled,".into());
+    }
     let s = tile.swizzle;
     lines.push(match (s.bits, s.padding) {
         _ if !tile.src.aligned => {
@@ -65,6 +69,9 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
     lines
 }
 
+/// Writes where an element of a vector lies in shared memory, and what it counts towards the end of the data.
+type Elements<'a, W> = dyn Fn(&mut W, &mut Vec<Stmt>, &Expr) -> (Expr, Expr) + 'a;
+
 struct Writer<'a> {
     all: &'a Digits,
     tile: &'a Tile,
@@ -73,6 +80,8 @@ struct Writer<'a> {
     rest: Vec<Option<Expr>>,
     /// The first value that the box of this tile has of the digit that rows are skewed along.
     skewed: Expr,
+    /// What digits of this tile may count up to until padding begins; it may be less than 0.
+    data: Expr,
 }
 
 impl Writer<'_> {
@@ -85,6 +94,7 @@ impl Writer<'_> {
         let (a, b) = if many { (0, 0) } else { all.table[0] };
         let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
         let cut = tile.cut_digits(all);
+        let mut data = Expr::Int(all.limit.map_or(0, |l| l.end));
         for (k, i) in cut.iter().enumerate() {
             let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles(all, *i));
             let last = k + 1 == cut.len() && !many;
@@ -98,6 +108,7 @@ impl Writer<'_> {
                 let rest = self.frame.var(format!("left{i}"), 1, span).let_be(body, rest);
                 self.rest[*i] = Some(rest);
             }
+            data = data - &g * (d.weight * step);
             if lead > 0 {
                 self.skewed = g * step;
             }
@@ -109,7 +120,21 @@ impl Writer<'_> {
             from = Expr::Entry(0, Box::new(left.clone())) + from;
             to = Expr::Entry(1, Box::new(left)) + to;
         }
+        self.data = self.frame.name(body, "data", data);
         (self.frame.name(body, "from", from), self.frame.name(body, "to", to))
+    }
+
+    /// What the digits of a place in this tile count towards the end of the data.
+    fn count(&self, values: &[Expr]) -> Expr {
+        let weighed = self.all.digits.iter().zip(values).filter(|(d, _)| d.weight > 0);
+        weighed.fold(Expr::Int(0), |sum, (d, value)| sum + value * d.weight)
+    }
+
+    /// Whether the digits of a row of the source count one after the other, so that padding ends it.
+    fn ends_rows(&self) -> bool {
+        let weights = self.tile.src.chain_weights(&self.tile.spans());
+        let counted = weights.iter().take_while(|(i, w)| self.all.digits[*i].weight == *w).count();
+        counted > 0 && weights[counted..].iter().all(|(i, _)| self.all.digits[*i].weight == 0)
     }
 
     /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
@@ -201,7 +226,15 @@ impl Writer<'_> {
             self.frame.var("shift", 0, 15).let_be(&mut here, shift)
         };
         let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
-        let within = Cond::less(&vector * 16, shift + &bytes);
+        let mut within = Cond::less(&vector * 16, &shift + &bytes);
+        if all.limit.is_some() {
+            let count = self.count(&values);
+            if self.ends_rows() {
+                let end = &shift + (&self.data - &count) * rows.width;
+                within = within.and(Cond::less(&vector * 16, end));
+            }
+            valid = valid.and(Cond::less(count, self.data.clone()));
+        }
         let to = self.shared_vector(&vector, &row, &values, src_low);
         let bring = Stmt::Bring { from: at.clone(), to: to.clone() };
         let load = if rows.whole {
@@ -346,50 +379,106 @@ impl Writer<'_> {
         let end = self.frame.name(&mut one, "end", end);
         let whole = Cond::at_most(begin.clone(), first.clone())
             .and(Cond::at_most(&first + per_vector, end.clone()));
-        let out = Reg { array: 1, index: Expr::Int(0) };
-
-        let mut full = vec![Stmt::Set(out.clone(), [0; 16])];
-        let e = self.frame.var("e", 0, per_vector - 1);
-        let mut gather = Vec::new();
-        let place = self.shared(
-            &mut gather,
-            &values,
-            &(&first + Expr::Var(e.clone()) - &shift + lead),
-            src_low,
-        );
-        let element = Expr::Var(e.clone());
-        let kind = all.unit;
-        gather.push(Stmt::Put { into: out.clone(), element, from: Space::Shared, at: place, kind });
-        full.push(Stmt::For(e, per_vector, gather));
-        full.push(Stmt::Store { from: out, to: Space::Dst, at: at.clone(), bytes: 16, piece: 16 });
-
-        let stored = if rows.whole {
-            let some = Cond::less(first, length);
-            when(some, full)
-        } else {
-            let e = self.frame.var("e", 0, per_vector - 1);
-            let here = &first + Expr::Var(e.clone());
-            let mut copy = Vec::new();
-            let place = self.shared(&mut copy, &values, &(&here - &shift + lead), src_low);
-            let target = at + Expr::Var(e.clone()) * rows.width;
-            copy.push(Stmt::Copy { from: Space::Shared, at: place, to: target, kind });
-            let there = Cond::at_most(begin, here.clone()).and(Cond::less(here, end));
-            let single = Stmt::For(e, per_vector, when(there, copy));
-            vec![Stmt::If(whole, full, vec![single])]
+        let stored = |w: &mut Self, padding: bool| {
+            let mut body = Vec::new();
+            let place = |w: &mut Self, body: &mut Vec<Stmt>, e: &Expr| {
+                w.shared(body, &values, &(&first + e - &shift + lead), src_low)
+            };
+            let full = w.gather(&at, padding, &place);
+            if rows.whole {
+                body.extend(when(Cond::less(first.clone(), length.clone()), full));
+            } else {
+                let single = w.singles(&at, &first, (&begin, &end), padding, &place);
+                body.push(Stmt::If(whole.clone(), full, single));
+            }
+            body
+        };
+        // Blocks whose tile has no padding do not ask for each element.
+        let most = all.digits.iter().zip(&tile.steps).map(|(d, s)| d.weight * (s - 1)).sum::<i64>();
+        let stored = match all.limit {
+            None => stored(self, false),
+            Some(_) => {
+                let without = Cond::less(Expr::Int(most), self.data.clone());
+                vec![Stmt::If(without, stored(self, false), stored(self, true))]
+            }
         };
         one.extend(when(inner, stored));
         inside.extend(when(outer, one));
         body.push(Stmt::For(u, rounds, inside));
     }
 
-    /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory.
+    /// A whole vector of the destination, gathered from shared memory. With `padding` some of its elements may be.
+    fn gather(&mut self, at: &Expr, padding: bool, place: &Elements<'_, Self>) -> Vec<Stmt> {
+        let (kind, per_vector) = (self.all.unit, (16 / self.tile.dst.width).max(1));
+        let into = Reg { array: 1, index: Expr::Int(0) };
+        let mut body = vec![Stmt::Set(into.clone(), [0; 16])];
+        let e = self.frame.var("e", 0, per_vector - 1);
+        let element = Expr::Var(e.clone());
+        let mut one = Vec::new();
+        let (from, count) = place(self, &mut one, &element);
+        let put = Stmt::Put {
+            into: into.clone(),
+            element: element.clone(),
+            from: Space::Shared,
+            at: from,
+            kind,
+        };
+        one.push(match self.all.limit.filter(|_| padding) {
+            None => put,
+            Some(limit) => {
+                let (fill, width) = (limit.fill, kind.dst);
+                let fill = Stmt::PutFill { into: into.clone(), element, fill, width };
+                Stmt::If(Cond::less(count, self.data.clone()), vec![put], vec![fill])
+            }
+        });
+        body.push(Stmt::For(e, per_vector, one));
+        let (to, at) = (Space::Dst, at.clone());
+        body.push(Stmt::Store { from: into, to, at, bytes: 16, piece: 16 });
+        body
+    }
+
+    /// The elements of a vector of the destination that are there, one by one: those from `begin` to `end` of its row.
+    fn singles(
+        &mut self,
+        at: &Expr,
+        first: &Expr,
+        (begin, end): (&Expr, &Expr),
+        padding: bool,
+        place: &Elements<'_, Self>,
+    ) -> Vec<Stmt> {
+        let (kind, width) = (self.all.unit, self.tile.dst.width);
+        let per_vector = (16 / width).max(1);
+        let e = self.frame.var("e", 0, per_vector - 1);
+        let element = Expr::Var(e.clone());
+        let here = first + &element;
+        let to = at + &element * width;
+        let mut one = Vec::new();
+        let (from, count) = place(self, &mut one, &element);
+        let copy = Stmt::Copy { from: Space::Shared, at: from, to: to.clone(), kind };
+        match self.all.limit.filter(|_| padding) {
+            None => one.push(copy),
+            Some(limit) => {
+                let value = Reg { array: 1, index: Expr::Int(0) };
+                let (bytes, piece) = (kind.dst, kind.dst);
+                let store =
+                    Stmt::Store { from: value.clone(), to: Space::Dst, at: to, bytes, piece };
+                let fill = vec![Stmt::Set(value, limit.fill), store];
+                one.push(Stmt::If(Cond::less(count, self.data.clone()), vec![copy], fill));
+            }
+        }
+        let there = Cond::at_most(begin.clone(), here.clone()).and(Cond::less(here, end.clone()));
+        vec![Stmt::For(e, per_vector, when(there, one))]
+    }
+
+    /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory; and
+    /// what it counts towards the end of the data.
     fn shared(
         &mut self,
         body: &mut Vec<Stmt>,
         values: &[Expr],
         place: &Expr,
         src_low: &Expr,
-    ) -> Expr {
+    ) -> (Expr, Expr) {
         let (all, tile) = (self.all, self.tile);
         let spans = tile.spans();
         let most = tile.dst.chain.iter().map(|i| spans[*i]).product::<i64>() - 1;
@@ -398,6 +487,7 @@ impl Writer<'_> {
         for (i, weight) in tile.dst.chain_weights(&spans) {
             values[i] = &place / weight % spans[i];
         }
+        let count = self.count(&values);
         let mut byte = Expr::Int(0);
         for (i, weight) in tile.src.chain_weights(&spans) {
             byte = byte + &values[i] * (weight * tile.src.width);
@@ -407,7 +497,7 @@ impl Writer<'_> {
             for (i, pitch) in tile.pitches(all) {
                 at = at + &values[i] * pitch;
             }
-            return at;
+            return (at, count);
         }
         let mut row = Expr::Int(0);
         for (i, weight) in tile.src.row_weights(&spans) {
@@ -416,7 +506,7 @@ impl Writer<'_> {
         let row = self.frame.name(body, "r", row);
         let byte = self.frame.name(body, "b", byte);
         let pattern = self.pattern(&row);
-        row * tile.swizzle.pitch(tile.src.vectors * 16) + (byte ^ (pattern * 16))
+        (row * tile.swizzle.pitch(tile.src.vectors * 16) + (byte ^ (pattern * 16)), count)
     }
 }
 

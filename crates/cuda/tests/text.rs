@@ -6,9 +6,10 @@ mod common;
 use common::gpp::{Case, compiler, run};
 use common::{Random, alignment, elements, expected, injective, windowed};
 use zellige_cuda::{Alignment, Gpu, Program};
-use zellige_float::Format;
+use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, Strided, TileLayout};
 use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_stick::StickLayout;
 
 /// A case and what it is to give.
 fn case(
@@ -72,8 +73,10 @@ fn random_moves() {
         let dst = TileLayout::strided(&[r, c], &[1, r], 0).expect("small").into();
         let dtypes = width(&mut random);
         cases.extend(case(&src, &dst, &[r, c], dtypes, &mut random));
+        let sticks = StickLayout::default(&[r, c], Dtype::Float16).and_then(|s| s.lower());
+        cases.extend(case(&src, &sticks.expect("sticks"), &[r, c], Dtypes::Bytes(2), &mut random));
     }
-    assert!(cases.len() > 30);
+    assert!(cases.len() > 40);
     compare("moves", cases);
 }
 
