@@ -99,6 +99,8 @@ pub enum Stmt {
     Let(Var, Expr),
     /// Repeats, unrolled.
     For(Var, i64, Vec<Stmt>),
+    /// Repeats as a loop, for what few threads do: machine code stays short. Its variable picks no register.
+    Loop(Var, i64, Vec<Stmt>),
     /// Branches.
     If(Cond, Vec<Stmt>, Vec<Stmt>),
     /// The first `bytes` bytes of a register from memory, by accesses of `piece` bytes.

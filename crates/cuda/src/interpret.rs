@@ -126,7 +126,7 @@ impl Run<'_, '_> {
                 }
                 thread.frame[v.slot] = value;
             }
-            Stmt::For(v, count, body) => {
+            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
                 let outer = self.path;
                 for k in 0..*count {
                     thread.frame[v.slot] = k;

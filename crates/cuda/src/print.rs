@@ -215,8 +215,9 @@ impl Printer<'_> {
                 let value = self.cast(value, ty);
                 writeln!(text, "{pad}const {} {} = {value};", ty.name(), v.name)
             }
-            Stmt::For(v, count, body) => {
-                let _ = writeln!(text, "{pad}#pragma unroll");
+            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
+                let factor = if matches!(stmt, Stmt::Loop(..)) { " 1" } else { "" };
+                let _ = writeln!(text, "{pad}#pragma unroll{factor}");
                 let _ =
                     writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{", n = v.name);
                 self.block(text, body, depth + 1);

@@ -133,8 +133,7 @@ impl Writer<'_> {
     /// Whether the digits of a row of the source count one after the other, so that padding ends it.
     fn ends_rows(&self) -> bool {
         let weights = self.tile.src.chain_weights(&self.tile.spans());
-        let counted = weights.iter().take_while(|(i, w)| self.all.digits[*i].weight == *w).count();
-        counted > 0 && weights[counted..].iter().all(|(i, _)| self.all.digits[*i].weight == 0)
+        weights.iter().all(|(i, weight)| self.all.digits[*i].weight == *weight)
     }
 
     /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
@@ -467,7 +466,7 @@ impl Writer<'_> {
             }
         }
         let there = Cond::at_most(begin.clone(), here.clone()).and(Cond::less(here, end.clone()));
-        vec![Stmt::For(e, per_vector, when(there, one))]
+        vec![Stmt::Loop(e, per_vector, when(there, one))]
     }
 
     /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory; and

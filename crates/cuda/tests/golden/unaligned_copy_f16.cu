@@ -138,7 +138,7 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
       }
       store(out[0u], 0, dst + at, 16);
     } else {
-      #pragma unroll
+      #pragma unroll 1
       for (u32 e = 0; e < 8; e++) {
         if (begin <= (i64)(first + e) && first + e < end) {
           const u32 p = (i64)(first + e) - (i64)shift + 15ll;
