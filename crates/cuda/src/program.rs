@@ -151,7 +151,7 @@ impl Program {
                 name: name.clone(),
                 grid: members.iter().map(|k| parts[*k].part.blocks).sum(),
                 block: members.iter().map(|k| parts[*k].part.threads).max().unwrap_or(32),
-                shared: 0,
+                shared: print::asked(members.iter().map(|k| &parts[*k].part)),
             })
             .collect();
         let all: Vec<Part> = parts.iter().map(|p| p.part.clone()).collect();
@@ -160,7 +160,9 @@ impl Program {
             "reads {read} bytes of {src_bytes}, writes {written} of {dst_bytes}\n"
         ));
         for l in &launches {
-            head.push_str(&format!("launch {}<<<{}, {}>>>(src, dst)\n", l.name, l.grid, l.block));
+            let shared = if l.shared > 0 { format!(", {}", l.shared) } else { String::new() };
+            let (name, grid, block) = (&l.name, l.grid, l.block);
+            head.push_str(&format!("launch {name}<<<{grid}, {block}{shared}>>>(src, dst)\n"));
         }
         let source = print::program(&all, &kernels, &head);
         Ok(Program { source, launches, parts, kernels, readable, bytes: (read, written) })

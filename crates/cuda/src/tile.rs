@@ -75,20 +75,18 @@ pub(crate) struct Rows {
     pub(crate) width: i64,
 }
 
-/// Shared memory that a tile may take.
-pub(crate) const MOST_SHARED: i64 = 48 << 10;
 /// Vectors that a thread has on the way, at most.
-const MOST_FLIGHT: i64 = 12;
+const MOST_FLIGHT: i64 = 20;
 
 impl Tile {
     /// The tile whose rows have about so many bytes in the source and in the destination, filled up to about `bytes`
-    /// bytes. None where it would not fit.
+    /// bytes. None where it would not fit into `shared` bytes of shared memory.
     pub(crate) fn new(
         all: &Digits,
         run: (i64, i64),
         bytes: i64,
         skew: Option<i64>,
-        order: Order,
+        shared: i64,
     ) -> Option<Tile> {
         let mut steps = vec![1; all.digits.len()];
         let (ws, wd) = (i64::from(all.unit.src), i64::from(all.unit.dst));
@@ -129,7 +127,7 @@ impl Tile {
             steps[i] = (steps[i] * (bytes / size(&steps))).min(all.digits[i].range);
         }
         // What lies in front of a skewed box is never padding.
-        if size(&steps) > MOST_SHARED || (skew.is_some() && all.limit.is_some()) {
+        if size(&steps) > shared || (skew.is_some() && all.limit.is_some()) {
             return None;
         }
         let dst = Rows::new(all, &steps, &steps, Side::Dst);
@@ -148,10 +146,11 @@ impl Tile {
         src.whole &= skew.is_none_or(|s| !src.chain.contains(&s.digit));
         // Rows with padding end in front of the box, the last one perhaps with the source.
         src.whole &= all.limit.is_none();
+        let order = Order::Destination;
         let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order };
         let flight =
             (tile.src.count * tile.src.vectors + i64::from(THREADS) - 1) / i64::from(THREADS);
-        let fits = flight <= MOST_FLIGHT && tile.shared_bytes(all) <= MOST_SHARED;
+        let fits = flight <= MOST_FLIGHT && tile.shared_bytes(all) <= shared;
         fits.then_some(tile)
     }
 

@@ -80,6 +80,33 @@ fn random_moves() {
     compare("moves", cases);
 }
 
+/// Tiles of more shared memory than a kernel declares.
+#[test]
+fn large_tiles() {
+    let gpu = Gpu { shared: 96 << 10, ..Gpu::H200 };
+    let mut random = Random(5);
+    let mut cases = Vec::new();
+    for (rows, columns) in [(600i64, 528i64), (521, 607)] {
+        let src = TileLayout::strided(&[rows, columns], &[columns, 1], 0).expect("small").into();
+        let dst = TileLayout::strided(&[rows, columns], &[1, rows], 0).expect("small").into();
+        let plan = Plan::between(&src, &dst, &[rows, columns], Fill::Leave).expect("a plan");
+        let from = random.bytes(elements(&src));
+        let before = random.bytes(elements(&dst));
+        let want = expected(&plan, Dtypes::Bytes(1), &from, &before, None);
+        for pick in 0..60 {
+            let program =
+                Program::with_candidate(&plan, Dtypes::Bytes(1), None, Alignment::FULL, &gpu, pick);
+            let program = program.expect("a kernel");
+            if program.launches().iter().any(|l| l.shared > 0) && cases.len() < 4 {
+                let (from, before) = (from.clone(), before.clone());
+                cases.push((Case { program, from, before, low: (0, 0) }, want.clone()));
+            }
+        }
+    }
+    assert!(cases.len() > 1);
+    compare("large", cases);
+}
+
 /// All pairs of formats, over every code of up to 16 bits and over codes of more bits that are close to all that is special.
 #[test]
 fn conversions_have_the_bits_of_the_engine() {
