@@ -23,6 +23,7 @@ mod squares;
 mod swizzle;
 mod tile;
 mod tile_part;
+mod tile_store;
 
 #[cfg(unix)]
 pub mod driver;
