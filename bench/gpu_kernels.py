@@ -57,7 +57,7 @@ def described(path):
     text = path.read_text()
     read, src, written, dst = map(int, re.search(r"reads (\d+) bytes of (\d+), writes (\d+) of (\d+)", text).groups())
     estimate = re.search(r"estimate (\S+) (\w+)", text)
-    title = [line[3:] for line in text.splitlines() if re.match(r"// (Tiles|Squares|Copies|Fills|Units|which|of which)", line)]
+    title = [line[3:] for line in text.splitlines() if re.match(r"// (Tiles|Squares|Copies|Fills|Units|which|of which|\d+ of which)", line)]
     return text, {
         "case": path.name.split(".")[0], "pick": path.name.split(".")[1], "bytes": read + written, "src": src, "dst": dst,
         "launches": [[name, int(grid), int(block), int(shared or 0)] for name, grid, block, shared in re.findall(r"// launch (\w+)<<<(\d+), (\d+)(?:, (\d+))?>>>", text)],
@@ -90,7 +90,7 @@ def compile_all(options):
     cases = {}
     for path in sorted(options.folder.glob("*.cu")):
         text, about = described(path)
-        if re.search(options.only, about["case"]):
+        if re.search(options.only, about["case"]) and (about["chosen"] or re.search(options.title, about["title"])):
             cases.setdefault(about["case"], []).append((text, about))
     jobs = []
     for found in cases.values():
@@ -213,6 +213,7 @@ def main():
     parser.add_argument("--compile", action="store_true", dest="compiling", help="compile, which needs no GPU")
     parser.add_argument("--nvrtc", default="libnvrtc.so.13", help="the library of the compiler")
     parser.add_argument("--only", default="", help="cases that this pattern is found in")
+    parser.add_argument("--title", default="", help="with --compile: kernels whose title has this pattern, beside the chosen one")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--shown", type=int, default=6, help="kernels of a case that are printed")
     parser.add_argument("--seconds", type=float, default=60)

@@ -18,6 +18,8 @@ pub struct Gpu {
     pub clock: f64,
     /// Bytes of shared memory that a block may take. What is more than [`Gpu::DECLARED`] is asked for at the launch.
     pub shared: i64,
+    /// Tiles of skewed rows that a block may go through one after the other.
+    pub walk: i64,
     /// The constants of the estimate that kernels are chosen by.
     pub costs: Costs,
     /// Where the figures come from.
@@ -36,6 +38,7 @@ impl Gpu {
         launch_seconds: 3e-6,
         clock: 1.75e9,
         shared: Gpu::DECLARED,
+        walk: 1,
         costs: Costs {
             read_run: 7.0,
             write_run: 8.0,

@@ -202,7 +202,7 @@ fn every_candidate() {
         let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
         let chosen = chosen.expect("a kernel");
         let mut seen = Vec::new();
-        let large = Gpu { shared: 96 << 10, ..Gpu::H200 };
+        let large = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
         for pick in 0..200 {
             let program =
                 Program::with_candidate(&plan, c.dtypes, c.fill.as_deref(), c.align, &large, pick)
