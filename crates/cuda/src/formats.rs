@@ -20,7 +20,7 @@ pub(crate) fn pairs(parts: &[Part]) -> Vec<(Format, Format)> {
         for stmt in body {
             match stmt {
                 Stmt::For(_, _, inner) | Stmt::Loop(_, _, inner) | Stmt::Walk(_, _, inner) => {
-                    collect(inner, pairs)
+                    collect(inner, pairs);
                 }
                 Stmt::If(_, then, otherwise) => {
                     collect(then, pairs);
