@@ -84,11 +84,11 @@ def machine_code(nvrtc, text):
     return code.raw
 
 
-def compile_all(options):
+def compile_all(options, texts, out):
     """Machine code of the best candidates in every variant, with an index."""
     nvrtc = ctypes.CDLL(options.nvrtc)
     cases = {}
-    for path in sorted(options.folder.glob("*.cu")):
+    for path in sorted(texts.glob("*.cu")):
         text, about = described(path)
         if re.search(options.only, about["case"]) and (about["chosen"] or re.search(options.title, about["title"])):
             cases.setdefault(about["case"], []).append((text, about))
@@ -108,17 +108,17 @@ def compile_all(options):
                     continue
                 number = list(VARIANTS).index(variant)
                 jobs.append((changed, {**about, "variant": variant, "file": f"{about['case']}.{about['pick']}.{number}.cubin"}))
-    options.compile.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     print(f"{len(jobs)} kernels of {len(cases)} cases", flush=True)
 
     def one(job):
         text, about = job
-        (options.compile / about["file"]).write_bytes(machine_code(nvrtc, text))
+        (out / about["file"]).write_bytes(machine_code(nvrtc, text))
         return about
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         index = list(pool.map(one, jobs))
-    (options.compile / "index.json").write_text(json.dumps(index))
+    (out / "index.json").write_text(json.dumps(index))
 
 
 def measure(options):
@@ -126,9 +126,13 @@ def measure(options):
     import cupy as cp
 
     end = time.monotonic() + options.seconds
-    index = json.loads((options.folder / "index.json").read_text())
-    source = cp.random.randint(0, 1 << 62, (2 << 30) // 8 + 32, dtype=cp.int64)
-    out, ballast = cp.empty_like(source), [cp.zeros(1 << 25, dtype=cp.int64) for _ in range(2)]
+    index = []
+    for folder in options.folders:
+        for about in json.loads((folder / "index.json").read_text()):
+            index.append({**about, "file": str(folder / about["file"])})
+    source = cp.arange((2 << 30) // 8 + 32, dtype=cp.uint64)
+    source *= cp.uint64(0x9E3779B97F4A7C15)
+    out, ballast = cp.empty_like(source), [cp.zeros(1 << 25, dtype=cp.uint64) for _ in range(2)]
     gib = (1 << 30) // 8
 
     def timed(function, rounds):
@@ -157,7 +161,7 @@ def measure(options):
             continue
         ceiling, first = 2 * (1 << 30) / timed(copy, 5), None
         for about in kernels:
-            module = cp.RawModule(path=str(options.folder / about["file"]))
+            module = cp.RawModule(path=about["file"])
             functions = [(module.get_function(name), (grid,), (block,), shared) for name, grid, block, shared in about["launches"]]
             for function, *_, shared in functions:
                 if shared:
@@ -195,9 +199,9 @@ def summary(cases):
     for case, kernels in cases.items():
         shown = ""
         for variant in VARIANTS:
-            parts = {a["part"]: a["chosen"] for a in kernels if a["variant"] == variant and "part" in a}
-            chosen = next((part for part, is_chosen in parts.items() if is_chosen), None)
-            shown += f"{chosen:7.3f}/{max(parts):.3f} " if chosen else f"{'-':>13s} "
+            parts = [(a["part"], a["chosen"]) for a in kernels if a["variant"] == variant and "part" in a]
+            chosen = next((part for part, is_chosen in parts if is_chosen), None)
+            shown += f"{chosen:7.3f}/{max(parts)[0]:.3f} " if chosen else f"{'-':>13s} "
             if chosen:
                 sums.setdefault(variant, []).append(chosen)
         print(f"{case:40s}{shown}")
@@ -208,9 +212,8 @@ def summary(cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="candidates, or what --compile made of them")
-    parser.add_argument("compile", type=Path, nargs="?", metavar="OUT", help="with --compile: where machine code goes")
-    parser.add_argument("--compile", action="store_true", dest="compiling", help="compile, which needs no GPU")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="what --compile made; with it, the candidates and where machine code goes")
+    parser.add_argument("--compile", action="store_true", help="compile, which needs no GPU")
     parser.add_argument("--nvrtc", default="libnvrtc.so.13", help="the library of the compiler")
     parser.add_argument("--only", default="", help="cases that this pattern is found in")
     parser.add_argument("--title", default="", help="with --compile: kernels whose title has this pattern, beside the chosen one")
@@ -219,8 +222,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if options.compiling:
-        return compile_all(options)
+    if options.compile:
+        return compile_all(options, *options.folders)
     sys.exit(1 if measure(options) else 0)
 
 

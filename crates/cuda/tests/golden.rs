@@ -201,7 +201,15 @@ fn every_candidate() {
         let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
         let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
         let chosen = chosen.expect("a kernel");
-        let mut seen = Vec::new();
+        let write = |program: &Program, pick: &str, mark: &str| {
+            let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();
+            let head = format!("// estimate {seconds:e} {mark}\n");
+            let file = Path::new(&folder).join(format!("{}.{pick}.cu", c.name));
+            std::fs::write(file, head + program.source()).expect("written");
+        };
+        write(&chosen, "chosen", "chosen");
+        let mut seen = vec![chosen.source().to_string()];
+        // Also tiles that need more than kernels have by themselves, and blocks that go through several.
         let large = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
         for pick in 0..200 {
             let program =
@@ -211,11 +219,7 @@ fn every_candidate() {
                 continue;
             }
             seen.push(program.source().to_string());
-            let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();
-            let mark = if program.source() == chosen.source() { "chosen" } else { "other" };
-            let head = format!("// estimate {seconds:e} {mark}\n");
-            let file = Path::new(&folder).join(format!("{}.{pick:02}.cu", c.name));
-            std::fs::write(file, head + program.source()).expect("written");
+            write(&program, &format!("{pick:03}"), "other");
         }
     }
 }
