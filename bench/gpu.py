@@ -234,6 +234,17 @@ def timed(function, calls=1):
     return begin.elapsed_time(end) * 1000 / calls
 
 
+def prepare(options):
+    """Makes every move of the tables once, so that the cache on disk has the machine code of its kernels."""
+    import torch
+
+    for row in table(options.quick):
+        if not options.only or options.only in row["name"]:
+            torch.cuda.empty_cache()
+            contenders(row)[2]()
+            torch.cuda.synchronize()
+
+
 def measure(options, failures, save):
     """The tables: medians of rounds in which the contenders take turns."""
     import torch
@@ -572,6 +583,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="random pairs")
     parser.add_argument("--measure", action="store_true", help="the tables")
     parser.add_argument("--capture", action="store_true", help="graphs, compiled functions, streams, refusals")
+    parser.add_argument("--prepare", action="store_true", help="compile the kernels of the tables into the cache, and no more")
     parser.add_argument("--quick", action="store_true", help="quarter sizes and fewer rounds, 400 pairs")
     parser.add_argument("--seconds", type=float, default=540, help="for all parts together")
     parser.add_argument("--cases", type=int, help="pairs to check (4000)")
@@ -585,6 +597,8 @@ def main():
     parser.add_argument("--report", type=Path, default=HERE.parent / "docs" / "gpu-results.md")
     parser.add_argument("--before", type=Path, help="the report with earlier figures of torch.compile (--report)")
     options = parser.parse_args()
+    if options.prepare:
+        return prepare(options)
     options.cases = options.cases or (400 if options.quick else 4000)
     options.all_parts = not (options.check or options.measure or options.capture)
     figures = json.loads(options.json.read_text()) if options.json.exists() else {}
