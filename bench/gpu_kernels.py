@@ -129,7 +129,8 @@ def measure(options):
     index = []
     for folder in options.folders:
         for about in json.loads((folder / "index.json").read_text()):
-            index.append({**about, "file": str(folder / about["file"])})
+            if re.search(options.only, about["case"]):
+                index.append({**about, "file": str(folder / about["file"])})
     source = cp.arange((2 << 30) // 8 + 32, dtype=cp.uint64)
     source *= cp.uint64(0x9E3779B97F4A7C15)
     out, ballast = cp.empty_like(source), [cp.zeros(1 << 25, dtype=cp.uint64) for _ in range(2)]
