@@ -29,7 +29,7 @@ wait $ahead
 part kernels 45 bench/gpu_kernels.py out/chosen out/kernels --seconds 36 --rounds 5 --json "$OUT/kernels.json"
 sed -n '/^chosen/,$p' "$OUT/kernels.txt" | cut -c 1-182
 part walks 20 bench/gpu_kernels.py out/chosen out/walks --only 'odd|unstickify' --seconds 14 --rounds 5 --shown 4 --json "$OUT/walks.json"
-grep -v '^chosen' "$OUT/walks.txt" | head -n 32 | cut -c 1-200
+grep -v '^chosen' "$OUT/walks.txt" | head -n 32 | cut -c 1-260
 part measure 62 bench/gpu.py --measure --rounds 9 --seconds 50 --before docs/gpu-results.md --json "$OUT/results.json" --report "$OUT/results.md" \
   --compiled 'restickify|f32 -> f16|copy of a view|f64|4095x1000|1,0,3,2,4'
 grep ' us ' "$OUT/measure.txt" | cut -c 1-150
