@@ -4,12 +4,16 @@
     python bench/gpu.py --check --seconds 300
     python bench/gpu.py --measure --quick   smaller tensors, fewer rounds
     python bench/gpu.py --capture           CUDA graphs, torch.compile, streams, other libraries, refusals
+    python bench/gpu.py --check --cases 300 --measure --rounds 9 --compiled 'padded|restickify'
+                                            in about a minute and a half: torch.compile, which compiles for seconds, only in
+                                            rows whose name has the pattern
 
 Check: thousands of random pairs of layouts, bit for bit beside the engine for the CPU (bench/gpu_pairs.py), in several
 processes. Measure: the same move by `zellige.relayout`, by PyTorch eager and by `torch.compile`, one after the other
 in every round, as parts of the device's own copy of 1 GiB in the same run; medians. Every result that is timed is
 compared with PyTorch's first. Each part adds to a file of figures (--json), and docs/gpu-results.md is written from
-that file, so that parts may run one at a time. A failure never ends the run: all are listed at the end, and the exit
+that file, so that parts may run one at a time; both are written after every row. A row without torch.compile shows
+the figure of the report before in brackets, and parts that did not run are kept from there. A failure never ends the run: all are listed at the end, and the exit
 status is 1.
 
 Under compute-sanitizer:  compute-sanitizer --tool memcheck python bench/gpu_pairs.py --cases 40 --seconds 500
@@ -23,6 +27,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -59,7 +64,7 @@ def environment():
 def check(options, failures):
     """Runs the random pairs in several processes, restarting one that an error of the device ended."""
     begun = time.monotonic()
-    seconds = options.seconds * (0.4 if options.all_parts else 1)
+    seconds = options.seconds * (0.4 if options.all_parts else 0.35 if options.measure else 1)
     workers, share = options.workers, math.ceil(options.cases / options.workers)
     counts, refused, rows, lost = Counter(), 0, [], 0
 
@@ -229,19 +234,34 @@ def timed(function, calls=1):
     return begin.elapsed_time(end) * 1000 / calls
 
 
-def measure(options, failures):
+def prepare(options):
+    """Makes every move of the tables once, so that the cache on disk has the machine code of its kernels."""
+    import torch
+
+    for row in table(options.quick):
+        if not options.only or options.only in row["name"]:
+            torch.cuda.empty_cache()
+            contenders(row)[2]()
+            torch.cuda.synchronize()
+
+
+def measure(options, failures, save):
     """The tables: medians of rounds in which the contenders take turns."""
     import torch
 
     begun = time.monotonic()
-    seconds = options.seconds * (0.5 if options.all_parts else 1)
-    rounds = 7 if options.quick else 15
+    seconds = options.seconds * (0.5 if options.all_parts else 0.65 if options.check else 1)
+    rounds = options.rounds or (7 if options.quick else 15)
     copies = [torch.zeros(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(2)]
     copy = lambda: copies[1].copy_(copies[0])  # noqa: E731
     for _ in range(3):
         copy()
     found, all_copies = [], []
-    for row in table(options.quick):
+    figures = {"copy_gbs": 0, "rows": found, "host": {}, "quick": options.quick, "rounds": rounds}
+    compiled_rows = re.compile(options.compiled)
+    # Rows with torch.compile take seconds: they come last, and what is cut off is theirs.
+    rows = sorted(table(options.quick), key=lambda row: bool(options.compiled and compiled_rows.search(row["name"])))
+    for row in rows:
         if options.only and options.only not in row["name"]:
             continue
         if time.monotonic() - begun > seconds:
@@ -262,7 +282,7 @@ def measure(options, failures):
                 result["wrong"] = True
             del wanted
             runs = {"zellige": ours, "eager": lambda: usual(out)}
-            if not options.no_compile:
+            if not options.no_compile and compiled_rows.search(row["name"]):
                 try:
                     torch._dynamo.reset()
                     compiled = torch.compile(lambda o: usual(o), dynamic=False)
@@ -288,15 +308,18 @@ def measure(options, failures):
         except Exception as error:  # noqa: BLE001
             result["error"] = f"{type(error).__name__}: {str(error)[:400]}"
             failures.append(f"{row['name']}: {result['error']}")
-        found.append(result)
-        print_row(result)
-    ceiling = 2 * (1 << 30) / statistics.median(all_copies) / 1e3 if all_copies else 0
-    for result in found:
         if "us" in result and result["group"] != "small":
             copied = 2 * (1 << 30) / result["us"]["copy"]
             result["parts"] = {name: round(result["bytes"] / us / copied, 3) for name, us in result["us"].items() if name != "copy"}
-    print(f"copy of 1 GiB: {ceiling:.0f} GB/s")
-    return {"copy_gbs": round(ceiling), "rows": found, "host": host_cost(failures), "quick": options.quick, "rounds": rounds}
+        found.append(result)
+        print_row(result)
+        figures["copy_gbs"] = round(2 * (1 << 30) / statistics.median(all_copies) / 1e3) if all_copies else 0
+        save(figures)
+    names = [row["name"] for row in table(options.quick)]
+    found.sort(key=lambda result: names.index(result["name"]))
+    print(f"copy of 1 GiB: {figures['copy_gbs']} GB/s")
+    figures["host"] = host_cost(failures)
+    return figures
 
 
 def print_row(result):
@@ -496,8 +519,26 @@ def capture(options, failures):
 # --- report ----------------------------------------------------------------------------------------------------------
 
 
-def markdown(figures):
-    env = figures.get("environment", {})
+def compiled_before(report):
+    """What a report says of torch.compile, by the names of moves."""
+    lines = report.split("\n## Used")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    return {row[0]: row[-1].strip("()") for row in rows if len(row) in (4, 5) and re.fullmatch(r"\(?[0-9.]+\)?", row[-1])}
+
+
+def with_sections(text, before):
+    """A report with the sections of an earlier one that it does not have."""
+    new, old = ([part for part in re.split(r"^(?=## )", one, flags=re.MULTILINE)] for one in (text, before))
+    titles = [part.split("\n")[0] for part in new]
+    return "".join(new) + "".join(part for part in old[1:] if part.split("\n")[0] not in titles)
+
+
+def markdown(figures, before=None):
+    env, before = figures.get("environment", {}), before or {}
+
+    def compiled(row, said):
+        return said or (f"({before[row['name']]})" if row["name"] in before else "-")
+
     lines = ["# Moves on a GPU: results", "", "Written by `python bench/gpu.py`; the figures behind it are what `--json` names.", ""]
     lines += ["| | |", "|---|---|"] + [f"| {key} | {value} |" for key, value in env.items()] + [""]
     if "check" in figures:
@@ -507,7 +548,7 @@ def markdown(figures):
     if "measure" in figures:
         m = figures["measure"]
         size = ", a quarter of the usual sizes" if m.get("quick") else ""
-        lines += ["## Fast", "", f"Parts of the speed of PyTorch's own copy of 1 GiB ({m['copy_gbs']} GB/s, bytes read and written), which took its turn in every", f"round; medians of {m['rounds']} rounds{size}. `us` is zellige's time.", ""]
+        lines += ["## Fast", "", f"Parts of the speed of PyTorch's own copy of 1 GiB ({m['copy_gbs']} GB/s, bytes read and written), which took its turn in every", f"round; medians of {m['rounds']} rounds{size}. `us` is zellige's time. In brackets: torch.compile in an earlier run on such a device.", ""]
         for group in dict.fromkeys(row["group"] for row in m["rows"]):
             lines += [f"### {group[0].upper()}{group[1:]}", ""]
             if group == "small":
@@ -518,9 +559,11 @@ def markdown(figures):
                 if "us" not in row:
                     lines.append(f"| {row['name']} | {row.get('error', 'no time was left')} |")
                 elif group == "small":
-                    lines.append(f"| {row['name']} | " + " | ".join(f"{row['us'][n]:.1f}" if n in row["us"] else "-" for n in ("zellige", "eager", "compile")) + " |")
+                    shown = [f"{row['us'][n]:.1f}" if n in row["us"] else "" for n in ("zellige", "eager", "compile")]
+                    lines.append(f"| {row['name']} | {shown[0]} | {shown[1]} | {compiled(row, shown[2])} |")
                 else:
-                    lines.append(f"| {row['name']}{' (wrong)' if row.get('wrong') else ''} | {row['us']['zellige']:.0f} | " + " | ".join(f"{row['parts'][n]:.2f}" if n in row["parts"] else "-" for n in ("zellige", "eager", "compile")) + " |")
+                    shown = [f"{row['parts'][n]:.2f}" if n in row["parts"] else "" for n in ("zellige", "eager", "compile")]
+                    lines.append(f"| {row['name']}{' (wrong)' if row.get('wrong') else ''} | {row['us']['zellige']:.0f} | {shown[0]} | {shown[1]} | {compiled(row, shown[2])} |")
             lines.append("")
         lines += ["### The host", "", "Microseconds of the host for a call that was made before.", "", "| call | us |", "|---|---:|"]
         lines += [f"| {name} | {us} |" for name, us in m["host"].items()] + [""]
@@ -540,6 +583,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="random pairs")
     parser.add_argument("--measure", action="store_true", help="the tables")
     parser.add_argument("--capture", action="store_true", help="graphs, compiled functions, streams, refusals")
+    parser.add_argument("--prepare", action="store_true", help="compile the kernels of the tables into the cache, and no more")
     parser.add_argument("--quick", action="store_true", help="quarter sizes and fewer rounds, 400 pairs")
     parser.add_argument("--seconds", type=float, default=540, help="for all parts together")
     parser.add_argument("--cases", type=int, help="pairs to check (4000)")
@@ -547,25 +591,38 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="measure rows whose name has this text")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out of the tables")
+    parser.add_argument("--compiled", default="", help="measure torch.compile in rows that this pattern is found in, after the others")
+    parser.add_argument("--rounds", type=int, help="of each row (15)")
     parser.add_argument("--json", type=Path, default=HERE.parent / "docs" / "gpu-results.json")
     parser.add_argument("--report", type=Path, default=HERE.parent / "docs" / "gpu-results.md")
+    parser.add_argument("--before", type=Path, help="the report with earlier figures of torch.compile (--report)")
     options = parser.parse_args()
+    if options.prepare:
+        return prepare(options)
     options.cases = options.cases or (400 if options.quick else 4000)
     options.all_parts = not (options.check or options.measure or options.capture)
     figures = json.loads(options.json.read_text()) if options.json.exists() else {}
     failures = []
     figures["environment"] = environment()
     print("\n".join(f"{key}: {value}" for key, value in figures["environment"].items()), flush=True)
-    for name, part in (("check", check), ("capture", capture), ("measure", measure)):
+    earlier = options.before or options.report
+    earlier = earlier.read_text() if earlier.exists() else ""
+    before = compiled_before(earlier)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+
+    # A run that is cut off has written what it found.
+    def save(name, found):
+        figures[name] = found
+        options.json.write_text(json.dumps(figures, indent=1))
+        options.report.write_text(with_sections(markdown(figures, before), earlier))
+
+    parts = {"check": check, "capture": capture, "measure": lambda o, f: measure(o, f, lambda found: save("measure", found))}
+    for name, part in parts.items():
         if options.all_parts or getattr(options, name):
             try:
-                figures[name] = part(options, failures)
+                save(name, part(options, failures))
             except Exception as error:  # noqa: BLE001
                 failures.append(f"{name} ended: {type(error).__name__}: {error}")
-            # After every part: a run that is cut off has written what it found.
-            options.json.parent.mkdir(parents=True, exist_ok=True)
-            options.json.write_text(json.dumps(figures, indent=1))
-            options.report.write_text(markdown(figures))
     print(f"\n{len(failures)} failures")
     for failure in failures[:60]:
         print(f"  {failure}")

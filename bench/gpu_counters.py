@@ -77,10 +77,11 @@ def said(tile, dtype, access, vector):
 def kernel(index, at, nbytes):
     """Two kernels that read these addresses: from shared memory, and from global memory."""
     words = {2: ("u16", "h", "unsigned short"), 4: ("u32", "r", "unsigned"), 8: ("u64", "l", "unsigned long long")}
+    # What is compared with has the type that is read: a load whose result cannot matter is left out by the assembler.
+    kind, letter, name = words.get(nbytes, (None, None, "unsigned long long"))
     if nbytes == 16:
         load = 'unsigned a, b, c, d; asm volatile("ld.{space}.v4.u32 {{%0,%1,%2,%3}}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "{pointer}"(p)); unsigned long long v = a ^ b ^ c ^ d;'
     else:
-        kind, letter, name = words[nbytes]
         load = f'{name} v; asm volatile("ld.{{space}}.{kind} %0, [%1];" : "={letter}"(v) : "{{pointer}}"(p));'
     table = f"__constant__ unsigned at{index}[{len(at)}] = {{{','.join(map(str, at))}}};\n"
     texts = []
@@ -89,7 +90,7 @@ def kernel(index, at, nbytes):
         kind = "unsigned" if pointer == "r" else "unsigned long long"
         texts.append(
             f'extern "C" __global__ void {space}{index}(const char* from, unsigned* to) {{ __shared__ uint4 tile[2048];\n'
-            f"  {kind} p = {base} + at{index}[threadIdx.x]; {inner}\n  if (v == 0x9E3779B9u) *to = 1; }}\n"
+            f"  {kind} p = {base} + at{index}[threadIdx.x]; {inner}\n  if (v == ({name})0x9E3779B9u) *to = 1; }}\n"
         )
     return table + "".join(texts)
 

@@ -275,7 +275,9 @@ fn failed(e: &DriverError) -> PyErr {
 
 /// The figures by which kernels are chosen, of a device of this machine.
 fn figures(device: &Device) -> Gpu {
-    Gpu { sms: u32::try_from(device.multiprocessors()).unwrap_or(0), ..Gpu::H200 }
+    let sms = u32::try_from(device.multiprocessors()).unwrap_or(0);
+    let shared = Gpu::H200.shared.min(i64::from(device.most_shared_per_block()));
+    Gpu { sms, shared, ..Gpu::H200 }
 }
 
 /// Tells the driver's side where Python packages have NVRTC, once.

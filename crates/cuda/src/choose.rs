@@ -68,6 +68,10 @@ pub(crate) struct Choice {
 const RUNS: [i64; 4] = [64, 128, 256, 512];
 /// Bytes of a tile that are tried.
 const SIZES: [i64; 2] = [8 << 10, 16 << 10];
+/// Units on the way in a thread that are measured beside those that are chosen.
+const FLIGHTS: [u32; 4] = [1, 4, 8, 16];
+/// Tiles that a block goes through that are tried.
+const WALKS: [i64; 3] = [2, 4, 8];
 /// Blocks that run together on a multiprocessor, of 256 threads.
 const RESIDENT: f64 = 8.0;
 /// What rows of a destination that begin anywhere are made to begin at multiples of.
@@ -96,21 +100,21 @@ pub(crate) fn choose(nest: &Digits, readable: &Range<i64>, gpu: &Gpu) -> Choice 
 pub(crate) fn candidate(nest: &Digits, readable: &Range<i64>, gpu: &Gpu, pick: usize) -> Choice {
     let wide = nest.widened();
     let squares = squares::digits(&wide);
-    let tiles = tiles(&wide);
-    let all = 3 + usize::from(squares.is_some()) + tiles.len();
-    match (pick % all, squares) {
+    let tiles = tiles(&wide, gpu);
+    let rows = 1 + FLIGHTS.len();
+    match (pick % (rows + usize::from(squares.is_some()) + tiles.len()), squares) {
         (0, _) => candidate_rows(&wide, gpu),
-        (k @ (1 | 2), _) => {
-            let part = rows::part(&wide, [4, 16][k - 1], None);
+        (k, _) if k < rows => {
+            let part = rows::part(&wide, FLIGHTS[k - 1], None);
             Choice { part, ..candidate_rows(&wide, gpu) }
         }
-        (3, Some(pair)) => {
+        (k, Some(pair)) if k == rows => {
             let seconds = squares_seconds(&wide, pair, gpu);
             Choice { part: squares::part(&wide, pair), seconds, kind: "squares" }
         }
         (k, squares) => {
-            let tile = &tiles[k - 3 - usize::from(squares.is_some())];
-            let (tile, conflicts) = swizzle::choose(&wide, tile);
+            let tile = &tiles[k - rows - usize::from(squares.is_some())];
+            let (tile, conflicts) = swizzle::choose(&wide, tile, gpu.shared);
             let seconds = tile_seconds(&wide, &tile, Some(conflicts), gpu);
             Choice { part: tile_part::part(&wide, &tile, readable), seconds, kind: "tile" }
         }
@@ -118,7 +122,7 @@ pub(crate) fn candidate(nest: &Digits, readable: &Range<i64>, gpu: &Gpu, pick: u
 }
 
 /// Every tile that is tried.
-fn tiles(wide: &Digits) -> Vec<Tile> {
+fn tiles(wide: &Digits, gpu: &Gpu) -> Vec<Tile> {
     let mut all: Vec<Tile> = Vec::new();
     if !tileable(wide) {
         return all;
@@ -126,7 +130,7 @@ fn tiles(wide: &Digits) -> Vec<Tile> {
     for size in SIZES {
         for run in RUNS.into_iter().flat_map(|a| RUNS.into_iter().map(move |b| (a, b))) {
             for skew in SKEWS {
-                let Some(tile) = Tile::new(wide, run, size, skew, Order::Destination) else {
+                let Some(tile) = Tile::new(wide, run, size, skew, gpu.shared) else {
                     continue;
                 };
                 let mut orders: Vec<Vec<usize>> = Vec::new();
@@ -136,6 +140,8 @@ fn tiles(wide: &Digits) -> Vec<Tile> {
                     if !orders.contains(&cut) {
                         orders.push(cut);
                         if !all.contains(&tile) {
+                            let walks = WALKS.into_iter().filter(|w| *w <= gpu.walk);
+                            all.extend(walks.filter_map(|w| tile.walking(wide, w)));
                             all.push(tile);
                         }
                     }
@@ -153,8 +159,10 @@ fn tileable(wide: &Digits) -> bool {
 }
 
 fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
-    let mut all: Vec<(f64, Tile)> =
-        tiles(wide).into_iter().map(|tile| (tile_seconds(wide, &tile, None, gpu), tile)).collect();
+    let mut all: Vec<(f64, Tile)> = tiles(wide, gpu)
+        .into_iter()
+        .map(|tile| (tile_seconds(wide, &tile, None, gpu), tile))
+        .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Conflicts are slow to count, and only ever add to the time.
     let mut best: Option<(Tile, f64)> = None;
@@ -162,7 +170,7 @@ fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
         if best.as_ref().is_some_and(|(_, seconds)| *seconds <= least) {
             break;
         }
-        let (tile, conflicts) = swizzle::choose(wide, &tile);
+        let (tile, conflicts) = swizzle::choose(wide, &tile, gpu.shared);
         let seconds = tile_seconds(wide, &tile, Some(conflicts), gpu);
         if best.as_ref().is_none_or(|(_, s)| seconds < *s) {
             best = Some((tile, seconds));
@@ -272,8 +280,9 @@ fn tile_seconds(
     let (runs_in, runs_out) = tile_runs(wide, tile, gpu);
     let read = side_bytes(elements * src / still, &runs_in, Side::Src, costs);
     let write = side_bytes(elements * dst, &runs_out, Side::Dst, costs);
-    // Rows in front of a skewed tile are read by two tiles.
-    let lead = tile.skew.map_or(1.0, |s| tile.span(s.digit) as f64 / tile.steps[s.digit] as f64);
+    // Rows in front of a skewed tile are read by two tiles, unless one block has both.
+    let lead =
+        tile.skew.map_or(1.0, |s| 1.0 + s.lead as f64 / (tile.steps[s.digit] * tile.walk) as f64);
     let read = read * (1.0 + costs.again * (lead - 1.0));
     let memory = (read + write) / gpu.bandwidth * costs.tiles;
     // Tiles at the ends of digits are smaller than their blocks.
@@ -292,7 +301,7 @@ fn tile_seconds(
     let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
     // Wide elements are gathered by few instructions, for which small tiles are enough.
     let large = 1.0 + costs.large * (src / 4.0).clamp(1.0, 4.0) * doublings;
-    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles(wide, i) as f64).product();
+    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.blocks(wide, i) as f64).product();
     let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT);
     let last = 1.0 + costs.last_wave / waves.max(1.0);
     (memory.max(shared) + 0.1 * memory.min(shared)) * waste.powf(0.25) * small * large * last
@@ -308,7 +317,7 @@ fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
             if rows.chain.last() == Some(&i) {
                 break;
             }
-            between *= tile.tiles(wide, i) as f64;
+            between *= tile.blocks(wide, i) as f64;
         }
         let near = between <= f64::from(gpu.sms) * RESIDENT;
         let whole = rows.aligned && bytes % 32.0 == 0.0;

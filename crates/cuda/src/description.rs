@@ -99,6 +99,11 @@ pub enum Stmt {
     Let(Var, Expr),
     /// Repeats, unrolled.
     For(Var, i64, Vec<Stmt>),
+    /// Repeats as a loop, for what few threads do: machine code stays short. Its variable picks no register.
+    Loop(Var, i64, Vec<Stmt>),
+    /// Repeats so often as an expression says that all threads of a block agree on, with [`Stmt::Sync`] in its
+    /// body. Only at the top level of a part.
+    Walk(Var, Expr, Vec<Stmt>),
     /// Branches.
     If(Cond, Vec<Stmt>, Vec<Stmt>),
     /// The first `bytes` bytes of a register from memory, by accesses of `piece` bytes.
@@ -142,6 +147,17 @@ pub enum Stmt {
         /// The widths, and the conversion.
         kind: Element,
     },
+    /// One element of a register as in a pattern of 16 bytes that repeats elements of `width` bytes.
+    PutFill {
+        /// The register.
+        into: Reg,
+        /// Which element.
+        element: Expr,
+        /// The pattern.
+        fill: [u8; 16],
+        /// Bytes of an element.
+        width: u32,
+    },
     /// One element from memory to the destination.
     Copy {
         /// The memory that is read.
@@ -181,7 +197,7 @@ pub enum Stmt {
         /// The address in shared memory.
         to: Expr,
     },
-    /// Waits for every thread of the block. Only at the top level of a part.
+    /// Waits for every thread of the block. Only at the top level of a part, or of a [`Stmt::Walk`].
     Sync,
 }
 

@@ -2,7 +2,8 @@
 
 use crate::description::{Element, Side};
 use crate::gpu::Alignment;
-use zellige_movement::{FillNest, Loop, Nest};
+use crate::padded::Padded;
+use zellige_movement::FillNest;
 
 /// A digit: `range` steps of so many bytes on each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,16 @@ pub(crate) struct Digit {
     pub(crate) range: i64,
     pub(crate) src: i64,
     pub(crate) dst: i64,
+    /// What a step counts towards the end of a [`Limit`]; 0 where it does not.
+    pub(crate) weight: i64,
+}
+
+/// Where a box ends in the source: places whose digits times their weights make `end` or more are padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) end: i64,
+    /// What padding has, over and over.
+    pub(crate) fill: [u8; 16],
 }
 
 impl Digit {
@@ -35,42 +46,57 @@ pub(crate) struct Digits {
     pub(crate) unit: Element,
     /// What the two addresses are multiples of.
     pub(crate) align: Alignment,
+    /// Which of the places are padding, where some are. There is one entry in the table then.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// The bytes of a fill, over and over.
+pub(crate) fn pattern(fill: &[u8]) -> [u8; 16] {
+    std::array::from_fn(|k| fill.get(k % fill.len().max(1)).copied().unwrap_or(0))
 }
 
 impl Digits {
-    /// The digits of a nest. Elements that stay as they are become single bytes, the innermost digit:
-    /// [`Digits::widened`] finds the widest unit.
-    pub(crate) fn of_nest(nest: &Nest, unit: Element, align: Alignment) -> Digits {
+    /// The digits of a nest, whose padding gets `fill`. Elements that stay as they are become single bytes, the
+    /// innermost digit: [`Digits::widened`] finds the widest unit.
+    pub(crate) fn of_nest(
+        padded: &Padded,
+        unit: Element,
+        align: Alignment,
+        fill: [u8; 16],
+    ) -> Digits {
         let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
-        let loops = nest.loops.iter().map(|l| (l.range, l.src * ws, l.dst * wd));
+        let nest = &padded.nest;
+        let weight = |k: usize| padded.bound.as_ref().map_or(0, |b| b.weights[k]);
+        let digit = |(k, l): (usize, &zellige_movement::Loop)| Digit {
+            range: l.range,
+            src: l.src * ws,
+            dst: l.dst * wd,
+            weight: weight(k),
+        };
+        let loops = nest.loops.iter().enumerate().map(digit);
         let starts = nest.starts.iter().map(|(a, b)| (a * ws, b * wd)).collect();
-        Digits::new(loops, starts, unit, align)
+        let limit = padded.bound.as_ref().map(|b| Limit { end: b.end, fill });
+        Digits::new(loops, starts, unit, align, limit)
     }
 
     /// The digits of a fill, which reads nothing.
     pub(crate) fn of_fill(fill: &FillNest, unit: Element, align: Alignment) -> Digits {
-        let loops = fill.loops.iter().map(|(range, dst)| Loop { range: *range, src: 0, dst: *dst });
-        let starts = fill.starts.iter().map(|b| (0, *b)).collect();
         let wd = i64::from(unit.dst);
-        let starts: Vec<(i64, i64)> = starts;
-        Digits::new(
-            loops.map(|l| (l.range, 0, l.dst * wd)),
-            starts.into_iter().map(|(a, b)| (a, b * wd)).collect(),
-            unit,
-            align,
-        )
+        let digit = |l: &(i64, i64)| Digit { range: l.0, src: 0, dst: l.1 * wd, weight: 0 };
+        let starts = fill.starts.iter().map(|b| (0, b * wd)).collect();
+        Digits::new(fill.loops.iter().map(digit), starts, unit, align, None)
     }
 
     fn new(
-        loops: impl Iterator<Item = (i64, i64, i64)>,
+        loops: impl Iterator<Item = Digit>,
         mut table: Vec<(i64, i64)>,
         unit: Element,
         align: Alignment,
+        limit: Option<Limit>,
     ) -> Digits {
-        let mut digits: Vec<Digit> =
-            loops.map(|(range, src, dst)| Digit { range, src, dst }).collect();
+        let mut digits: Vec<Digit> = loops.collect();
         digits.extend(factor(&mut table));
-        let mut all = Digits { digits, table, unit, align };
+        let mut all = Digits { digits, table, unit, align, limit };
         all.tidy();
         all
     }
@@ -89,7 +115,11 @@ impl Digits {
         let mut kept: Vec<Digit> = Vec::new();
         for d in &self.digits {
             match kept.last_mut() {
-                Some(k) if d.src == k.src * k.range && d.dst == k.dst * k.range => {
+                Some(k)
+                    if d.src == k.src * k.range
+                        && d.dst == k.dst * k.range
+                        && d.weight == k.weight * k.range =>
+                {
                     k.range *= d.range;
                 }
                 _ => kept.push(*d),
@@ -118,19 +148,49 @@ impl Digits {
             return self.clone();
         }
         let mut bytes = self.clone();
-        bytes.digits.push(Digit { range: i64::from(self.unit.src), src: 1, dst: 1 });
+        let width = i64::from(self.unit.src);
+        // Where padding ends adjacent elements, it is counted in bytes.
+        let counts = self.digits.iter().any(|d| d.src == width && d.dst == width && d.weight > 0);
+        if counts {
+            bytes.scale(|n| n * width);
+        }
+        bytes.digits.push(Digit { range: width, src: 1, dst: 1, weight: i64::from(counts) });
         bytes.tidy();
         let run = match bytes.digits.first() {
             Some(d) if d.src == 1 && d.dst == 1 => d.range,
             _ => return bytes,
         };
-        let whole = 1u32 << run.trailing_zeros().min(4);
+        let whole = 1u32 << bytes.whole(0).trailing_zeros().min(4);
         let unit = whole.min(bytes.grain(Side::Src, &[0])).min(bytes.grain(Side::Dst, &[0]));
         let wide = i64::from(unit);
-        bytes.digits[0] = Digit { range: run / wide, src: wide, dst: wide };
+        if counts {
+            bytes.scale(|n| n / wide);
+        }
+        bytes.digits[0] =
+            Digit { range: run / wide, src: wide, dst: wide, weight: i64::from(counts) };
         bytes.digits.retain(|d| d.range != 1);
         bytes.unit = Element { src: unit, dst: unit, convert: None };
         bytes
+    }
+
+    /// Changes the weights of digits and the end that they count towards.
+    pub(crate) fn scale(&mut self, by: impl Fn(i64) -> i64) {
+        for d in &mut self.digits {
+            d.weight = by(d.weight);
+        }
+        if let Some(limit) = &mut self.limit {
+            limit.end = by(limit.end);
+        }
+    }
+
+    /// A number of which the powers of two are the numbers of adjacent steps of a digit that are all data or all padding: they
+    /// divide its range and what comes before padding.
+    pub(crate) fn whole(&self, i: usize) -> i64 {
+        let d = self.digits[i];
+        match self.limit {
+            Some(limit) if d.weight > 0 => d.range | limit.end,
+            _ => d.range,
+        }
     }
 
     /// As [`Digits::widened`] for a fill: only the destination counts, and what is written repeats itself.
@@ -148,8 +208,8 @@ impl Digits {
         let unit = whole.min(wide.grain(Side::Dst, &aside)).max(self.unit.dst);
         let n = i64::from(unit);
         match adjacent {
-            Some(i) => wide.digits[i] = Digit { range: run / n, src: 0, dst: n },
-            None => wide.digits.insert(0, Digit { range: run / n, src: 0, dst: n }),
+            Some(i) => wide.digits[i] = Digit { range: run / n, src: 0, dst: n, weight: 0 },
+            None => wide.digits.insert(0, Digit { range: run / n, src: 0, dst: n, weight: 0 }),
         }
         wide.digits.retain(|d| d.range != 1);
         wide.unit = Element { src: unit, dst: unit, convert: None };
@@ -192,7 +252,7 @@ fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
         });
         if let Some(p) = outer {
             let (src, dst) = step(0, p);
-            digits.push(Digit { range: count(n / p), src, dst });
+            digits.push(Digit { range: count(n / p), src, dst, weight: 0 });
             table.truncate(p);
             continue;
         }
@@ -202,7 +262,7 @@ fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
         });
         let Some(q) = inner else { return digits };
         let (src, dst) = step(0, 1);
-        digits.push(Digit { range: count(q), src, dst });
+        digits.push(Digit { range: count(q), src, dst, weight: 0 });
         *table = table.iter().step_by(q).copied().collect();
     }
 }

@@ -16,6 +16,10 @@ pub struct Gpu {
     pub launch_seconds: f64,
     /// Clocks per second of a multiprocessor.
     pub clock: f64,
+    /// Bytes of shared memory that a block may take. What is more than [`Gpu::DECLARED`] is asked for at the launch.
+    pub shared: i64,
+    /// Tiles of skewed rows that a block may go through one after the other.
+    pub walk: i64,
     /// The constants of the estimate that kernels are chosen by.
     pub costs: Costs,
     /// Where the figures come from.
@@ -23,6 +27,9 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Bytes of shared memory that a kernel may declare by itself.
+    pub const DECLARED: i64 = 48 << 10;
+
     /// NVIDIA H200, sm_90.
     pub const H200: Gpu = Gpu {
         name: "NVIDIA H200",
@@ -30,6 +37,8 @@ impl Gpu {
         bandwidth: 4.15e12,
         launch_seconds: 3e-6,
         clock: 1.75e9,
+        shared: Gpu::DECLARED,
+        walk: 1,
         costs: Costs {
             read_run: 7.0,
             write_run: 8.0,

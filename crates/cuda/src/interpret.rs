@@ -70,21 +70,19 @@ pub fn run_block(
             registers: vec![[0; 16]; registers as usize],
         })
         .collect();
+    let size = part.shared as usize;
     let mut shared =
-        Shared { bytes: vec![0; part.shared as usize], written: vec![false; part.shared as usize] };
-    for phase in part.body.split(|s| *s == Stmt::Sync) {
-        for thread in &mut threads {
-            let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
-            run.body(thread, phase)
-                .map_err(|e| format!("block {block}, thread {}: {e}", thread.number))?;
-        }
-    }
-    Ok(())
+        Shared { bytes: vec![0; size], written: vec![0; size], read: vec![0; size], phase: 1 };
+    let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
+    run.phases(&mut threads, &part.body).map_err(|e| format!("block {block}, {e}"))
 }
 
+/// Shared memory, and the phase between barriers in which each byte was written and read last; 0 is never.
 struct Shared {
     bytes: Vec<u8>,
-    written: Vec<bool>,
+    written: Vec<u32>,
+    read: Vec<u32>,
+    phase: u32,
 }
 
 struct Thread {
@@ -108,6 +106,33 @@ struct Run<'a, 'b> {
 const NEXT_SITE: u64 = 0x5851_f42d_4c95_7f2d;
 
 impl Run<'_, '_> {
+    /// Runs all threads from barrier to barrier.
+    fn phases(&mut self, threads: &mut [Thread], body: &[Stmt]) -> Result<(), String> {
+        let ends = |s: &Stmt| matches!(s, Stmt::Sync | Stmt::Walk(..));
+        let mut rest = body;
+        loop {
+            let next = rest.iter().position(ends).unwrap_or(rest.len());
+            for thread in &mut *threads {
+                let number = thread.number;
+                self.body(thread, &rest[..next]).map_err(|e| format!("thread {number}: {e}"))?;
+            }
+            match rest.get(next) {
+                None => return Ok(()),
+                Some(Stmt::Walk(v, count, body)) => {
+                    let count = self.value(&threads[0], count)?;
+                    for k in 0..count {
+                        threads.iter_mut().for_each(|t| t.frame[v.slot] = k);
+                        self.path = k.cast_unsigned();
+                        self.phases(threads, body)?;
+                    }
+                    self.path = 0;
+                }
+                Some(_) => self.shared.phase += 1,
+            }
+            rest = &rest[next + 1..];
+        }
+    }
+
     fn body(&mut self, thread: &mut Thread, body: &[Stmt]) -> Result<(), String> {
         for stmt in body {
             self.site =
@@ -126,7 +151,7 @@ impl Run<'_, '_> {
                 }
                 thread.frame[v.slot] = value;
             }
-            Stmt::For(v, count, body) => {
+            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
                 let outer = self.path;
                 for k in 0..*count {
                     thread.frame[v.slot] = k;
@@ -168,6 +193,12 @@ impl Run<'_, '_> {
                 let to = self.register(thread, into)?;
                 put(&mut thread.registers[to], element, kind, &data)?;
             }
+            Stmt::PutFill { into, element, fill, width } => {
+                let element = self.value(thread, element)?;
+                let to = self.register(thread, into)?;
+                let kind = Element { src: *width, dst: *width, convert: None };
+                put(&mut thread.registers[to], element, &kind, &fill[..*width as usize])?;
+            }
             Stmt::Copy { from, at, to, kind } => {
                 let (at, to) = (self.value(thread, at)?, self.value(thread, to)?);
                 let data = self.read(thread, *from, at, kind.src)?;
@@ -203,7 +234,7 @@ impl Run<'_, '_> {
                 self.site = self.site.wrapping_add(NEXT_SITE);
                 self.write(thread, Space::Shared, to, &data)?;
             }
-            Stmt::Sync => return Err("a barrier inside of a statement".into()),
+            Stmt::Sync | Stmt::Walk(..) => return Err("a barrier inside of a statement".into()),
         }
         Ok(())
     }
@@ -289,9 +320,11 @@ impl Run<'_, '_> {
             Space::Dst => return Err("the destination is never read".into()),
             Space::Shared => {
                 let range = range(at, end, self.shared.bytes.len())?;
-                if !self.shared.written[range.clone()].iter().all(|w| *w) {
+                let phase = self.shared.phase;
+                if !self.shared.written[range.clone()].iter().all(|w| (1..phase).contains(w)) {
                     return Err(format!("shared {at}..{end} is read before it is written"));
                 }
+                self.shared.read[range].fill(phase);
                 &self.shared.bytes
             }
         };
@@ -319,11 +352,15 @@ impl Run<'_, '_> {
             }
             Space::Shared => {
                 let range = range(at, end, self.shared.bytes.len())?;
-                if self.shared.written[range.clone()].iter().any(|w| *w) {
+                let phase = self.shared.phase;
+                if self.shared.written[range.clone()].contains(&phase) {
                     return Err(format!("shared {at}..{end} is written twice"));
                 }
+                if self.shared.read[range.clone()].contains(&phase) {
+                    return Err(format!("shared {at}..{end} is written while it is read"));
+                }
                 self.shared.bytes[range.clone()].copy_from_slice(data);
-                self.shared.written[range].fill(true);
+                self.shared.written[range].fill(phase);
             }
         }
         Ok(())

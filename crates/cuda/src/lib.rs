@@ -14,6 +14,7 @@ mod error;
 mod formats;
 mod gpu;
 pub mod interpret;
+mod padded;
 mod plans;
 mod print;
 mod program;
@@ -22,6 +23,7 @@ mod squares;
 mod swizzle;
 mod tile;
 mod tile_part;
+mod tile_store;
 
 #[cfg(unix)]
 pub mod driver;

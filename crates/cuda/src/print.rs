@@ -4,6 +4,7 @@
 
 use crate::description::{Cond, Element, Expr, Op, Part, Reg, Side, Space, Stmt};
 use crate::formats;
+use crate::gpu::Gpu;
 use std::fmt::Write;
 
 /// The C++ type of an integer.
@@ -61,7 +62,8 @@ typedef long long i64;
 
 struct Vec { u32 w[4]; };  // 16 bytes in registers
 
-// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+// `bytes` bytes of global memory and the words of a register. What is read is not needed again and leaves the cache first; what
+// is written stays there as long as it may, and the next kernel finds it.
 static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
   if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
   else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
@@ -73,11 +75,11 @@ static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 
   }
 }
 static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
-  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
-  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
-  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
-  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
-  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+  if (bytes == 16) __stwb((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stwb((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stwb((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stwb((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stwb((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
 // 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
 // them and for every thread of the block.
@@ -110,10 +112,10 @@ static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes
   else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
 }
 static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
-  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
-  else if (bytes == 4) __stcs((u32*)p, (u32)x);
-  else if (bytes == 2) __stcs((u16*)p, (u16)x);
-  else __stcs(p, (u8)x);
+  if (bytes == 8) __stwb((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stwb((u32*)p, (u32)x);
+  else if (bytes == 2) __stwb((u16*)p, (u16)x);
+  else __stwb(p, (u8)x);
 }
 // Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
@@ -134,13 +136,27 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 }
 ";
 
+/// Bytes of shared memory of a kernel of these parts.
+fn shared<'a>(parts: impl Iterator<Item = &'a Part>) -> u32 {
+    parts.map(|p| p.shared).max().unwrap_or(0)
+}
+
+/// The same where it is more than a kernel declares by itself, so that the launch asks for it; else 0.
+pub(crate) fn asked<'a>(parts: impl Iterator<Item = &'a Part>) -> u32 {
+    let bytes = shared(parts);
+    if i64::from(bytes) > Gpu::DECLARED { bytes } else { 0 }
+}
+
 fn kernel(parts: &[Part], name: &str, members: &[usize]) -> String {
     let threads = members.iter().map(|k| parts[*k].threads).max().unwrap_or(32);
-    let shared = members.iter().map(|k| parts[*k].shared).max().unwrap_or(0);
+    let shared = shared(members.iter().map(|k| &parts[*k]));
+    let asked = asked(members.iter().map(|k| &parts[*k]));
     let mut text = format!(
         "\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}(const u8* __restrict__ src, u8* __restrict__ dst) {{\n"
     );
-    if shared > 0 {
+    if asked > 0 {
+        text.push_str("  extern __shared__ __align__(16) u8 shared[];\n");
+    } else if shared > 0 {
         let _ = writeln!(text, "  __shared__ __align__(16) u8 shared[{shared}];");
     }
     let argument = |k: usize| if parts[k].shared > 0 { ", shared" } else { "" };
@@ -215,10 +231,18 @@ impl Printer<'_> {
                 let value = self.cast(value, ty);
                 writeln!(text, "{pad}const {} {} = {value};", ty.name(), v.name)
             }
-            Stmt::For(v, count, body) => {
-                let _ = writeln!(text, "{pad}#pragma unroll");
+            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
+                let factor = if matches!(stmt, Stmt::Loop(..)) { " 1" } else { "" };
+                let _ = writeln!(text, "{pad}#pragma unroll{factor}");
                 let _ =
                     writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{", n = v.name);
+                self.block(text, body, depth + 1);
+                writeln!(text, "{pad}}}")
+            }
+            Stmt::Walk(v, count, body) => {
+                let (n, count) = (&v.name, self.cast(count, Int::U32));
+                let _ = writeln!(text, "{pad}#pragma unroll 1");
+                let _ = writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{");
                 self.block(text, body, depth + 1);
                 writeln!(text, "{pad}}}")
             }
@@ -250,21 +274,16 @@ impl Printer<'_> {
                 let (r, p) = (self.reg(from), self.at(*to, at));
                 writeln!(text, "{pad}{}", pieces("store", &r, &p, *bytes, *piece))
             }
-            Stmt::Set(reg, bytes) => {
-                let word = |i: usize| {
-                    u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]])
-                };
-                let r = self.reg(reg);
-                if bytes.iter().all(|b| *b == 0) {
-                    writeln!(text, "{pad}{r} = Vec();")
-                } else {
-                    let w = [word(0), word(4), word(8), word(12)];
-                    writeln!(
-                        text,
-                        "{pad}{r}.w[0] = {:#x}u; {r}.w[1] = {:#x}u; {r}.w[2] = {:#x}u; {r}.w[3] = {:#x}u;",
-                        w[0], w[1], w[2], w[3]
-                    )
-                }
+            Stmt::Set(reg, bytes) => writeln!(text, "{pad}{}", set(&self.reg(reg), bytes)),
+            Stmt::PutFill { into, fill, width: 16, .. } => {
+                writeln!(text, "{pad}{}", set(&self.reg(into), fill))
+            }
+            Stmt::PutFill { into, element, fill, width } => {
+                let (r, e) = (self.reg(into), self.top(element));
+                let mut bytes = [0; 8];
+                bytes[..*width as usize].copy_from_slice(&fill[..*width as usize]);
+                let x = u64::from_le_bytes(bytes);
+                writeln!(text, "{pad}put({r}, {e}, {x:#x}ull, {width});")
             }
             Stmt::Put { into, element, from, at, kind } => {
                 let (r, e, p) = (self.reg(into), self.top(element), self.at(*from, at));
@@ -278,7 +297,7 @@ impl Printer<'_> {
             Stmt::Copy { from, at, to, kind } => {
                 let (p, q) = (self.at(*from, at), self.at(Space::Dst, to));
                 if kind.src == 16 {
-                    writeln!(text, "{pad}__stcs((uint4*)({q}), *(const uint4*)({p}));")
+                    writeln!(text, "{pad}__stwb((uint4*)({q}), *(const uint4*)({p}));")
                 } else {
                     let x = converted(kind, &format!("read({p}, {})", kind.src));
                     writeln!(text, "{pad}write({q}, {x}, {});", kind.dst)
@@ -416,6 +435,17 @@ fn number(n: i64, ty: Int) -> String {
         Int::U64 => format!("{n}ull"),
         Int::I64 => format!("{n}ll"),
     }
+}
+
+/// A constant into a register.
+fn set(r: &str, bytes: &[u8; 16]) -> String {
+    if bytes.iter().all(|b| *b == 0) {
+        return format!("{r} = Vec();");
+    }
+    let words = bytes.chunks_exact(4).enumerate().map(|(k, w)| {
+        format!("{r}.w[{k}] = {:#x}u;", u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn converted(kind: &Element, x: &str) -> String {

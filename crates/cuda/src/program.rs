@@ -2,9 +2,10 @@
 
 use crate::choose::{self, Choice};
 use crate::description::{Element, Part};
-use crate::digits::Digits;
+use crate::digits::{self, Digits};
 use crate::error::CudaError;
 use crate::gpu::{Alignment, Gpu};
+use crate::padded::{self, Padded};
 use crate::print;
 use crate::rows;
 use std::ops::Range;
@@ -116,17 +117,26 @@ impl Program {
         let readable = readable(plan, ws)..src_bytes;
         let mut parts = Vec::new();
         let (mut read, mut written) = (0u64, 0u64);
-        for nest in plan.nests().iter().filter(|n| n.elements() > 0) {
-            let digits = Digits::of_nest(nest, unit, align);
+        // Elements that do not lie whole are moved as bytes, of which padding has no pattern.
+        let whole = align.src() >= unit.src && align.dst() >= unit.dst;
+        let (nests, fills) = match fill {
+            Some(_) if whole => padded::fold(plan),
+            Some(_) => (plan.nests().iter().map(Padded::from).collect(), plan.fills().to_vec()),
+            None => (plan.nests().iter().map(Padded::from).collect(), Vec::new()),
+        };
+        let value = digits::pattern(fill.unwrap_or(&[0]));
+        for nest in nests.iter().filter(|n| n.nest.elements() > 0) {
+            let digits = Digits::of_nest(nest, unit, align, value);
             short(&digits)?;
-            let elements = nest.elements().cast_unsigned();
-            read = read.saturating_add(elements.saturating_mul(u64::from(unit.src)));
-            written = written.saturating_add(elements.saturating_mul(u64::from(unit.dst)));
+            read = read
+                .saturating_add(nest.elements.cast_unsigned().saturating_mul(u64::from(unit.src)));
+            let amount = nest.nest.elements().cast_unsigned();
+            written = written.saturating_add(amount.saturating_mul(u64::from(unit.dst)));
             let choice = choose(&digits, &readable);
             parts.push(Piece { part: choice.part, kind: choice.kind, seconds: choice.seconds });
         }
         let whole = Element { src: unit.dst, dst: unit.dst, convert: None };
-        for nest in plan.fills().iter().filter(|f| fill.is_some() && f.elements() > 0) {
+        for nest in fills.iter().filter(|f| f.elements() > 0) {
             let digits = Digits::of_fill(nest, whole, align);
             short(&digits)?;
             let amount = nest.elements().cast_unsigned().saturating_mul(u64::from(unit.dst));
@@ -141,7 +151,7 @@ impl Program {
                 name: name.clone(),
                 grid: members.iter().map(|k| parts[*k].part.blocks).sum(),
                 block: members.iter().map(|k| parts[*k].part.threads).max().unwrap_or(32),
-                shared: 0,
+                shared: print::asked(members.iter().map(|k| &parts[*k].part)),
             })
             .collect();
         let all: Vec<Part> = parts.iter().map(|p| p.part.clone()).collect();
@@ -150,7 +160,9 @@ impl Program {
             "reads {read} bytes of {src_bytes}, writes {written} of {dst_bytes}\n"
         ));
         for l in &launches {
-            head.push_str(&format!("launch {}<<<{}, {}>>>(src, dst)\n", l.name, l.grid, l.block));
+            let shared = if l.shared > 0 { format!(", {}", l.shared) } else { String::new() };
+            let (name, grid, block) = (&l.name, l.grid, l.block);
+            head.push_str(&format!("launch {name}<<<{grid}, {block}{shared}>>>(src, dst)\n"));
         }
         let source = print::program(&all, &kernels, &head);
         Ok(Program { source, launches, parts, kernels, readable, bytes: (read, written) })

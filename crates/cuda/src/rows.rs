@@ -5,7 +5,7 @@
 
 use crate::description::Side;
 use crate::description::{Cond, Element, Expr, Frame, Part, Reg, Space, Stmt, when};
-use crate::digits::{Digit, Digits};
+use crate::digits::{Digit, Digits, pattern};
 
 /// Threads of a block of every kernel.
 pub(crate) const THREADS: u32 = 256;
@@ -38,14 +38,14 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
             digits.table.iter().map(|t| t.1).collect(),
         ];
     }
-    let each = |frame: &mut Frame, then: &dyn Fn(&Expr, Expr, Expr) -> Vec<Stmt>| {
+    let each = |frame: &mut Frame, then: &dyn Fn(&Expr, Place) -> Vec<Stmt>| {
         let u = frame.var("u", 0, i64::from(flight) - 1);
         let mut inside = Vec::new();
         let at = &first + Expr::Var(u.clone()) * i64::from(THREADS);
         let at = frame.name(&mut inside, "i", at);
         let mut one = Vec::new();
-        let (from, to) = decode(frame, &mut one, at.clone(), &digits.digits, &digits.table);
-        one.extend(then(&Expr::Var(u.clone()), from, to));
+        let place = decode(frame, &mut one, at.clone(), &digits.digits, &digits.table);
+        one.extend(then(&Expr::Var(u.clone()), place));
         inside.extend(when(Cond::less(at, most), one));
         Stmt::For(u, i64::from(flight), inside)
     };
@@ -56,27 +56,35 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
         bytes: bytes_out,
         piece: dst_piece,
     };
-    if let Some(value) = fill {
-        let mut pattern = [0; 16];
-        for (k, byte) in pattern.iter_mut().enumerate() {
-            *byte = value[k % value.len().max(1)];
+    // Data, or padding where the source has none.
+    let either = |place: &Place, data: Stmt, padding: Reg| match digits.limit {
+        Some(limit) => {
+            let inside = Cond::less(place.count.clone(), limit.end);
+            vec![Stmt::If(inside, vec![data], vec![Stmt::Set(padding, limit.fill)])]
         }
+        None => vec![data],
+    };
+    if let Some(value) = fill {
         let constant = reg(0, &Expr::Int(0));
-        body.push(Stmt::Set(constant.clone(), pattern));
-        body.push(each(&mut frame, &|_, _, to| vec![store(constant.clone(), to)]));
+        body.push(Stmt::Set(constant.clone(), pattern(value)));
+        body.push(each(&mut frame, &|_, place| vec![store(constant.clone(), place.to)]));
     } else {
-        body.push(each(&mut frame, &|u, at, _| {
-            let (into, from) = (reg(0, u), Space::Src);
-            vec![Stmt::Load { into, from, at, bytes: bytes_in, piece: src_piece }]
+        body.push(each(&mut frame, &|u, place| {
+            let (into, from, at) = (reg(0, u), Space::Src, place.from.clone());
+            let load =
+                Stmt::Load { into: into.clone(), from, at, bytes: bytes_in, piece: src_piece };
+            either(&place, load, into)
         }));
-        body.push(each(&mut frame, &|u, _, to| {
+        body.push(each(&mut frame, &|u, place| {
             let from = reg(0, u);
             if all.unit.convert.is_none() {
-                return vec![store(from, to)];
+                return vec![store(from, place.to)];
             }
             let into = reg(1, &Expr::Int(0));
             let convert = Stmt::Convert { from, into: into.clone(), count, kind: all.unit };
-            vec![convert, store(into, to)]
+            let mut body = either(&place, convert, into.clone());
+            body.push(store(into, place.to));
+            body
         }));
     }
     let mut registers = vec![("v", if fill.is_some() { 1 } else { flight })];
@@ -90,8 +98,12 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
             "Copies {total} units of {bytes_in} bytes, {flight} of them on the way in each thread."
         )
     };
+    let mut title = vec![title];
+    if all.limit.is_some() && fill.is_none() {
+        title.push("Units behind the end of the source's rows are filled.".into());
+    }
     Part {
-        title: vec![title],
+        title,
         blocks,
         threads: THREADS,
         shared: 0,
@@ -116,7 +128,7 @@ fn vectors(all: &Digits) -> (Digits, Element, u32) {
     let mut count = 1u32;
     let grains = (all.grain(Side::Src, &[i]), all.grain(Side::Dst, &[i]));
     while count * 2 * widest <= 16
-        && all.digits[i].range % i64::from(count * 2) == 0
+        && all.whole(i) % i64::from(count * 2) == 0
         && all.unit.src * count * 2 <= grains.0
         && all.unit.dst * count * 2 <= grains.1
     {
@@ -125,30 +137,41 @@ fn vectors(all: &Digits) -> (Digits, Element, u32) {
     let mut wide = all.clone();
     let d = wide.digits[i];
     let n = i64::from(count);
-    wide.digits[i] = Digit { range: d.range / n, src: d.src * n, dst: d.dst * n };
+    if d.weight > 0 {
+        wide.scale(|weight| weight / n);
+    }
+    wide.digits[i] = Digit { range: d.range / n, src: d.src * n, dst: d.dst * n, weight: d.weight };
     let unit = Element { src: all.unit.src * count, dst: all.unit.dst * count, ..all.unit };
     wide.unit = unit;
     (wide, unit, count)
 }
 
-/// The digits of a number as an offset on each side.
+/// Where a unit lies on each side, and what it counts towards the end of a limit.
+pub(crate) struct Place {
+    pub(crate) from: Expr,
+    pub(crate) to: Expr,
+    pub(crate) count: Expr,
+}
+
+/// The digits of a number as a place.
 pub(crate) fn decode(
     frame: &mut Frame,
     body: &mut Vec<Stmt>,
     number: Expr,
     digits: &[Digit],
     table: &[(i64, i64)],
-) -> (Expr, Expr) {
+) -> Place {
     let mut rest = number;
     let entries = i64::try_from(table.len()).unwrap_or(i64::MAX);
     let (a, b) = if entries > 1 { (0, 0) } else { table[0] };
-    let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
+    let (mut from, mut to, mut count) = (Expr::Int(a), Expr::Int(b), Expr::Int(0));
     let last = digits.iter().filter(|d| d.range > 1).count();
     for (k, d) in digits.iter().filter(|d| d.range > 1).enumerate() {
         let only = k + 1 == last && entries == 1;
         let digit = if only { rest.clone() } else { &rest % d.range };
         let digit = frame.name(body, &format!("d{k}"), digit);
         from = from + &digit * d.src;
+        count = count + &digit * d.weight;
         to = to + digit * d.dst;
         if !only {
             rest = frame.name(body, &format!("rest{k}"), rest / d.range);
@@ -158,5 +181,5 @@ pub(crate) fn decode(
         from = Expr::Entry(0, Box::new(rest.clone())) + from;
         to = Expr::Entry(1, Box::new(rest)) + to;
     }
-    (from, to)
+    Place { from, to, count }
 }

@@ -17,7 +17,7 @@ const WARPS: (i64, i64) = (2, 4);
 /// bytes are not whole, or are the same on both sides.
 pub(crate) fn digits(all: &Digits) -> Option<(usize, usize)> {
     let width = i64::from(all.unit.src);
-    if all.unit.convert.is_some() || width > 8 {
+    if all.unit.convert.is_some() || all.limit.is_some() || width > 8 {
         return None;
     }
     let a = all.digits.iter().position(|d| d.src == width)?;
@@ -44,6 +44,7 @@ pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
         range: (d.range + tile - 1) / tile,
         src: d.src * tile,
         dst: d.dst * tile,
+        weight: 0,
     };
     // Tiles follow one another along the destination's rows first.
     let mut outer = vec![tiles(db, tile_b), tiles(da, tile_a)];
@@ -72,9 +73,9 @@ pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
         };
         fits(da, tile_a, t_a, &in_a).and(fits(db, tile_b, t_b, &in_b))
     };
-    let (from, to) = decode(&mut frame, &mut body, number, &outer, &all.table);
-    let from = from + &in_a * da.src + &in_b * db.src;
-    let to = to + &in_a * da.dst + &in_b * db.dst;
+    let place = decode(&mut frame, &mut body, number, &outer, &all.table);
+    let from = place.from + &in_a * da.src + &in_b * db.src;
+    let to = place.to + &in_a * da.dst + &in_b * db.dst;
     let from = frame.name(&mut body, "from", from);
     let to = frame.name(&mut body, "to", to);
     let row = frame.var("r", 0, vector - 1);

@@ -8,7 +8,7 @@
 
 use crate::digits::Digits;
 use crate::rows::THREADS;
-use crate::tile::{MOST_SHARED, Tile};
+use crate::tile::Tile;
 use zellige_layout::{BANK_BYTES, bank_and_line};
 
 /// An XOR of vectors by rows.
@@ -53,8 +53,8 @@ impl Conflicts {
     }
 }
 
-/// The tile with the swizzle that has the fewest conflicts.
-pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
+/// The tile with the swizzle that has the fewest conflicts, in at most `shared` bytes.
+pub(crate) fn choose(all: &Digits, tile: &Tile, shared: i64) -> (Tile, Conflicts) {
     let mut best: Option<(f64, i64, Tile, Conflicts)> = None;
     let vector = (16 / tile.dst.width).max(1);
     let divides = [vector, 1, 2, 4, 8, 16, 32, 64];
@@ -71,7 +71,7 @@ pub(crate) fn choose(all: &Digits, tile: &Tile) -> (Tile, Conflicts) {
     for swizzle in all_of(tile) {
         let candidate = Tile { swizzle, ..tile.clone() };
         let bytes = candidate.shared_bytes(all);
-        if bytes > MOST_SHARED {
+        if bytes > shared {
             continue;
         }
         let conflicts = count(all, &candidate);

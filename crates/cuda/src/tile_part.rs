@@ -1,4 +1,5 @@
-//! What the threads of a block do with a tile: source rows into shared memory, destination rows out of it.
+//! What the threads of a block do with a tile: where it begins, and its source rows into shared memory.
+//! `tile_store.rs` has the way out.
 
 use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
 use crate::digits::Digits;
@@ -9,16 +10,46 @@ use std::ops::Range;
 /// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
 pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
     let rest = vec![None; all.digits.len()];
-    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed: Expr::Int(0) };
+    let (skewed, data, walked) = (Expr::Int(0), Expr::Int(0), Expr::Int(0));
+    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed, data, walked };
     let mut body = Vec::new();
-    let blocks = (0..all.digits.len()).map(|i| i128::from(tile.tiles(all, i))).product::<i128>()
+    let blocks = (0..all.digits.len()).map(|i| i128::from(tile.blocks(all, i))).product::<i128>()
         * all.table.len() as i128;
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
-    let (from, to) = w.origin(&mut body, blocks);
-    let src_low = w.low(&mut body, Side::Src, &from);
-    w.load(&mut body, &from, &src_low, readable);
-    body.push(Stmt::Sync);
-    w.store(&mut body, &to, &src_low);
+    match tile.skew.filter(|_| tile.walk > 1) {
+        None => {
+            let (from, to) = w.origin(&mut body, blocks);
+            let src_low = w.low(&mut body, Side::Src, &from);
+            let bytes = w.row_bytes(&mut body);
+            w.load(&mut body, &from, &bytes, &src_low, readable);
+            body.push(Stmt::Sync);
+            w.store(&mut body, &to, &src_low);
+        }
+        Some(skew) => {
+            let count = w.walk_length(&mut body, skew, blocks);
+            let t = w.frame.var("walked", 0, tile.walk - 1);
+            w.walked = Expr::Var(t.clone());
+            let mut inner = Vec::new();
+            let (from, to) = w.origin(&mut inner, blocks);
+            let src_low = w.low(&mut inner, Side::Src, &from);
+            let bytes = w.row_bytes(&mut inner);
+            // What the tile before has left comes first.
+            let kept = w.carry(skew, &from, &bytes, &src_low, false);
+            inner.push(Stmt::If(Cond::less(0, w.walked.clone()), kept, Vec::new()));
+            w.load(&mut inner, &from, &bytes, &src_low, readable);
+            inner.push(Stmt::Sync);
+            w.store(&mut inner, &to, &src_low);
+            let kept = w.carry(skew, &from, &bytes, &src_low, true);
+            let more = Cond::less(&w.walked + 1, count.clone());
+            inner.push(Stmt::If(more, kept, Vec::new()));
+            inner.push(Stmt::Sync);
+            body.push(Stmt::Walk(t, count, inner));
+        }
+    }
+    let mut registers = vec![("edge", 1), ("out", 1)];
+    if tile.walk > 1 {
+        registers.push(("kept", u32::try_from(rounds(tile.carried())).unwrap_or(1)));
+    }
     let tables = if all.table.len() > 1 {
         vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
     } else {
@@ -30,11 +61,16 @@ pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
         blocks,
         threads: THREADS,
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
-        registers: vec![("edge", 1), ("out", 1)],
+        registers,
         tables,
         body,
         slots: w.frame.slots(),
     }
+}
+
+/// Rounds of all threads of a block for so many slots.
+fn rounds(slots: i64) -> i64 {
+    (slots + i64::from(THREADS) - 1) / i64::from(THREADS)
 }
 
 fn title(all: &Digits, tile: &Tile) -> Vec<String> {
@@ -48,6 +84,15 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
     )];
     if let Some(skew) = tile.skew {
         lines.push(format!("which begin at multiples of {} bytes,", skew.bytes));
+    }
+    if tile.walk > 1 {
+        lines.push(format!(
+            "{} of which a block goes through, keeping what they have in common,",
+            tile.walk
+        ));
+    }
+    if all.limit.is_some() {
+        lines.push("of which the source has a part and the rest is filled,".into());
     }
     let s = tile.swizzle;
     lines.push(match (s.bits, s.padding) {
@@ -65,14 +110,29 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
     lines
 }
 
-struct Writer<'a> {
-    all: &'a Digits,
-    tile: &'a Tile,
-    frame: Frame,
+/// What is known while a part is written.
+pub(crate) struct Writer<'a> {
+    pub(crate) all: &'a Digits,
+    pub(crate) tile: &'a Tile,
+    pub(crate) frame: Frame,
     /// For each digit the values that this tile has of it, where that differs from tile to tile.
-    rest: Vec<Option<Expr>>,
+    pub(crate) rest: Vec<Option<Expr>>,
     /// The first value that the box of this tile has of the digit that rows are skewed along.
-    skewed: Expr,
+    pub(crate) skewed: Expr,
+    /// What digits of this tile may count up to until padding begins; it may be less than 0.
+    pub(crate) data: Expr,
+    /// The tiles that the block has gone through.
+    walked: Expr,
+}
+
+/// A vector of a source row: when it is one, what its address is computed by, when it is needed, and its address.
+struct SourceVector {
+    valid: Cond,
+    here: Vec<Stmt>,
+    within: Cond,
+    at: Expr,
+    /// Bytes in front of the source where it may begin.
+    ahead: i64,
 }
 
 impl Writer<'_> {
@@ -85,10 +145,14 @@ impl Writer<'_> {
         let (a, b) = if many { (0, 0) } else { all.table[0] };
         let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
         let cut = tile.cut_digits(all);
+        let mut data = Expr::Int(all.limit.map_or(0, |l| l.end));
         for (k, i) in cut.iter().enumerate() {
-            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles(all, *i));
+            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.blocks(all, *i));
             let last = k + 1 == cut.len() && !many;
-            let g = if last { left.clone() } else { &left % count };
+            let mut g = if last { left.clone() } else { &left % count };
+            if tile.walk > 1 && tile.span(*i) > step {
+                g = g * tile.walk + &self.walked;
+            }
             let g = self.frame.name(body, &format!("tile{i}"), g);
             let (span, lead) = (tile.span(*i), tile.span(*i) - step);
             from = from + (&g * (d.src * step) - d.src * lead);
@@ -98,6 +162,7 @@ impl Writer<'_> {
                 let rest = self.frame.var(format!("left{i}"), 1, span).let_be(body, rest);
                 self.rest[*i] = Some(rest);
             }
+            data = data - &g * (d.weight * step);
             if lead > 0 {
                 self.skewed = g * step;
             }
@@ -109,11 +174,41 @@ impl Writer<'_> {
             from = Expr::Entry(0, Box::new(left.clone())) + from;
             to = Expr::Entry(1, Box::new(left)) + to;
         }
+        self.data = self.frame.name(body, "data", data);
         (self.frame.name(body, "from", from), self.frame.name(body, "to", to))
     }
 
+    /// The tiles that this block goes through.
+    fn walk_length(&mut self, body: &mut Vec<Stmt>, skew: Skew, blocks: u64) -> Expr {
+        let (all, tile) = (self.all, self.tile);
+        let cut = tile.cut_digits(all);
+        let before = cut.iter().take_while(|i| **i != skew.digit).map(|i| tile.blocks(all, *i));
+        let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
+        let strip = Expr::Block(high) / before.product::<i64>() % tile.blocks(all, skew.digit);
+        let left = Expr::Int(tile.tiles(all, skew.digit)) - strip * tile.walk;
+        self.frame.var("walk", 1, tile.walk).let_be(body, left.min(tile.walk))
+    }
+
+    /// Bytes of a source row of this tile.
+    fn row_bytes(&mut self, body: &mut Vec<Stmt>) -> Expr {
+        let length = self.length(Side::Src);
+        self.frame.name(body, "row_bytes", length * self.tile.src.width)
+    }
+
+    /// What the digits of a place in this tile count towards the end of the data.
+    pub(crate) fn count(&self, values: &[Expr]) -> Expr {
+        let weighed = self.all.digits.iter().zip(values).filter(|(d, _)| d.weight > 0);
+        weighed.fold(Expr::Int(0), |sum, (d, value)| sum + value * d.weight)
+    }
+
+    /// Whether the digits of a row of the source count one after the other, so that padding ends it.
+    fn ends_rows(&self) -> bool {
+        let weights = self.tile.src.chain_weights(&self.tile.spans());
+        weights.iter().all(|(i, weight)| self.all.digits[*i].weight == *weight)
+    }
+
     /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
-    fn low(&mut self, body: &mut Vec<Stmt>, side: Side, begin: &Expr) -> Expr {
+    pub(crate) fn low(&mut self, body: &mut Vec<Stmt>, side: Side, begin: &Expr) -> Expr {
         let (all, tile) = (self.all, self.tile);
         let (rows, align, modulus, name) = match side {
             Side::Src => (&tile.src, all.align.src(), 16, "src_low"),
@@ -134,7 +229,7 @@ impl Writer<'_> {
     }
 
     /// The elements of a row of this tile, as an expression and at most.
-    fn length(&self, side: Side) -> Expr {
+    pub(crate) fn length(&self, side: Side) -> Expr {
         let rows = if side == Side::Src { &self.tile.src } else { &self.tile.dst };
         match rows.chain.last() {
             Some(i) => match &self.rest[*i] {
@@ -146,7 +241,7 @@ impl Writer<'_> {
     }
 
     /// Whether a value of a digit is one of this tile.
-    fn inside(&self, i: usize, value: &Expr) -> Cond {
+    pub(crate) fn inside(&self, i: usize, value: &Expr) -> Cond {
         let below = match &self.rest[i] {
             Some(rest) => Cond::less(value.clone(), rest.clone()),
             None => Cond::always(),
@@ -160,48 +255,33 @@ impl Writer<'_> {
         }
     }
 
-    /// Source rows into shared memory.
-    fn load(&mut self, body: &mut Vec<Stmt>, from: &Expr, src_low: &Expr, readable: &Range<i64>) {
-        let (all, tile) = (self.all, self.tile);
+    /// Source rows into shared memory; those of the tile before are there already.
+    fn load(
+        &mut self,
+        body: &mut Vec<Stmt>,
+        from: &Expr,
+        bytes: &Expr,
+        src_low: &Expr,
+        readable: &Range<i64>,
+    ) {
+        let tile = self.tile;
         let rows = &tile.src;
         let slots = rows.count * rows.vectors;
-        let threads = i64::from(THREADS);
-        let rounds = (slots + threads - 1) / threads;
-        let length = self.length(Side::Src);
-        let bytes = self.frame.name(body, "row_bytes", length * rows.width);
         let mut loads = Vec::new();
-        let u = self.frame.var("u", 0, rounds - 1);
+        let u = self.frame.var("u", 0, rounds(slots) - 1);
         let (slot, vector, row) = self.slot(&mut loads, &u, rows.vectors);
         let mut one = Vec::new();
-        let mut values: Vec<Expr> = vec![Expr::Int(0); all.digits.len()];
-        let mut start = from.clone();
-        let mut valid = Cond::always();
+        let mut values: Vec<Expr> = vec![Expr::Int(0); self.all.digits.len()];
         for (i, weight) in rows.row_weights(&tile.spans()) {
             let value = &row / weight % tile.span(i);
-            let value = self.frame.name(&mut one, &format!("s{i}"), value);
-            start = start + &value * all.digits[i].src;
-            valid = valid.and(self.inside(i, &value));
-            values[i] = value;
+            values[i] = self.frame.name(&mut one, &format!("s{i}"), value);
         }
-        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
-        let mut here = Vec::new();
-        let ahead = match tile.skew {
-            Some(skew) if rows.chain.contains(&skew.digit) => {
-                skew.lead * all.digits[skew.digit].src
-            }
-            _ => 0,
-        };
-        let high = start.range().1;
-        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
-        let shift = if rows.aligned {
-            Expr::Int(0)
-        } else {
-            let low = Expr::low(Side::Src, all.align.src(), 16);
-            let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
-            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
-        };
-        let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
-        let within = Cond::less(&vector * 16, shift + &bytes);
+        let SourceVector { mut valid, mut here, within, at, ahead } =
+            self.source_vector(from, bytes, &vector, &values);
+        if let Some(skew) = tile.skew.filter(|_| tile.walk > 1) {
+            let common = Expr::Int(skew.lead) - self.walked.clone().min(1) * skew.lead;
+            valid = valid.and(Cond::at_most(skew.lead, &values[skew.digit] + common));
+        }
         let to = self.shared_vector(&vector, &row, &values, src_low);
         let bring = Stmt::Bring { from: at.clone(), to: to.clone() };
         let load = if rows.whole {
@@ -220,7 +300,100 @@ impl Writer<'_> {
         one.extend(when(valid, here));
         let enough = Cond::less(slot, slots);
         loads.extend(when(enough, one));
-        body.push(Stmt::For(u, rounds, loads));
+        body.push(Stmt::For(u, rounds(slots), loads));
+    }
+
+    /// Where a vector of a source row lies in the source, and when it is there.
+    fn source_vector(
+        &mut self,
+        from: &Expr,
+        bytes: &Expr,
+        vector: &Expr,
+        values: &[Expr],
+    ) -> SourceVector {
+        let (all, tile) = (self.all, self.tile);
+        let rows = &tile.src;
+        let mut start = from.clone();
+        let mut valid = Cond::always();
+        for i in &rows.rows {
+            start = start + &values[*i] * all.digits[*i].src;
+            valid = valid.and(self.inside(*i, &values[*i]));
+        }
+        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
+        let mut here = Vec::new();
+        let ahead = match tile.skew {
+            Some(skew) if rows.chain.contains(&skew.digit) => {
+                skew.lead * all.digits[skew.digit].src
+            }
+            _ => 0,
+        };
+        let high = start.range().1;
+        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
+        let shift = if rows.aligned {
+            Expr::Int(0)
+        } else {
+            let low = Expr::low(Side::Src, all.align.src(), 16);
+            let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
+            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
+        };
+        let at = self.frame.name(&mut here, "at", &start - &shift + vector * 16);
+        let mut within = Cond::less(vector * 16, &shift + bytes);
+        if all.limit.is_some() {
+            let count = self.count(values);
+            if self.ends_rows() {
+                let end = &shift + (&self.data - &count) * rows.width;
+                within = within.and(Cond::less(vector * 16, end));
+            }
+            valid = valid.and(Cond::less(count, self.data.clone()));
+        }
+        SourceVector { valid, here, within, at, ahead }
+    }
+
+    /// Rows of shared memory that the next tile has too: into registers, or from there to where this tile has them.
+    fn carry(
+        &mut self,
+        skew: Skew,
+        from: &Expr,
+        bytes: &Expr,
+        src_low: &Expr,
+        keep: bool,
+    ) -> Vec<Stmt> {
+        let tile = self.tile;
+        let rows = &tile.src;
+        let slots = tile.carried();
+        let u = self.frame.var("u", 0, rounds(slots) - 1);
+        let mut body = Vec::new();
+        let (slot, vector, carried) = self.slot(&mut body, &u, rows.vectors);
+        let mut counts = tile.spans();
+        counts[skew.digit] = skew.lead;
+        let mut one = Vec::new();
+        let mut values: Vec<Expr> = vec![Expr::Int(0); self.all.digits.len()];
+        for (i, weight) in rows.row_weights(&counts) {
+            let mut value = &carried / weight % counts[i];
+            if keep && i == skew.digit {
+                value = value + tile.steps[i];
+            }
+            values[i] = self.frame.name(&mut one, &format!("s{i}"), value);
+        }
+        let weights = rows.row_weights(&tile.spans());
+        let row = weights.iter().fold(Expr::Int(0), |sum, (i, w)| sum + &values[*i] * *w);
+        let row = self.frame.name(&mut one, "kept_row", row);
+        let SourceVector { valid, mut here, within, .. } =
+            self.source_vector(from, bytes, &vector, &values);
+        let at = self.shared_vector(&vector, &row, &values, src_low);
+        let reg = Reg { array: 2, index: Expr::Var(u.clone()) };
+        let (space, bytes, piece) = (Space::Shared, 16, 16);
+        here.extend(when(
+            within,
+            vec![if keep {
+                Stmt::Load { into: reg, from: space, at, bytes, piece }
+            } else {
+                Stmt::Store { from: reg, to: space, at, bytes, piece }
+            }],
+        ));
+        one.extend(when(valid, here));
+        body.extend(when(Cond::less(slot, slots), one));
+        vec![Stmt::For(u, rounds(slots), body)]
     }
 
     /// Where a vector of a source row lies in shared memory.
@@ -274,178 +447,15 @@ impl Writer<'_> {
         (slot, vector, row)
     }
 
-    fn pattern(&self, row: &Expr) -> Expr {
+    pub(crate) fn pattern(&self, row: &Expr) -> Expr {
         let s = self.tile.swizzle;
         if s.bits == 0 { Expr::Int(0) } else { row / s.divide % (1i64 << s.bits) }
-    }
-
-    /// Destination rows out of shared memory.
-    fn store(&mut self, body: &mut Vec<Stmt>, to: &Expr, src_low: &Expr) {
-        let (all, tile) = (self.all, self.tile);
-        let rows = &tile.dst;
-        let slots = rows.count * rows.vectors;
-        let threads = i64::from(THREADS);
-        let rounds = (slots + threads - 1) / threads;
-        let length = match tile.skew {
-            None => self.length(Side::Dst),
-            Some(_) => Expr::Int(rows.length),
-        };
-        let length = self.frame.name(body, "row_length", length);
-        let per_vector = (16 / rows.width).max(1);
-        let dst_low = self.low(body, Side::Dst, to);
-        let modulus = tile.skew.map_or(16, |s| s.bytes);
-        let lead = tile.skew.map_or(0, |s| s.lead * s.inner);
-
-        let mut inside = Vec::new();
-        let u = self.frame.var("u", 0, rounds - 1);
-        let slot = Expr::Thread(threads - 1) + Expr::Var(u.clone()) * threads;
-        let slot = self.frame.name(&mut inside, "slot", slot);
-        let (vector, row) = match tile.lanes() {
-            None => (&slot % rows.vectors, &slot / rows.vectors),
-            // A warp is 8 vectors along a row by 4 rows.
-            Some(groups) => {
-                (&slot % 8 + &slot / 32 % groups * 8, &slot / 8 % 4 + &slot / (32 * groups) * 4)
-            }
-        };
-        let vector = self.frame.var("vector", 0, rows.vectors - 1).let_be(&mut inside, vector);
-        let row = self.frame.name(&mut inside, "row", row);
-        let mut one = Vec::new();
-        let mut values: Vec<Expr> = vec![Expr::Int(0); all.digits.len()];
-        let mut start = to.clone();
-        let mut residue = dst_low;
-        let mut valid = Cond::less(slot, slots);
-        for (i, weight) in rows.row_weights(&tile.steps) {
-            let value = &row / weight % tile.steps[i];
-            let value = self.frame.name(&mut one, &format!("t{i}"), value);
-            start = start + &value * all.digits[i].dst;
-            residue = residue + &value * all.digits[i].dst.rem_euclid(modulus);
-            valid = valid.and(self.inside(i, &value));
-            values[i] = value;
-        }
-        // `valid` speaks of digits that are named in `one`: the slots are tested outside of it.
-        let (outer, inner) = split(valid);
-        let shift = if rows.aligned {
-            Expr::Int(0)
-        } else {
-            let shift = residue % modulus;
-            self.frame.name(&mut one, "shift", shift / rows.width)
-        };
-        let at = start - &shift * rows.width + &vector * 16;
-        let at = self.frame.name(&mut one, "at", at);
-
-        let first = self.frame.name(&mut one, "first", &vector * per_vector);
-        // The elements of the row that are there: all of this tile, and of skewed rows all of the tensor's row.
-        let (begin, end) = match tile.skew {
-            None => (shift.clone(), &shift + &length),
-            Some(skew) => {
-                let box_begin = &self.skewed * skew.inner;
-                (&shift - &box_begin, &shift + (Expr::Int(range_of(all, skew)) - box_begin))
-            }
-        };
-        let begin = self.frame.name(&mut one, "begin", begin);
-        let end = self.frame.name(&mut one, "end", end);
-        let whole = Cond::at_most(begin.clone(), first.clone())
-            .and(Cond::at_most(&first + per_vector, end.clone()));
-        let out = Reg { array: 1, index: Expr::Int(0) };
-
-        let mut full = vec![Stmt::Set(out.clone(), [0; 16])];
-        let e = self.frame.var("e", 0, per_vector - 1);
-        let mut gather = Vec::new();
-        let place = self.shared(
-            &mut gather,
-            &values,
-            &(&first + Expr::Var(e.clone()) - &shift + lead),
-            src_low,
-        );
-        let element = Expr::Var(e.clone());
-        let kind = all.unit;
-        gather.push(Stmt::Put { into: out.clone(), element, from: Space::Shared, at: place, kind });
-        full.push(Stmt::For(e, per_vector, gather));
-        full.push(Stmt::Store { from: out, to: Space::Dst, at: at.clone(), bytes: 16, piece: 16 });
-
-        let stored = if rows.whole {
-            let some = Cond::less(first, length);
-            when(some, full)
-        } else {
-            let e = self.frame.var("e", 0, per_vector - 1);
-            let here = &first + Expr::Var(e.clone());
-            let mut copy = Vec::new();
-            let place = self.shared(&mut copy, &values, &(&here - &shift + lead), src_low);
-            let target = at + Expr::Var(e.clone()) * rows.width;
-            copy.push(Stmt::Copy { from: Space::Shared, at: place, to: target, kind });
-            let there = Cond::at_most(begin, here.clone()).and(Cond::less(here, end));
-            let single = Stmt::For(e, per_vector, when(there, copy));
-            vec![Stmt::If(whole, full, vec![single])]
-        };
-        one.extend(when(inner, stored));
-        inside.extend(when(outer, one));
-        body.push(Stmt::For(u, rounds, inside));
-    }
-
-    /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory.
-    fn shared(
-        &mut self,
-        body: &mut Vec<Stmt>,
-        values: &[Expr],
-        place: &Expr,
-        src_low: &Expr,
-    ) -> Expr {
-        let (all, tile) = (self.all, self.tile);
-        let spans = tile.spans();
-        let most = tile.dst.chain.iter().map(|i| spans[*i]).product::<i64>() - 1;
-        let place = self.frame.var("p", 0, most).let_be(body, place.clone());
-        let mut values = values.to_vec();
-        for (i, weight) in tile.dst.chain_weights(&spans) {
-            values[i] = &place / weight % spans[i];
-        }
-        let mut byte = Expr::Int(0);
-        for (i, weight) in tile.src.chain_weights(&spans) {
-            byte = byte + &values[i] * (weight * tile.src.width);
-        }
-        if !tile.src.aligned {
-            let mut at = src_low + byte;
-            for (i, pitch) in tile.pitches(all) {
-                at = at + &values[i] * pitch;
-            }
-            return at;
-        }
-        let mut row = Expr::Int(0);
-        for (i, weight) in tile.src.row_weights(&spans) {
-            row = row + &values[i] * weight;
-        }
-        let row = self.frame.name(body, "r", row);
-        let byte = self.frame.name(body, "b", byte);
-        let pattern = self.pattern(&row);
-        row * tile.swizzle.pitch(tile.src.vectors * 16) + (byte ^ (pattern * 16))
-    }
-}
-
-/// Elements of a row of the tensor, along the digits of a row of the tile.
-fn range_of(all: &Digits, skew: Skew) -> i64 {
-    all.digits[skew.digit].range * skew.inner
-}
-
-/// The condition on the slot alone, and the others.
-fn split(cond: Cond) -> (Cond, Cond) {
-    match cond {
-        Cond::All(mut all) if !all.is_empty() => {
-            let about_slot = matches!(&all[0], Cond::Less(Expr::Var(v), _) if v.name == "slot")
-                || matches!(&all[0], Cond::Less(Expr::Thread(_), _));
-            if about_slot {
-                let first = all.remove(0);
-                (first, Cond::All(all))
-            } else {
-                (Cond::always(), Cond::All(all))
-            }
-        }
-        one @ Cond::Less(..) => (one, Cond::always()),
-        other => (Cond::always(), other),
     }
 }
 
 impl crate::description::Var {
     /// Gives the variable its value.
-    fn let_be(self, body: &mut Vec<Stmt>, value: Expr) -> Expr {
+    pub(crate) fn let_be(self, body: &mut Vec<Stmt>, value: Expr) -> Expr {
         if matches!(value, Expr::Int(_)) {
             return value;
         }

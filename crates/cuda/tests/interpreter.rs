@@ -5,9 +5,10 @@ mod common;
 use common::{Random, alignment, elements, expected, injective, interpreted, windowed};
 use proptest::prelude::*;
 use zellige_cuda::{Gpu, Program};
-use zellige_float::Format;
+use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, TileLayout};
 use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_stick::StickLayout;
 
 /// Compares the chosen program, and some of the others, with the engine.
 fn check(
@@ -28,9 +29,10 @@ fn check(
     let fill = random.bytes(dtypes.dst_bytes());
     let (align, low) = alignment(&mut random);
     let want = expected(&plan, dtypes, &from, &before, Some(&fill));
+    let large = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
     let programs = [
         Program::new(&plan, dtypes, Some(&fill), align, &Gpu::H200),
-        Program::with_candidate(&plan, dtypes, Some(&fill), align, &Gpu::H200, random.below(40)),
+        Program::with_candidate(&plan, dtypes, Some(&fill), align, &large, random.below(120)),
     ];
     for program in programs {
         let program = program.map_err(|e| TestCaseError::fail(e.to_string()))?;
@@ -85,6 +87,25 @@ proptest! {
         let n: i64 = shape.iter().product();
         check(&windowed(&shape, a), &windowed(&shape, b), &shape, width(s), s)?;
         check(&injective(n, a), &windowed(&shape, b), &shape, formats(s), s)?;
+    }
+
+    #[test]
+    fn padded_sticks(shape in prop::collection::vec(1i64..12, 0..3), last in 1i64..300, turned in any::<bool>(), s in any::<u64>()) {
+        let shape: Vec<i64> = shape.into_iter().chain([last]).collect();
+        let to = [Format::F16, Format::F32, Format::F8E4M3FN][usize::try_from(s % 3).expect("small")];
+        let dtype = [Dtype::Float16, Dtype::Float32, Dtype::Float8E4m3fn][usize::try_from(s % 3).expect("small")];
+        let dst = StickLayout::default(&shape, dtype).and_then(|l| l.lower()).expect("sticks");
+        // Rows of the source are the last dimension, or the first.
+        let mut stride = vec![0; shape.len()];
+        let mut weight = 1;
+        for k in 0..shape.len() {
+            let d = if turned { k } else { shape.len() - 1 - k };
+            stride[d] = weight;
+            weight *= shape[d];
+        }
+        let src: Layout = TileLayout::strided(&shape, &stride, 0).expect("small").into();
+        check(&src, &dst, &shape, Dtypes::Bytes(to.size()), s)?;
+        check(&src, &dst, &shape, Dtypes::Formats { from: Format::BF16, to }, s)?;
     }
 
     #[test]

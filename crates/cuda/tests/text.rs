@@ -6,9 +6,10 @@ mod common;
 use common::gpp::{Case, compiler, run};
 use common::{Random, alignment, elements, expected, injective, windowed};
 use zellige_cuda::{Alignment, Gpu, Program};
-use zellige_float::Format;
+use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, Strided, TileLayout};
 use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_stick::StickLayout;
 
 /// A case and what it is to give.
 fn case(
@@ -72,9 +73,47 @@ fn random_moves() {
         let dst = TileLayout::strided(&[r, c], &[1, r], 0).expect("small").into();
         let dtypes = width(&mut random);
         cases.extend(case(&src, &dst, &[r, c], dtypes, &mut random));
+        let sticks = StickLayout::default(&[r, c], Dtype::Float16).and_then(|s| s.lower());
+        cases.extend(case(&src, &sticks.expect("sticks"), &[r, c], Dtypes::Bytes(2), &mut random));
     }
-    assert!(cases.len() > 30);
+    assert!(cases.len() > 40);
     compare("moves", cases);
+}
+
+/// Tiles of more shared memory than a kernel declares, and blocks that go through several.
+#[test]
+fn large_tiles_and_walks() {
+    let gpu = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
+    let mut random = Random(5);
+    let mut cases = Vec::new();
+    let mut kinds = [0; 3];
+    for (rows, columns) in [(600i64, 528i64), (521, 607)] {
+        let src = TileLayout::strided(&[rows, columns], &[columns, 1], 0).expect("small").into();
+        let dst = TileLayout::strided(&[rows, columns], &[1, rows], 0).expect("small").into();
+        let plan = Plan::between(&src, &dst, &[rows, columns], Fill::Leave).expect("a plan");
+        let from = random.bytes(4 * elements(&src));
+        let before = random.bytes(4 * elements(&dst));
+        let want = expected(&plan, Dtypes::Bytes(4), &from, &before, None);
+        for pick in 0..150 {
+            let program =
+                Program::with_candidate(&plan, Dtypes::Bytes(4), None, Alignment::FULL, &gpu, pick);
+            let program = program.expect("a kernel");
+            let kind = match (program.launches()[0].shared > 0, program.source().contains("walked"))
+            {
+                (true, false) => 0,
+                (false, true) => 1,
+                (true, true) => 2,
+                _ => continue,
+            };
+            kinds[kind] += 1;
+            if kinds[kind] <= 2 {
+                let (from, before) = (from.clone(), before.clone());
+                cases.push((Case { program, from, before, low: (0, 0) }, want.clone()));
+            }
+        }
+    }
+    assert!(kinds.iter().all(|n| *n > 0), "{kinds:?}");
+    compare("large", cases);
 }
 
 /// All pairs of formats, over every code of up to 16 bits and over codes of more bits that are close to all that is special.

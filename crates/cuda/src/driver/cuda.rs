@@ -15,6 +15,7 @@ pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MULTIPROCESSOR_COUNT: c_int = 16;
 pub(super) const MAX_SHARED_MEMORY_PER_BLOCK: c_int = 8;
+pub(super) const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 pub(super) const MAX_DYNAMIC_SHARED: c_int = 8;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.

@@ -3,7 +3,7 @@
 use super::compile::compile;
 use super::cuda::{
     self, COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, Cuda, Handle,
-    MAX_SHARED_MEMORY_PER_BLOCK, MULTIPROCESSOR_COUNT, cuda,
+    MAX_SHARED_MEMORY_PER_BLOCK, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, MULTIPROCESSOR_COUNT, cuda,
 };
 use super::error::DriverError;
 use super::kernels::Kernels;
@@ -23,6 +23,7 @@ pub struct Device {
     name: String,
     multiprocessors: i32,
     shared_per_block: i32,
+    most_shared_per_block: i32,
     /// By the hash of their text.
     kernels: Mutex<HashMap<String, &'static Kernels>>,
 }
@@ -85,6 +86,7 @@ impl Device {
             name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
             multiprocessors: ask(MULTIPROCESSOR_COUNT)?,
             shared_per_block: ask(MAX_SHARED_MEMORY_PER_BLOCK)?,
+            most_shared_per_block: ask(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
             kernels: Mutex::default(),
         })
     }
@@ -112,6 +114,11 @@ impl Device {
     /// Bytes of shared memory that a block has without a special request.
     pub fn shared_per_block(&self) -> i32 {
         self.shared_per_block
+    }
+
+    /// Bytes of shared memory that a block has when its launch asks for them.
+    pub fn most_shared_per_block(&self) -> i32 {
+        self.most_shared_per_block
     }
 
     /// The kernels of a program, compiled and loaded at most once for this device.

@@ -20,7 +20,7 @@ static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
 template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
 template <class T> static inline T __ldcs(const T* p) { return *p; }
-template <class T> static inline void __stcs(T* p, T v) { *p = v; }
+template <class T> static inline void __stwb(T* p, T v) { *p = v; }
 template <class To, class From> static inline To same_bits(From x) { To y; static_assert(sizeof x == sizeof y, ""); memcpy(&y, &x, sizeof y); return y; }
 static inline unsigned __float_as_uint(float x) { return same_bits<unsigned>(x); }
 static inline float __uint_as_float(unsigned x) { return same_bits<float>(x); }

@@ -2,7 +2,7 @@
 //   for i in 62, j in 4000, k in 64: dst[i*256000 + j*64 + k] = src[i*64 + j*4001 + k]
 //   for i in 4000, j in 33: dst[i*64 + j + 15872000] = src[i*4001 + j + 3968]
 // reads 32008000 bytes of 32008000, writes 32256000 of 32256000
-// launch move0<<<4013, 256>>>(src, dst)
+// launch move0<<<4000, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -11,7 +11,8 @@ typedef long long i64;
 
 struct Vec { u32 w[4]; };  // 16 bytes in registers
 
-// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+// `bytes` bytes of global memory and the words of a register. What is read is not needed again and leaves the cache first; what
+// is written stays there as long as it may, and the next kernel finds it.
 static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
   if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
   else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
@@ -23,11 +24,11 @@ static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 
   }
 }
 static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
-  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
-  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
-  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
-  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
-  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+  if (bytes == 16) __stwb((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stwb((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stwb((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stwb((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stwb((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
 // 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
 // them and for every thread of the block.
@@ -60,10 +61,10 @@ static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes
   else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
 }
 static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
-  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
-  else if (bytes == 4) __stcs((u32*)p, (u32)x);
-  else if (bytes == 2) __stcs((u16*)p, (u16)x);
-  else __stcs(p, (u8)x);
+  if (bytes == 8) __stwb((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stwb((u32*)p, (u32)x);
+  else if (bytes == 2) __stwb((u16*)p, (u16)x);
+  else __stwb(p, (u8)x);
 }
 // Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
@@ -83,38 +84,42 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 32 rows of 256 bytes in the source, 2 rows of 4096 bytes in the destination,
+// Tiles of 4 rows of 2048 bytes in the source, 16 rows of 512 bytes in the destination,
+// of which the source has a part and the rest is filled,
 // turned in shared memory, where each row lies as in the source, modulo 16 bytes.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile1 = block % 125u;
-  const u32 tiles1 = block / 125u;
-  const u32 from = tile1 * 256064u + tiles1 * 256u;
-  const u32 to = tile1 * 4096u + tiles1 * 1024000u;
+  const u32 tile1 = block % 1000u;
+  const u32 tiles1 = block / 1000u;
+  const u32 left2 = min(63u - (tiles1 * 16u), 16u);
+  const u32 data = 4001u - (tiles1 * 1024u);
+  const u32 from = tile1 * 32008u + tiles1 * 2048u;
+  const u32 to = tile1 * 512u + tiles1 * 8192000u;
   const u32 src_low = from % 16u;
+  const u32 row_bytes = (left2 * 64u) * 2u;
   #pragma unroll
   for (u32 u = 0; u < 3; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 17u;
-    const u32 row = slot / 17u;
-    if (slot < 544u) {
-      const u32 s1 = row % 32u;
+    const u32 vector = slot % 129u;
+    const u32 row = slot / 129u;
+    if (slot < 516u) {
+      const u32 s1 = row % 4u;
       const u32 start = from + s1 * 8002u;
       const u32 shift = start % 16u;
       const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
-      if (vector * 16u < shift + 256u) {
-        if (0ll <= at) {
-          bring(shared + (((src_low + s1 * 402u) / 16u) + vector) * 16u, src + at);
+      if (vector * 16u < shift + row_bytes && vector * 16u < shift + data * 2u) {
+        if (0ll <= at && at <= 32007984ll) {
+          bring(shared + (((src_low + s1 * 2194u) / 16u) + vector) * 16u, src + at);
         } else {
           edge[0u] = Vec();
           #pragma unroll
           for (u32 e = 0; e < 8; e++) {
-            if (0ll <= at + (i64)(e * 2u)) {
+            if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 32007998ll) {
               put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
             }
           }
-          *(uint4*)(shared + (((src_low + s1 * 402u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
+          *(uint4*)(shared + (((src_low + s1 * 2194u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
         }
       }
     }
@@ -123,101 +128,37 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
   #pragma unroll
   for (u32 u = 0; u < 2; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 256u;
-    const u32 row = slot / 256u;
+    const u32 vector = (slot % 8u) + ((slot / 32u) % 4u) * 8u;
+    const u32 row = ((slot / 8u) % 4u) + (slot / 128u) * 4u;
     const u32 at = to + row * 512000u + vector * 16u;
     const u32 first = vector * 8u;
-    out[0u] = Vec();
-    #pragma unroll
-    for (u32 e = 0; e < 8; e++) {
-      const u32 p = first + e;
-      put(out[0u], e, read(shared + src_low + ((p % 64u) * 2u + row * 128u) + (p / 64u) * 402u, 2), 2);
-    }
-    store(out[0u], 0, dst + at, 16);
-  }
-}
-
-// Tiles of 256 rows of 66 bytes in the source, 256 rows of 66 bytes in the destination,
-// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
-static __device__ __forceinline__ void part1(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
-  Vec edge[1] = {};
-  Vec out[1] = {};
-  const u32 left1 = min(4000u - (block * 256u), 256u);
-  const u32 from = 7936u + block * 2048512u;
-  const u32 to = 31744000u + block * 32768u;
-  const u32 src_low = from % 16u;
-  #pragma unroll
-  for (u32 u = 0; u < 5; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 5u;
-    const u32 row = slot / 5u;
-    if (row < left1) {
-      const u32 start = from + row * 8002u;
-      const u32 shift = start % 16u;
-      const i64 at = (i64)start - (i64)shift + (i64)(vector * 16u);
-      if (0ll <= at && at <= 32007984ll) {
-        bring(shared + (((src_low + row * 98u) / 16u) + vector) * 16u, src + at);
-      } else {
-        edge[0u] = Vec();
-        #pragma unroll
-        for (u32 e = 0; e < 8; e++) {
-          if (0ll <= at + (i64)(e * 2u) && at + (i64)(e * 2u) <= 32007998ll) {
-            put(edge[0u], e, read(src + at + (i64)(e * 2u), 2), 2);
-          }
-        }
-        *(uint4*)(shared + (((src_low + row * 98u) / 16u) + vector) * 16u) = make_uint4(edge[0u].w[0], edge[0u].w[1], edge[0u].w[2], edge[0u].w[3]);
-      }
-    }
-  }
-  barrier();
-  #pragma unroll
-  for (u32 u = 0; u < 5; u++) {
-    const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 5u;
-    const u32 row = slot / 5u;
-    const u32 at = to + row * 128u + vector * 16u;
-    const u32 first = vector * 8u;
-    if (row < left1) {
-      if (first + 8u <= 33u) {
+    if (row < left2) {
+      if (1023u < data) {
         out[0u] = Vec();
         #pragma unroll
         for (u32 e = 0; e < 8; e++) {
           const u32 p = first + e;
-          put(out[0u], e, read(shared + src_low + p * 2u + row * 98u, 2), 2);
+          put(out[0u], e, read(shared + src_low + ((p % 64u) * 2u + row * 128u) + (p / 64u) * 2194u, 2), 2);
         }
         store(out[0u], 0, dst + at, 16);
       } else {
+        out[0u] = Vec();
         #pragma unroll
         for (u32 e = 0; e < 8; e++) {
-          if (first + e < 33u) {
-            const u32 p = first + e;
-            write(dst + at + e * 2u, read(shared + src_low + p * 2u + row * 98u, 2), 2);
+          const u32 p = first + e;
+          if ((p % 64u) + row * 64u < data) {
+            put(out[0u], e, read(shared + src_low + ((p % 64u) * 2u + row * 128u) + (p / 64u) * 2194u, 2), 2);
+          } else {
+            put(out[0u], e, 0xfc00ull, 2);
           }
         }
+        store(out[0u], 0, dst + at, 16);
       }
-    }
-  }
-}
-
-// Fills 124000 units of 2 bytes.
-static __device__ __forceinline__ void part2(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
-  Vec v[1] = {};
-  const u32 first = block * 1024u + threadIdx.x;
-  v[0u].w[0] = 0xfc00fc00u; v[0u].w[1] = 0xfc00fc00u; v[0u].w[2] = 0xfc00fc00u; v[0u].w[3] = 0xfc00fc00u;
-  #pragma unroll
-  for (u32 u = 0; u < 4; u++) {
-    const u32 i = first + u * 256u;
-    if (i < 124000u) {
-      const u32 d0 = i % 31u;
-      const u32 rest0 = i / 31u;
-      store(v[0u], 0, dst + 31744066u + d0 * 2u + rest0 * 128u, 2);
     }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[25088];
-  if (blockIdx.x < 3875u) part0(src, dst, blockIdx.x, shared);
-  else if (blockIdx.x < 3891u) part1(src, dst, blockIdx.x - 3875u, shared);
-  else part2(src, dst, blockIdx.x - 3891u);
+  __shared__ __align__(16) u8 shared[8672];
+  part0(src, dst, blockIdx.x, shared);
 }

@@ -10,7 +10,8 @@ typedef long long i64;
 
 struct Vec { u32 w[4]; };  // 16 bytes in registers
 
-// Global memory is read and written once: streaming accesses of `bytes` bytes to the words of a register.
+// `bytes` bytes of global memory and the words of a register. What is read is not needed again and leaves the cache first; what
+// is written stays there as long as it may, and the next kernel finds it.
 static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 bytes) {
   if (bytes == 16) { uint4 q = __ldcs((const uint4*)p); v.w[0] = q.x; v.w[1] = q.y; v.w[2] = q.z; v.w[3] = q.w; }
   else if (bytes == 8) { uint2 q = __ldcs((const uint2*)p); v.w[first / 4] = q.x; v.w[first / 4 + 1] = q.y; }
@@ -22,11 +23,11 @@ static __device__ __forceinline__ void load(Vec& v, u32 first, const u8* p, u32 
   }
 }
 static __device__ __forceinline__ void store(const Vec& v, u32 first, u8* p, u32 bytes) {
-  if (bytes == 16) __stcs((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
-  else if (bytes == 8) __stcs((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
-  else if (bytes == 4) __stcs((u32*)p, v.w[first / 4]);
-  else if (bytes == 2) __stcs((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
-  else __stcs((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
+  if (bytes == 16) __stwb((uint4*)p, make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+  else if (bytes == 8) __stwb((uint2*)p, make_uint2(v.w[first / 4], v.w[first / 4 + 1]));
+  else if (bytes == 4) __stwb((u32*)p, v.w[first / 4]);
+  else if (bytes == 2) __stwb((u16*)p, (u16)(v.w[first / 4] >> first % 4 * 8));
+  else __stwb((u8*)p, (u8)(v.w[first / 4] >> first % 4 * 8));
 }
 // 16 bytes of global memory into shared memory, where the hardware can without registers on the way; `barrier` waits for
 // them and for every thread of the block.
@@ -59,10 +60,10 @@ static __device__ __forceinline__ void put(Vec& v, u32 element, u64 x, u32 bytes
   else v.w[element * bytes / 4] |= ((u32)x & (bytes == 1 ? 0xffu : bytes == 2 ? 0xffffu : ~0u)) << element * bytes % 4 * 8;
 }
 static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
-  if (bytes == 8) __stcs((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
-  else if (bytes == 4) __stcs((u32*)p, (u32)x);
-  else if (bytes == 2) __stcs((u16*)p, (u16)x);
-  else __stcs(p, (u8)x);
+  if (bytes == 8) __stwb((uint2*)p, make_uint2((u32)x, (u32)(x >> 32)));
+  else if (bytes == 4) __stwb((u32*)p, (u32)x);
+  else if (bytes == 2) __stwb((u16*)p, (u16)x);
+  else __stwb(p, (u8)x);
 }
 // Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
