@@ -31,7 +31,6 @@ PAIRS = [(r"#pragma unroll\n(  for \(u32 u)", r"#pragma unroll 2\n\1")]
 BRING = r"cp\.async\.cg\.shared\.global\.L2::128B \[%0\], \[%1\], 16;"
 NO_PREFETCH = [(BRING, "cp.async.cg.shared.global [%0], [%1], 16;")]
 LONG_PREFETCH = [(BRING, "cp.async.cg.shared.global.L2::256B [%0], [%1], 16;")]
-EVICT_FIRST = [(BRING, "{ .reg .b64 q; createpolicy.fractional.L2::evict_first.b64 q, 1.0; cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, q; }")]
 READ_ONLY = [(r"__ldcs\(", "__ldg(")]
 NOT_KEPT = [(
     r"uint4 q = __ldcs\(\(const uint4\*\)p\);",
@@ -45,8 +44,6 @@ VARIANTS = {
     "loops by two": ("tiles", 2, PAIRS),
     "no prefetch": ("tiles", 3, NO_PREFETCH),
     "prefetch of 256 bytes": ("tiles", 2, LONG_PREFETCH),
-    "loads evicted first": ("tiles", 3, EVICT_FIRST),
-    "loops, loads evicted first": ("tiles", 2, LOOPS + EVICT_FIRST),
     "read-only loads": ("others", 4, READ_ONLY),
     "loads not kept": ("others", 4, NOT_KEPT),
 }
@@ -57,7 +54,7 @@ def described(path):
     text = path.read_text()
     read, src, written, dst = map(int, re.search(r"reads (\d+) bytes of (\d+), writes (\d+) of (\d+)", text).groups())
     estimate = re.search(r"estimate (\S+) (\w+)", text)
-    title = [line[3:] for line in text.splitlines() if re.match(r"// (Tiles|Squares|Copies|Fills|Units|which|of which|\d+ of which)", line)]
+    title = [line[3:] for line in text.splitlines() if re.match(r"// (Tiles|Squares|Copies|Fills|Units|which|of which)", line)]
     return text, {
         "case": path.name.split(".")[0], "pick": path.name.split(".")[1], "bytes": read + written, "src": src, "dst": dst,
         "launches": [[name, int(grid), int(block), int(shared or 0)] for name, grid, block, shared in re.findall(r"// launch (\w+)<<<(\d+), (\d+)(?:, (\d+))?>>>", text)],
@@ -90,7 +87,7 @@ def compile_all(options, texts, out):
     cases = {}
     for path in sorted(texts.glob("*.cu")):
         text, about = described(path)
-        if re.search(options.only, about["case"]) and (about["chosen"] or re.search(options.title, about["title"])):
+        if re.search(options.only, about["case"]):
             cases.setdefault(about["case"], []).append((text, about))
     jobs = []
     for found in cases.values():
@@ -217,7 +214,6 @@ def main():
     parser.add_argument("--compile", action="store_true", help="compile, which needs no GPU")
     parser.add_argument("--nvrtc", default="libnvrtc.so.13", help="the library of the compiler")
     parser.add_argument("--only", default="", help="cases that this pattern is found in")
-    parser.add_argument("--title", default="", help="with --compile: kernels whose title has this pattern, beside the chosen one")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--shown", type=int, default=6, help="kernels of a case that are printed")
     parser.add_argument("--seconds", type=float, default=60)

@@ -3,7 +3,7 @@
 #
 #   bash bench/gpu_short.sh OUT
 #
-# Needs the package `zellige` on PYTHONPATH, and machine code of candidates in out/chosen, out/kernels and out/walks
+# Needs the package `zellige` on PYTHONPATH, and machine code of candidates in out/chosen and out/kernels
 # (see gpu_kernels.py). Every part has a limit of its own, and writes into OUT what it found as it goes.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -28,8 +28,6 @@ kill $ahead 2>/dev/null
 wait $ahead
 part kernels 45 bench/gpu_kernels.py out/chosen out/kernels --seconds 36 --rounds 5 --json "$OUT/kernels.json"
 sed -n '/^chosen/,$p' "$OUT/kernels.txt" | cut -c 1-182
-part walks 20 bench/gpu_kernels.py out/chosen out/walks --only 'odd|unstickify' --seconds 14 --rounds 5 --shown 4 --json "$OUT/walks.json"
-grep -v '^chosen' "$OUT/walks.txt" | head -n 32 | cut -c 1-260
 part measure 62 bench/gpu.py --measure --rounds 9 --seconds 50 --before docs/gpu-results.md --json "$OUT/results.json" --report "$OUT/results.md" \
   --compiled 'restickify|f32 -> f16|copy of a view|f64|4095x1000|1,0,3,2,4'
 grep ' us ' "$OUT/measure.txt" | cut -c 1-150

@@ -276,8 +276,9 @@ fn failed(e: &DriverError) -> PyErr {
 /// The figures by which kernels are chosen, of a device of this machine.
 fn figures(device: &Device) -> Gpu {
     let sms = u32::try_from(device.multiprocessors()).unwrap_or(0);
-    let shared = Gpu::H200.shared.min(i64::from(device.most_shared_per_block()));
-    Gpu { sms, shared, ..Gpu::H200 }
+    let most = i64::from(device.most_shared_per_block());
+    let (shared, skewed_shared) = (Gpu::H200.shared.min(most), Gpu::H200.skewed_shared.min(most));
+    Gpu { sms, shared, skewed_shared, ..Gpu::H200 }
 }
 
 /// Tells the driver's side where Python packages have NVRTC, once.

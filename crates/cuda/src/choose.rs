@@ -70,8 +70,6 @@ const RUNS: [i64; 4] = [64, 128, 256, 512];
 const SIZES: [i64; 2] = [8 << 10, 16 << 10];
 /// Units on the way in a thread that are measured beside those that are chosen.
 const FLIGHTS: [u32; 4] = [1, 4, 8, 16];
-/// Tiles that a block goes through that are tried.
-const WALKS: [i64; 3] = [2, 4, 8];
 /// Blocks that run together on a multiprocessor, of 256 threads.
 const RESIDENT: f64 = 8.0;
 /// What rows of a destination that begin anywhere are made to begin at multiples of.
@@ -114,7 +112,8 @@ pub(crate) fn candidate(nest: &Digits, readable: &Range<i64>, gpu: &Gpu, pick: u
         }
         (k, squares) => {
             let tile = &tiles[k - rows - usize::from(squares.is_some())];
-            let (tile, conflicts) = swizzle::choose(&wide, tile, gpu.shared);
+            let (tile, conflicts) =
+                swizzle::choose(&wide, tile, gpu.most_shared(tile.skew.is_some()));
             let seconds = tile_seconds(&wide, &tile, Some(conflicts), gpu);
             Choice { part: tile_part::part(&wide, &tile, readable), seconds, kind: "tile" }
         }
@@ -130,7 +129,8 @@ fn tiles(wide: &Digits, gpu: &Gpu) -> Vec<Tile> {
     for size in SIZES {
         for run in RUNS.into_iter().flat_map(|a| RUNS.into_iter().map(move |b| (a, b))) {
             for skew in SKEWS {
-                let Some(tile) = Tile::new(wide, run, size, skew, gpu.shared) else {
+                let Some(tile) = Tile::new(wide, run, size, skew, gpu.most_shared(skew.is_some()))
+                else {
                     continue;
                 };
                 let mut orders: Vec<Vec<usize>> = Vec::new();
@@ -140,8 +140,6 @@ fn tiles(wide: &Digits, gpu: &Gpu) -> Vec<Tile> {
                     if !orders.contains(&cut) {
                         orders.push(cut);
                         if !all.contains(&tile) {
-                            let walks = WALKS.into_iter().filter(|w| *w <= gpu.walk);
-                            all.extend(walks.filter_map(|w| tile.walking(wide, w)));
                             all.push(tile);
                         }
                     }
@@ -170,7 +168,7 @@ fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
         if best.as_ref().is_some_and(|(_, seconds)| *seconds <= least) {
             break;
         }
-        let (tile, conflicts) = swizzle::choose(wide, &tile, gpu.shared);
+        let (tile, conflicts) = swizzle::choose(wide, &tile, gpu.most_shared(tile.skew.is_some()));
         let seconds = tile_seconds(wide, &tile, Some(conflicts), gpu);
         if best.as_ref().is_none_or(|(_, s)| seconds < *s) {
             best = Some((tile, seconds));
@@ -280,9 +278,8 @@ fn tile_seconds(
     let (runs_in, runs_out) = tile_runs(wide, tile, gpu);
     let read = side_bytes(elements * src / still, &runs_in, Side::Src, costs);
     let write = side_bytes(elements * dst, &runs_out, Side::Dst, costs);
-    // Rows in front of a skewed tile are read by two tiles, unless one block has both.
-    let lead =
-        tile.skew.map_or(1.0, |s| 1.0 + s.lead as f64 / (tile.steps[s.digit] * tile.walk) as f64);
+    // Rows in front of a skewed tile are read by two tiles.
+    let lead = tile.skew.map_or(1.0, |s| tile.span(s.digit) as f64 / tile.steps[s.digit] as f64);
     let read = read * (1.0 + costs.again * (lead - 1.0));
     let memory = (read + write) / gpu.bandwidth * costs.tiles;
     // Tiles at the ends of digits are smaller than their blocks.
@@ -301,7 +298,7 @@ fn tile_seconds(
     let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
     // Wide elements are gathered by few instructions, for which small tiles are enough.
     let large = 1.0 + costs.large * (src / 4.0).clamp(1.0, 4.0) * doublings;
-    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.blocks(wide, i) as f64).product();
+    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles(wide, i) as f64).product();
     let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT);
     let last = 1.0 + costs.last_wave / waves.max(1.0);
     (memory.max(shared) + 0.1 * memory.min(shared)) * waste.powf(0.25) * small * large * last
@@ -317,7 +314,7 @@ fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
             if rows.chain.last() == Some(&i) {
                 break;
             }
-            between *= tile.blocks(wide, i) as f64;
+            between *= tile.tiles(wide, i) as f64;
         }
         let near = between <= f64::from(gpu.sms) * RESIDENT;
         let whole = rows.aligned && bytes % 32.0 == 0.0;

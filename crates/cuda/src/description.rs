@@ -101,9 +101,6 @@ pub enum Stmt {
     For(Var, i64, Vec<Stmt>),
     /// Repeats as a loop, for what few threads do: machine code stays short. Its variable picks no register.
     Loop(Var, i64, Vec<Stmt>),
-    /// Repeats so often as an expression says that all threads of a block agree on, with [`Stmt::Sync`] in its
-    /// body. Only at the top level of a part.
-    Walk(Var, Expr, Vec<Stmt>),
     /// Branches.
     If(Cond, Vec<Stmt>, Vec<Stmt>),
     /// The first `bytes` bytes of a register from memory, by accesses of `piece` bytes.
@@ -197,7 +194,7 @@ pub enum Stmt {
         /// The address in shared memory.
         to: Expr,
     },
-    /// Waits for every thread of the block. Only at the top level of a part, or of a [`Stmt::Walk`].
+    /// Waits for every thread of the block. Only at the top level of a part.
     Sync,
 }
 

@@ -19,9 +19,7 @@ pub(crate) fn pairs(parts: &[Part]) -> Vec<(Format, Format)> {
     fn collect(body: &[Stmt], pairs: &mut Vec<(Format, Format)>) {
         for stmt in body {
             match stmt {
-                Stmt::For(_, _, inner) | Stmt::Loop(_, _, inner) | Stmt::Walk(_, _, inner) => {
-                    collect(inner, pairs);
-                }
+                Stmt::For(_, _, inner) | Stmt::Loop(_, _, inner) => collect(inner, pairs),
                 Stmt::If(_, then, otherwise) => {
                     collect(then, pairs);
                     collect(otherwise, pairs);

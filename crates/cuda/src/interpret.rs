@@ -70,19 +70,21 @@ pub fn run_block(
             registers: vec![[0; 16]; registers as usize],
         })
         .collect();
-    let size = part.shared as usize;
     let mut shared =
-        Shared { bytes: vec![0; size], written: vec![0; size], read: vec![0; size], phase: 1 };
-    let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
-    run.phases(&mut threads, &part.body).map_err(|e| format!("block {block}, {e}"))
+        Shared { bytes: vec![0; part.shared as usize], written: vec![false; part.shared as usize] };
+    for phase in part.body.split(|s| *s == Stmt::Sync) {
+        for thread in &mut threads {
+            let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
+            run.body(thread, phase)
+                .map_err(|e| format!("block {block}, thread {}: {e}", thread.number))?;
+        }
+    }
+    Ok(())
 }
 
-/// Shared memory, and the phase between barriers in which each byte was written and read last; 0 is never.
 struct Shared {
     bytes: Vec<u8>,
-    written: Vec<u32>,
-    read: Vec<u32>,
-    phase: u32,
+    written: Vec<bool>,
 }
 
 struct Thread {
@@ -106,33 +108,6 @@ struct Run<'a, 'b> {
 const NEXT_SITE: u64 = 0x5851_f42d_4c95_7f2d;
 
 impl Run<'_, '_> {
-    /// Runs all threads from barrier to barrier.
-    fn phases(&mut self, threads: &mut [Thread], body: &[Stmt]) -> Result<(), String> {
-        let ends = |s: &Stmt| matches!(s, Stmt::Sync | Stmt::Walk(..));
-        let mut rest = body;
-        loop {
-            let next = rest.iter().position(ends).unwrap_or(rest.len());
-            for thread in &mut *threads {
-                let number = thread.number;
-                self.body(thread, &rest[..next]).map_err(|e| format!("thread {number}: {e}"))?;
-            }
-            match rest.get(next) {
-                None => return Ok(()),
-                Some(Stmt::Walk(v, count, body)) => {
-                    let count = self.value(&threads[0], count)?;
-                    for k in 0..count {
-                        threads.iter_mut().for_each(|t| t.frame[v.slot] = k);
-                        self.path = k.cast_unsigned();
-                        self.phases(threads, body)?;
-                    }
-                    self.path = 0;
-                }
-                Some(_) => self.shared.phase += 1,
-            }
-            rest = &rest[next + 1..];
-        }
-    }
-
     fn body(&mut self, thread: &mut Thread, body: &[Stmt]) -> Result<(), String> {
         for stmt in body {
             self.site =
@@ -234,7 +209,7 @@ impl Run<'_, '_> {
                 self.site = self.site.wrapping_add(NEXT_SITE);
                 self.write(thread, Space::Shared, to, &data)?;
             }
-            Stmt::Sync | Stmt::Walk(..) => return Err("a barrier inside of a statement".into()),
+            Stmt::Sync => return Err("a barrier inside of a statement".into()),
         }
         Ok(())
     }
@@ -320,11 +295,9 @@ impl Run<'_, '_> {
             Space::Dst => return Err("the destination is never read".into()),
             Space::Shared => {
                 let range = range(at, end, self.shared.bytes.len())?;
-                let phase = self.shared.phase;
-                if !self.shared.written[range.clone()].iter().all(|w| (1..phase).contains(w)) {
+                if !self.shared.written[range.clone()].iter().all(|w| *w) {
                     return Err(format!("shared {at}..{end} is read before it is written"));
                 }
-                self.shared.read[range].fill(phase);
                 &self.shared.bytes
             }
         };
@@ -352,15 +325,11 @@ impl Run<'_, '_> {
             }
             Space::Shared => {
                 let range = range(at, end, self.shared.bytes.len())?;
-                let phase = self.shared.phase;
-                if self.shared.written[range.clone()].contains(&phase) {
+                if self.shared.written[range.clone()].iter().any(|w| *w) {
                     return Err(format!("shared {at}..{end} is written twice"));
                 }
-                if self.shared.read[range.clone()].contains(&phase) {
-                    return Err(format!("shared {at}..{end} is written while it is read"));
-                }
                 self.shared.bytes[range.clone()].copy_from_slice(data);
-                self.shared.written[range].fill(phase);
+                self.shared.written[range].fill(true);
             }
         }
         Ok(())

@@ -239,13 +239,6 @@ impl Printer<'_> {
                 self.block(text, body, depth + 1);
                 writeln!(text, "{pad}}}")
             }
-            Stmt::Walk(v, count, body) => {
-                let (n, count) = (&v.name, self.cast(count, Int::U32));
-                let _ = writeln!(text, "{pad}#pragma unroll 1");
-                let _ = writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{");
-                self.block(text, body, depth + 1);
-                writeln!(text, "{pad}}}")
-            }
             Stmt::If(cond, then, otherwise) => {
                 let _ = writeln!(text, "{pad}if ({}) {{", self.cond(cond));
                 self.block(text, then, depth + 1);

@@ -30,9 +30,6 @@ pub(crate) struct Tile {
     pub(crate) skew: Option<Skew>,
     /// Which digits number the tiles first.
     pub(crate) order: Order,
-    /// Tiles along the skewed digit that a block goes through, one after the other: it keeps what two of them have in
-    /// common.
-    pub(crate) walk: i64,
 }
 
 /// Rows of the destination that begin at multiples of some bytes, in front of the box.
@@ -150,7 +147,7 @@ impl Tile {
         // Rows with padding end in front of the box, the last one perhaps with the source.
         src.whole &= all.limit.is_none();
         let order = Order::Destination;
-        let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order, walk: 1 };
+        let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order };
         let flight =
             (tile.src.count * tile.src.vectors + i64::from(THREADS) - 1) / i64::from(THREADS);
         let fits = flight <= MOST_FLIGHT && tile.shared_bytes(all) <= shared;
@@ -203,32 +200,6 @@ impl Tile {
         }
         // The first row begins at any of the first 16 bytes.
         (15 + self.unaligned_pitches(all).1 + 15) / 16 * 16
-    }
-
-    /// The tile with blocks that go through so many of them; none where they would have nothing in common.
-    pub(crate) fn walking(&self, all: &Digits, walk: i64) -> Option<Tile> {
-        let skew = self.skew?;
-        let (step, stride) = (self.steps[skew.digit], all.digits[skew.digit].src);
-        // Rows of the source that stay lie at the same place modulo 16 bytes in every tile.
-        let stays = self.src.aligned || step * stride % 16 == 0;
-        let rows = self.src.rows.contains(&skew.digit) && skew.lead <= step && stays;
-        let few = self.carried() <= 4 * i64::from(THREADS);
-        (rows && few && self.tiles(all, skew.digit) >= walk).then(|| Tile { walk, ..self.clone() })
-    }
-
-    /// Vectors of shared memory that two tiles along the skewed digit have in common.
-    pub(crate) fn carried(&self) -> i64 {
-        let count = |i: &usize| match lead(self.skew, *i) {
-            0 => self.span(*i),
-            lead => lead,
-        };
-        self.src.rows.iter().map(count).product::<i64>() * self.src.vectors
-    }
-
-    /// Blocks along a digit.
-    pub(crate) fn blocks(&self, all: &Digits, i: usize) -> i64 {
-        let tiles = self.tiles(all, i);
-        if lead(self.skew, i) > 0 { (tiles + self.walk - 1) / self.walk } else { tiles }
     }
 
     /// Tiles along a digit.

@@ -4,52 +4,23 @@
 use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
 use crate::digits::Digits;
 use crate::rows::THREADS;
-use crate::tile::{Skew, Tile};
+use crate::tile::Tile;
 use std::ops::Range;
 
 /// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
 pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
     let rest = vec![None; all.digits.len()];
-    let (skewed, data, walked) = (Expr::Int(0), Expr::Int(0), Expr::Int(0));
-    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed, data, walked };
+    let (skewed, data) = (Expr::Int(0), Expr::Int(0));
+    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed, data };
     let mut body = Vec::new();
-    let blocks = (0..all.digits.len()).map(|i| i128::from(tile.blocks(all, i))).product::<i128>()
+    let blocks = (0..all.digits.len()).map(|i| i128::from(tile.tiles(all, i))).product::<i128>()
         * all.table.len() as i128;
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
-    match tile.skew.filter(|_| tile.walk > 1) {
-        None => {
-            let (from, to) = w.origin(&mut body, blocks);
-            let src_low = w.low(&mut body, Side::Src, &from);
-            let bytes = w.row_bytes(&mut body);
-            w.load(&mut body, &from, &bytes, &src_low, readable);
-            body.push(Stmt::Sync);
-            w.store(&mut body, &to, &src_low);
-        }
-        Some(skew) => {
-            let count = w.walk_length(&mut body, skew, blocks);
-            let t = w.frame.var("walked", 0, tile.walk - 1);
-            w.walked = Expr::Var(t.clone());
-            let mut inner = Vec::new();
-            let (from, to) = w.origin(&mut inner, blocks);
-            let src_low = w.low(&mut inner, Side::Src, &from);
-            let bytes = w.row_bytes(&mut inner);
-            // What the tile before has left comes first.
-            let kept = w.carry(skew, &from, &bytes, &src_low, false);
-            inner.push(Stmt::If(Cond::less(0, w.walked.clone()), kept, Vec::new()));
-            w.load(&mut inner, &from, &bytes, &src_low, readable);
-            inner.push(Stmt::Sync);
-            w.store(&mut inner, &to, &src_low);
-            let kept = w.carry(skew, &from, &bytes, &src_low, true);
-            let more = Cond::less(&w.walked + 1, count.clone());
-            inner.push(Stmt::If(more, kept, Vec::new()));
-            inner.push(Stmt::Sync);
-            body.push(Stmt::Walk(t, count, inner));
-        }
-    }
-    let mut registers = vec![("edge", 1), ("out", 1)];
-    if tile.walk > 1 {
-        registers.push(("kept", u32::try_from(rounds(tile.carried())).unwrap_or(1)));
-    }
+    let (from, to) = w.origin(&mut body, blocks);
+    let src_low = w.low(&mut body, Side::Src, &from);
+    w.load(&mut body, &from, &src_low, readable);
+    body.push(Stmt::Sync);
+    w.store(&mut body, &to, &src_low);
     let tables = if all.table.len() > 1 {
         vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
     } else {
@@ -61,16 +32,11 @@ pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
         blocks,
         threads: THREADS,
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
-        registers,
+        registers: vec![("edge", 1), ("out", 1)],
         tables,
         body,
         slots: w.frame.slots(),
     }
-}
-
-/// Rounds of all threads of a block for so many slots.
-fn rounds(slots: i64) -> i64 {
-    (slots + i64::from(THREADS) - 1) / i64::from(THREADS)
 }
 
 fn title(all: &Digits, tile: &Tile) -> Vec<String> {
@@ -84,12 +50,6 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
     )];
     if let Some(skew) = tile.skew {
         lines.push(format!("which begin at multiples of {} bytes,", skew.bytes));
-    }
-    if tile.walk > 1 {
-        lines.push(format!(
-            "{} of which a block goes through, keeping what they have in common,",
-            tile.walk
-        ));
     }
     if all.limit.is_some() {
         lines.push("of which the source has a part and the rest is filled,".into());
@@ -121,18 +81,6 @@ pub(crate) struct Writer<'a> {
     pub(crate) skewed: Expr,
     /// What digits of this tile may count up to until padding begins; it may be less than 0.
     pub(crate) data: Expr,
-    /// The tiles that the block has gone through.
-    walked: Expr,
-}
-
-/// A vector of a source row: when it is one, what its address is computed by, when it is needed, and its address.
-struct SourceVector {
-    valid: Cond,
-    here: Vec<Stmt>,
-    within: Cond,
-    at: Expr,
-    /// Bytes in front of the source where it may begin.
-    ahead: i64,
 }
 
 impl Writer<'_> {
@@ -147,12 +95,9 @@ impl Writer<'_> {
         let cut = tile.cut_digits(all);
         let mut data = Expr::Int(all.limit.map_or(0, |l| l.end));
         for (k, i) in cut.iter().enumerate() {
-            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.blocks(all, *i));
+            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles(all, *i));
             let last = k + 1 == cut.len() && !many;
-            let mut g = if last { left.clone() } else { &left % count };
-            if tile.walk > 1 && tile.span(*i) > step {
-                g = g * tile.walk + &self.walked;
-            }
+            let g = if last { left.clone() } else { &left % count };
             let g = self.frame.name(body, &format!("tile{i}"), g);
             let (span, lead) = (tile.span(*i), tile.span(*i) - step);
             from = from + (&g * (d.src * step) - d.src * lead);
@@ -176,23 +121,6 @@ impl Writer<'_> {
         }
         self.data = self.frame.name(body, "data", data);
         (self.frame.name(body, "from", from), self.frame.name(body, "to", to))
-    }
-
-    /// The tiles that this block goes through.
-    fn walk_length(&mut self, body: &mut Vec<Stmt>, skew: Skew, blocks: u64) -> Expr {
-        let (all, tile) = (self.all, self.tile);
-        let cut = tile.cut_digits(all);
-        let before = cut.iter().take_while(|i| **i != skew.digit).map(|i| tile.blocks(all, *i));
-        let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
-        let strip = Expr::Block(high) / before.product::<i64>() % tile.blocks(all, skew.digit);
-        let left = Expr::Int(tile.tiles(all, skew.digit)) - strip * tile.walk;
-        self.frame.var("walk", 1, tile.walk).let_be(body, left.min(tile.walk))
-    }
-
-    /// Bytes of a source row of this tile.
-    fn row_bytes(&mut self, body: &mut Vec<Stmt>) -> Expr {
-        let length = self.length(Side::Src);
-        self.frame.name(body, "row_bytes", length * self.tile.src.width)
     }
 
     /// What the digits of a place in this tile count towards the end of the data.
@@ -255,32 +183,55 @@ impl Writer<'_> {
         }
     }
 
-    /// Source rows into shared memory; those of the tile before are there already.
-    fn load(
-        &mut self,
-        body: &mut Vec<Stmt>,
-        from: &Expr,
-        bytes: &Expr,
-        src_low: &Expr,
-        readable: &Range<i64>,
-    ) {
-        let tile = self.tile;
+    /// Source rows into shared memory.
+    fn load(&mut self, body: &mut Vec<Stmt>, from: &Expr, src_low: &Expr, readable: &Range<i64>) {
+        let (all, tile) = (self.all, self.tile);
         let rows = &tile.src;
         let slots = rows.count * rows.vectors;
+        let threads = i64::from(THREADS);
+        let rounds = (slots + threads - 1) / threads;
+        let length = self.length(Side::Src);
+        let bytes = self.frame.name(body, "row_bytes", length * rows.width);
         let mut loads = Vec::new();
-        let u = self.frame.var("u", 0, rounds(slots) - 1);
+        let u = self.frame.var("u", 0, rounds - 1);
         let (slot, vector, row) = self.slot(&mut loads, &u, rows.vectors);
         let mut one = Vec::new();
-        let mut values: Vec<Expr> = vec![Expr::Int(0); self.all.digits.len()];
+        let mut values: Vec<Expr> = vec![Expr::Int(0); all.digits.len()];
+        let mut start = from.clone();
+        let mut valid = Cond::always();
         for (i, weight) in rows.row_weights(&tile.spans()) {
             let value = &row / weight % tile.span(i);
-            values[i] = self.frame.name(&mut one, &format!("s{i}"), value);
+            let value = self.frame.name(&mut one, &format!("s{i}"), value);
+            start = start + &value * all.digits[i].src;
+            valid = valid.and(self.inside(i, &value));
+            values[i] = value;
         }
-        let SourceVector { mut valid, mut here, within, at, ahead } =
-            self.source_vector(from, bytes, &vector, &values);
-        if let Some(skew) = tile.skew.filter(|_| tile.walk > 1) {
-            let common = Expr::Int(skew.lead) - self.walked.clone().min(1) * skew.lead;
-            valid = valid.and(Cond::at_most(skew.lead, &values[skew.digit] + common));
+        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
+        let mut here = Vec::new();
+        let ahead = match tile.skew {
+            Some(skew) if rows.chain.contains(&skew.digit) => {
+                skew.lead * all.digits[skew.digit].src
+            }
+            _ => 0,
+        };
+        let high = start.range().1;
+        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
+        let shift = if rows.aligned {
+            Expr::Int(0)
+        } else {
+            let low = Expr::low(Side::Src, all.align.src(), 16);
+            let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
+            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
+        };
+        let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
+        let mut within = Cond::less(&vector * 16, &shift + &bytes);
+        if all.limit.is_some() {
+            let count = self.count(&values);
+            if self.ends_rows() {
+                let end = &shift + (&self.data - &count) * rows.width;
+                within = within.and(Cond::less(&vector * 16, end));
+            }
+            valid = valid.and(Cond::less(count, self.data.clone()));
         }
         let to = self.shared_vector(&vector, &row, &values, src_low);
         let bring = Stmt::Bring { from: at.clone(), to: to.clone() };
@@ -300,100 +251,7 @@ impl Writer<'_> {
         one.extend(when(valid, here));
         let enough = Cond::less(slot, slots);
         loads.extend(when(enough, one));
-        body.push(Stmt::For(u, rounds(slots), loads));
-    }
-
-    /// Where a vector of a source row lies in the source, and when it is there.
-    fn source_vector(
-        &mut self,
-        from: &Expr,
-        bytes: &Expr,
-        vector: &Expr,
-        values: &[Expr],
-    ) -> SourceVector {
-        let (all, tile) = (self.all, self.tile);
-        let rows = &tile.src;
-        let mut start = from.clone();
-        let mut valid = Cond::always();
-        for i in &rows.rows {
-            start = start + &values[*i] * all.digits[*i].src;
-            valid = valid.and(self.inside(*i, &values[*i]));
-        }
-        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
-        let mut here = Vec::new();
-        let ahead = match tile.skew {
-            Some(skew) if rows.chain.contains(&skew.digit) => {
-                skew.lead * all.digits[skew.digit].src
-            }
-            _ => 0,
-        };
-        let high = start.range().1;
-        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
-        let shift = if rows.aligned {
-            Expr::Int(0)
-        } else {
-            let low = Expr::low(Side::Src, all.align.src(), 16);
-            let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
-            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
-        };
-        let at = self.frame.name(&mut here, "at", &start - &shift + vector * 16);
-        let mut within = Cond::less(vector * 16, &shift + bytes);
-        if all.limit.is_some() {
-            let count = self.count(values);
-            if self.ends_rows() {
-                let end = &shift + (&self.data - &count) * rows.width;
-                within = within.and(Cond::less(vector * 16, end));
-            }
-            valid = valid.and(Cond::less(count, self.data.clone()));
-        }
-        SourceVector { valid, here, within, at, ahead }
-    }
-
-    /// Rows of shared memory that the next tile has too: into registers, or from there to where this tile has them.
-    fn carry(
-        &mut self,
-        skew: Skew,
-        from: &Expr,
-        bytes: &Expr,
-        src_low: &Expr,
-        keep: bool,
-    ) -> Vec<Stmt> {
-        let tile = self.tile;
-        let rows = &tile.src;
-        let slots = tile.carried();
-        let u = self.frame.var("u", 0, rounds(slots) - 1);
-        let mut body = Vec::new();
-        let (slot, vector, carried) = self.slot(&mut body, &u, rows.vectors);
-        let mut counts = tile.spans();
-        counts[skew.digit] = skew.lead;
-        let mut one = Vec::new();
-        let mut values: Vec<Expr> = vec![Expr::Int(0); self.all.digits.len()];
-        for (i, weight) in rows.row_weights(&counts) {
-            let mut value = &carried / weight % counts[i];
-            if keep && i == skew.digit {
-                value = value + tile.steps[i];
-            }
-            values[i] = self.frame.name(&mut one, &format!("s{i}"), value);
-        }
-        let weights = rows.row_weights(&tile.spans());
-        let row = weights.iter().fold(Expr::Int(0), |sum, (i, w)| sum + &values[*i] * *w);
-        let row = self.frame.name(&mut one, "kept_row", row);
-        let SourceVector { valid, mut here, within, .. } =
-            self.source_vector(from, bytes, &vector, &values);
-        let at = self.shared_vector(&vector, &row, &values, src_low);
-        let reg = Reg { array: 2, index: Expr::Var(u.clone()) };
-        let (space, bytes, piece) = (Space::Shared, 16, 16);
-        here.extend(when(
-            within,
-            vec![if keep {
-                Stmt::Load { into: reg, from: space, at, bytes, piece }
-            } else {
-                Stmt::Store { from: reg, to: space, at, bytes, piece }
-            }],
-        ));
-        one.extend(when(valid, here));
-        body.extend(when(Cond::less(slot, slots), one));
-        vec![Stmt::For(u, rounds(slots), body)]
+        body.push(Stmt::For(u, rounds, loads));
     }
 
     /// Where a vector of a source row lies in shared memory.

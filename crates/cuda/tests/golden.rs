@@ -209,8 +209,8 @@ fn every_candidate() {
         };
         write(&chosen, "chosen", "chosen");
         let mut seen = vec![chosen.source().to_string()];
-        // Also tiles that need more than kernels have by themselves, and blocks that go through several.
-        let large = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
+        // Also tiles of more shared memory than the choice takes.
+        let large = Gpu { shared: 96 << 10, skewed_shared: 96 << 10, ..Gpu::H200 };
         for pick in 0..200 {
             let program =
                 Program::with_candidate(&plan, c.dtypes, c.fill.as_deref(), c.align, &large, pick)

@@ -29,10 +29,10 @@ fn check(
     let fill = random.bytes(dtypes.dst_bytes());
     let (align, low) = alignment(&mut random);
     let want = expected(&plan, dtypes, &from, &before, Some(&fill));
-    let large = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
+    let large = Gpu { shared: 96 << 10, skewed_shared: 96 << 10, ..Gpu::H200 };
     let programs = [
         Program::new(&plan, dtypes, Some(&fill), align, &Gpu::H200),
-        Program::with_candidate(&plan, dtypes, Some(&fill), align, &large, random.below(120)),
+        Program::with_candidate(&plan, dtypes, Some(&fill), align, &large, random.below(40)),
     ];
     for program in programs {
         let program = program.map_err(|e| TestCaseError::fail(e.to_string()))?;

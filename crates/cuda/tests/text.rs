@@ -80,13 +80,12 @@ fn random_moves() {
     compare("moves", cases);
 }
 
-/// Tiles of more shared memory than a kernel declares, and blocks that go through several.
+/// Tiles of more shared memory than a kernel declares.
 #[test]
-fn large_tiles_and_walks() {
-    let gpu = Gpu { shared: 96 << 10, walk: 8, ..Gpu::H200 };
+fn large_tiles() {
+    let gpu = Gpu { shared: 96 << 10, skewed_shared: 96 << 10, ..Gpu::H200 };
     let mut random = Random(5);
     let mut cases = Vec::new();
-    let mut kinds = [0; 3];
     for (rows, columns) in [(600i64, 528i64), (521, 607)] {
         let src = TileLayout::strided(&[rows, columns], &[columns, 1], 0).expect("small").into();
         let dst = TileLayout::strided(&[rows, columns], &[1, rows], 0).expect("small").into();
@@ -94,25 +93,17 @@ fn large_tiles_and_walks() {
         let from = random.bytes(4 * elements(&src));
         let before = random.bytes(4 * elements(&dst));
         let want = expected(&plan, Dtypes::Bytes(4), &from, &before, None);
-        for pick in 0..150 {
+        for pick in 0..60 {
             let program =
                 Program::with_candidate(&plan, Dtypes::Bytes(4), None, Alignment::FULL, &gpu, pick);
             let program = program.expect("a kernel");
-            let kind = match (program.launches()[0].shared > 0, program.source().contains("walked"))
-            {
-                (true, false) => 0,
-                (false, true) => 1,
-                (true, true) => 2,
-                _ => continue,
-            };
-            kinds[kind] += 1;
-            if kinds[kind] <= 2 {
+            if program.launches().iter().any(|l| l.shared > 0) && cases.len() < 4 {
                 let (from, before) = (from.clone(), before.clone());
                 cases.push((Case { program, from, before, low: (0, 0) }, want.clone()));
             }
         }
     }
-    assert!(kinds.iter().all(|n| *n > 0), "{kinds:?}");
+    assert!(cases.len() > 1);
     compare("large", cases);
 }
 

@@ -52,7 +52,12 @@ impl Plan {
             Fill::Leave => Vec::new(),
             Fill::Padding if apart => fills(dst)?,
             Fill::Padding => fills_among_elements(dst)?,
-            Fill::Rest { len } => rest(&copies, len)?,
+            // Where padding is all that there is beside elements, its loops are those of the layout; the gaps
+            // between copies say the same with loops that belong to no dimension.
+            Fill::Rest { len } => match fills(dst) {
+                Ok(padding) if apart && fill_up(&copies, &padding, len) => padding,
+                _ => rest(&copies, len)?,
+            },
         };
         assemble(copies, fills, dst.size())
     }
@@ -92,6 +97,26 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
         starts: n.starts.iter().map(|s| s.1).collect(),
     };
     Ok(all.finish().into_iter().map(fill).collect())
+}
+
+/// Whether places that are all apart are everything from 0 up to `len`.
+fn fill_up(copies: &[Nest], fills: &[FillNest], len: i64) -> bool {
+    let inside = |range: Option<(i64, i64)>| range.is_none_or(|(lo, hi)| lo >= 0 && hi < len);
+    let written = copies.iter().map(Nest::elements).sum::<i64>();
+    let filled = fills.iter().map(FillNest::elements).sum::<i64>();
+    written + filled == len
+        && inside(Plan::range(copies, |s| s.1, |l| l.dst))
+        && inside(fill_range(fills))
+}
+
+/// The lowest and the highest place of some fills.
+fn fill_range(fills: &[FillNest]) -> Option<(i64, i64)> {
+    let ranges = fills.iter().flat_map(|f| {
+        let reach: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).max(0)).sum();
+        let back: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).min(0)).sum();
+        f.starts.iter().map(move |s| (s + back, s + reach))
+    });
+    ranges.reduce(|(a, b), (lo, hi)| (a.min(lo), b.max(hi)))
 }
 
 /// Everything up to `len`, and up to the last element where that lies behind, that no copy writes.
@@ -140,15 +165,10 @@ fn addresses(layout: &Layout) -> Result<Vec<i64>> {
 /// The plan of these nests, which must begin at address 0 or above.
 fn assemble(nests: Vec<Nest>, fills: Vec<FillNest>, elements: i64) -> Result<Plan> {
     let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
-    let mut dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
-    for f in &fills {
-        let reach: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).max(0)).sum();
-        let back: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).min(0)).sum();
-        for s in &f.starts {
-            let (lo, hi) = (s + back, s + reach);
-            dst_range = Some(dst_range.map_or((lo, hi), |(a, b)| (a.min(lo), b.max(hi))));
-        }
-    }
+    let dst_range = match (Plan::range(&nests, |s| s.1, |l| l.dst), fill_range(&fills)) {
+        (Some((a, b)), Some((lo, hi))) => Some((a.min(lo), b.max(hi))),
+        (one, other) => one.or(other),
+    };
     let lowest =
         [("the lowest source address", src_range), ("the lowest destination address", dst_range)];
     for (what, range) in lowest {

@@ -4,8 +4,10 @@ mod common;
 
 use common::{Random, config, elements, injective, side, windowed};
 use proptest::prelude::*;
+use zellige_float::Dtype;
 use zellige_layout::{Axis, Iter, Layout, Strided, TileLayout};
 use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
+use zellige_stick::StickLayout;
 
 const POISON: u32 = 0xdead_beef;
 const FILL: u32 = 0x0777_7777;
@@ -163,5 +165,22 @@ fn long_gaps_are_filled_whole() {
                 .expect("it fits");
             assert!(got[..width].iter().all(|b| *b == 9) && got[width..].iter().all(|b| *b == 7));
         }
+    }
+}
+
+/// Where padding is all that holds no element, filling the rest is filling the padding, loop by loop.
+#[test]
+fn the_rest_of_padded_sticks_is_their_padding() {
+    for shape in [vec![7i64, 100], vec![3, 5, 130], vec![2, 3, 4, 65]] {
+        let sticks = StickLayout::default(&shape, Dtype::Float16).and_then(|s| s.lower());
+        let sticks = sticks.expect("sticks");
+        let len = i64::try_from(elements(&sticks)).expect("small");
+        let src = row_major(&shape);
+        let rest = Plan::between(&src, &sticks, &shape, Fill::Rest { len }).expect("a plan");
+        let padding = Plan::between(&src, &sticks, &shape, Fill::Padding).expect("a plan");
+        assert_eq!(rest, padding);
+        // One element more is a gap that is no padding.
+        let more = Plan::between(&src, &sticks, &shape, Fill::Rest { len: len + 1 });
+        assert_ne!(more.expect("a plan"), padding);
     }
 }

@@ -1,7 +1,7 @@
 // Moves 1073741824 elements (elements of 1 bytes) as this plan says:
 //   for i in 32768, j in 32768: dst[i*32768 + j] = src[i + j*32768]
 // reads 1073741824 bytes of 1073741824, writes 1073741824 of 1073741824
-// launch move0<<<32768, 256>>>(src, dst)
+// launch move0<<<16384, 256, 65536>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -83,27 +83,27 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 256 rows of 128 bytes in the source, 128 rows of 256 bytes in the destination,
+// Tiles of 256 rows of 256 bytes in the source, 256 rows of 256 bytes in the destination,
 // turned in shared memory: vector v of row r lies at v ^ (r / 16 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};
   const u32 tile0 = block % 128u;
   const u32 tiles0 = block / 128u;
-  const u32 from = tile0 * 8388608u + tiles0 * 128u;
-  const u32 to = tile0 * 256u + tiles0 * 4194304u;
+  const u32 from = tile0 * 8388608u + tiles0 * 256u;
+  const u32 to = tile0 * 256u + tiles0 * 8388608u;
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 16; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = slot % 8u;
-    const u32 row = slot / 8u;
+    const u32 vector = slot % 16u;
+    const u32 row = slot / 16u;
     const u32 start = from + row * 32768u;
     const u32 at = start + vector * 16u;
-    bring(shared + row * 128u + (vector ^ ((row / 16u) % 8u)) * 16u, src + at);
+    bring(shared + row * 256u + (vector ^ ((row / 16u) % 8u)) * 16u, src + at);
   }
   barrier();
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 16; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = (slot % 8u) + ((slot / 32u) % 2u) * 8u;
     const u32 row = ((slot / 8u) % 4u) + (slot / 64u) * 4u;
@@ -113,13 +113,13 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
     #pragma unroll
     for (u32 e = 0; e < 16; e++) {
       const u32 p = first + e;
-      put(out[0u], e, read(shared + p * 128u + (row ^ (((p / 16u) % 8u) * 16u)), 1), 1);
+      put(out[0u], e, read(shared + p * 256u + (row ^ (((p / 16u) % 8u) * 16u)), 1), 1);
     }
     store(out[0u], 0, dst + at, 16);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[32768];
+  extern __shared__ __align__(16) u8 shared[];
   part0(src, dst, blockIdx.x, shared);
 }
