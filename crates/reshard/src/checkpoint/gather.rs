@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 use super::input::{Division, Opened};
 use super::rules::Files;
-use super::boxes::in_boxes;
+use crate::boxes::in_boxes;
 use crate::part::Part;
 use crate::reshard::Reshard;
 use zellige_files::{Container, Feed, TensorInfo};
