@@ -293,3 +293,34 @@ def stays_away(rank):
     except dist.DistBackendError as error:
         said = str(error)
     return said, time.monotonic() - start
+
+
+def plain():
+    """The collectives of two processes, as a first program calls them."""
+    rank = dist.get_rank()
+    x = torch.full((3, 70), float(rank + 1), device="spyre")
+    dist.all_reduce(x)
+    parts = [torch.zeros(2, device="spyre") for _ in range(2)]
+    dist.all_gather(parts, torch.full((2,), float(rank), device="spyre"))
+    y = torch.full((4,), float(rank), device="spyre")
+    dist.broadcast(y, src=1)
+    dist.barrier()
+    return x.sum().item(), [p[0].item() for p in parts], y[0].item(), x.device.type
+
+
+def of_one_tensor():
+    """Those that take a tensor for all processes."""
+    mine = torch.arange(4.0, device="spyre") + 10 * dist.get_rank()
+    whole = torch.zeros(8, device="spyre")
+    dist.all_gather_into_tensor(whole, mine)
+    part = torch.zeros(2, device="spyre")
+    dist.reduce_scatter_tensor(part, mine)
+    mean = torch.zeros(2, device="spyre")
+    dist.reduce_scatter_tensor(mean, mine, op=dist.ReduceOp.AVG)
+    other = torch.zeros(4, device="spyre")
+    dist.all_to_all_single(other, mine)
+    pieces = [torch.zeros(2, device="spyre") for _ in range(2)]
+    dist.all_to_all(pieces, list(mine.split(2)))
+    average = mine.clone()
+    dist.all_reduce(average, op=dist.ReduceOp.AVG)
+    return [t.tolist() for t in (whole, part, mean, other, torch.cat(pieces), average)]
