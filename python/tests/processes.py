@@ -15,7 +15,7 @@ import traceback
 from multiprocessing import connection, forkserver
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch"])
+_context.set_forkserver_preload(["torch.distributed.tensor.parallel", "zellige.distributed", "numpy", "pytest"])
 
 
 def _ensure_server():
@@ -79,11 +79,11 @@ class Processes:
             other.close()
             self._all.append((process, own))
 
-    def answers(self, module, name, *arguments, seconds=None):
-        """What the function gives on every process, as (True, value); (False, text) of one that raised, and (None, text) of one that
+    def answers(self, function, *arguments, seconds=None):
+        """What a function of a test module gives on every process, as (True, value); (False, text) of one that raised, and (None, text) of one that
         is gone or silent."""
         for _, pipe in self._all:
-            pipe.send((module, name, arguments))
+            pipe.send((function.__module__, function.__name__, arguments))
         pipes = {pipe: rank for rank, (_, pipe) in enumerate(self._all)}
         answers = [(None, "did not answer")] * self.size
         end = time.monotonic() + (self._limit if seconds is None else seconds)
@@ -102,9 +102,9 @@ class Processes:
                     end = min(end, time.monotonic() + 3)
         return answers
 
-    def run(self, module, name, *arguments, lost=()):
-        """What the function gives on every process; None for those that are lost on the way."""
-        answers = self.answers(module, name, *arguments)
+    def run(self, function, *arguments, lost=()):
+        """What a function of a test module gives on every process; None for those that are lost on the way."""
+        answers = self.answers(function, *arguments)
         failed = [f"process {rank}: {text}" for rank, (fine, text) in enumerate(answers) if not fine and rank not in lost]
         assert not failed, "\n".join(failed)
         return [value if fine else None for fine, value in answers]
@@ -113,8 +113,9 @@ class Processes:
         for process, pipe in self._all:
             with contextlib.suppress(OSError):
                 pipe.send(None)
+        end = time.monotonic() + 2
         for process, pipe in self._all:
-            process.join(2)
+            process.join(max(end - time.monotonic(), 0))
             if process.is_alive():
                 process.kill()
             pipe.close()
