@@ -70,7 +70,7 @@ class Plan:
         self.traffic = native.traffic
         # What every call asks for, found once.
         self._old, self._new = native.shapes(False), native.shapes(True)
-        self._told = _header(self.digest, what, False)
+        self._said = _header(self.digest, what, False)
 
     shape = property(lambda self: tuple(self._native.shape))
     rank = functools.cached_property(lambda self: self._native.rank)
@@ -395,7 +395,7 @@ class _Move:
                 self.pack(round)
             if round.quiet:
                 self.keep()
-                done = self._told(progress, done, total, round, index)
+                done = self._tell(progress, done, total, round, index)
                 continue
             send, receive = self.buffers
             place = lambda messages, shard, buffer: [
@@ -415,9 +415,9 @@ class _Move:
                     self.unpack(round, message, length, at)
             for work in going:
                 deadline.wait(work)
-            done = self._told(progress, done, total, round, index)
+            done = self._tell(progress, done, total, round, index)
 
-    def _told(self, progress, done, total, round, index):
+    def _tell(self, progress, done, total, round, index):
         """Tells how far it has come, and gives that."""
         if progress is None or self.complaint is not None:
             return done
@@ -559,7 +559,7 @@ def _run(local, out, group, dtype, find, timeout, progress, silent=False):
         silent = silent and made.traffic == 0
         move = _Move(made, local, out, size, device)
         bar = _Bar(rank) if progress is True else progress or None
-        header = made._told
+        header = made._said
     except Exception as error:
         if silent is True and made is not None:
             raise
