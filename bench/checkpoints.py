@@ -2,16 +2,18 @@
 
     python3 bench/checkpoints.py PROGRAM FOLDER [--layers 4] [--rounds 5] [--case NAME] [--threads 2]
 
-PROGRAM is a release build of zellige. FOLDER is made, filled with a Llama-like checkpoint (0.4 GB a layer) and removed. Every
-round copies the files of the input with cp and divides them anew, in turns; both begin with the input in the page cache and no
-unwritten pages, and both end when every file and its folder is on the disk (fsync). A speed is bytes of the input a second;
-the ratio is the median over rounds of the two speeds of a round.
+PROGRAM is a release build of zellige, whose command `reshard` is timed. FOLDER is made, filled with a Llama-like checkpoint (0.4 GB a
+layer) and removed. Every round copies the files of the input with cp and divides them anew, in turns; both begin with the input
+in the page cache and no unwritten pages, and both end when every file and its folder is on the disk (fsync). A speed is bytes of the
+input a second. The ratio is the median over rounds of the two speeds of a round, with the least and the greatest one. CPU is what all
+cores together took, of user and system, without waiting for the disk. With FOLDER in a RAM disk (/dev/shm) there is no disk at all.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import statistics
 import struct
@@ -52,7 +54,6 @@ def write_one(path, tensors):
             at -= file.write(chunk[: min(at, len(chunk))])
 
 
-
 def plan(source, target, layers):
     """Sides are (mesh, files, how a tensor is divided)."""
     text = ""
@@ -90,12 +91,19 @@ def synced(folder):
         os.close(handle)
 
 
+def cpu():
+    """Seconds of all cores of this process and of those that it has begun."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
 def timed(work, out):
+    """Seconds that passed, and those of cores."""
     shutil.rmtree(out, ignore_errors=True)
     os.sync()
-    start = time.perf_counter()
+    start, used = time.perf_counter(), cpu()
     work()
-    took = time.perf_counter() - start
+    took = time.perf_counter() - start, cpu() - used
     shutil.rmtree(out)
     return took
 
@@ -121,7 +129,8 @@ def main():
 
     if not (args.folder / "one").exists():
         write_one(args.folder / "one" / "model.safetensors", shapes(args.layers))
-    print("| input and output | GB | cp and fsync, GB/s | reshard, GB/s | reshard / cp |\n|---|---|---|---|---|")
+    print("| input and output | GB | cp and fsync, GB/s | reshard, GB/s | reshard / cp | least to greatest | CPU of cp, s | CPU of reshard, s |")
+    print("|---|---|---|---|---|---|---|---|")
     for source, target in CASES:
         if args.case not in (None, f"{source}-{target}"):
             continue
@@ -135,14 +144,21 @@ def main():
             subprocess.run(["cp", "-r", folder, out], check=True)
             synced(out)
 
+        ways = [copy, lambda: reshard(source, target, out)]
         rounds = []
         for k in range(args.rounds + 1):
-            pair = (timed(copy, out), timed(lambda: reshard(source, target, out), out))
+            order = (0, 1) if k % 2 == 0 else (1, 0)
+            found = {way: timed(ways[way], out) for way in order}
             if k > 0:
-                rounds.append(pair)
-        copied, moved = (statistics.median(size / p[k] for p in rounds) for k in (0, 1))
-        ratio = statistics.median(a / b for a, b in rounds)
-        print(f"| {source} to {target} | {size:.2f} | {copied:.2f} | {moved:.2f} | {ratio:.2f} |", flush=True)
+                rounds.append((found[0], found[1]))
+        copied, moved = (statistics.median(size / p[k][0] for p in rounds) for k in (0, 1))
+        ratios = sorted(a[0] / b[0] for a, b in rounds)
+        busy = [statistics.median(p[k][1] for p in rounds) for k in (0, 1)]
+        print(
+            f"| {source} to {target} | {size:.2f} | {copied:.2f} | {moved:.2f} | {statistics.median(ratios):.2f} | "
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f} | {busy[0]:.2f} | {busy[1]:.2f} |",
+            flush=True,
+        )
     if not args.keep:
         shutil.rmtree(args.folder)
 

@@ -1,9 +1,9 @@
 """Moves between shardings by zellige.distributed beside DTensor.redistribute, in the same processes, in turns.
 
-    python bench/reshard.py [--processes 4] [--megabytes 32] [--seconds 60]
+    python bench/reshard.py [--processes 4] [--megabytes 32] [--seconds 60] [--case TEXT]
 
 Every case is a DTensor and the placements that it shall have. Both ways give the same result, which is checked first. Times are of the
-slowest process; the figure of a case is the median of the ratios of neighbouring turns.
+slowest process; the figure of a case is the median of the ratios of neighbouring turns. TEXT names the cases that contain it.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def collectives(call):
     return mode.get_total_counts()
 
 
-def work(rank, n, store, megabytes, seconds):
+def work(rank, n, store, megabytes, seconds, wanted):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import distribute_tensor
     from zellige.distributed import reshard
@@ -60,7 +60,7 @@ def work(rank, n, store, megabytes, seconds):
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=n)
     side = int((megabytes * 2**20 / 4) ** 0.5) // 64 * 64
     slowest = torch.zeros(2, dtype=torch.float64)
-    listed = list(cases(n, side))
+    listed = [case for case in cases(n, side) if wanted in case[0]]
     if rank == 0:
         print(f"{n} processes, float32, {side} x {side} unless small; times of one move, in ms")
         print(f"{'case':38} {'collectives':>11} {'DTensor':>9} {'zellige':>9} {'ratio':>6}")
@@ -108,9 +108,10 @@ def main():
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--megabytes", type=float, default=32)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--case", default="")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (given.processes, os.path.join(folder, "store"), given.megabytes, given.seconds)
+        arguments = (given.processes, os.path.join(folder, "store"), given.megabytes, given.seconds, given.case)
         mp.spawn(work, arguments, given.processes)
 
 

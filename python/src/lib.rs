@@ -63,6 +63,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<reshard::ReshardPlan>()?;
     m.add_class::<reshard::ReshardProcess>()?;
     m.add_class::<reshard::ReshardRound>()?;
+    m.add_function(wrap_pyfunction!(reshard::slots_say, m)?)?;
+    m.add_function(wrap_pyfunction!(reshard::is_new, m)?)?;
     m.add_function(wrap_pyfunction!(cuda::cuda_program, m)?)?;
     m.add_function(wrap_pyfunction!(cuda::cuda_compile, m)?)?;
     m.add_function(wrap_pyfunction!(cuda::cuda_device, m)?)?;

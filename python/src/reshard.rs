@@ -61,6 +61,11 @@ fn side(
         let read = Sharded::read(&text.to_string(), mesh, shape).map_err(|e| named(&e))?;
         return Ok((read, shape.to_vec()));
     }
+    if let Ok(text) = value.cast::<PyString>()
+        && let Some(made) = Sharded::chunked(&text.to_string(), shape)
+    {
+        return made.map_err(|e| named(&e));
+    }
     let layout = match value.cast::<PyString>() {
         // A text that says its own shape needs none.
         Ok(text) => {
@@ -320,7 +325,10 @@ impl ReshardProcess {
         out: &Bound<'_, PyAny>,
         threads: usize,
     ) -> PyResult<()> {
-        run(py, &self.kept, local, out, (0, 0), threads)
+        if self.kept.elements() == 0 {
+            return Ok(());
+        }
+        Ends::of(local, out)?.run(py, &self.kept, (0, 0), threads)
     }
 
     /// The copies as loops.
@@ -439,10 +447,12 @@ impl ReshardRound {
         slots: bool,
     ) -> PyResult<()> {
         let kind = if slots { Kind::Slot } else { Kind::Buffer };
-        for message in self.sends.iter().filter(|m| m.kind == kind) {
-            run(py, &message.mover, local, buffer, (0, message.place), threads)?;
+        let mut messages = self.sends.iter().filter(|m| m.kind == kind).peekable();
+        if messages.peek().is_none() {
+            return Ok(());
         }
-        Ok(())
+        let ends = Ends::of(local, buffer)?;
+        messages.try_for_each(|m| ends.run(py, &m.mover, (0, m.place), threads))
     }
 
     /// Unpacks the messages of the slots.
@@ -452,10 +462,12 @@ impl ReshardRound {
         slots: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        for message in self.receives.iter().filter(|m| m.kind == Kind::Slot) {
-            run(py, &message.mover, slots, out, (message.place, 0), 1)?;
+        let mut messages = self.receives.iter().filter(|m| m.kind == Kind::Slot).peekable();
+        if messages.peek().is_none() {
+            return Ok(());
         }
-        Ok(())
+        let ends = Ends::of(slots, out)?;
+        messages.try_for_each(|m| ends.run(py, &m.mover, (m.place, 0), 1))
     }
 
     /// Unpacks a message that was received into the buffer.
@@ -471,7 +483,7 @@ impl ReshardRound {
             .receives
             .get(index)
             .ok_or_else(|| PyIndexError::new_err(format!("message {index}")))?;
-        run(py, &message.mover, buffer, out, (message.place, 0), threads)
+        Ends::of(buffer, out)?.run(py, &message.mover, (message.place, 0), threads)
     }
 
     /// What a message that goes out is packed by, as loops from the shard to the message.
@@ -491,46 +503,79 @@ fn nests(plan: &Plan) -> NestList {
         .collect()
 }
 
-/// Runs a mover between two arrays of bytes, from these places on.
-fn run(
-    py: Python<'_>,
-    mover: &Mover,
-    from: &Bound<'_, PyAny>,
-    to: &Bound<'_, PyAny>,
-    (read_at, write_at): (usize, usize),
-    threads: usize,
-) -> PyResult<()> {
-    if mover.elements() == 0 {
-        return Ok(());
+/// Whether each of the slots, all of so many bytes, begins with what this process said.
+#[pyfunction]
+pub(crate) fn slots_say(slots: &Bound<'_, PyAny>, slot: usize, said: &[u8]) -> PyResult<bool> {
+    let array = bytes_of(slots, Use::Read, slots)?;
+    let (start, len) = array.memory();
+    // SAFETY: the memory of a live array, from its first byte to its last, whose owner lives until the end of this function.
+    let bytes = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
+    Ok(bytes.chunks(slot.max(1)).all(|slot| slot.starts_with(said)))
+}
+
+/// Asks for huge pages under an array that is about to be written for the first time.
+#[pyfunction]
+pub(crate) fn is_new(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (start, len) = Array::of(array, Use::Written, array)?.memory();
+    zellige_host::prefer_huge_pages(start, len);
+    Ok(())
+}
+
+/// An array of bytes of the host, in a row.
+fn bytes_of<'py>(
+    array: &Bound<'py, PyAny>,
+    used: Use,
+    lead: &Bound<'py, PyAny>,
+) -> PyResult<Array<'py>> {
+    let array = Array::of(array, used, lead)?;
+    if array.device.kind != DlDevice::CPU || !array.is_contiguous() || array.width() != 1 {
+        return Err(PyValueError::new_err("shards and buffers are bytes of the host, in a row"));
     }
-    let source = Array::of(from, Use::Read, to)?;
-    let target = Array::of(to, Use::Written, to)?;
-    if target.read_only {
-        return Err(PyValueError::new_err("`out` is read-only"));
-    }
-    for array in [&source, &target] {
-        if array.device.kind != DlDevice::CPU || !array.is_contiguous() || array.width() != 1 {
-            return Err(PyValueError::new_err(
-                "shards and buffers are bytes of the host, in a row",
-            ));
+    Ok(array)
+}
+
+/// Two arrays of bytes, apart from each other: one is read, the other one written.
+struct Ends<'py> {
+    source: Array<'py>,
+    target: Array<'py>,
+}
+
+impl<'py> Ends<'py> {
+    fn of(from: &Bound<'py, PyAny>, to: &Bound<'py, PyAny>) -> PyResult<Ends<'py>> {
+        let source = bytes_of(from, Use::Read, to)?;
+        let target = bytes_of(to, Use::Written, to)?;
+        if target.read_only {
+            return Err(PyValueError::new_err("`out` is read-only"));
         }
+        apart(source.memory(), target.memory())?;
+        Ok(Ends { source, target })
     }
-    apart(source.memory(), target.memory())?;
-    let ((read, read_bytes), (write, write_bytes)) = (source.memory(), target.memory());
-    if read_at > read_bytes || write_at > write_bytes {
-        return Err(PyValueError::new_err("a message that begins behind its buffer"));
+
+    /// Runs a mover from these places on.
+    fn run(
+        &self,
+        py: Python<'_>,
+        mover: &Mover,
+        (read_at, write_at): (usize, usize),
+        threads: usize,
+    ) -> PyResult<()> {
+        let ((read, read_bytes), (write, write_bytes)) =
+            (self.source.memory(), self.target.memory());
+        if read_at > read_bytes || write_at > write_bytes {
+            return Err(PyValueError::new_err("a message that begins behind its buffer"));
+        }
+        // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from each other as `of` has checked;
+        // their owners live as long as this, and the places are inside of them. No other slice of them lives.
+        let (read, write) = unsafe {
+            (
+                std::slice::from_raw_parts(read.cast_const(), read_bytes),
+                std::slice::from_raw_parts_mut(write, write_bytes),
+            )
+        };
+        let (read, write) = (&read[read_at..], &mut write[write_at..]);
+        let small = mover.elements() < 1 << 13;
+        let mut work = || mover.run(read, write, None, if small { 1 } else { threads.max(1) });
+        let moved = if small { work() } else { py.detach(work) };
+        moved.map_err(|e| error::moved(&e))
     }
-    // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from each other as was just checked;
-    // their owners live until the end of this function, and the places are inside of them.
-    let (read, write) = unsafe {
-        (
-            std::slice::from_raw_parts(read.cast_const(), read_bytes),
-            std::slice::from_raw_parts_mut(write, write_bytes),
-        )
-    };
-    let (read, write) = (&read[read_at..], &mut write[write_at..]);
-    let small = read.len().min(write.len()) < 1 << 15;
-    let mut work = || mover.run(read, write, None, if small { 1 } else { threads.max(1) });
-    let moved = if small { work() } else { py.detach(work) };
-    moved.map_err(|e| error::moved(&e))
 }

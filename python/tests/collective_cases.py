@@ -284,7 +284,6 @@ def stays_away(rank):
     group = dist.new_group(timeout=datetime.timedelta(seconds=2))
     dist.all_reduce(torch.ones(4, device="spyre"), group=group)
     if dist.get_rank() == rank:
-        time.sleep(5)
         return "", 0.0
     start = time.monotonic()
     try:
@@ -293,3 +292,61 @@ def stays_away(rank):
     except dist.DistBackendError as error:
         said = str(error)
     return said, time.monotonic() - start
+
+
+def plain():
+    """The collectives of two processes, as a first program calls them."""
+    rank = dist.get_rank()
+    x = torch.full((3, 70), float(rank + 1), device="spyre")
+    dist.all_reduce(x)
+    parts = [torch.zeros(2, device="spyre") for _ in range(2)]
+    dist.all_gather(parts, torch.full((2,), float(rank), device="spyre"))
+    y = torch.full((4,), float(rank), device="spyre")
+    dist.broadcast(y, src=1)
+    dist.barrier()
+    return x.sum().item(), [p[0].item() for p in parts], y[0].item(), x.device.type
+
+
+def of_one_tensor():
+    """Those that take a tensor for all processes."""
+    mine = torch.arange(4.0, device="spyre") + 10 * dist.get_rank()
+    whole = torch.zeros(8, device="spyre")
+    dist.all_gather_into_tensor(whole, mine)
+    part = torch.zeros(2, device="spyre")
+    dist.reduce_scatter_tensor(part, mine)
+    mean = torch.zeros(2, device="spyre")
+    dist.reduce_scatter_tensor(mean, mine, op=dist.ReduceOp.AVG)
+    other = torch.zeros(4, device="spyre")
+    dist.all_to_all_single(other, mine)
+    pieces = [torch.zeros(2, device="spyre") for _ in range(2)]
+    dist.all_to_all(pieces, list(mine.split(2)))
+    average = mine.clone()
+    dist.all_reduce(average, op=dist.ReduceOp.AVG)
+    return [t.tolist() for t in (whole, part, mean, other, torch.cat(pieces), average)]
+
+
+def sharded_modules():
+    """Two steps of AdamW on modules of `fully_shard`: how far a weight is from one process on the CPU."""
+    import copy
+
+    import torch.nn as nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    mesh = init_device_mesh("spyre", (world,))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    plain = copy.deepcopy(model)
+    model.to("spyre")
+    for layer in (model[0], model[2], model):
+        fully_shard(layer, mesh=mesh)
+    ours, theirs = torch.optim.AdamW(model.parameters(), 0.01), torch.optim.AdamW(plain.parameters(), 0.01)
+    for _ in range(2):
+        x = torch.randn(8, 16)
+        for module, optimizer, given in ((model, ours, x.chunk(world)[rank].to("spyre")), (plain, theirs, x)):
+            optimizer.zero_grad()
+            module(given).pow(2).mean().backward()
+            optimizer.step()
+    error = (model[0].weight.full_tensor().cpu() - plain[0].weight).abs().max().item()
+    return list(model[0].weight.to_local().shape), model[0].weight.device.type, error

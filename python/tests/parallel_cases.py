@@ -2,6 +2,8 @@
 
 import copy
 import functools
+import os
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -106,10 +108,19 @@ def forward(name, size, compiled, dtype=torch.float32):
             "collectives": [(c.op, c.size, c.bytes, c.us) for c in r.collectives], "text": str(r), "breaks": len(r.breaks),
             "latency": r.latency_us, "programs": len(r.current), "programs_us": sum(p.latency_us for p in r.current),
             "weights": sum(b["weight"] for p in r.current for b in p.report()["buffers"] if not b["place"].startswith("over")),
-            "eager": [op for op, _ in r.fallbacks], "dict": r.to_dict()["collectives"],
+            "eager": [op for op, _ in r.fallbacks], "dict": r.to_dict()["collectives"], "page": _section(r, "collectives"),
         }
     local = parallel.get_submodule(next(iter(plan))).weight.to_local().shape[0]
     return error_of(got, want), found, report, local
+
+
+def _section(report, name):
+    """A section of the page that a report saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "page.html")
+        report.save(path)
+        with open(path, encoding="utf-8") as file:
+            return file.read().split(f'<section id="{name}">')[1].split("</section>")[0]
 
 
 def updated(size):

@@ -12,7 +12,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use zellige_host::{Buffer, copy_range, try_zeroed};
+use zellige_host::{Buffer, try_zeroed};
 
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -99,30 +99,15 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()>
     }
 }
 
-/// Copies bytes from one file to another; fewer where the source ends.
-///
-/// # Errors
-/// [`io::ErrorKind::Unsupported`] where these files are to be read and written instead.
-pub(crate) fn copy_at(
-    from: &File,
-    from_at: u64,
-    to: &File,
-    to_at: u64,
-    len: usize,
-) -> io::Result<usize> {
-    if point(Call::Read)? == Go::Short {
-        return Ok(0);
-    }
-    match point(Call::Write)? {
-        Go::On => copy_range(from, from_at, to, to_at, len),
-        Go::Short => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-    }
-}
-
 /// Gives a file its length.
 pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
     point(Call::SetLen)?;
     file.set_len(len)
+}
+
+/// Finds room on the disk for the first bytes of a file. A disk that has none, or cannot say so, is met when they are written.
+pub(crate) fn reserve(file: &File, len: u64) {
+    let _ = zellige_host::reserve(file, len);
 }
 
 /// Sets who may do what with an open file.
@@ -135,6 +120,12 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 pub(crate) fn sync(file: &File) -> io::Result<()> {
     point(Call::Sync)?;
     file.sync_all()
+}
+
+/// Another handle of an open file.
+pub(crate) fn again(file: &File) -> io::Result<File> {
+    point(Call::Open)?;
+    file.try_clone()
 }
 
 /// Takes the lock of a file; false where somebody else has it.

@@ -63,27 +63,6 @@ impl Input {
         })
     }
 
-    /// Copies bytes to a place of another file; [`io::ErrorKind::Unsupported`] where they are to be read and written instead.
-    pub(crate) fn copy_at(
-        &self,
-        at: u64,
-        len: u64,
-        to: &File,
-        to_at: u64,
-    ) -> Result<io::Result<()>> {
-        let mut done = 0;
-        while done < len {
-            let part = usize::try_from(len - done).unwrap_or(usize::MAX).min(1 << 30);
-            match disk::copy_at(&self.file, at + done, to, to_at + done, part) {
-                Ok(0) => return Err(self.shortened(at + done)),
-                Ok(got) => done += got as u64,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Ok(Err(e)),
-            }
-        }
-        Ok(Ok(()))
-    }
-
     /// The file ended before a byte that it had when it was opened.
     fn shortened(&self, at: u64) -> Error {
         let now = disk::look_at(&self.file).map_or(0, |now| now.len());

@@ -77,9 +77,9 @@ pub use folder::{numbered_folder, write_folder};
 pub use host::HostTensor;
 pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};
 pub use relayout::{Relayout, RelayoutError};
-pub use runs::{each_run, mean_run};
+
 pub use source::{Reader, Source};
-pub use temporary::abandon;
+pub use temporary::{Named, abandon};
 pub use verify::{Stored, Verified};
 pub use whole_file::{make_folder, read_all, read_bytes, read_text, write_all, write_bytes};
 pub use writer::Writer;

@@ -3,7 +3,7 @@
 use zellige_movement::{Loop, Plan};
 
 /// Elements in a run, on average; 0 where the plan copies nothing.
-pub fn mean_run(plan: &Plan) -> i64 {
+pub(crate) fn mean_run(plan: &Plan) -> i64 {
     let (mut elements, mut runs) = (0i64, 0i64);
     for nest in plan.nests() {
         elements = elements.saturating_add(nest.elements());
@@ -18,7 +18,7 @@ pub fn mean_run(plan: &Plan) -> i64 {
 ///
 /// # Errors
 /// The first that `take` gives.
-pub fn each_run<E>(
+pub(crate) fn each_run<E>(
     plan: &Plan,
     mut take: impl FnMut(i64, i64, i64) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -1,14 +1,10 @@
 //! The bytes of one tensor: at positions, or as a stream.
 
-use crate::disk;
 use crate::error::{Error, Result, quote};
 use crate::info::TensorInfo;
 use crate::input::{FileWindow, Input};
 use flate2::read::DeflateDecoder;
 use std::io::{self, Read};
-
-/// Bytes that are read and written at once where the system does not copy between files.
-const COPIED: u64 = 1 << 20;
 
 /// The bytes of a tensor, readable at any position and from any number of threads.
 ///
@@ -41,36 +37,6 @@ impl<'a> Source<'a> {
         let len = buffer.len() as u64;
         inside(self.info, offset, len, &self.input.path)?;
         self.input.read_exact_at(buffer, self.start + offset)
-    }
-}
-
-impl Source<'_> {
-    /// Copies bytes to a place of a file, without taking them through this process where the system can do that.
-    pub(crate) fn copy_to(
-        &self,
-        offset: u64,
-        len: u64,
-        to: &std::fs::File,
-        to_at: u64,
-    ) -> Result<io::Result<()>> {
-        inside(self.info, offset, len, &self.input.path)?;
-        let start = self.start + offset;
-        match self.input.copy_at(start, len, to, to_at)? {
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => {}
-            other => return Ok(other),
-        }
-        let failed = |e| Error::io(&self.input.path, "hold a part of it in memory", e);
-        let mut buffer = disk::zeroed(len.min(COPIED)).map_err(failed)?;
-        let mut done = 0;
-        while done < len {
-            let part = usize::try_from(len - done).unwrap_or(usize::MAX).min(buffer.len());
-            self.input.read_exact_at(&mut buffer[..part], start + done)?;
-            if let Err(e) = disk::write_all_at(to, &buffer[..part], to_at + done) {
-                return Ok(Err(e));
-            }
-            done += part as u64;
-        }
-        Ok(Ok(()))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::stale;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -140,12 +141,12 @@ impl Temporary {
 
     /// Puts every byte on the disk, then gives the file its final name.
     pub(crate) fn keep(self) -> Result<()> {
-        self.keep_first(None)
+        Named::settle([self.name_first(None)?])
     }
 
-    /// The same with the first bytes of it alone. What lies behind them is cut off at the last moment: who is killed while bytes go
-    /// to the disk leaves it.
-    pub(crate) fn keep_first(mut self, length: Option<u64>) -> Result<()> {
+    /// Puts every byte on the disk and gives the first bytes of the file, or all, its final name. What lies behind them is cut off at the
+    /// last moment: who is killed while bytes go to the disk leaves it.
+    pub(crate) fn name_first(mut self, length: Option<u64>) -> Result<Named> {
         let failed = |action: &str, error| Error::write(&self.target, action.to_string(), error);
         let now = disk::look_at(&self.file).map_err(|e| failed("look at it", e))?;
         // File systems without modes refuse to set one.
@@ -154,19 +155,46 @@ impl Temporary {
         }
         disk::sync(&self.file).map_err(|e| failed("put its bytes on the disk", e))?;
         let mut list = unfinished();
+        let mut cut = None;
         if let Some(length) = length {
+            cut = Some(disk::again(&self.file).map_err(|e| failed("keep it open", e))?);
             disk::set_len(&self.file, length).map_err(|e| failed("give it its length", e))?;
         }
         disk::rename(&self.path, &self.target).map_err(|e| failed("put it under its name", e))?;
         list.retain(|path| *path != self.path);
         drop(list);
         self.kept = true;
-        if length.is_some() {
-            disk::sync(&self.file).map_err(|e| failed("put its length on the disk", e))?;
+        Ok(Named { path: self.target.clone(), cut })
+    }
+}
+
+/// A file that is complete under its name, which a power failure may undo until it is settled.
+#[derive(Debug)]
+#[must_use = "a name is on the disk once it is settled"]
+pub struct Named {
+    path: PathBuf,
+    /// The file, where it was cut to its length.
+    cut: Option<File>,
+}
+
+impl Named {
+    /// Puts names and lengths on the disk. Each is a wait for it, of which a journal makes one for all that are told at once.
+    ///
+    /// # Errors
+    /// What the disk refuses.
+    pub fn settle(all: impl IntoIterator<Item = Named>) -> Result<()> {
+        let mut folders = BTreeSet::new();
+        for named in all {
+            if let Some(file) = &named.cut {
+                let failed = |e| Error::write(&named.path, "put its length on the disk", e);
+                disk::sync(file).map_err(failed)?;
+            }
+            folders.insert(disk::folder(&named.path).to_path_buf());
         }
-        // The name too shall survive a power failure. Some file systems cannot promise that for
-        // folders; the file is complete under its name either way.
-        let _ = disk::open(disk::folder(&self.target)).and_then(|folder| disk::sync(&folder));
+        // Some file systems cannot promise that for folders; files are complete under their names either way.
+        for folder in folders {
+            let _ = disk::open(&folder).and_then(|folder| disk::sync(&folder));
+        }
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use crate::info::{Endian, FileExtent, Kind, Metadata, NewTensor, Order, TensorIn
 use crate::npy;
 use crate::partial;
 use crate::safetensors;
-use crate::source::{Source, inside};
-use crate::temporary::{FileAccess, Temporary};
+use crate::source::inside;
+use crate::temporary::{FileAccess, Named, Temporary};
 use crate::zip_writer::{self, NewZipEntry};
 use crate::{disk, dtype};
 use std::collections::HashSet;
@@ -140,26 +140,6 @@ impl Writer {
         self.put(&partial::note(key, done), *length)
     }
 
-    /// Copies bytes of a source to the tensor of that index, from byte `offset` of it on. The system does it where it can, without taking
-    /// them through this process.
-    ///
-    /// # Errors
-    /// As [`Writer::write_at`] and [`Source::read_at`].
-    pub fn copy_at(
-        &self,
-        tensor: usize,
-        offset: u64,
-        source: &Source<'_>,
-        from: u64,
-        len: u64,
-    ) -> Result<()> {
-        let at = self.place(tensor, offset, len)?;
-        source.copy_to(from, len, &self.temporary.file, at)?.map_err(|e| {
-            let action = format!("write {len} bytes at byte {at}");
-            Error::write(self.temporary.target(), action, e)
-        })
-    }
-
     /// The tensors in the order of the request, with the places of their elements.
     pub fn tensors(&self) -> &[TensorInfo] {
         &self.tensors
@@ -207,6 +187,11 @@ impl Writer {
     ///
     /// For `.npz` this reads every byte once more: checksums are of the file as it is.
     pub fn finish(self) -> Result<()> {
+        Named::settle([self.finish_unsettled()?])
+    }
+
+    /// The same, but for the wait until the name is on the disk: who writes many files settles them together.
+    pub fn finish_unsettled(self) -> Result<Named> {
         if let Some(last) = self.entries.last() {
             let crcs =
                 self.entries.iter().map(|e| self.checksum(e)).collect::<Result<Vec<u32>>>()?;
@@ -216,7 +201,7 @@ impl Writer {
             }
             self.put(&zip_writer::directory(&self.entries, &crcs, end), end)?;
         }
-        self.temporary.keep_first(self.resumed.map(|(_, length)| length))
+        self.temporary.name_first(self.resumed.map(|(_, length)| length))
     }
 
     fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
@@ -261,6 +246,7 @@ fn begun(temporary: &Temporary, length: u64, key: &str) -> Result<u64> {
     for len in [0, whole] {
         disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
     }
+    disk::reserve(file, whole);
     disk::write_all_at(file, &partial::note(key, 0), length)
         .map_err(|e| failed("note that it is begun", e))?;
     Ok(0)

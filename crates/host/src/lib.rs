@@ -29,5 +29,5 @@ pub use cores::cores;
 pub use lazy::LazyMemory;
 pub use pages::prefer_huge_pages;
 #[cfg(unix)]
-pub use system::{copy_range, effective_user};
+pub use system::{effective_user, reserve};
 pub use zeroed::try_zeroed;

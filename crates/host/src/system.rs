@@ -11,34 +11,19 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Copies bytes from a place of one file to a place of another without taking them through this process; fewer than asked for where
-/// the source ends.
+/// Gives a file its room on the disk for its first `len` bytes, so that blocks need not be found as they are written. Its length and its
+/// bytes stay as they are.
 ///
 /// # Errors
-/// [`io::ErrorKind::Unsupported`] where the system or these two files have no such call; what reading and writing refuse.
+/// A full disk, and a system or a file without such a call.
 #[cfg(target_os = "linux")]
-pub fn copy_range(
-    from: &File,
-    from_at: u64,
-    to: &File,
-    to_at: u64,
-    len: usize,
-) -> io::Result<usize> {
-    let place = |at: u64| i64::try_from(at).map_err(|_| io::ErrorKind::InvalidInput);
-    let (mut read, mut written) = (place(from_at)?, place(to_at)?);
-    // SAFETY: both descriptors are open while the files are borrowed, and both positions are written to by the call alone.
-    let copied = unsafe {
-        libc::copy_file_range(from.as_raw_fd(), &mut read, to.as_raw_fd(), &mut written, len, 0)
-    };
-    usize::try_from(copied).map_err(|_| {
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EXDEV | libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP | libc::EPERM) => {
-                io::ErrorKind::Unsupported.into()
-            }
-            _ => error,
-        }
-    })
+pub fn reserve(file: &File, len: u64) -> io::Result<()> {
+    let len = i64::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the descriptor is open while the file is borrowed, and the call has no other preconditions.
+    match unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// There is no such call.
@@ -46,6 +31,6 @@ pub fn copy_range(
 /// # Errors
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub fn copy_range(_: &File, _: u64, _: &File, _: u64, _: usize) -> io::Result<usize> {
+pub fn reserve(_: &File, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

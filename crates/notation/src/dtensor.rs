@@ -22,11 +22,13 @@ use crate::cursor::{Cursor, Spanned};
 use crate::notation::NotationRow;
 use crate::sharding::prove_sharding;
 use crate::sharding::{
-    Factor, Mesh, Piece, Sharding, ShardingText, layout_of, python, shape_field, shape_text,
+    Factor, Mesh, Piece, Sharding, ShardingText, device_axis, layout_of, python, shape_field,
+    shape_text,
 };
 use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use std::ops::Range;
 use zellige_layout::int::{div_ceil, product};
-use zellige_layout::{Layout, check_sizes};
+use zellige_layout::{Axis, Layout, check_sizes};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
@@ -80,6 +82,16 @@ fn recognises(text: &str) -> bool {
 
 /// Reads placements and their mesh.
 pub fn parse(text: &str) -> Result<DTensorPlacements> {
+    let (found, span) = read(text)?;
+    if let Some(shape) = found.shape.as_ref().filter(|_| found.mesh_given) {
+        let layout = found.sharding(shape).and_then(|s| Ok(s.layout(shape)?));
+        layout.map_err(|d| Diagnostic { span, ..d })?;
+    }
+    Ok(found)
+}
+
+/// The same, whether or not there is a layout over the shape that the text says; also where it says it.
+fn read(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
     let mut c = Cursor::new(text);
     let mut placements: Option<Spanned<Vec<Placement>>> = None;
     let (mut mesh, mut names, mut shape) = (None, None, None);
@@ -174,11 +186,7 @@ pub fn parse(text: &str) -> Result<DTensorPlacements> {
         placements: placements.value,
         shape: shape.as_ref().map(|(s, _)| s.clone()),
     };
-    if let Some((shape, span)) = shape.filter(|_| mesh_given) {
-        let layout = found.sharding(&shape).and_then(|s| Ok(s.layout(&shape)?));
-        layout.map_err(|d| Diagnostic { span, ..d })?;
-    }
-    Ok(found)
+    Ok((found, shape.map_or(0..0, |(_, span)| span)))
 }
 
 /// The sizes of a mesh, and the names of its dimensions where they have some.
@@ -331,6 +339,46 @@ fn placement(c: &mut Cursor<'_>) -> Result<Placement> {
                 .help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..)"))
         }
     }
+}
+
+/// Placements that no layout of the algebra says, as shards of different lengths are cut again: those of a tensor all of whose shards are as
+/// long as the longest one.
+#[derive(Debug, Clone)]
+pub struct Evened {
+    /// The shape of the tensor.
+    pub shape: Vec<i64>,
+    /// The shape of the longer one.
+    pub even: Vec<i64>,
+    /// Its layout.
+    pub layout: Layout,
+    /// The mesh.
+    pub axes: Vec<(Axis, i64)>,
+}
+
+/// What a text says of a shape, or of its own one, that it divides unevenly along a dimension, and then again. `None` of everything else,
+/// which has a layout or is refused for another reason.
+pub fn evened(text: &str, shape: Option<&[i64]>) -> Option<Evened> {
+    let (mut read, _) = read(text).ok().filter(|(x, _)| x.mesh_given)?;
+    let shape = shape.map(<[i64]>::to_vec).or_else(|| read.shape.clone())?;
+    read.shape = None;
+    let (mut even, mut parts) = (shape.clone(), vec![1i64; shape.len()]);
+    let (mut uneven, mut again) = (vec![false; shape.len()], false);
+    for (placement, (_, n)) in read.placements.iter().zip(read.mesh.axes()) {
+        let Placement::Shard { dim, split_factor } = *placement else { continue };
+        let rank = i64::try_from(shape.len()).ok()?;
+        let d = usize::try_from(if dim < 0 { dim.checked_add(rank)? } else { dim }).ok()?;
+        let local = even.get_mut(d).filter(|_| split_factor == 1)?;
+        again |= uneven[d] && *n > 1;
+        uneven[d] |= *local % n != 0;
+        (*local, parts[d]) = (div_ceil(*local, *n).max(1), parts[d].checked_mul(*n)?);
+    }
+    for (local, parts) in even.iter_mut().zip(&parts) {
+        *local = (*local).max(1).checked_mul(*parts)?;
+    }
+    let layout = again.then(|| read.layout(Some(&even)).ok())??;
+    let axis = |(name, n): &(String, i64)| Some((device_axis(name).ok()?, *n));
+    let axes = read.mesh.axes().iter().map(axis).collect::<Option<_>>()?;
+    Some(Evened { shape, even, layout, axes })
 }
 
 impl ShardingText for DTensorPlacements {

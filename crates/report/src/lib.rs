@@ -14,6 +14,7 @@
 //! | `notes` | what deserves the reader's attention |
 //! | `generated` | tests: the schema and the TypeScript, held against these types |
 //! | `explanation` | why a tensor has its layout: an answer of its own, not a part of the report |
+//! | `collective` | what a run exchanged with other cards, not a part of the report either |
 //!
 //! # Adding a field
 //! Write the field with its doc comment here, fill it in `zellige_compile::report`, and run
@@ -56,6 +57,7 @@ macro_rules! words {
 }
 
 mod buffers;
+mod collective;
 mod explanation;
 #[cfg(test)]
 mod generated;
@@ -68,6 +70,7 @@ pub use buffers::{
     BufferOrigin, BufferPlace, LayoutSummary, MemoryOccupancy, MoveEnd, ReportedBuffer,
     ReportedMove,
 };
+pub use collective::ReportedCollective;
 pub use explanation::{CandidateLayout, LayoutExplanation, RequiredMove};
 pub use notes::{HostFallback, NarrowedTensor, ReportNote};
 pub use settings::{

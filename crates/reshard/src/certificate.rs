@@ -98,7 +98,7 @@ fn rank_of(point: &Point, mesh: &Mesh) -> i64 {
 pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificate> {
     let (src, dst) = (plan.source(), plan.destination());
     let ranks = usize::try_from(plan.ranks()).unwrap_or(usize::MAX);
-    let size = src.layout().size();
+    let size: i64 = plan.shape().iter().product();
     let places = |l: &Layout| size.saturating_mul(l.tile().copies());
     if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
         let limit = MAX_PLACES as u64;
@@ -116,7 +116,7 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
     for element in 0..size {
         let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
         let mut holders = Vec::new();
-        for point in src.layout().places(element)?.points() {
+        for point in src.places(element)? {
             let rank = rank_of(&point, src.mesh());
             if let Some(at) = have.index(rank, point.get(src_memory)) {
                 have.elements[at] = name;
@@ -126,7 +126,7 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
         holders.sort_unstable();
         holders.dedup();
         let mut needers = Vec::new();
-        for point in dst.layout().places(element)?.points() {
+        for point in dst.places(element)? {
             let rank = rank_of(&point, dst.mesh());
             if let Some(at) = want.index(rank, point.get(dst_memory)) {
                 want.elements[at] = name;

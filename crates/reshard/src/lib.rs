@@ -21,7 +21,8 @@
 //!
 //! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::Plan::between`, the one planner, over
 //!   addresses that hold the rank too. What remains is a list of loop nests whose steps move ranks and addresses on both sides; the
-//!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks.
+//!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks. Only a dimension that DTensor divides
+//!   unevenly, and then again, has no layout; blocks are then listed pair by pair.
 //! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
 //!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
 //!   [`Topology`] of links asks for ([`Reshard::balanced`]).
@@ -34,6 +35,11 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+#[cfg_attr(
+    target_family = "wasm",
+    allow(dead_code, reason = "processes and files keep shards as boxes")
+)]
+mod boxes;
 mod certificate;
 mod chain;
 #[cfg(not(target_family = "wasm"))]
@@ -42,6 +48,7 @@ mod error;
 mod line;
 mod links;
 mod mesh;
+mod overlap;
 mod part;
 mod pieces;
 mod placed;
@@ -52,10 +59,9 @@ mod rounds;
 mod sharded;
 mod topology;
 
+pub use boxes::ShardBox;
 pub use certificate::{Certificate, LinkBound, certify};
 pub use chain::{Chain, Collective, chain};
-#[cfg(not(target_family = "wasm"))]
-pub use checkpoint::boxes::ShardBox;
 pub use error::{Error, Result};
 pub use links::{Link, Loads};
 pub use mesh::Mesh;

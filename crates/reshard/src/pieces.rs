@@ -5,7 +5,7 @@ use crate::sharded::Sharded;
 use zellige_movement::{Fill, Loop, Nest, Plan};
 
 /// Starts that are listed where loops cannot tell ranks apart.
-const MAX_STARTS: usize = 1 << 22;
+pub(crate) const MAX_STARTS: usize = 1 << 22;
 
 /// One step of a loop, or where a nest begins: ranks and addresses on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,11 @@ pub(crate) struct Found {
 
 /// The nests of a pair of shardings, copies left out.
 pub(crate) fn rank_nests(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Vec<RankNest>> {
+    if src.chunks().is_some() || dst.chunks().is_some() {
+        src.admit(shape)?;
+        dst.admit(shape)?;
+        return crate::overlap::rank_nests(src, dst, shape);
+    }
     let ((from, src_unit), (to, dst_unit)) =
         (src.with_ranks_in_addresses()?, dst.with_ranks_in_addresses()?);
     let plan = Plan::between(&from, &to, shape, Fill::Leave)?;
@@ -110,11 +115,16 @@ impl RankNest {
                     starts.iter().flat_map(|s| (0..range).map(move |i| s.plus(i, step))).collect();
             }
         }
+        Ok(RankNest { outer, ..RankNest::listed(inner, starts) })
+    }
+
+    /// Blocks without a rule: one for every start.
+    pub(crate) fn listed(inner: Vec<Loop>, mut starts: Vec<Move>) -> RankNest {
         starts.sort_by_key(|s| (s.dst_rank, s.src_rank, s.dst));
         let mut by_src: Vec<usize> = (0..starts.len()).collect();
         by_src.sort_by_key(|i| starts[*i].src_rank);
         let block = inner.iter().map(|l| l.range).product();
-        Ok(RankNest { outer, inner, starts, by_src, block })
+        RankNest { outer: Vec::new(), inner, starts, by_src, block }
     }
 
     /// Appends every start from which a rank is reached.

@@ -106,7 +106,7 @@ impl Placed {
             .copied()
             .filter(|(a, _)| fixed.iter().all(|(f, _)| f != a))
             .collect();
-        let layout = self.layout(&free, shape)?;
+        let (layout, even) = self.layout(&free, shape)?;
         let tile = layout.tile();
         let offset: Vec<(Axis, i64)> = tile.offset().iter().copied().chain(fixed).collect();
         let placed = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)
@@ -118,10 +118,19 @@ impl Placed {
         if layout.swizzle().is_some() {
             return Err("a shard in a file is not swizzled".into());
         }
-        Sharded::new(placed, mesh.clone()).map_err(|e| e.to_string())
+        let made = Sharded::new(placed, mesh.clone()).map_err(|e| e.to_string())?;
+        Ok(match even {
+            Some(even) => made.with_chunks(shape.to_vec(), even),
+            None => made,
+        })
     }
 
-    fn layout(&self, free: &[(Axis, i64)], shape: &[i64]) -> Result<Layout, String> {
+    /// The layout; of chunks of chunks that of a longer tensor, and its shape.
+    fn layout(
+        &self,
+        free: &[(Axis, i64)],
+        shape: &[i64],
+    ) -> Result<(Layout, Option<Vec<i64>>), String> {
         let text = self.text.as_str();
         let copies = |over: &dyn Fn(&Axis) -> bool| -> Vec<Iter> {
             free.iter().filter(|(a, _)| over(a)).map(|(a, n)| Iter::new(*n, 1, *a)).collect()
@@ -131,7 +140,7 @@ impl Placed {
             Some("whole") if text == "whole" => {
                 let shard = TileLayout::row_major(shape).map_err(|e| e.to_string())?;
                 let tile = TileLayout::new(shard.shard().to_vec(), copies(&|_| true), []);
-                return tile.map(Layout::from).map_err(|e| e.to_string());
+                return tile.map(|tile| (tile.into(), None)).map_err(|e| e.to_string());
             }
             Some("flat") => {
                 let named: Vec<&str> = words.collect();
@@ -148,7 +157,7 @@ impl Placed {
                 let tile = TileLayout::new(shard, copies(&|a| !cuts(a)), []);
                 let window = Window::new(vec![Extent::padded(elements, parts * local)]);
                 let layout = tile.map(Layout::from).and_then(|l| l.with_window(window?));
-                return layout.map_err(|e| e.to_string());
+                return layout.map(|layout| (layout, None)).map_err(|e| e.to_string());
             }
             _ => {}
         }
@@ -164,7 +173,7 @@ impl Placed {
                 let on_mesh = format!("Mesh({}) {text}", axes.join(", "));
                 let read = zellige_notation::jax::parse(&on_mesh);
                 let layout = read.and_then(|spec| spec.padded_layout(shape));
-                return layout.map_err(|d| d.render(&on_mesh, false));
+                return layout.map(|l| (l, None)).map_err(|d| d.render(&on_mesh, false));
             }
             t if t.starts_with('(') && (t.contains("Shard(") || t.contains("Replicate(")) => {
                 let names: Vec<String> = free.iter().map(|(a, _)| format!("'{a}',")).collect();
@@ -172,8 +181,12 @@ impl Placed {
             }
             _ => text.to_string(),
         };
+        if let Some(evened) = zellige_notation::dtensor::evened(&on_mesh, Some(shape)) {
+            return Ok((evened.layout, Some(evened.even)));
+        }
         let parsed =
             zellige_notation::parse(&on_mesh, &table).map_err(|d| d.render(&on_mesh, false))?;
-        parsed.layout(Some(shape)).map_err(|d| d.render(&on_mesh, false))
+        let layout = parsed.layout(Some(shape)).map_err(|d| d.render(&on_mesh, false))?;
+        Ok((layout, None))
     }
 }

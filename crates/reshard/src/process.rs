@@ -3,7 +3,7 @@
 //! Messages are packed by the sender and unpacked by the receiver in the same order. Those whose elements lie in a row in the shard of a
 //! process are sent from there, or received into it, without a buffer.
 
-use crate::checkpoint::boxes::{ShardBox, in_boxes};
+use crate::boxes::{ShardBox, in_boxes};
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::reshard::Reshard;
@@ -48,7 +48,7 @@ impl Reshard {
         let mut text = format!("1 {width} {rounds} {:?} {}", self.shape(), self.ranks());
         for side in [self.source(), self.destination()] {
             text += &format!(" {:?}", side.layout());
-            text += &format!(" {:?}", side.mesh());
+            text += &format!(" {:?} {:?}", side.mesh(), side.chunks());
         }
         text += &format!(" {:?} {:?}", self.nests, self.senders());
         *blake3::hash(text.as_bytes()).as_bytes()

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
-use zellige_layout::{Axis, AxisKind, Iter, Layout, TileLayout};
+use zellige_layout::{Axis, AxisKind, Iter, Layout, Point, TileLayout};
 
 /// A tensor over the ranks of a mesh.
 ///
@@ -19,6 +19,18 @@ pub struct Sharded {
     /// Addresses in a shard.
     span: i64,
     memory: Axis,
+    chunked: Option<Chunked>,
+}
+
+/// A tensor with a dimension that is divided unevenly, and then again, as DTensor does it: every mesh axis in turn cuts what it finds into
+/// chunks of `ceil(length / size)`, of which the last ones are shorter or empty. No layout says that. The layout is then that of a
+/// tensor all of whose shards are as long as the longest one, and addresses are those in such a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chunked {
+    /// The shape of the tensor.
+    pub(crate) shape: Vec<i64>,
+    /// The shape of the layout.
+    pub(crate) even: Vec<i64>,
 }
 
 /// A digit of the rank.
@@ -110,7 +122,76 @@ impl Sharded {
             .sum();
         let down: i64 = digits.iter().map(|d| ((d.extent - 1) * d.stride).min(0)).sum();
         let span = layout.span(memory)?.max(1);
-        Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh })
+        Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh, chunked: None })
+    }
+
+    /// What DTensor placements with their mesh say of a shape, or of the one that they name, where a dimension is divided unevenly, and
+    /// then again; `None` of what has a layout, or is no such text. Answers the shape too.
+    pub fn chunked(text: &str, shape: Option<&[i64]>) -> Option<Result<(Sharded, Vec<i64>)>> {
+        let evened = zellige_notation::dtensor::evened(text, shape)?;
+        let made = Mesh::new(evened.axes).and_then(|mesh| Sharded::new(evened.layout, mesh));
+        let (shape, even) = (evened.shape, evened.even);
+        Some(made.map(|made| (made.with_chunks(shape.clone(), even), shape)))
+    }
+
+    /// The same as the chunks of a tensor of this shape; that of the layout is `even`.
+    pub(crate) fn with_chunks(self, shape: Vec<i64>, even: Vec<i64>) -> Sharded {
+        Sharded { chunked: Some(Chunked { shape, even }), ..self }
+    }
+
+    pub(crate) fn chunks(&self) -> Option<&Chunked> {
+        self.chunked.as_ref()
+    }
+
+    /// Per dimension, the sizes of the mesh axes that divide the chunks of this tensor, in turn, each with its iter.
+    pub(crate) fn cuts(&self, chunked: &Chunked) -> Option<Vec<Vec<(usize, i64)>>> {
+        let dims = self.dimensions(&chunked.shape)?;
+        let mut cuts = vec![Vec::new(); chunked.shape.len()];
+        for (k, it) in self.layout.tile().shard().iter().enumerate() {
+            if !it.axis.is_memory() && it.extent > 1 {
+                cuts[dims[k]].push((k, it.extent));
+            }
+        }
+        Some(cuts)
+    }
+
+    /// That it is the sharding of a shape.
+    ///
+    /// # Errors
+    /// Another shape, or another number of elements.
+    pub fn admit(&self, shape: &[i64]) -> Result<()> {
+        match &self.chunked {
+            Some(chunked) if chunked.shape == shape => Ok(()),
+            _ => Ok(self.layout.admit(shape)?),
+        }
+    }
+
+    /// Every place of an element: its devices, and its address there.
+    ///
+    /// # Errors
+    /// An index that there is not, and more copies than can be listed.
+    pub(crate) fn places(&self, element: i64) -> Result<Vec<Point>> {
+        let mut index = element;
+        if let Some((chunked, cuts)) = self.chunked.as_ref().and_then(|c| Some((c, self.cuts(c)?)))
+        {
+            let (mut rest, mut weight) = (element, 1);
+            index = 0;
+            for (d, extent) in chunked.shape.iter().enumerate().rev() {
+                let (mut at, mut left) = (rest % extent.max(&1), *extent);
+                rest /= extent.max(&1);
+                let parts: i64 = cuts[d].iter().map(|(_, n)| n).product();
+                let mut even = 0;
+                for (_, n) in &cuts[d] {
+                    let step = (left + n - 1) / n;
+                    even = even * n + at / step;
+                    left = step.min(left - at / step * step);
+                    at %= step;
+                }
+                index += (even * (chunked.even[d] / parts) + at) * weight;
+                weight *= chunked.even[d];
+            }
+        }
+        Ok(self.layout.places(index)?.points())
     }
 
     /// The same with devices numbered in another way: one step along an axis of the mesh is so many ranks, the device at 0 of all axes
@@ -158,10 +239,10 @@ impl Sharded {
         if let Some(window) = self.layout.window() {
             layout = layout.with_window(window.clone())?;
         }
-        Sharded::new(layout, mesh)
+        Ok(Sharded { chunked: self.chunked.clone(), ..Sharded::new(layout, mesh)? })
     }
 
-    /// The layout.
+    /// The layout; of chunks of chunks that of a longer tensor, all of whose shards are as long as the longest one.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -243,12 +324,11 @@ impl Sharded {
     /// # Errors
     /// An index that there is not, and more copies than can be listed.
     pub fn ranks_of(&self, flat: i64) -> Result<Vec<i64>> {
-        let rank = |point: zellige_layout::Point| {
+        let rank = |point: Point| {
             let axes = self.mesh.axes().iter();
             axes.fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
         };
-        let mut ranks: Vec<i64> =
-            self.layout.places(flat)?.points().into_iter().map(rank).collect();
+        let mut ranks: Vec<i64> = self.places(flat)?.into_iter().map(rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
         Ok(ranks)
@@ -267,19 +347,26 @@ impl Sharded {
     /// The dimension of a shape that each iter of the shard is a part of, where none is a part of two.
     pub fn dimensions(&self, shape: &[i64]) -> Option<Vec<usize>> {
         let tile = self.layout.tile();
+        let shape = match &self.chunked {
+            Some(chunked) if chunked.shape == shape => &chunked.even,
+            Some(_) => return None,
+            None => shape,
+        };
         // Padded extents, each with the dimension that it belongs to.
         let mut extents: Vec<(i64, usize)> = Vec::new();
         match self.layout.window() {
             None => extents.extend(shape.iter().enumerate().map(|(d, n)| (*n, d))),
             Some(window) => {
-                let mut dims = window.dims().iter();
+                let mut dims = window.dims().iter().peekable();
                 for (d, n) in shape.iter().enumerate() {
                     let mut valid = 1;
                     loop {
                         let dim = dims.next()?;
                         valid *= dim.valid;
                         extents.push((dim.padded, d));
-                        if valid == *n {
+                        // Parts of one element that are cut once more are of this dimension, where others have windows left.
+                        let more = dims.len() > shape.len() - d - 1;
+                        if valid == *n && !dims.peek().is_some_and(|w| more && w.valid == 1) {
                             break;
                         }
                         if valid > *n {

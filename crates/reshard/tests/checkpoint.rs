@@ -332,3 +332,45 @@ fn traffic_is_counted_and_compared() {
     );
     assert!((traffic.seconds - 24.0 / 12.0).abs() < 1e-9);
 }
+
+/// Rows that are cut unevenly, and then again, as DTensor does it: to ranks, from there to rows of another mesh and to shards in a row,
+/// and back to one file.
+#[test]
+fn chunks_of_chunks_go_around() {
+    let folder = Folder::new("chunks");
+    let [one, ranks, others, flat, back] =
+        ["one", "ranks", "others", "flat", "back"].map(|n| folder.at(n));
+    std::fs::create_dir_all(&one).unwrap();
+    let model = model(&[("w", &[11, 4]), ("v", &[9, 5]), ("u", &[5, 1]), ("whole", &[12, 2])]);
+    write_model(&one.join("model.safetensors"), &model);
+    let single = "files = \"model.safetensors\"\n";
+    let six = "mesh = \"x=2, y=3\"\nfiles = \"r{rank}.safetensors\"\n";
+    let four = "mesh = \"x=2, y=2\"\nfiles = \"r{rank}.safetensors\"\n";
+    let twice = "(Shard(0), Shard(0))";
+    let rules = |from: (&str, &str), to: (&str, &str)| {
+        let tensor =
+            format!("[[tensor]]\nname = \"*\"\nfrom = \"{}\"\nto = \"{}\"\n", from.1, to.1);
+        format!("[from]\n{}[to]\n{}{tensor}", from.0, to.0)
+    };
+    reshard(&one, &ranks, &rules((single, "whole"), (six, twice)));
+    for (name, tensor) in &model {
+        for rank in 0..6 {
+            let rows: Vec<i64> = (0..tensor.0[0]).collect();
+            let cut = |rows: &[i64], parts: usize, at: usize| {
+                rows.chunks(rows.len().div_ceil(parts).max(1)).nth(at).unwrap_or_default().to_vec()
+            };
+            let rows = cut(&cut(&rows, 2, rank / 3), 3, rank % 3);
+            let width = tensor.0[1];
+            let want: Vec<u16> =
+                rows.iter().flat_map(|r| block(tensor, *r..r + 1, 0..width)).collect();
+            let found = read(&ranks.join(format!("r{rank}.safetensors")), name);
+            assert_eq!(found, (vec![rows.len() as i64, width], want), "{name} of rank {rank}");
+        }
+    }
+    reshard(&ranks, &others, &rules((six, twice), (four, twice)));
+    reshard(&others, &flat, &rules((four, twice), (six, "flat")));
+    reshard(&flat, &back, &rules((six, "flat"), (single, "whole")));
+    for (name, tensor) in &model {
+        assert_eq!(&read(&back.join("model.safetensors"), name), tensor, "{name}");
+    }
+}

@@ -4,7 +4,7 @@ use zellige_report::{
     BusyCores, LayoutSummary, LoopDimension, Report, ReportedBuffer, ReportedStep, StepFamily,
     StepKind, StepOperand,
 };
-use zellige_view::page::html;
+use zellige_view::page::{ReportedCollective, html, html_of_run};
 
 /// Layers of three steps each, in a chain.
 fn report(layers: usize, name: &str) -> Report {
@@ -105,4 +105,34 @@ fn equal_layers_are_one() {
 #[test]
 fn an_empty_report_is_a_page() {
     well_formed(&html(&Report::default()));
+}
+
+/// What a run exchanged is listed with its bytes and times; equal exchanges are one row, and a page without any has no such section.
+#[test]
+fn collectives_are_listed() {
+    let report = report(2, "name");
+    assert!(!html(&report).contains("Collectives"));
+    let reduced = ReportedCollective {
+        op: "all_reduce".into(),
+        dtype: "float16".into(),
+        size: vec![4, 64],
+        ranks: 2,
+        messages: 2,
+        bytes: 512,
+        us: 1.5,
+        waited_us: 0.25,
+    };
+    let gathered =
+        ReportedCollective { op: "<b>".into(), bytes: 4_000, us: 10.0, ..reduced.clone() };
+    let page = html_of_run(&report, &[reduced.clone(), gathered, reduced]);
+    well_formed(&page);
+    assert!(page.contains("3 collectives in a run") && page.contains("5.02 kB"), "{page}");
+    assert!(page.contains("13.0 us") && page.contains("750 ns"));
+    let section =
+        page.split("id=\"collectives\"").nth(1).and_then(|s| s.split("</section>").next());
+    let section = section.expect("the section");
+    assert_eq!(section.matches("<tr>").count(), 3, "a head and two rows: {section}");
+    for cell in ["all_reduce", "float16", "4×64", "1.02 kB", "3.00 us", "500 ns", "&lt;b&gt;"] {
+        assert!(section.contains(cell), "{cell} in {section}");
+    }
 }

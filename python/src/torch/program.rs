@@ -24,7 +24,10 @@ use zellige_files::{Cache, Found, content_hash, numbered_folder, write_folder};
 use zellige_graph::{Graph, Role};
 use zellige_run::{Model, RunError};
 use zellige_stick::StickLayout;
-use zellige_view::page;
+use zellige_view::page::{self, ReportedCollective};
+
+/// An exchange with other cards: operation, dtype, size, cards, messages, bytes, microseconds, those that were waited.
+type GivenCollective = (String, String, Vec<i64>, usize, u64, u64, f64, f64);
 
 /// A graph, compiled for a card: a plan that holds nothing on it.
 #[pyclass(module = "zellige", frozen)]
@@ -229,9 +232,22 @@ impl Program {
         self.card
     }
 
-    /// The same as a web page that needs nothing else.
-    fn page(&self) -> String {
-        page::html(&report(&self.program))
+    /// The same as a web page that needs nothing else, with what a run exchanged with other cards.
+    #[pyo3(signature = (collectives=Vec::new()))]
+    fn page(&self, collectives: Vec<GivenCollective>) -> String {
+        let made = collectives.into_iter().map(
+            |(op, dtype, size, ranks, messages, bytes, us, waited_us)| ReportedCollective {
+                op,
+                dtype,
+                size,
+                ranks,
+                messages,
+                bytes,
+                us,
+                waited_us,
+            },
+        );
+        page::html_of_run(&report(&self.program), &made.collect::<Vec<_>>())
     }
 
     /// Writes kernels, transfers, tile programs, the host program and the report into a folder of its own below this one;

@@ -77,11 +77,10 @@ def test_a_process_that_does_not_come(three):
 
 def test_a_process_that_ends(three):
     """The last test of these processes: one is gone after it."""
-    three.start(cases.ends, 2)
-    found = three.results(40)
+    found = three.answers(cases.ends, 2, seconds=40)
     assert found[2] == (None, "ended")
-    for answer, error in found[:2]:
-        assert error is None
+    for fine, answer in found[:2]:
+        assert fine, answer
         said, seconds = answer
         assert "spyreccl: all_reduce on rank" in said and "another process of the group ended, or left it" in said, said
         assert seconds < 30, "long before the group's timeout"

@@ -1,5 +1,7 @@
 """Models divided over two and four processes, each with a card: equal to one card, with the cost of what they exchange."""
 
+import re
+
 import parallel_cases as cases
 import pytest
 from ranks import Ranks
@@ -57,6 +59,11 @@ def test_compiled(four, name, size):
         line = f"all_reduce of float32 [2, 12, 64] over {size} cards: {carried} bytes, {us:.3f} us"
         assert line in report["text"]
         assert [(c["op"], c["bytes"]) for c in report["dict"]] == [("all_reduce", carried)] * sums
+        cell = lambda value: f'data-key="{value}">'
+        assert f"{sums} collective" in report["page"] and "all_reduce" in report["page"] and "2×12×64" in report["page"]
+        assert all(cell(n) in report["page"] for n in (size, sums, sums * carried)), report["page"]
+        waited, took = (float(re.findall(r'data-key="([^"]*)"', report["page"])[k]) for k in (-1, -2))
+        assert took == pytest.approx(sums * us) and waited >= 0
 
 
 def test_weights_that_change(four):

@@ -185,8 +185,11 @@ class Report:
         return [_emitted(program, folder) for program in self.programs]
 
     def page(self, index: int = 0) -> str:
-        """The report of a program as a web page that needs nothing else."""
-        return self.programs[index].page()
+        """The report of a program as a web page that needs nothing else, with the collectives of the last call."""
+        return self.programs[index].page(self._exchanges())
+
+    def _exchanges(self) -> list[tuple]:
+        return [(c.op, c.dtype, c.size, c.ranks, c.messages, c.bytes, c.us, c.waited_us) for c in self.collectives]
 
     def save(self, path, index: int = 0) -> None:
         """Writes the page to a file."""
@@ -200,7 +203,9 @@ class Report:
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
         eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
         eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in (*self.breaks, *self.recompiles))
-        pages = "".join(frame.format(html.escape(p.page(), quote=True)) for p in self.current[:4])
+        # Collectives are of the whole call: the first page lists them.
+        listed = [self._exchanges(), [], [], []]
+        pages = "".join(frame.format(html.escape(p.page(c), quote=True)) for p, c in zip(self.current, listed))
         return f"{head}{pages}<ul>{eager}</ul>"
 
 

@@ -7,6 +7,7 @@ import itertools
 import operator
 from dataclasses import dataclass
 
+import torch
 import torch.distributed as dist
 
 
@@ -128,7 +129,7 @@ def _reduced(tensor, mesh, placements):
         dims += [getattr(p, "dim", None) for j, p in enumerate(placements) if j != k]
         plain = type(wanted).__name__ == "Shard" and wanted.dim not in dims
         settled.append(wanted if plain else Replicate())
-    return tensor.redistribute(placements=settled)
+    return tensor.detach().redistribute(placements=settled)
 
 
 def _covering(group, *meshes):
@@ -141,56 +142,60 @@ def _covering(group, *meshes):
     return dist.group.WORLD
 
 
-def reshard(tensor, mesh, placements, group, out, **options):
+@functools.lru_cache(512)
+def _spec(mesh, placements, shape, dtype):
+    """What DTensor notes of a tensor; None where this PyTorch has it elsewhere."""
+    try:
+        from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+    except ImportError:
+        return None
+    return DTensorSpec(mesh, placements, tensor_meta=TensorMeta(shape, _stride(shape), dtype))
+
+
+def _stride(shape):
+    steps = itertools.accumulate((max(n, 1) for n in reversed(shape[1:])), operator.mul, initial=1)
+    return tuple(steps)[::-1] if shape else ()
+
+
+def reshard(tensor, mesh, placements, group, out, memory, timeout, progress, topology):
     """A DTensor on another mesh, or with other placements."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor
 
-    from ._reshard import _run
+    from ._reshard import _plan_of, _run
 
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"reshard(dtensor, mesh, placements): mesh is a DeviceMesh, not {type(mesh).__name__}")
     if isinstance(placements, (str, bytes)) or not hasattr(placements, "__iter__"):
         raise TypeError("reshard(dtensor, mesh, placements): placements are a list, one for every dimension of the mesh")
-    if mesh.device_type != tensor.device_mesh.device_type:
-        raise ValueError(
-            f"from a mesh of {tensor.device_mesh.device_type} to one of {mesh.device_type}: a move stays on one kind of device"
-        )
-    placements = [_counted(p, tensor.ndim) for p in placements]
-    tensor = _reduced(tensor.detach(), mesh, placements)
-    group = _covering(group, tensor.device_mesh, mesh)
-    src, dst = sides(list(tensor.placements), tensor.device_mesh, group), sides(placements, mesh, group)
+    source = tensor.device_mesh
+    if mesh.device_type != source.device_type:
+        raise ValueError(f"from a mesh of {source.device_type} to one of {mesh.device_type}: a move stays on one kind of device")
+    placements = tuple(_counted(p, tensor.ndim) for p in placements)
+    tensor = _reduced(tensor, mesh, placements)
+    group = _covering(group, source, mesh)
     rank = dist.get_rank()
     has = lambda m: rank in _ranks(m)
-    local = tensor.to_local().contiguous() if has(tensor.device_mesh) else None
+    with torch.no_grad():
+        local = tensor.to_local().contiguous() if has(source) else None
+    result = None
     if out is not None and is_dtensor(out):
-        if out.device_mesh != mesh or list(out.placements) != placements or out.shape != tensor.shape:
+        if out.device_mesh != mesh or tuple(out.placements) != placements or out.shape != tensor.shape:
             raise ValueError("out: a DTensor of the same shape, on the mesh and with the placements that are asked for")
         result = out
         out = out.to_local() if has(mesh) else None
-    else:
-        result = None
-    moved = _run(
-        local,
-        src,
-        dst,
-        group,
-        out,
-        tuple(tensor.shape),
-        None,
-        None,
-        tensor.dtype,
-        options["memory"],
-        options["timeout"],
-        options["progress"],
-        options["topology"],
-        silent=True,
-    )
+    src, dst = sides(tensor.placements, source, group), sides(placements, mesh, group)
+
+    def find(dtype, rank, size):
+        return _plan_of(src, dst, tensor.shape, dtype, rank, size, None, None, memory, topology)
+
+    moved = _run(local, out, group, tensor.dtype, find, timeout, progress, silent=True)
     if result is not None:
         return result
-    steps = tuple(itertools.accumulate((max(n, 1) for n in reversed(tensor.shape[1:])), operator.mul, initial=1))[::-1]
-    stride = steps if tensor.ndim else ()
-    return DTensor.from_local(moved, mesh, placements, run_check=False, shape=tensor.shape, stride=stride)
+    spec = _spec(mesh, placements, tensor.shape, tensor.dtype)
+    if spec is not None:
+        return DTensor(moved, spec, requires_grad=False)
+    return DTensor.from_local(moved, mesh, placements, run_check=False, shape=tensor.shape, stride=_stride(tensor.shape))
 
 
 def _counted(placement, ndim):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import math
 import sys
 from collections import OrderedDict
 
@@ -23,6 +26,9 @@ _DIGEST = 32
 _BUFFER, _SHARD, _INLINE = 0, 1, 2
 
 _KEPT_PLANS = 256
+# Bytes of a result from which on huge pages are asked for.
+_HUGE = 1 << 22
+_CPU = torch.device("cpu")
 _KEPT_ROUNDS = 32
 
 
@@ -62,13 +68,16 @@ class Plan:
         self._processes = {}
         self.digest = hashlib.sha256(native.digest + str(dtype).encode()).digest()
         self.traffic = native.traffic
+        # What every call asks for, found once.
+        self._old, self._new = native.shapes(False), native.shapes(True)
+        self._said = _header(self.digest, what, False)
 
     shape = property(lambda self: tuple(self._native.shape))
-    rank = property(lambda self: self._native.rank)
-    ranks = property(lambda self: self._native.ranks)
-    rounds = property(lambda self: self._native.rounds)
-    sent = property(lambda self: self._native.sent)
-    received = property(lambda self: self._native.received)
+    rank = functools.cached_property(lambda self: self._native.rank)
+    ranks = functools.cached_property(lambda self: self._native.ranks)
+    rounds = functools.cached_property(lambda self: self._native.rounds)
+    sent = functools.cached_property(lambda self: self._native.sent)
+    received = functools.cached_property(lambda self: self._native.received)
     kept = property(lambda self: self._native.kept)
 
     def certificate(self):
@@ -78,7 +87,7 @@ class Plan:
 
     def shard_shape(self, new=True):
         """The shape of the new shard of this rank, or of its old one; None where it holds nothing."""
-        shapes = self._native.shapes(new)
+        shapes = self._new if new else self._old
         return None if shapes is None else tuple(shapes[0])
 
     def __repr__(self):
@@ -131,8 +140,53 @@ class _Round:
         self.inline_sends = [m for m in sends if m[3] == _INLINE]
         self.inline_receives = [m for m in receives if m[3] == _INLINE]
         self.staging = native.staging
+        self.quiet = not (self.sends or self.receives)
 
 
+class _Slots:
+    """What processes tell each other first: a header for each of them, and short messages behind it."""
+
+    def __init__(self, size, slot, device):
+        self.going = torch.empty(size * slot, dtype=torch.uint8, device=device)
+        self.coming = torch.empty_like(self.going)
+        self._told = None
+        self._key = (size, slot, device)
+
+    def tell(self, header):
+        if self._told != header:
+            size, slot, device = self._key
+            said = torch.frombuffer(bytearray(header), dtype=torch.uint8)
+            self.going.view(size, slot)[:, :_HEADER] = said.to(device)
+            self._told = header
+
+    def agreed(self, header):
+        """Whether every process says the same, and none refuses."""
+        size, slot, device = self._key
+        said = header[: _DIGEST + 1]
+        if device.type == "cpu":
+            return _native.slots_say(self.coming, slot, said)
+        rows = self.coming.view(size, slot)[:, : len(said)].cpu()
+        return bool((rows == torch.frombuffer(bytearray(said), dtype=torch.uint8)).all())
+
+    def headers(self):
+        size, slot, _ = self._key
+        return [_read(row) for row in self.coming.view(size, slot)[:, :_HEADER].cpu()]
+
+    @classmethod
+    @contextlib.contextmanager
+    def lent(cls, size, slot, device):
+        """Those of an exchange before; they are given back when this one is complete."""
+        kept = _slots.setdefault((size, slot, device), [])
+        try:
+            slots = kept.pop()
+        except IndexError:
+            slots = cls(size, slot, device)
+        yield slots
+        if not kept:
+            kept.append(slots)
+
+
+_slots: dict = {}
 _plans: OrderedDict = OrderedDict()
 
 
@@ -155,7 +209,7 @@ def _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topolog
     src, dst = _dtensor.sides(src, mesh), _dtensor.sides(dst, mesh if dst_mesh is None else dst_mesh)
     on_devices = isinstance(src, _dtensor.Side), isinstance(dst, _dtensor.Side)
     axes = [None if on else _axes(m) for on, m in zip(on_devices, (mesh, mesh if dst_mesh is None else dst_mesh))]
-    shape = None if shape is None else tuple(int(n) for n in shape)
+    shape = shape if shape is None or type(shape) is torch.Size else tuple(int(n) for n in shape)
     key = (_words(src), _words(dst), *axes, shape, dtype, rank, size, memory, topology)
     if any(on_devices):
         key += tuple(side.ranks for side in (src, dst) if isinstance(side, _dtensor.Side))
@@ -239,9 +293,8 @@ class _Move:
     """One call on one process, everything checked and allocated."""
 
     def __init__(self, plan, local, out, size, device):
-        self.plan, self.complaint = plan, None
-        native = plan._native
-        old, new = native.shapes(False), native.shapes(True)
+        self.plan, self.complaint, self.kept = plan, None, False
+        native, old, new = plan._native, plan._old, plan._new
         if local is not None and local.dtype != plan.dtype:
             raise TypeError(f"local: {local.dtype}, and the plan is of {plan.dtype}")
         padded = _form("local", local, old, plan.rank)
@@ -257,16 +310,18 @@ class _Move:
                     raise ValueError("out shares memory with local: give another tensor, or none")
         else:
             padded_out = new is not None and len(new) == 1
-        self.device, self.out = device, out
+        self.device, self.out, self.own = device, out, out is None
         if out is None:
             shape = (0,) if new is None else tuple(new[0])
-            whole = new is None or native.fills(torch.Size(shape).numel())
+            whole = new is None or native.fills(math.prod(shape))
             self.out = (torch.empty if whole else torch.zeros)(shape, dtype=plan.dtype, device=device)
+            if whole and device.type == "cpu" and self.out.nbytes >= _HUGE:
+                _native.is_new(self.out.view(torch.uint8))
         self.process = plan._process((padded, padded_out), _slot(size))
         empty = torch.empty(0, dtype=plan.dtype, device=device)
         self.host = _engine_reaches(device)
-        self.given = empty if local is None else local.detach()
-        self.target = self.out.detach()
+        self.given = empty if local is None else local.detach() if local.requires_grad else local
+        self.target = self.out.detach() if self.out.requires_grad else self.out
         if device.type == "spyre":
             self.given, self.target = self.given.cpu(), self.target.cpu()
         nothing = torch.empty(0, dtype=torch.uint8, device=self.given.device)
@@ -280,10 +335,14 @@ class _Move:
         self.buffers = self._staging(self.first)
 
     def _staging(self, round):
+        if round.quiet:
+            return ()
         place = "cpu" if self.host else self.device
         return [torch.empty(n, dtype=torch.uint8, device=place) for n in round.staging]
 
     def pack(self, round):
+        if round.quiet:
+            return
         send, _ = self.buffers
         if self.host:
             round.native.pack(self.source, send, self.threads, False)
@@ -316,6 +375,10 @@ class _Move:
             _pack.copy(round.native.unpack_nests(index), receive[at : at + length].view(self.plan.dtype), self.result)
 
     def keep(self):
+        """Copies what the process has and needs, once."""
+        if self.kept:
+            return
+        self.kept = True
         if self.host:
             self.process.native.keep(self.source, self.result, self.threads)
         else:
@@ -323,14 +386,17 @@ class _Move:
 
     def run(self, wire, deadline, progress):
         """The rounds, once all processes have agreed."""
-        total, kept = self.plan.sent + self.plan.received, False
-        done = 0
+        total, done = self.plan.sent + self.plan.received, 0
         for index in range(self.plan.rounds):
             round = self.first if index == 0 else self.process.round(index)
             if index > 0:
-                if any(n > b.numel() for n, b in zip(round.staging, self.buffers)):
+                if not self.buffers or any(n > b.numel() for n, b in zip(round.staging, self.buffers)):
                     self.buffers = self._staging(round)
                 self.pack(round)
+            if round.quiet:
+                self.keep()
+                done = self._tell(progress, done, total, round, index)
+                continue
             send, receive = self.buffers
             place = lambda messages, shard, buffer: [
                 ((shard if kind == _SHARD else buffer)[at : at + length], peer) for _, peer, length, kind, at in messages
@@ -338,9 +404,7 @@ class _Move:
             going_out = place(round.sends, self.sent, send)
             coming_in = place(round.receives, self.arrived, receive)
             coming, going = wire.exchange(going_out, coming_in)
-            if not kept:
-                kept = True
-                self.keep()
+            self.keep()
             if coming and coming[0] is None:
                 for work in going:
                     deadline.wait(work)
@@ -351,13 +415,19 @@ class _Move:
                     self.unpack(round, message, length, at)
             for work in going:
                 deadline.wait(work)
-            if progress is not None:
-                done += sum(m[2] for m in round.sends) + sum(m[2] for m in round.receives)
-                try:
-                    progress(done if index + 1 < self.plan.rounds else total, total)
-                except Exception as error:
-                    # The others wait for this process: it goes on to the end, and raises then.
-                    self.complaint, progress = error, None
+            done = self._tell(progress, done, total, round, index)
+
+    def _tell(self, progress, done, total, round, index):
+        """Tells how far it has come, and gives that."""
+        if progress is None or self.complaint is not None:
+            return done
+        done += sum(m[2] for m in round.sends) + sum(m[2] for m in round.receives)
+        try:
+            progress(done if index + 1 < self.plan.rounds else total, total)
+        except Exception as error:
+            # The others wait for this process: it goes on to the end, and raises then.
+            self.complaint = error
+        return done
 
     def finish(self):
         if self.target is not self.out and self.device.type == "spyre":
@@ -375,7 +445,7 @@ def _read(row):
     return raw[:_DIGEST], raw[_DIGEST] != 0, raw[_DIGEST + 1 :].rstrip(b"\0").decode(errors="replace")
 
 
-def _agree(found, own):
+def _agree(found):
     """Raises where a process refused, or has another plan."""
     failed = [f"rank {rank}: {text}" for rank, (_, bad, text) in enumerate(found) if bad]
     if failed:
@@ -462,15 +532,19 @@ def reshard(
     group = dist.group.WORLD if group is None else group
     if group is dist.GroupMember.NON_GROUP_MEMBER:
         raise ValueError("this process is not in the group")
-    return _run(local, src, dst, group, out, shape, mesh, dst_mesh, dtype, memory, timeout, progress, topology)
+
+    def find(dtype, rank, size):
+        return _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topology)
+
+    return _run(local, out, group, dtype, find, timeout, progress)
 
 
-def _run(local, src, dst, group, out, shape, mesh, dst_mesh, dtype, memory, timeout, progress, topology, silent=False):
-    """With ``silent``, a plan without traffic is carried out without asking the others: all of them have it."""
+def _run(local, out, group, dtype, find, timeout, progress, silent=False):
+    """Carries out the plan that ``find`` gives for a dtype, a rank and a number of processes. With ``silent``, one without traffic is
+    carried out without asking the others: all of them have it."""
     rank, size = group.rank(), group.size()
-    slot = _slot(size)
     refused = move = made = None
-    device = next((t.device for t in (local, out) if isinstance(t, torch.Tensor)), torch.device("cpu"))
+    device = next((t.device for t in (local, out) if isinstance(t, torch.Tensor)), _CPU)
     deadline = Deadline(None)
     try:
         deadline = Deadline(timeout)
@@ -481,43 +555,27 @@ def _run(local, src, dst, group, out, shape, mesh, dst_mesh, dtype, memory, time
             dtype = next((t.dtype for t in (local, out) if t is not None), None)
             if dtype is None:
                 raise ValueError("dtype: that of the tensor, where this process gives neither local nor out")
-        made = _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topology)
+        made = find(dtype, rank, size)
         silent = silent and made.traffic == 0
         move = _Move(made, local, out, size, device)
         bar = _Bar(rank) if progress is True else progress or None
-        digest, text = made.digest, made._what
+        header = made._said
     except Exception as error:
         if silent is True and made is not None:
             raise
-        refused, digest, text = error, bytes(_DIGEST), f"{type(error).__name__}: {error}"
+        move, refused, header = None, error, _header(bytes(_DIGEST), f"{type(error).__name__}: {error}", True)
     if silent and move is not None:
         move.keep()
         return move.finish()
-    wire = wire_of(group, device)
+    wire, slot = wire_of(group, device), _slot(size)
     try:
-        said = torch.frombuffer(bytearray(_header(digest, text, refused is not None)), dtype=torch.uint8)
-        slots = torch.empty(2, size * slot, dtype=torch.uint8, device=wire.device)
-        slots[0].view(size, slot)[:, :_HEADER] = said.to(wire.device)
-        order = None
-        if move is not None:
-            move.pack_slots(slots[0])
-            order = made._order
-        if order is not None:
-            # Slots are by rank of the plan, and travel by process of the group.
-            order = torch.tensor(order, device=wire.device)
-            slots[0].view(size, slot)[order] = slots[0].view(size, slot).clone()
-        work = wire.swap(slots[1], slots[0])
-        if move is not None:
-            move.pack(move.first)
-        deadline.wait(work)
-        rows = slots[1].view(size, slot)[:, :_HEADER].cpu()
-        # Nearly always everybody says the same as this process.
-        if refused is not None or not bool((rows[:, : _DIGEST + 1] == said[: _DIGEST + 1]).all()):
-            if refused is None:
-                _agree([_read(row) for row in rows], rank)
-            raise refused
-        move.unpack_slots(slots[1] if order is None else slots[1].view(size, slot)[order].reshape(-1))
-        move.run(wire, deadline, bar)
+        with _Slots.lent(size, slot, wire.device) as slots:
+            slots.tell(header)
+            if move is not None:
+                _exchange(move, slots, wire, deadline, bar, header)
+            else:
+                deadline.wait(wire.swap(slots.coming, slots.going))
+                raise refused
     except ReshardError:
         raise
     except Exception as error:
@@ -527,6 +585,29 @@ def _run(local, src, dst, group, out, shape, mesh, dst_mesh, dtype, memory, time
     if move.complaint is not None:
         raise move.complaint
     return move.finish()
+
+
+def _exchange(move, slots, wire, deadline, bar, header):
+    """Asks all processes for their plans, sends what is short with that, and then the rest."""
+    order, going, coming = move.plan._order, slots.going, slots.coming
+    move.pack_slots(going)
+    if order is not None:
+        # Slots are by rank of the plan, and travel by process of the group.
+        order = torch.tensor(order, device=wire.device)
+        rows = going.view(len(order), -1)
+        going = torch.empty_like(rows)
+        going[order] = rows
+        going = going.view(-1)
+    work = wire.swap(coming, going)
+    move.pack(move.first)
+    if move.own:
+        # Nobody sees a result before all agree.
+        move.keep()
+    deadline.wait(work)
+    if not slots.agreed(header):
+        _agree(slots.headers())
+    move.unpack_slots(coming if order is None else coming.view(len(order), -1)[order].reshape(-1))
+    move.run(wire, deadline, bar)
 
 
 def _lost(error, rank, deadline):

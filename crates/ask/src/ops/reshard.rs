@@ -94,7 +94,7 @@ fn side(r: &Request, field: &'static str, mesh: &Mesh, shape: &[i64]) -> Result<
     };
     let placed = Placed::parse(r.str(field)?).map_err(fail)?;
     let sharded = placed.sharded(mesh, shape, &[]).map_err(fail)?;
-    sharded.layout().admit(shape)?;
+    sharded.admit(shape).map_err(refused)?;
     Ok(sharded)
 }
 

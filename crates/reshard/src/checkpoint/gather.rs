@@ -1,17 +1,14 @@
 //! What a rank needs of a tensor, read from the files of another sharding.
 
-use super::boxes::in_boxes;
 use super::error::{Error, Result};
 use super::input::{Division, Opened};
 use super::rules::Files;
+use crate::boxes::in_boxes;
 use crate::part::Part;
 use crate::reshard::Reshard;
-use zellige_files::{Container, Feed, TensorInfo, Writer, each_run, mean_run};
+use zellige_files::{Container, Feed, TensorInfo};
 use zellige_host::Buffer;
 use zellige_movement::{Dtypes, Nest, Plan};
-
-/// Bytes in a run, on average, from which on the system copies from file to file.
-const COPIED: i64 = 1 << 17;
 
 /// The shard of one rank: where its elements are.
 #[derive(Debug)]
@@ -64,42 +61,28 @@ impl<'a> Gather<'a> {
         Ok(Gather { width, sources })
     }
 
-    /// Writes bytes `at..at + len` of the shard to a tensor of a file; what holds no element is zero.
-    pub(crate) fn write(
-        &self,
-        (at, len): (u64, u64),
-        buffers: &mut Buffers,
-        writer: &Writer,
-        index: usize,
-    ) -> Result<()> {
-        let clips = self.clips(at, len);
-        let (elements, runs) = clips.iter().fold((0, 0), |(elements, runs), (_, part)| {
-            (elements + part.elements(), runs + part.elements() / mean_run(part).max(1))
-        });
-        let width = i64::try_from(self.width).unwrap_or(1);
-        if elements / runs.max(1) * width < COPIED {
-            let slab = self.slab(&clips, len, buffers)?;
-            return Ok(writer.write_at(index, at, slab)?);
-        }
-        // Where no element goes, the file is zero as it was made.
-        for (k, part) in clips {
-            let (container, info, _) = &self.sources[k];
-            let source = container.source(info)?;
-            let bytes = |n: i64| (n * width).cast_unsigned();
-            each_run(&part, |from, to, n| {
-                writer.copy_at(index, at + bytes(to), &source, bytes(from), bytes(n))
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Bytes `at..at + len` of the shard.
+    /// Bytes `at..at + len` of the shard; what holds no element is zero.
     pub(crate) fn read<'b>(
         &self,
         (at, len): (u64, u64),
         buffers: &'b mut Buffers,
     ) -> Result<&'b [u8]> {
-        self.slab(&self.clips(at, len), len, buffers)
+        let clips = self.clips(at, len);
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffers.slab.len());
+        let target = &mut buffers.slab[..len];
+        let written: i64 = clips.iter().map(|(_, part)| part.elements()).sum();
+        if usize::try_from(written).unwrap_or(0).saturating_mul(self.width) != len {
+            target.fill(0);
+        }
+        for (k, part) in &clips {
+            let (container, info, _) = &self.sources[*k];
+            let window = std::mem::replace(&mut buffers.window, Buffer::zeroed(0));
+            let mut feed = Feed::with_window(container, info, self.width, window)?;
+            let run = feed.run(part, Dtypes::Bytes(self.width), target, None, 1);
+            buffers.window = feed.into_window();
+            run?;
+        }
+        Ok(target)
     }
 
     /// What of every source is in bytes of the shard.
@@ -111,28 +94,5 @@ impl<'a> Gather<'a> {
             (part.elements() > 0).then_some((k, part))
         };
         self.sources.iter().enumerate().filter_map(clip).collect()
-    }
-
-    fn slab<'b>(
-        &self,
-        clips: &[(usize, Plan)],
-        len: u64,
-        buffers: &'b mut Buffers,
-    ) -> Result<&'b [u8]> {
-        let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffers.slab.len());
-        let target = &mut buffers.slab[..len];
-        let written: i64 = clips.iter().map(|(_, part)| part.elements()).sum();
-        if usize::try_from(written).unwrap_or(0).saturating_mul(self.width) != len {
-            target.fill(0);
-        }
-        for (k, part) in clips {
-            let (container, info, _) = &self.sources[*k];
-            let window = std::mem::replace(&mut buffers.window, Buffer::zeroed(0));
-            let mut feed = Feed::with_window(container, info, self.width, window)?;
-            let run = feed.run(part, Dtypes::Bytes(self.width), target, None, 1);
-            buffers.window = feed.into_window();
-            run?;
-        }
-        Ok(target)
     }
 }

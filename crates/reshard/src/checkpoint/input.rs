@@ -1,8 +1,8 @@
 //! A checkpoint that is read: its files, and the tensors that their shards are.
 
-use super::boxes::ShardBox;
 use super::error::{Error, Result};
 use super::rules::{Files, Rules};
+use crate::boxes::ShardBox;
 use crate::placed::Placed;
 use crate::reshard::Reshard;
 use crate::sharded::Sharded;

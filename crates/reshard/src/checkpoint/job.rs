@@ -4,11 +4,11 @@ use super::error::{Error, Result};
 use super::input::{Opened, Tensor, tensors};
 use super::rules::Rules;
 use super::write::write_files;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use zellige_files::{Container, NewTensor, content_hash, make_folder, read_text, write_bytes};
 
-/// What is done is written down here, until all is done.
+/// What is being written is said here, until all is done.
 const STATE: &str = "reshard-state.json";
 
 /// A checkpoint and the rules that divide it anew: everything is known and checked, nothing is written.
@@ -123,8 +123,8 @@ impl Job {
     ) -> Result<Done> {
         let folder = output.as_ref();
         make_folder(folder)?;
-        let finished = self.finished(folder)?;
-        let done = write_files(self, folder, finished, limits, progress)?;
+        self.begin(folder)?;
+        let done = write_files(self, folder, limits, progress)?;
         for container in &self.opened.containers {
             container.check_unchanged()?;
         }
@@ -143,8 +143,8 @@ impl Job {
         })
     }
 
-    /// The files that an earlier run of the same plan has finished.
-    fn finished(&self, folder: &Path) -> Result<BTreeSet<String>> {
+    /// That a folder is empty of these files, or holds those of an earlier run of the same plan.
+    fn begin(&self, folder: &Path) -> Result<()> {
         let path = folder.join(STATE);
         let refuse = |reason: &str| Error::Output {
             folder: folder.display().to_string(),
@@ -154,8 +154,8 @@ impl Job {
             if let Some((file, _)) = self.outputs.iter().find(|(f, _)| folder.join(f).exists()) {
                 return Err(refuse(&format!("holds {file} already; name a folder without it")));
             }
-            self.note(folder, &BTreeSet::new())?;
-            return Ok(BTreeSet::new());
+            let state = serde_json::json!({"plan": self.key});
+            return Ok(write_bytes(path, state.to_string().as_bytes())?);
         }
         let text = read_text(&path, 1 << 24)?;
         let state: serde_json::Value = serde_json::from_str(&text)
@@ -165,13 +165,7 @@ impl Job {
                 "{STATE} is of another plan or of an input that was changed; remove the folder or name another one"
             )));
         }
-        let files = state.get("finished").and_then(|f| f.as_array()).into_iter().flatten();
-        Ok(files.filter_map(|f| f.as_str().map(str::to_string)).collect())
-    }
-
-    pub(crate) fn note(&self, folder: &Path, finished: &BTreeSet<String>) -> Result<()> {
-        let state = serde_json::json!({"plan": self.key, "finished": finished});
-        Ok(write_bytes(folder.join(STATE), state.to_string().as_bytes())?)
+        Ok(())
     }
 
     /// Whether a file holds the tensors of a rank.

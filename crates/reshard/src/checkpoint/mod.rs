@@ -4,7 +4,6 @@
 //! file by file, each under its name only when it is complete; shards are gathered slab by slab in bounded memory. [`Job::verify`] compares
 //! checksums of logical tensors.
 
-pub(crate) mod boxes;
 mod error;
 mod gather;
 mod input;

@@ -1,23 +1,26 @@
 //! Threads that write the files of an output: they take slabs in turn, the first file's first.
 //!
-//! Whoever writes the last slab of a file puts it on the disk and gives it its name, while the others go on with the next file.
+//! Whoever writes the last slab of a file puts it on the disk and gives it its name, while the others go on with the next file. Names are
+//! put on the disk together.
 
 use super::error::Result;
 use super::gather::{Buffers, Gather};
 use super::input::SHAPES;
 use super::job::{Done, Job, Limits};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use zellige_files::{Metadata, NewTensor, Writer, make_folder};
+use zellige_files::{Metadata, Named, NewTensor, Writer, make_folder};
 
 /// Bytes of a slab at most: as many as stay in the caches of a core, and are soon written anew after a kill.
-pub(crate) const SLAB: usize = 4 << 20;
+pub(crate) const SLAB: usize = 1 << 20;
+
+/// Finished files whose names are put on the disk together; each is open until then.
+const NAMED: usize = 64;
 
 /// A file that is being written.
 struct OutFile<'a> {
-    name: &'a str,
     rank: i64,
     /// Taken by who finishes the file, once nobody writes to it.
     writer: RwLock<Option<Writer>>,
@@ -67,7 +70,7 @@ struct Cursor<'a> {
 }
 
 struct Shared<P> {
-    finished: BTreeSet<String>,
+    named: Vec<Named>,
     done: Done,
     reached: u64,
     progress: P,
@@ -91,7 +94,6 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn write_files(
     job: &Job,
     folder: &Path,
-    finished: BTreeSet<String>,
     limits: Limits,
     progress: impl FnMut(u64) + Send,
 ) -> Result<Done> {
@@ -103,7 +105,12 @@ pub(crate) fn write_files(
         folder: folder.to_path_buf(),
         slab,
         cursor: Mutex::new(Cursor { file: 0, open: None, tensor: 0, at: 0 }),
-        shared: Mutex::new(Shared { finished, done: Done::default(), reached: 0, progress }),
+        shared: Mutex::new(Shared {
+            named: Vec::new(),
+            done: Done::default(),
+            reached: 0,
+            progress,
+        }),
         stopped: AtomicBool::new(false),
     };
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -115,7 +122,9 @@ pub(crate) fn write_files(
         results
     });
     results.into_iter().collect::<Result<Vec<()>>>()?;
-    Ok(crew.shared.into_inner().unwrap_or_else(PoisonError::into_inner).done)
+    let shared = crew.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Named::settle(shared.named)?;
+    Ok(shared.done)
 }
 
 impl<'a, P: FnMut(u64) + Send> Crew<'a, P> {
@@ -187,7 +196,6 @@ impl<'a, P: FnMut(u64) + Send> Crew<'a, P> {
         }
         let there = there.min(bytes);
         let file = OutFile {
-            name,
             rank,
             writer: RwLock::new(Some(writer)),
             gathers: tensors.iter().map(|_| OnceLock::new()).collect(),
@@ -218,7 +226,7 @@ impl<'a, P: FnMut(u64) + Send> Crew<'a, P> {
         };
         let writer = file.writer.read().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = writer.as_ref() else { return Ok(()) };
-        gather.write((*at, *len), buffers, open, *tensor)?;
+        open.write_at(*tensor, *at, gather.read((*at, *len), buffers)?)?;
         // Noted under the lock, so that notes never go back.
         let mut marks = locked(&file.marks);
         let moved = marks.add(first + at, first + at + len);
@@ -241,11 +249,16 @@ impl<'a, P: FnMut(u64) + Send> Crew<'a, P> {
     fn finish(&self, file: &OutFile<'_>) -> Result<()> {
         let writer = file.writer.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(writer) = writer else { return Ok(()) };
-        writer.finish()?;
+        let named = writer.finish_unsettled()?;
         let mut shared = locked(&self.shared);
-        shared.finished.insert(file.name.to_string());
         shared.done.written += 1;
-        self.job.note(&self.folder, &shared.finished)
+        shared.named.push(named);
+        if shared.named.len() < NAMED {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut shared.named);
+        drop(shared);
+        Ok(Named::settle(all)?)
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `timeline` | cores over time, and bytes of memory over time |
 //! | `roofline` | what steps reach beside what the hardware allows |
 //! | `work_division` | which part of an operation each core takes |
-//! | `tables` | moves, steps, tensors, notes |
+//! | `tables` | moves, steps, tensors, collectives, notes |
 //! | `units` | nothing: times, bytes and counts as people write them |
 //!
 //! # Rules
@@ -31,16 +31,23 @@ mod work_division;
 use crate::svg::escape;
 use repeated_steps::FoldedSteps;
 use zellige_report::Report;
+pub use zellige_report::ReportedCollective;
 
 /// The page of a report.
 pub fn html(report: &Report) -> String {
+    html_of_run(report, &[])
+}
+
+/// The same with what a run exchanged with other cards, between this program and others.
+pub fn html_of_run(report: &Report, collectives: &[ReportedCollective]) -> String {
     let folded = FoldedSteps::of(report);
     let title = escape(&report.graph);
     let mut body = String::new();
-    let sections: [(&str, &str, String); 8] = [
+    let sections: [(&str, &str, String); 9] = [
         ("summary", "Summary", summary::render(report)),
         ("graph", "Graph", step_graph::render(report, &folded)),
         ("moves", "Moves", tables::moves(report, &folded)),
+        ("collectives", "Collectives", tables::collectives(collectives)),
         ("time", "Time and memory", timeline::render(report, &folded)),
         ("roofline", "Roofline", roofline::render(report, &folded)),
         ("division", "Work division", work_division::render(report, &folded)),

@@ -1,10 +1,10 @@
-//! Lists: moves, steps, tensors, notes.
+//! Lists: moves, steps, tensors, collectives, notes.
 
 use super::repeated_steps::FoldedSteps;
 use super::units::{self, bytes, digits, percent, time};
 use crate::svg::escape;
 use std::fmt::Write;
-use zellige_report::{BufferPlace, LayoutSummary, Report, ReportedBuffer};
+use zellige_report::{BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective};
 
 /// Rows of one table; what is left out is said.
 const MOST: usize = 600;
@@ -207,6 +207,59 @@ pub(super) fn lists(report: &Report, folded: &FoldedSteps) -> String {
             number(&bytes(t.bytes), t.bytes as f64),
             number(&percent(t.padding), t.padding),
             number(&t.read_by.len().to_string(), t.read_by.len() as f64),
+        ]);
+    }
+    out.push_str(&table.html());
+    out
+}
+
+/// Exchanges with other cards; those that differ in nothing but their times are one row.
+pub(super) fn collectives(all: &[ReportedCollective]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let total = |of: fn(&ReportedCollective) -> f64| all.iter().map(of).sum::<f64>();
+    let mut out = format!(
+        "<p>{} {} in a run, between programs: {} over the busiest link, {}; this card waited {} for others, which is not part of that.</p>",
+        all.len(),
+        if all.len() == 1 { "collective" } else { "collectives" },
+        bytes(all.iter().map(|c| c.bytes).sum()),
+        time(total(|c| c.us)),
+        time(total(|c| c.waited_us)),
+    );
+    let mut table = HtmlTable::new(&[
+        ("operation", false),
+        ("dtype", false),
+        ("size", false),
+        ("cards", true),
+        ("times", true),
+        ("messages", true),
+        ("bytes", true),
+        ("time", true),
+        ("waited", true),
+    ]);
+    let what = |c: &ReportedCollective| (c.op.clone(), c.dtype.clone(), c.size.clone(), c.ranks);
+    let mut seen = Vec::new();
+    for first in all {
+        if seen.contains(&what(first)) {
+            continue;
+        }
+        seen.push(what(first));
+        let same: Vec<_> = all.iter().filter(|c| what(c) == what(first)).collect();
+        let sum = |of: fn(&ReportedCollective) -> f64| same.iter().map(|c| of(c)).sum::<f64>();
+        let (messages, carried): (u64, u64) =
+            same.iter().fold((0, 0), |(m, b), c| (m + c.messages, b + c.bytes));
+        let (took, waited) = (sum(|c| c.us), sum(|c| c.waited_us));
+        table.row(vec![
+            text(&first.op),
+            text(&first.dtype),
+            text(&units::size(&first.size)),
+            number(&first.ranks.to_string(), first.ranks as f64),
+            number(&same.len().to_string(), same.len() as f64),
+            number(&messages.to_string(), messages as f64),
+            number(&bytes(carried), carried as f64),
+            number(&time(took), took),
+            number(&time(waited), waited),
         ]);
     }
     out.push_str(&table.html());

@@ -3,8 +3,9 @@
 //! A layout pads every shard to the longest one; tensors hold what there is. Where a shard is a box of the tensor, row-major, its tensor has
 //! the extents of the box, and addresses in the padded shard become those in the box.
 
-use crate::sharded::Sharded;
+use crate::sharded::{Chunked, Sharded};
 use zellige_layout::Extent;
+use zellige_layout::int::div_ceil;
 use zellige_movement::{Loop, Nest};
 
 /// Extents of a shard, padded and as they are.
@@ -16,11 +17,16 @@ pub struct ShardBox {
     pub actual: Vec<i64>,
     /// Per dimension, which of its parts the shard is, and of how many.
     pub(crate) part: Vec<(i64, i64)>,
+    /// The first element of the tensor, where the shard is an interval of every dimension.
+    pub(crate) begin: Option<Vec<i64>>,
 }
 
 impl ShardBox {
     /// The box of a rank, if shards are boxes of a tensor of this shape.
     pub fn of(sharded: &Sharded, shape: &[i64], rank: i64) -> Option<ShardBox> {
+        if let Some(chunked) = sharded.chunks() {
+            return ShardBox::chunk(sharded, chunked, shape, rank);
+        }
         let dims = sharded.dimensions(shape)?;
         let digits = sharded.digits_of(rank)?;
         let iters = sharded.layout().tile().shard();
@@ -37,6 +43,7 @@ impl ShardBox {
         }
         let (mut padded, mut actual, mut part) =
             (vec![1; count], vec![1; count], vec![(0, 1); count]);
+        let (mut begin, mut interval) = (vec![0; count], true);
         // Iters in turn, window by window.
         let windows: Vec<Extent> = match sharded.layout().window() {
             Some(window) => window.dims().to_vec(),
@@ -62,6 +69,7 @@ impl ShardBox {
                     if inside && window.valid != window.padded {
                         return None;
                     }
+                    interval &= !inside && padded[dims[at]] == 1;
                     index = index * it.extent + digits[at];
                     let (k, n) = part[dims[at]];
                     part[dims[at]] = (k * it.extent + digits[at], n * it.extent);
@@ -77,11 +85,40 @@ impl ShardBox {
                 false => (window.valid - index * local).clamp(0, local),
             };
             if let Some(d) = dim {
+                begin[d] = begin[d] * window.valid + (index * local).min(window.valid);
                 padded[d] *= local;
                 actual[d] *= held;
             }
         }
-        Some(ShardBox { padded, actual, part })
+        Some(ShardBox { padded, actual, part, begin: interval.then_some(begin) })
+    }
+
+    /// The box of a chunk of chunks.
+    fn chunk(sharded: &Sharded, chunked: &Chunked, shape: &[i64], rank: i64) -> Option<ShardBox> {
+        let (cuts, digits) = (sharded.cuts(chunked)?, sharded.digits_of(rank)?);
+        if chunked.shape != shape {
+            return None;
+        }
+        let count = shape.len();
+        let mut found = ShardBox {
+            padded: vec![1; count],
+            actual: shape.to_vec(),
+            part: vec![(0, 1); count],
+            begin: None,
+        };
+        let mut begin = vec![0; count];
+        for (d, cuts) in cuts.iter().enumerate() {
+            for (k, n) in cuts {
+                let step = div_ceil(found.actual[d], *n);
+                let first = (digits[*k] * step).min(found.actual[d]);
+                begin[d] += first;
+                found.actual[d] = step.min(found.actual[d] - first);
+                let (index, parts) = found.part[d];
+                found.part[d] = (index * n + digits[*k], parts * n);
+            }
+            found.padded[d] = chunked.even[d] / found.part[d].1;
+        }
+        Some(ShardBox { begin: Some(begin), ..found })
     }
 
     /// An address of the padded shard, in the box.
