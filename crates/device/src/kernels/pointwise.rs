@@ -249,8 +249,8 @@ impl Work<f32> {
             FloatFunction::Binary(Binary::Sub) => Arithmetic::Sub,
             FloatFunction::Binary(Binary::Mul) => Arithmetic::Mul,
             // A product with 1 or -1 is exact.
-            FloatFunction::AddScaled(factor) if factor == 1.0 => Arithmetic::Add,
-            FloatFunction::AddScaled(factor) if factor == -1.0 => Arithmetic::Sub,
+            FloatFunction::AddScaled(1.0) => Arithmetic::Add,
+            FloatFunction::AddScaled(-1.0) => Arithmetic::Sub,
             _ => return self,
         };
         let pair = match self.loads.as_slice() {
