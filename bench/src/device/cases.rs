@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::time::Instant;
 use zellige_device::RunOp;
-use zellige_device::{Card, Tensor, host_format};
+use zellige_device::{Card, Kept, Tensor, host_format};
 use zellige_float::Dtype;
 use zellige_host::Buffer;
 use zellige_layout::Strided;
@@ -28,16 +28,19 @@ pub(super) struct Case {
     pub(super) goal: Option<f64>,
     /// What the peers do; nothing beside a plain copy.
     pub(super) peer: Option<&'static str>,
-    /// Sizes of the operands.
+    /// Sizes of the operands, and what they are on the host.
     pub(super) sizes: Vec<Vec<i64>>,
+    dtype: Dtype,
     /// Bytes read and written, or floating-point operations.
     pub(super) units: f64,
     what: What,
 }
 
+/// Transfers of float32 convert to and from DLFloat16, as the card does unless told otherwise; operations on
+/// float32 have tensors that are kept in float32.
 enum What {
-    Upload(Dtype),
-    Download(Dtype),
+    Upload,
+    Download,
     /// A product with one row.
     Decode,
     /// A name, and attributes of which the first that is accepted counts.
@@ -54,41 +57,46 @@ pub(super) fn all() -> Vec<Case> {
         #[allow(clippy::cast_precision_loss, reason = "8 to 64")]
         let width = dtype.bits() as f64 / 8.0 + 2.0;
         let units = count(&size) * width;
-        for (word, what) in [("upload", What::Upload(dtype)), ("download", What::Download(dtype))] {
+        for (word, what) in [("upload", What::Upload), ("download", What::Download)] {
             let name = format!("{word} 4096x4096 {dtype}");
             let sizes = vec![size.clone()];
-            cases.push(Case { name, goal: None, peer: None, sizes, units, what });
+            cases.push(Case { name, goal: None, peer: None, sizes, dtype, units, what });
         }
     }
     let row = || vec![4096, 1024];
     let last = || vec![json!({"dim": -1}), json!({"dim": 1}), json!({})];
     let plain = || vec![json!({})];
     let norm = || vec![json!({"normalized_shape": [1024]}), json!({"dims": [-1]}), json!({})];
-    for (name, operands, attributes) in [
-        ("add", 2, plain()),
-        ("exp", 1, plain()),
-        ("gelu", 1, plain()),
-        ("softmax", 1, last()),
-        ("layer_norm", 1, norm()),
-    ] {
-        let sizes = vec![row(); operands];
-        #[allow(clippy::cast_precision_loss, reason = "2 or 3")]
-        let units = count(&row()) * 2.0 * (operands + 1) as f64;
-        let (case, what) = (format!("{name} 4096x1024 float16"), What::Op(name, attributes));
-        cases.push(Case { name: case, goal: Some(0.5), peer: Some(name), sizes, units, what });
+    for dtype in [Dtype::Float16, Dtype::Float32] {
+        for (name, goal, operands, attributes) in [
+            ("add", 0.9, 2, plain()),
+            ("exp", 0.5, 1, plain()),
+            ("gelu", 0.5, 1, plain()),
+            ("softmax", 0.5, 1, last()),
+            ("layer_norm", 0.5, 1, norm()),
+        ] {
+            let sizes = vec![row(); operands];
+            #[allow(clippy::cast_precision_loss, reason = "2 to 4")]
+            let (width, tensors) = (dtype.bits() as f64 / 8.0, (operands + 1) as f64);
+            let units = count(&row()) * width * tensors;
+            let (case, what) = (format!("{name} 4096x1024 {dtype}"), What::Op(name, attributes));
+            let (goal, peer) = (Some(goal), Some(name));
+            cases.push(Case { name: case, goal, peer, sizes, dtype, units, what });
+        }
     }
+    let dtype = Dtype::Float16;
     for (m, k, n) in [(1024, 1024, 1024), (64, 2048, 8192)] {
         let sizes = vec![vec![m, k], vec![k, n]];
         let (name, units) = (format!("matmul {m}x{k}x{n} float16"), 2.0 * count(&[m, k, n]));
         let what = What::Op("matmul", plain());
-        cases.push(Case { name, goal: Some(0.5), peer: Some("matmul"), sizes, units, what });
+        cases.push(Case { name, goal: Some(0.5), peer: Some("matmul"), sizes, dtype, units, what });
     }
     for (k, n) in [(4096, 4096), (4096, 11008)] {
         let sizes = vec![vec![1, k], vec![k, n]];
         // Gigabytes of weights a second.
         let (name, units) = (format!("matmul 1x{k}x{n} float16"), 2.0 * count(&[k, n]));
         let what = What::Decode;
-        cases.push(Case { name, goal: Some(0.8), peer: Some("matmul"), sizes, units, what });
+        cases.push(Case { name, goal: Some(0.8), peer: Some("matmul"), sizes, dtype, units, what });
     }
     cases
 }
@@ -96,21 +104,23 @@ pub(super) fn all() -> Vec<Case> {
 impl Case {
     /// The best of some calls after one that warms up.
     pub(super) fn measure(&self, rounds: usize) -> Timed {
-        let card = Card::builder().build().map_err(|e| e.to_string())?;
-        let put = |size: &[i64], dtype| {
-            let (bytes, host) = host(size, dtype);
-            let uploaded = Tensor::upload(&card, &bytes, &host, dtype, None);
+        let wide = !matches!(self.what, What::Upload | What::Download);
+        let keep = Kept { float32: wide, int64: false };
+        let card = Card::builder().keep(keep).build().map_err(|e| e.to_string())?;
+        let put = |size: &[i64]| {
+            let (bytes, host) = host(size, self.dtype);
+            let uploaded = Tensor::upload(&card, &bytes, &host, self.dtype, None);
             uploaded.map(|(t, _)| (t, bytes, host)).map_err(|e| e.to_string())
         };
         let plain = [json!({})];
         let (name, attributes) = match &self.what {
             What::Decode => (&"matmul", plain.as_slice()),
-            What::Upload(dtype) | What::Download(dtype) => {
-                let (tensor, mut bytes, host) = put(&self.sizes[0], *dtype)?;
-                let ours = if matches!(self.what, What::Upload(_)) {
-                    best(rounds, || tensor.write_from(&bytes, &host, *dtype).map(drop))?
+            What::Upload | What::Download => {
+                let (tensor, mut bytes, host) = put(&self.sizes[0])?;
+                let ours = if matches!(self.what, What::Upload) {
+                    best(rounds, || tensor.write_from(&bytes, &host, self.dtype).map(drop))?
                 } else {
-                    best(rounds, || tensor.read_into(&mut bytes, &host, *dtype).map(drop))?
+                    best(rounds, || tensor.read_into(&mut bytes, &host, self.dtype).map(drop))?
                 };
                 let copy = Some(copy(rounds, self.units)?);
                 return Ok(Figures { ours, copy });
@@ -120,7 +130,7 @@ impl Case {
         if !Op::all().any(|e| e.name == *name) {
             return Err("not in the table".into());
         }
-        let inputs = self.sizes.iter().map(|size| put(size, Dtype::Float16).map(|(t, ..)| t));
+        let inputs = self.sizes.iter().map(|size| put(size).map(|(t, ..)| t));
         let inputs = inputs.collect::<Result<Vec<Tensor>, String>>()?;
         let ops = attributes.iter().filter_map(|a| Op::new(name, a).ok());
         let tried = ops.filter_map(|op| op.run(&card, &inputs).ok().map(|ran| (op, ran.outputs)));
@@ -137,10 +147,17 @@ impl Case {
     }
 }
 
+/// Memory with pages of its own: what was never written would all be the one page of zeros, in the cache.
+fn written(bytes: f64) -> Buffer {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MB")]
+    let mut memory = Buffer::zeroed(bytes as usize);
+    memory.fill(1);
+    memory
+}
+
 /// A plain copy that reads and writes so many bytes in all.
 fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few MB")]
-    let from = Buffer::zeroed((bytes / 2.0) as usize);
+    let from = written(bytes / 2.0);
     let mut to = Buffer::zeroed(from.len());
     best(rounds, || {
         to.copy_from_slice(&from);
@@ -152,9 +169,7 @@ fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
 /// A plain read of so many bytes, shared by as many threads as the card has.
 fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
     const LINE: usize = 64;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MB")]
-    let from = Buffer::zeroed(bytes as usize);
-    let from: &[u8] = &from;
+    let from: &[u8] = &written(bytes);
     let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
     best(rounds, || {
         zellige_host::crew::share(threads, threads, &|i| {

@@ -8,7 +8,8 @@ use common::{Rng, broadcast_index, random, read, rounded, run, tensor, wrapped};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::Tensor;
-use zellige_float::Dtype;
+use zellige_float::{Dtype, Isa};
+use zellige_layout::Strided;
 use zellige_op::Op;
 
 const KINDS: [Dtype; 6] =
@@ -401,4 +402,48 @@ fn bad_operands_are_refused() {
     assert_eq!(mm.run(&card, &[half(&[0, 3]), half(&[3, 4])]).unwrap().outputs[0].size(), [0, 4]);
     let zero = mm.run(&card, &[half(&[2, 0]), half(&[0, 4])]).unwrap();
     assert!(read(&zero.outputs[0]).iter().all(|x| *x == 0.0));
+}
+
+/// One row goes through weights as they are stored, joined tiles and slower ways where codes are special, on every
+/// instruction set: depths beside those of tiles and of joined tiles, columns beside a stick.
+#[test]
+fn one_row_on_every_instruction_set() {
+    let card = common::card();
+    let op = Op::new("matmul", &Value::Null).unwrap();
+    let mut rng = Rng::new(29);
+    for dtype in [Dtype::Float16, Dtype::Float32] {
+        for (k, n) in [(1, 64), (63, 70), (65, 64), (130, 300), (4096, 64), (4096 + 70, 100)] {
+            let (row, weights) = (Strided::contiguous(&[1, k]), Strided::contiguous(&[k, n]));
+            let sizes = Matrices::new(&[1, k], &[k, n]);
+            let numbers = |rng: &mut Rng, count: i64| -> Vec<f64> {
+                (0..count).map(|_| rng.number()).collect()
+            };
+            let xa = numbers(&mut rng, k);
+            let mut xb = numbers(&mut rng, k * n);
+            for special in [None, Some(f64::INFINITY), Some(f64::NAN)] {
+                if let Some(special) = special {
+                    let at = rng.below(xb.len());
+                    xb[at] = special;
+                }
+                let put = |x: &[f64], host: &Strided| {
+                    let bytes = common::bytes_of(x, dtype);
+                    Tensor::upload(&card, &bytes, host, dtype, None).unwrap().0
+                };
+                let a = put(&xa, row.as_ref().unwrap());
+                let b = put(&xb, weights.as_ref().unwrap());
+                let (xa, xb) = (common::numbers(&a), common::numbers(&b));
+                for isa in Isa::available() {
+                    let ran = isa.while_lowered(|| op.run(&card, &[a.clone(), b.clone()]));
+                    let out = &ran.unwrap().outputs[0];
+                    let what = format!("{isa} {dtype} 1x{k}x{n} with {special:?}");
+                    let (got, want) = (read(out), sums(&sizes, &xa, &xb));
+                    for (x, (got, want)) in got.iter().zip(&want).enumerate() {
+                        let want = rounded(f64::from(*want), out.format());
+                        let same = *got == want || got.is_nan() && want.is_nan();
+                        assert!(same, "{what}: column {x} is {got}, not {want}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -7,8 +7,8 @@ mod common;
 use common::{Rng, bytes_of, check, close, random, read, run, tensor, values};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
-use zellige_device::{Card, Tensor};
-use zellige_float::Dtype;
+use zellige_device::{Card, Kept, Tensor};
+use zellige_float::{Dtype, Isa};
 use zellige_op::Op;
 
 /// Random numbers with infinities and NaN among them.
@@ -279,6 +279,53 @@ fn results_do_not_depend_on_cores_and_costs_are_of_the_plan() {
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (16 << 20, 8 << 20));
     assert_eq!((cost.totals.padding_bytes, cost.totals.cores), (0, 32));
     assert_eq!(ran.division.splits(), [32, 1]);
+}
+
+/// Pairs meet in registers or in the memory of their tensors, where they can: the baseline, which unpacks 16-bit elements
+/// first, gives the same. Sticks that are not full, operands that repeat, and results in the place of an operand.
+#[test]
+fn pairs_are_the_same_on_every_instruction_set() {
+    let wide = Kept { float32: true, int64: false };
+    let card = Card::builder().keep(wide).build().unwrap();
+    let mut rng = Rng::new(31);
+    for (name, f) in [
+        ("add", (|a, b| a + b) as fn(f64, f64) -> f64),
+        ("sub", |a, b| a - b),
+        ("mul", |a, b| a * b),
+    ] {
+        let op = Op::new(name, &Value::Null).unwrap();
+        for dtype in [Dtype::Float16, Dtype::Float32] {
+            for size in [vec![1], vec![70], vec![5, 200], vec![3, 4, 130]] {
+                let last = &size[size.len() - 1..];
+                let (a, xa) = special(&mut rng, &card, &size, dtype);
+                for (b, xb) in
+                    [special(&mut rng, &card, &size, dtype), special(&mut rng, &card, last, dtype)]
+                {
+                    let run = || {
+                        let fresh = op.run(&card, &[a.clone(), b.clone()]).unwrap().outputs;
+                        let place = Op::new("clone", &Value::Null).unwrap();
+                        let place = place.run(&card, std::slice::from_ref(&a)).unwrap().outputs;
+                        op.run_into(&card, &[place[0].clone(), b.clone()], &place).unwrap();
+                        (fresh[0].clone(), place[0].download(dtype).unwrap())
+                    };
+                    let (first, _) = Isa::BASELINE.while_lowered(run);
+                    let due = first.download(dtype).unwrap();
+                    for isa in Isa::available() {
+                        let (fresh, place) = isa.while_lowered(run);
+                        assert_eq!(fresh.download(dtype).unwrap(), due, "{isa} {name} {size:?}");
+                        assert_eq!(place, due, "{isa} {name} {size:?} in place");
+                    }
+                    let got = read(&first);
+                    for (i, got) in got.iter().enumerate() {
+                        let exact = f(xa[i], xb[i % xb.len()]);
+                        let due = common::rounded(f64::from(narrow(exact)), first.format());
+                        let same = *got == due || got.is_nan() && due.is_nan();
+                        assert!(same, "{name} {dtype} {size:?}: element {i} is {got}, not {due}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,8 +8,10 @@ mod avx512;
 mod neon;
 mod portable;
 
+use crate::arithmetic::{Arithmetic, PairKernel};
 use crate::element::{Bool, Element};
 use crate::format::Format;
+use crate::row::RowKernel;
 use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 use zellige_isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -124,6 +126,35 @@ fn select_isa<S: Element, D: Element>(isa: Isa) -> Kernel {
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 => avx2::compiled::<S, D>,
         _ => portable::run::<S, D>,
+    }
+}
+
+/// The kernel of a row times a panel, where it is written by hand.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "only x86-64 has some"))]
+pub(crate) fn select_row(format: Format, isa: Isa) -> Option<RowKernel> {
+    match isa.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 => avx512::row::select(format),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 => avx2::row::select(format),
+        _ => None,
+    }
+}
+
+/// The kernel of an operation on pairs, where it is written by hand.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "only x86-64 has some"))]
+pub(crate) fn select_arithmetic(
+    f: Arithmetic,
+    from: Format,
+    to: Format,
+    isa: Isa,
+) -> Option<PairKernel> {
+    match isa.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 => avx512::arithmetic::select(f, from, to),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 => avx2::arithmetic::select(f, from, to),
+        _ => None,
     }
 }
 

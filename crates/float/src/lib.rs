@@ -45,6 +45,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("elements are little endian in memory, and the kernels read them as they are");
 
+mod arithmetic;
 mod convert;
 mod dtype;
 mod element;
@@ -54,13 +55,16 @@ mod kernel;
 mod loss;
 mod minifloat;
 pub mod packed;
+mod row;
 mod small;
 
+pub use arithmetic::{Arithmetic, PAIR_STEP, PairKernel, pair_kernel};
 pub use convert::{Converter, Error, fence};
 pub use dtype::{Dtype, UnknownDtype};
 pub use element::{Bool, Element};
 pub use format::Format;
 pub use kernel::{Kernel, Rows};
 pub use loss::{Loss, bounds, changed, largest, losses};
+pub use row::{PANEL, RowKernel, row_kernel};
 pub use small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 pub use zellige_isa::{Isa, Kind as IsaKind};

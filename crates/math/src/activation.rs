@@ -10,23 +10,30 @@ use super::log::log1p_64;
 ///
 /// With a = |x| and Q the chance to be beyond a: the larger of x and 0, minus a Q(a). Here
 /// e^(-a^2/2) / Q(a) = 2 + a (sqrt(2 pi) - v), where v is a quotient of polynomials that matters
-/// little: its error hardly shows.
+/// little: its error hardly shows. What it divides, and the quotient, are sums of two numbers, of which
+/// the second is what the first has lost to rounding; fused multiply-adds find it.
 ///
-/// Within 1.7 ulp.
+/// Within 1.73 ulp.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
+    const SQRT_2_PI: f32 = 2.506_628_3;
     let a = x.abs();
     let a = if a > 15.0 { 15.0 } else { a };
-    let p = 0.157_419_24 + a * 0.019_324_435;
-    let p = (0.559_132_1 * a + 0.910_857_7) + p * (a * a);
-    let q = 0.090_765_98 + a * 0.009_663_419;
-    let q = 0.394_387_04 + a * q;
-    let q = (0.913_811_7 * a + 1.0) + q * (a * a);
-    let wide = f64::from(a);
-    let h = 2.0 + wide * (2.506_628_274_917_602_5 - f64::from(p / q));
-    let positive = if x < 0.0 { 0.0 } else { x };
+    let square = a * a;
+    let p = a.mul_add(0.019_324_435, 0.157_419_24);
+    let p = square.mul_add(p, a.mul_add(0.559_132_1, 0.910_857_7));
+    let q = a.mul_add(0.009_663_419, 0.090_765_98);
+    let q = a.mul_add(q, 0.394_387_04);
+    let q = square.mul_add(q, a.mul_add(0.913_811_7, 1.0));
+    let h = a.mul_add(SQRT_2_PI, 2.0);
+    let lost = a.mul_add(SQRT_2_PI, 2.0 - h);
+    let rest = a.mul_add(-(p / q), lost);
+    let inverse = 1.0 / (h + rest);
+    let w = a * inverse;
+    let lost = (-w).mul_add(rest, (-w).mul_add(h, a)) * inverse;
     // What vanishes keeps its sign.
-    let y = (positive - times_gauss(wide / h, a)).copysign(x);
+    let positive = if x < 0.0 { -0.0 } else { x };
+    let y = positive - times_gauss(w, lost, a);
     if x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 

@@ -47,20 +47,25 @@ fn expm1_series(r: f32) -> f32 {
     q * rr + r
 }
 
-/// w e^(-a^2 / 2) for 0 <= a <= 16, without the rounding of a^2.
+/// (w + rest) e^(-a^2 / 2) for 0 <= a <= 16, without the rounding of a^2; `rest` is small beside `w`.
 #[inline(always)]
-pub(super) fn times_gauss(w: f64, a: f32) -> f32 {
+pub(super) fn times_gauss(w: f32, rest: f32, a: f32) -> f32 {
     // 1.5 * 2^23 as above, the bias of the exponent, and 100 to keep the power normal.
     const SHIFT: f32 = 12_582_912.0 + 127.0 + 100.0;
     const BACK: f32 = f32::from_bits((127 - 100) << 23);
-    // The square of the leading 12 bits is exact.
-    let high = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let x = (high * high) * -0.5;
-    let rest = ((a - high) * (a + high)) * 0.5;
-    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let square = a * a;
+    let lost = a.mul_add(a, -square);
+    let shifted = square.mul_add(-0.5 * std::f32::consts::LOG2_E, SHIFT);
     let n = shifted - SHIFT;
-    let s = expm1_series(((x - n * LN_2_HIGH) - n * LN_2_LOW) - rest);
-    let y = (w + w * f64::from(s)) as f32;
+    let r = n.mul_add(-LN_2_HIGH, -0.5 * square) - n.mul_add(LN_2_LOW, 0.5 * lost);
+    // As `expm1_series`, fused.
+    let rr = r * r;
+    let q = r.mul_add(r.mul_add(1.381_435e-3, 8.368_851e-3), 4.166_84e-2);
+    let q = rr.mul_add(q, r.mul_add(1.666_652e-1, 4.999_999_3e-1));
+    let s = rr.mul_add(q, r);
+    // What the first has lost to rounding comes with the rest.
+    let y = w.mul_add(s, w);
+    let y = y + (w.mul_add(s, w - y) + rest.mul_add(s, rest));
     (y * f32::from_bits(shifted.to_bits() << 23)) * BACK
 }
 

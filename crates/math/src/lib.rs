@@ -2,9 +2,10 @@
 //!
 //! # The same bits everywhere
 //! A function is one formula of additions, multiplications, divisions, square roots, selections and
-//! integer operations, without a fused multiply-add: IEEE 754 gives one result for each of them, so
-//! every machine, every instruction set and every position in a slice gives the same bits. What
-//! needs more than float32 computes in float64 and rounds once. A result that is NaN is always the
+//! integer operations: IEEE 754 gives one result for each of them, so every machine, every instruction
+//! set and every position in a slice gives the same bits. A multiply-add is fused only where the
+//! formula says so (`gelu`): machines without the instruction have the same bits, many times slower.
+//! What needs more than float32 computes in float64 and rounds once. A result that is NaN is always the
 //! positive quiet NaN without payload (`0x7fc0_0000`): hardware disagrees on the others.
 //!
 //! # Speed

@@ -4,7 +4,7 @@
 //! values compute in 32 bits, or in 64 where one of the tensors has them. A bool result holds 0 or 1 (so that bool addition is `or` and
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
-use super::io::{Lanes, Load, Number, Store};
+use super::io::{Load, Number, Store};
 use super::share::{Share, moves_along};
 use super::table::CodeTable;
 use super::walk::Walk;
@@ -19,10 +19,10 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use zellige_float::Format;
+use zellige_float::{Arithmetic, Format, Isa, PAIR_STEP, PairKernel, pair_kernel};
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_machine::{Charge, Charges, SumGroup};
-use zellige_math::{FloatFunction, Whole};
+use zellige_math::{Binary, FloatFunction, Whole};
 use zellige_op::{Pointwise, TensorType, Yields};
 use zellige_stick::StickLayout;
 
@@ -31,8 +31,10 @@ pub(crate) type Function<T> = Arc<dyn Fn(&[&[T]], &mut [T]) + Send + Sync>;
 
 /// Numbers computed at a time: what operands and result take of the first-level cache.
 const CHUNK: usize = 1024;
-/// Elements looked up in a table at a time.
-const LOOKED_UP: usize = 1 << 14;
+/// Elements taken at a time where nothing is unpacked.
+const AT_ONCE: usize = 1 << 14;
+/// Numbers computed at a time in the memory of their tensors.
+const IN_MEMORY: usize = 1 << 12;
 /// Numbers that need no allocation: a stick of each of four tensors.
 const ON_STACK: usize = 256;
 
@@ -83,7 +85,7 @@ impl Kernel for Pointwise {
                 let work = Work::new(run, None, &formats, out.format, cut);
                 let work = if self.infinities { work.exact(&formats) } else { work };
                 let costly = self.transcendental && formats.len() == 1;
-                Ok(Box::new(if costly { work.by_table(f, out.numel()) } else { work }))
+                Ok(Box::new(if costly { work.by_table(f, out.numel()) } else { work.in_pairs(f) }))
             }
             _ => Err(refuse(self.name, None, "it is for integers and bool only")),
         }
@@ -210,6 +212,8 @@ pub(crate) struct Work<T> {
     slices: Vec<(Walk, CoreWork)>,
     /// What every code of the only operand gives.
     table: Option<CodeTable>,
+    /// What does it to pairs of elements in registers.
+    pair: Option<PairKernel>,
 }
 
 impl<T: Number> Work<T> {
@@ -222,7 +226,7 @@ impl<T: Number> Work<T> {
         slices: Vec<(Walk, CoreWork)>,
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f, out)).collect();
-        Work { f, finish, loads, store: Store::new(out), slices, table: None }
+        Work { f, finish, loads, store: Store::new(out), slices, table: None, pair: None }
     }
 
     /// The same on elements as the host reads them, with infinities.
@@ -237,34 +241,84 @@ impl Work<f32> {
         let table = CodeTable::of(f, &self.loads[0], &self.store, elements);
         Work { table, ..self }
     }
+
+    /// The same in registers, where there is a kernel for the formats. `f` is the function.
+    fn in_pairs(self, f: FloatFunction) -> Work<f32> {
+        let f = match f {
+            FloatFunction::Binary(Binary::Add) => Arithmetic::Add,
+            FloatFunction::Binary(Binary::Sub) => Arithmetic::Sub,
+            FloatFunction::Binary(Binary::Mul) => Arithmetic::Mul,
+            // A product with 1 or -1 is exact.
+            FloatFunction::AddScaled(1.0) => Arithmetic::Add,
+            FloatFunction::AddScaled(-1.0) => Arithmetic::Sub,
+            _ => return self,
+        };
+        let pair = match self.loads.as_slice() {
+            [a, b] if a.format() == b.format() => {
+                pair_kernel(f, a.format(), self.store.format(), Isa::best())
+            }
+            _ => None,
+        };
+        Work { pair, ..self }
+    }
 }
 
-impl<T> Work<T> {
+impl<T: Number> Work<T> {
     /// Looks up the elements of a slice, if its lanes lie alike on both sides.
     ///
     /// # Safety
     /// That of [`Task::run`].
     unsafe fn look_up(&self, table: &CodeTable, walk: &Walk, memory: &Pointers) -> bool {
-        let whole =
-            |which| matches!(walk.kind(which), Lanes::Along { eps, .. } if eps == walk.lanes);
-        if !whole(0) || !whole(1) {
-            return false;
-        }
         let (from, to) = (memory.inputs[0].cast::<u16>(), memory.outputs[0].cast::<u16>());
-        walk.run(walk.rows(LOOKED_UP), |rows| {
-            let (start, step, lanes) = (rows.start, rows.step, rows.lanes);
-            let joined = step[0] == lanes && step[1] == lanes;
-            let (count, each) = if joined { (1, rows.count * lanes) } else { (rows.count, lanes) };
-            for row in 0..count {
-                // SAFETY: by the contract of this function; the walk stays inside its tensors, whose formats
-                // have 16 bits where there is a table.
+        walk.whole_lanes(AT_ONCE, |at, count| {
+            // SAFETY: by the contract of this function; the walk stays inside its tensors, whose formats have 16 bits
+            // where there is a table.
+            unsafe { table.run(from.add(at[1]), to.add(at[0]), count) };
+        })
+    }
+
+    /// Takes pairs of elements of a slice, if its lanes lie alike everywhere.
+    ///
+    /// # Safety
+    /// That of [`Task::run`].
+    unsafe fn take_pairs(&self, run: PairKernel, walk: &Walk, memory: &Pointers) -> bool {
+        let size = self.store.format().size();
+        let (a, b, to) = (memory.inputs[0], memory.inputs[1], memory.outputs[0]);
+        walk.lanes.is_multiple_of(PAIR_STEP)
+            && walk.whole_lanes(AT_ONCE, |at, count| {
+                // SAFETY: as in `look_up`; a result in the block of an operand is in its very place.
                 unsafe {
-                    let (src, dst) = (start[1] + row * step[1], start[0] + row * step[0]);
-                    table.run(from.add(src), to.add(dst), each);
+                    run(a.add(at[1] * size), b.add(at[2] * size), to.add(at[0] * size), count);
                 }
-            }
-        });
-        true
+            })
+    }
+
+    /// Computes in the memory of the tensors, if they hold the numbers themselves and their lanes lie alike.
+    ///
+    /// # Safety
+    /// That of [`Task::run`].
+    unsafe fn in_memory(&self, walk: &Walk, memory: &Pointers) -> bool {
+        let to = memory.outputs[0].cast::<T>();
+        let aligned = |at: *const u8| at.cast::<T>().is_aligned();
+        let numbers = self.store.format() == T::FORMAT
+            && self.loads.iter().all(|load| load.format() == T::FORMAT)
+            && memory.inputs.iter().all(|from| aligned(*from) && *from != to.cast_const().cast())
+            && aligned(to.cast());
+        numbers
+            && walk.whole_lanes(IN_MEMORY, |at, count| {
+                // SAFETY: as in `look_up`; elements are numbers of this type, and the result has a block of its own.
+                let views: SmallVec<[&[T]; 4]> = (memory.inputs.iter().zip(&at[1..]))
+                    .map(|(from, at)| unsafe {
+                        std::slice::from_raw_parts(from.cast::<T>().add(*at), count)
+                    })
+                    .collect();
+                // SAFETY: as above; slices of other cores are disjoint.
+                let result = unsafe { std::slice::from_raw_parts_mut(to.add(at[0]), count) };
+                (self.f)(&views, result);
+                if let Some(finish) = self.finish {
+                    finish(result);
+                }
+            })
     }
 }
 
@@ -283,6 +337,16 @@ impl<T: Number> Task for Work<T> {
             // SAFETY: by the contract of `Task::run`.
             && unsafe { self.look_up(table, walk, memory) }
         {
+            return;
+        }
+        if let Some(run) = self.pair
+            // SAFETY: by the contract of `Task::run`.
+            && unsafe { self.take_pairs(run, walk, memory) }
+        {
+            return;
+        }
+        // SAFETY: by the contract of `Task::run`.
+        if unsafe { self.in_memory(walk, memory) } {
             return;
         }
         let rows = walk.rows(CHUNK);

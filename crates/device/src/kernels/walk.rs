@@ -118,6 +118,26 @@ impl Walk {
         self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)
     }
 
+    /// Calls `f(places, count)` for elements side by side in the output and in every operand, about `most` at a time; calls
+    /// nothing and answers false where lanes do not lie alike everywhere.
+    pub(crate) fn whole_lanes(&self, most: usize, mut f: impl FnMut(&[usize], usize)) -> bool {
+        let whole = |kind: &Lanes| matches!(kind, Lanes::Along { eps, .. } if *eps == self.lanes);
+        if !self.kinds.iter().all(whole) {
+            return false;
+        }
+        self.run(self.rows(most), |rows| {
+            if rows.step.iter().all(|step| *step == rows.lanes) {
+                return f(rows.start, rows.count * rows.lanes);
+            }
+            let mut at: SmallVec<[usize; 4]> = rows.start.into();
+            for _ in 0..rows.count {
+                f(&at, rows.lanes);
+                at.iter_mut().zip(rows.step).for_each(|(at, step)| *at += step);
+            }
+        });
+        true
+    }
+
     /// Calls `f` with runs of at most `most` rows, in an order that depends on the walk alone.
     pub(crate) fn run(&self, most: usize, mut f: impl FnMut(Rows<'_>)) {
         for part in &self.parts {

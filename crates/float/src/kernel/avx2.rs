@@ -5,8 +5,10 @@
 //! and a [`writer`] per format. Sources that have to be rounded to odd (float64, wide integers) and
 //! integer destinations are left to the compiler.
 
+pub(super) mod arithmetic;
 mod direct;
 mod reader;
+pub(super) mod row;
 mod through;
 mod writer;
 

@@ -5,8 +5,10 @@
 //! ([`through`]): a [`reader`] and a [`writer`] per format instead of a kernel per pair. The rest
 //! is left to the compiler.
 
+pub(super) mod arithmetic;
 mod direct;
 mod reader;
+pub(super) mod row;
 mod through;
 mod writer;
 

@@ -71,7 +71,7 @@ const CASES: &[Case] = &[
     (Unary::Lgamma, libm::lgamma, 0.5),
     (Unary::Sigmoid, sigmoid, 0.502),
     (Unary::LogSigmoid, |x| -softplus(-x), 0.502),
-    (Unary::Gelu, |x| x * phi(x), 1.7),
+    (Unary::Gelu, |x| x * phi(x), 1.73),
     (Unary::GeluTanh, gelu_tanh, 0.502),
     (Unary::Silu, |x| x / (1.0 + libm::exp(-x)), 0.502),
     (Unary::Softplus { beta: 1.0, threshold: 40.0 }, softplus, 0.502),

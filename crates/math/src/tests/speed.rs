@@ -19,7 +19,7 @@ fn rate(n: usize, mut work: impl FnMut()) -> f64 {
 }
 
 #[test]
-#[ignore = "a measurement: cargo test --release -p zellige-device -- --ignored --nocapture speed_of"]
+#[ignore = "a measurement: cargo test --release -p zellige-math -- --ignored --nocapture speed_of"]
 fn speed_of_functions() {
     let n = 1024;
     let x: Vec<f32> = (0..n).map(|i| (i as f32 - 512.0) / 100.0).collect();

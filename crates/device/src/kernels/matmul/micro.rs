@@ -19,6 +19,9 @@ pub(crate) const DEPTH: usize = 64;
 /// A product of fixed shape: depth, left tile, right panel, its width, result, its width.
 type Micro<T> = unsafe fn(usize, *const T, *const T, usize, *mut T, usize);
 
+/// A row times a panel as it is stored, as [`zellige_float::RowKernel`] says.
+type Row<T> = unsafe fn(usize, *const T, *const u8, *mut T) -> bool;
+
 /// Numbers that are multiplied and added.
 pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
     /// The neutral sum.
@@ -35,6 +38,10 @@ pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
     fn stored(self, format: Format) -> Self;
     /// Columns of a strip, the most rows, and the product of `rows` rows with such a strip.
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<Self>);
+    /// One row times a panel of [`zellige_float::PANEL`] columns in a format, where there is a kernel.
+    fn row(_: Isa, _: Format) -> Option<Row<Self>> {
+        None
+    }
 }
 
 /// Adds the product of `rows` rows of a tile and a panel of `width` columns to `c`.
@@ -142,6 +149,10 @@ impl Cell for f32 {
             Kind::Avx512 => x86::float_512(width, rows),
             _ => pick_portable(rows),
         }
+    }
+
+    fn row(isa: Isa, format: Format) -> Option<Row<f32>> {
+        zellige_float::row_kernel(format, isa)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::io::{Load, Store};
 use super::axis::{Axis, Lines, runs};
-use super::engine::{Block, Left, Right, Tile};
+use super::engine::{Block, Left, Right, Stored, Tile};
 use super::micro::{Cell, DEPTH};
 use std::ops::Range;
 
@@ -19,6 +19,11 @@ pub(crate) struct SticksLeft<'a, T> {
 
 impl<T: Cell> Left<T> for SticksLeft<'_, T> {
     fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [T]) {
+        if rows.len() == 1 && self.depth.is_whole(tile.at, DEPTH) {
+            let at = self.start + self.rows.place(rows.start) + self.depth.place(tile.at);
+            // SAFETY: a whole stick of the tensor, of which lanes past the depth are never used.
+            return unsafe { self.load.run(self.base, at, &mut into[..DEPTH]) };
+        }
         let places = self.rows.places(self.start, rows);
         if self.depth.is_whole(tile.at, DEPTH) {
             // A stick is a row of the tile; rows that follow each other are read at once. The lanes
@@ -61,15 +66,13 @@ impl<T: Cell> Right<T> for SticksRight<'_, T> {
         if self.depth.eps > 1 {
             return self.turned(tile, columns, into);
         }
-        let start = self.start + self.depth.place(tile.at);
-        let whole = self.columns.is_whole(first, self.width);
-        if whole && self.depth.stride == self.width {
+        if let Some(at) = self.in_line(tile, panel) {
             let into = &mut into[..tile.depth * self.width];
-            let at = start + self.columns.place(first);
             // SAFETY: whole sticks of the tensor, one depth after the other.
             unsafe { self.load.run(self.base, at, into) };
             return;
         }
+        let start = self.start + self.depth.place(tile.at);
         for (p, into) in into.chunks_exact_mut(self.width).take(tile.depth).enumerate() {
             let start = start + p * self.depth.stride;
             self.columns.pieces(columns.clone(), |x, at, count| {
@@ -79,9 +82,24 @@ impl<T: Cell> Right<T> for SticksRight<'_, T> {
             });
         }
     }
+
+    fn stored(&self, tile: Tile, panel: usize) -> Option<Stored> {
+        let format = self.load.format();
+        let at = self.in_line(tile, panel)?;
+        // SAFETY: an element of the tensor.
+        Some(Stored { at: unsafe { self.base.add(at * format.size()) }, format })
+    }
 }
 
 impl<T: Cell> SticksRight<'_, T> {
+    /// Where a tile of a panel begins, if it is whole sticks, one depth after the other.
+    fn in_line(&self, tile: Tile, panel: usize) -> Option<usize> {
+        let first = panel * self.width;
+        let whole = self.depth.eps == 1 && self.columns.is_whole(first, self.width);
+        (whole && self.depth.stride == self.width)
+            .then(|| self.start + self.depth.place(tile.at) + self.columns.place(first))
+    }
+
     /// Reads columns that lie along the summed dimension, and turns them.
     fn turned(&self, tile: Tile, columns: Range<usize>, into: &mut [T]) {
         let first = columns.start;

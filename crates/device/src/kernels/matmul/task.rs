@@ -22,6 +22,8 @@ const ROWS: usize = 240;
 const COLUMNS: usize = 512;
 /// Blocks of at most so many rows take one panel at a time: it is read in the order it lies.
 const FEW: usize = 16;
+/// Panels of a block of one row, which is unpacked once for all of them; fewer where cores would go without.
+const PANELS: usize = 4;
 
 /// An operand as a product reads it.
 struct Side<T> {
@@ -130,8 +132,13 @@ impl<T: Cell> Work<T> {
         let rows = self.rows.count();
         let parts = rows.div_ceil(ROWS).max(1);
         let each = rows.div_ceil(parts).next_multiple_of(if parts > 1 { 12 } else { 1 });
-        let panels = if rows <= FEW { 1 } else { (COLUMNS / self.width).max(1) };
-        (each.max(1), panels.min(self.columns.size.div_ceil(self.width)).max(1))
+        let all = self.columns.size.div_ceil(self.width);
+        let panels = match rows {
+            1 => (all / self.cores).min(PANELS),
+            2..=FEW => 1,
+            _ => COLUMNS / self.width,
+        };
+        (each.max(1), panels.max(1).min(all).max(1))
     }
 }
 

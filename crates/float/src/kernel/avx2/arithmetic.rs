@@ -1,0 +1,112 @@
+//! Sums, differences and products of DL16 in registers.
+
+use std::arch::x86_64::*;
+
+use super::reader::{self, Reader};
+use super::row::{Codes, Dl16};
+use super::through::{each, instead, is_nan, set};
+use super::writer::{self, Writer};
+use super::{STEP, get, put};
+use crate::arithmetic::{Arithmetic, PairKernel};
+use crate::format::Format;
+use crate::minifloat::{F32_NAN, F32_SIGN};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
+
+/// The kernels of this file: operands in DL16, the result with infinities.
+pub(in crate::kernel) fn select(f: Arithmetic, from: Format, to: Format) -> Option<PairKernel> {
+    if (from, to) != (Format::DL16, Format::DL16INF) {
+        return None;
+    }
+    Some(match f {
+        Arithmetic::Add => run::<Add>,
+        Arithmetic::Sub => run::<Sub>,
+        Arithmetic::Mul => run::<Mul>,
+    })
+}
+
+/// An operation on 8 pairs.
+trait Operation {
+    /// # Safety
+    /// The machine has AVX2.
+    unsafe fn of(a: __m256, b: __m256) -> __m256;
+}
+
+macro_rules! operations {
+    ($($name:ident $instruction:ident)*) => {$(
+        struct $name;
+
+        impl Operation for $name {
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn of(a: __m256, b: __m256) -> __m256 {
+                $instruction(a, b)
+            }
+        }
+    )*};
+}
+
+operations! {
+    Add _mm256_add_ps
+    Sub _mm256_sub_ps
+    Mul _mm256_mul_ps
+}
+
+/// As [`PairKernel`] says.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn run<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8, count: usize) {
+    type Numbers = Dl16<DL16_MERGED>;
+    for at in (0..count).step_by(STEP) {
+        // SAFETY: the caller's promise; 32 codes are two vectors.
+        unsafe {
+            let (a, b, dst) = (a.add(at * 2), b.add(at * 2), dst.add(at * 2));
+            let mut largest = _mm256_setzero_si256();
+            let x = Numbers::widen(get(a), &mut largest);
+            let y = Numbers::widen(get(b), &mut largest);
+            let u = Numbers::widen(get(a.add(32)), &mut largest);
+            let v = Numbers::widen(get(b.add(32)), &mut largest);
+            if Numbers::are_numbers(largest) {
+                put::<false>(dst, narrow([F::of(x[0], y[0]), F::of(x[1], y[1])]));
+                put::<false>(dst.add(32), narrow([F::of(u[0], v[0]), F::of(u[1], v[1])]));
+            } else {
+                any_codes::<F>(a, b, dst);
+            }
+        }
+    }
+}
+
+/// 32 pairs with a NaN among them.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn any_codes<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8) {
+    // SAFETY: the caller's promise is passed on.
+    unsafe {
+        let (x, y) = (reader::Dl16::read(a), reader::Dl16::read(b));
+        let of =
+            |(x, y)| _mm256_castps_si256(F::of(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y)));
+        let lanes = each!([(x[0], y[0]), (x[1], y[1]), (x[2], y[2]), (x[3], y[3])], of);
+        let lanes = each!(lanes, |bits| instead(bits, is_nan(bits), set(F32_NAN)));
+        writer::Dl16Inf::write::<false>(dst, lanes);
+    }
+}
+
+/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Codes::widen`], none of which is a NaN: packing undoes that
+/// order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn narrow(numbers: [__m256; 2]) -> __m256i {
+    let (low, high) = (_mm256_castps_si256(numbers[0]), _mm256_castps_si256(numbers[1]));
+    let code = |bits| {
+        let magnitude = _mm256_and_si256(bits, set(!F32_SIGN));
+        let half = 1_u32 << (DL16_DROPPED - 1);
+        let rounded = _mm256_add_epi32(magnitude, set(half.wrapping_sub(DL16_REBIAS)));
+        let rounded = _mm256_max_epi32(rounded, _mm256_setzero_si256());
+        _mm256_srli_epi32::<{ DL16_DROPPED.cast_signed() }>(rounded)
+    };
+    // Past 16 bits packing saturates, which is past the numbers too.
+    let codes = _mm256_packus_epi32(code(low), code(high));
+    #[allow(clippy::cast_possible_truncation, reason = "a code")]
+    let codes = _mm256_min_epu16(codes, _mm256_set1_epi16((DL16_INFINITE as u16).cast_signed()));
+    let signs = _mm256_packus_epi32(_mm256_srli_epi32::<16>(low), _mm256_srli_epi32::<16>(high));
+    _mm256_or_si256(codes, _mm256_and_si256(signs, _mm256_set1_epi16(i16::MIN)))
+}
