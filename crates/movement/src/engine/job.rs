@@ -164,8 +164,10 @@ pub(super) const CROWDED_ROWS: usize = 32;
 const TILE_BYTES: usize = 1 << 17;
 /// Adjacent bytes that a tile of a transpose through the caches reads, at most.
 const TILE_ROW: usize = 1 << 12;
-/// Bytes of a transpose that leave the second level cache: tiles ask for the next one.
+/// Bytes of a transpose that leave the second level cache, and bytes between its rows from which the
+/// hardware does not see them coming: tiles ask for the next one.
 const FAR: usize = 1 << 20;
+const PAGE: usize = 4096;
 /// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
 const NEAR: usize = 256;
 /// A tile of single elements along the source and the destination: its lines stay in the caches.
@@ -370,7 +372,7 @@ impl Job {
             let row = (TILE_BYTES / rows.unsigned_abs()).min(shape.row).cast_signed();
             let run = Stores::new(|s| transpose::select(bytes, s));
             let total = loops.iter().fold(bytes, |all, l| all.saturating_mul(l.n.unsigned_abs()));
-            let far = stream || total >= FAR;
+            let far = stream || total >= FAR && x.src.unsigned_abs() >= PAGE;
             // A tile writes at most a burst of every row.
             let burst = (x.n.min(rows) * e).unsigned_abs();
             let tile = (rows, whole_lines(even(y.n, row / e), e));
