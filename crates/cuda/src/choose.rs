@@ -297,7 +297,7 @@ fn tile_seconds(
     let small = 1.0 + (costs.small_bytes / bytes).powi(2);
     let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
     // Wide elements are gathered by few instructions, for which small tiles are enough.
-    let large = 1.0 + costs.large * (src / 4.0).clamp(1.0, 4.0) * doublings;
+    let large = 1.0 + costs.large * (src / 2.0).clamp(1.0, 4.0) * doublings;
     let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles(wide, i) as f64).product();
     let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT);
     let last = 1.0 + costs.last_wave / waves.max(1.0);

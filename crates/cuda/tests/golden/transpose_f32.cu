@@ -1,7 +1,7 @@
 // Moves 268435456 elements (elements of 4 bytes) as this plan says:
 //   for i in 16384, j in 16384: dst[i*16384 + j] = src[i + j*16384]
 // reads 1073741824 bytes of 1073741824, writes 1073741824 of 1073741824
-// launch move0<<<32768, 256>>>(src, dst)
+// launch move0<<<65536, 256>>>(src, dst)
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -83,17 +83,17 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Tiles of 128 rows of 256 bytes in the source, 64 rows of 512 bytes in the destination,
+// Tiles of 64 rows of 256 bytes in the source, 64 rows of 256 bytes in the destination,
 // turned in shared memory: vector v of row r lies at v ^ (r / 4 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};
-  const u32 tile0 = block % 128u;
-  const u32 tiles0 = block / 128u;
-  const u32 from = tile0 * 8388608u + tiles0 * 256u;
-  const u32 to = tile0 * 512u + tiles0 * 4194304u;
+  const u32 tile0 = block % 256u;
+  const u32 tiles0 = block / 256u;
+  const u32 from = tile0 * 4194304u + tiles0 * 256u;
+  const u32 to = tile0 * 256u + tiles0 * 4194304u;
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
     const u32 vector = slot % 16u;
     const u32 row = slot / 16u;
@@ -103,10 +103,10 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
   }
   barrier();
   #pragma unroll
-  for (u32 u = 0; u < 8; u++) {
+  for (u32 u = 0; u < 4; u++) {
     const u32 slot = threadIdx.x + u * 256u;
-    const u32 vector = (slot % 8u) + ((slot / 32u) % 4u) * 8u;
-    const u32 row = ((slot / 8u) % 4u) + (slot / 128u) * 4u;
+    const u32 vector = (slot % 8u) + ((slot / 32u) % 2u) * 8u;
+    const u32 row = ((slot / 8u) % 4u) + (slot / 64u) * 4u;
     const u32 at = to + row * 65536u + vector * 16u;
     const u32 first = vector * 4u;
     out[0u] = Vec();
@@ -121,6 +121,6 @@ static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __r
 }
 
 extern "C" __global__ void __launch_bounds__(256) move0(const u8* __restrict__ src, u8* __restrict__ dst) {
-  __shared__ __align__(16) u8 shared[32768];
+  __shared__ __align__(16) u8 shared[16384];
   part0(src, dst, blockIdx.x, shared);
 }
