@@ -84,9 +84,10 @@ pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>
                 let mut a = 0usize;
                 loop {
                     // The same lines of the next stretch, while this one is in registers.
-                    let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * t.sa);
+                    let step = t.next_step;
+                    let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * step);
                     for k in 0..rows {
-                        prefetch(next.wrapping_offset(k.cast_signed() * t.sa));
+                        prefetch(next.wrapping_offset(k.cast_signed() * step));
                     }
                     block::<V, E, R>(
                         at.add(c * E).offset(a.cast_signed() * pitch),
