@@ -19,7 +19,7 @@ pub use busy::{BusyRow, MOST, Neighbours, busy_cases, busy_row, spin};
 pub use case::{Case, CaseError, Elements};
 pub use cases::cases;
 pub use overhead::{Overhead, overhead, planning};
-pub use peers::{Answer, PEERS, Peer, PeerError, Peers};
+pub use peers::{Answer, Answers, PEERS, Peer, PeerError, Peers};
 pub use random::random;
 pub use row::{Failure, Row, SLOWER, pair, row};
 pub use run::{Figures, Options, Prepared};

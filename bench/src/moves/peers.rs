@@ -95,21 +95,86 @@ struct Request<'a> {
     padded: Option<Padded>,
 }
 
-/// The process that runs the peers.
+/// What the peers did with one case, on one thread and on several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answers {
+    /// On one thread.
+    pub one: Answer,
+    /// On as many threads as our own second figure has.
+    pub many: Option<Answer>,
+}
+
+impl Answers {
+    /// The median of several answers to one case, of which there is at least one.
+    pub fn median(answers: &[Answers]) -> Answers {
+        let one: Vec<Answer> = answers.iter().map(|a| a.one.clone()).collect();
+        let many: Vec<Answer> = answers.iter().filter_map(|a| a.many.clone()).collect();
+        Answers {
+            one: Answer::median(&one),
+            many: (!many.is_empty()).then(|| Answer::median(&many)),
+        }
+    }
+}
+
+/// The peers on one thread and on several: a process each, as libraries choose their threads when
+/// they start.
 pub struct Peers {
+    one: PeerProcess,
+    many: Option<PeerProcess>,
+}
+
+impl Peers {
+    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`, once for one thread and, where `threads`
+    /// is more, once for that many.
+    pub fn start(threads: usize) -> Result<Peers, PeerError> {
+        let many = (threads > 1).then(|| PeerProcess::start(threads)).transpose()?;
+        Ok(Peers { one: PeerProcess::start(1)?, many })
+    }
+
+    /// What is installed, with versions, for the report.
+    pub fn versions(&self) -> &Value {
+        &self.one.versions
+    }
+
+    /// Checks every peer on a case, bit for bit, and times those that are right. `only` names the
+    /// peers to ask; the others are left out of the answer's times.
+    pub fn measure(
+        &mut self,
+        case: &Prepared<'_>,
+        options: Options,
+        only: &[&str],
+    ) -> Result<Answers, PeerError> {
+        self.each(|process| process.measure(case, options, only))
+    }
+
+    /// Times the same case once more.
+    pub fn again(&mut self) -> Result<Answers, PeerError> {
+        self.each(PeerProcess::again)
+    }
+
+    fn each(
+        &mut self,
+        mut ask: impl FnMut(&mut PeerProcess) -> Result<Answer, PeerError>,
+    ) -> Result<Answers, PeerError> {
+        let many = self.many.as_mut().map(&mut ask).transpose()?;
+        Ok(Answers { one: ask(&mut self.one)?, many })
+    }
+}
+
+/// A process that runs the peers on some threads.
+struct PeerProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     /// What is installed, with versions, for the report.
-    pub versions: Value,
+    versions: Value,
 }
 
-impl Peers {
-    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`.
-    pub fn start() -> Result<Peers, PeerError> {
+impl PeerProcess {
+    fn start(threads: usize) -> Result<PeerProcess, PeerError> {
         let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
         let mut child = Command::new(&python)
-            .args(["-c", SCRIPT])
+            .args(["-c", SCRIPT, &threads.to_string()])
             // Libraries that return fresh memory get it from a heap that stays mapped, on huge
             // pages: else they would be timed on page faults.
             .env("MALLOC_MMAP_MAX_", "0")
@@ -121,15 +186,13 @@ impl Peers {
             .map_err(|cause| PeerError::Start { python, cause })?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("piped");
-        let mut peers =
-            Peers { child, stdin, stdout: BufReader::new(stdout), versions: Value::Null };
-        peers.versions = peers.read()?;
-        Ok(peers)
+        let stdout = BufReader::new(stdout);
+        let mut process = PeerProcess { child, stdin, stdout, versions: Value::Null };
+        process.versions = process.read()?;
+        Ok(process)
     }
 
-    /// Checks every peer on a case, bit for bit, and times those that are right. `only` names the
-    /// peers to ask; the others are left out of the answer's times.
-    pub fn measure(
+    fn measure(
         &mut self,
         case: &Prepared<'_>,
         options: Options,
@@ -156,8 +219,7 @@ impl Peers {
         })
     }
 
-    /// Times the same case once more.
-    pub fn again(&mut self) -> Result<Answer, PeerError> {
+    fn again(&mut self) -> Result<Answer, PeerError> {
         self.ask(&json!({"again": true}))
     }
 
@@ -192,7 +254,7 @@ impl Peers {
     }
 }
 
-impl Drop for Peers {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         // The end of its input ends it.
         self.stdin = None;

@@ -1,6 +1,8 @@
 //! The Markdown tables.
 
-use super::{BusyRow, Case, CaseError, MOST, Options, Overhead, PEERS, Peer, Row, SLOWER};
+use super::{
+    Answer, Answers, BusyRow, Case, CaseError, MOST, Options, Overhead, PEERS, Peer, Row, SLOWER,
+};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -20,7 +22,7 @@ pub fn header(options: Options, peers: bool) -> String {
         }
     }
     if peers {
-        columns.push("best peer".into());
+        columns.push("our time / best peer's".into());
         columns.extend(PEERS.iter().map(ToString::to_string));
     }
     let rule = "---:|".repeat(columns.len() - 1);
@@ -43,18 +45,27 @@ pub fn line(row: &Row) -> String {
             cells.push(format!("{:.1} / {:.1}", f.rate(f.copy_one), f.rate(copy)));
         }
     }
-    if let Some(answer) = &row.answer {
-        let ratio = |seconds: f64| match answer.copy {
-            Some(copy) => format!("{:.2}", copy / seconds),
-            None => String::new(),
-        };
-        cells.push(answer.best().map_or("-".into(), |(_, seconds)| ratio(seconds)));
-        cells.extend(answer.peers.iter().map(|peer| match peer {
-            Peer::Seconds(seconds) => ratio(*seconds),
-            Peer::Not(why) => why.replace('|', "/"),
-        }));
+    if let Some(answers) = &row.answers {
+        let beside = [row.beside_best(), row.beside_best_of_many()];
+        let beside: Vec<String> = beside.iter().flatten().map(|x| format!("{x:.2}")).collect();
+        cells.push(if beside.is_empty() { "-".into() } else { beside.join(" / ") });
+        cells.extend((0..PEERS.len()).map(|i| peer_cell(answers, i)));
     }
     format!("| {} |", cells.join(" | "))
+}
+
+/// What one peer did, as a part of the plain copy on as many threads: one thread / several, or why not.
+fn peer_cell(answers: &Answers, peer: usize) -> String {
+    let part = |answer: &Answer| match (&answer.peers[peer], answer.copy) {
+        (Peer::Seconds(seconds), Some(copy)) => format!("{:.2}", copy / seconds),
+        (Peer::Seconds(_), None) => "no copy".into(),
+        (Peer::Not(why), _) => why.replace('|', "/"),
+    };
+    let (one, many) = (part(&answers.one), answers.many.as_ref().map(part));
+    match many {
+        Some(many) if many != one => format!("{one} / {many}"),
+        _ => one,
+    }
 }
 
 /// What stands below a table with peers: what was measured, and what was not.
@@ -64,7 +75,8 @@ pub fn peer_notes(versions: &Value) -> String {
         .map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("unknown")))
         .collect();
     format!(
-        "\nPeers: {}. One thread each; a ratio is to the best plain copy in their own process.\n\
+        "\nPeers: {}. A process each for one thread and for several; numpy always has one. A peer's \
+         part is of the best plain copy in its own process, one thread / several.\n\
          `-`: the peer has no such move (torch: negative strides; torch.compile and JAX: moves that \
          are no pad, reshape and transpose; oneDNN, through torch: other than swaps of two \
          dimensions).\n\
@@ -101,7 +113,7 @@ pub fn random_header() -> String {
 /// One line of the table of random pairs.
 pub fn random_line(row: &Row) -> String {
     let f = &row.figures;
-    let peer = |i: usize| match row.answer.as_ref().map(|a| &a.peers[i]) {
+    let peer = |i: usize| match row.answers.as_ref().map(|a| &a.one.peers[i]) {
         None => String::new(),
         Some(Peer::Seconds(s)) => format!("{:.3}", s * 1e3),
         Some(Peer::Not(why)) => why.replace('|', "/"),
@@ -181,14 +193,14 @@ pub fn random_summary(rows: &[Row], refused: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Answer, Figures};
+    use super::super::Figures;
     use super::*;
 
     fn example(one: f64, peers: Vec<Peer>) -> Row {
         let figures = Figures { bytes: 1_000_000, one, copy_one: 1e-4, many: None };
-        let answer = Some(Answer { copy: Some(1e-4), peers });
+        let answers = Some(Answers { one: Answer { copy: Some(1e-4), peers }, many: None });
         let (name, plan, request) = ("a".into(), "for i".into(), None);
-        Row { name, goal: Some(0.9), request, plan, figures, answer }
+        Row { name, goal: Some(0.9), request, plan, figures, answers }
     }
 
     #[test]
@@ -200,7 +212,7 @@ mod tests {
         let cells = |line: &str| line.matches('|').count();
         let line = line(&row);
         assert_eq!(header(options, true).lines().map(cells).max(), Some(cells(&line)));
-        assert!(line.starts_with("| a | 0.90 | 0.50 | 10.0 | 20.0 | 0.25 | 0.25 |"), "{line}");
+        assert!(line.starts_with("| a | 0.90 | 0.50 | 10.0 | 20.0 | 0.50 | 0.25 |"), "{line}");
         assert!(line.contains("not installed"), "{line}");
     }
 

@@ -1,6 +1,8 @@
 //! One line of a table: a case measured here and, where asked for, in other libraries.
 
-use super::{Answer, Case, CaseError, Figures, Options, PEERS, Peer, PeerError, Peers, Prepared};
+use super::{
+    Answer, Answers, Case, CaseError, Figures, Options, PEERS, Peer, PeerError, Peers, Prepared,
+};
 use serde_json::{Value, json};
 
 /// A case and its figures.
@@ -17,7 +19,7 @@ pub struct Row {
     /// Our times.
     pub figures: Figures,
     /// Those of the peers.
-    pub answer: Option<Answer>,
+    pub answers: Option<Answers>,
 }
 
 /// A row that could not be measured.
@@ -34,49 +36,59 @@ pub enum Failure {
 /// How much slower than the best peer a random pair may be.
 pub const SLOWER: f64 = 1.05;
 
-/// How often a random pair and its peers take turns; the medians of the passes count.
+/// How often a case and its peers take turns, so that a busy neighbour slows all of them; the medians
+/// of the passes count.
 const PASSES: usize = 3;
 
-/// Measures one case of the table.
+/// Measures one case of the table, beside every peer.
 pub fn row(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
-    let prepared = Prepared::new(case)?;
-    let figures = prepared.measure(options);
-    let answer = peers.map(|p| p.measure(&prepared, options, &[])).transpose()?;
-    Ok(Row::new(&prepared, figures, answer))
+    beside(case, options, peers, &[])
 }
 
-/// Measures a random pair: passes of ours and of numpy and torch by turns, so that a busy neighbour
-/// slows all of them.
+/// Measures a random pair, beside numpy and torch.
 pub fn pair(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
+    beside(case, options, peers, &PEERS[..2])
+}
+
+fn beside(
+    case: &Case,
+    options: Options,
+    peers: Option<&mut Peers>,
+    only: &[&str],
+) -> Result<Row, Failure> {
     let prepared = Prepared::new(case)?;
     let Some(peers) = peers else {
         return Ok(Row::new(&prepared, prepared.measure(options), None));
     };
     let (mut figures, mut answers) = (Vec::new(), Vec::new());
     for pass in 0..PASSES {
-        figures.push(prepared.measure(options));
-        answers.push(if pass == 0 {
-            peers.measure(&prepared, options, &PEERS[..2])?
-        } else {
-            peers.again()?
+        answers.push(match pass {
+            0 => peers.measure(&prepared, options, only)?,
+            _ => peers.again()?,
         });
+        figures.push(prepared.measure(options));
     }
-    figures.sort_by(|a, b| a.one.total_cmp(&b.one));
-    Ok(Row::new(&prepared, figures[PASSES / 2], Some(Answer::median(&answers))))
+    Ok(Row::new(&prepared, Figures::median(&figures), Some(Answers::median(&answers))))
 }
 
 impl Row {
-    fn new(prepared: &Prepared<'_>, figures: Figures, answer: Option<Answer>) -> Row {
+    fn new(prepared: &Prepared<'_>, figures: Figures, answers: Option<Answers>) -> Row {
         let case = prepared.case();
         let plan = prepared.plan().to_string();
         let (name, request) = (case.name.clone(), case.to_request());
-        Row { name, goal: case.goal, request, plan, figures, answer }
+        Row { name, goal: case.goal, request, plan, figures, answers }
     }
 
-    /// Our time as a multiple of the best peer's: above [`SLOWER`] we lose.
+    /// Our time as a multiple of the best peer's, on one thread: above [`SLOWER`] we lose.
     pub fn beside_best(&self) -> Option<f64> {
-        let (_, seconds) = self.answer.as_ref()?.best()?;
+        let (_, seconds) = self.answers.as_ref()?.one.best()?;
         Some(self.figures.one / seconds)
+    }
+
+    /// The same on several threads.
+    pub fn beside_best_of_many(&self) -> Option<f64> {
+        let (_, seconds) = self.answers.as_ref()?.many.as_ref()?.best()?;
+        Some(self.figures.many?.0 / seconds)
     }
 
     /// Every figure.
@@ -94,20 +106,28 @@ impl Row {
             "one_thread": threads(f.one, f.copy_one),
             "more_threads": f.many.map(|(seconds, copy)| threads(seconds, copy)),
         });
-        if let Some(answer) = &self.answer {
-            let peers = PEERS.iter().zip(&answer.peers).map(|(name, peer)| {
-                let figure = match peer {
-                    Peer::Seconds(s) => {
-                        json!({"seconds": s, "ratio": answer.copy.map(|copy| copy / s)})
-                    }
-                    Peer::Not(why) => json!({"not_measured": why}),
-                };
-                ((*name).to_string(), figure)
-            });
-            value["peers"] = Value::Object(peers.collect());
-            value["peers_copy_seconds"] = json!(answer.copy);
+        if let Some(answers) = &self.answers {
+            value["peers"] = peers_json(&answers.one);
+            value["peers_copy_seconds"] = json!(answers.one.copy);
             value["times_best_peer"] = json!(self.beside_best());
+            if let Some(many) = &answers.many {
+                value["peers_more_threads"] = peers_json(many);
+                value["peers_copy_seconds_more_threads"] = json!(many.copy);
+                value["times_best_peer_more_threads"] = json!(self.beside_best_of_many());
+            }
         }
         value
     }
+}
+
+/// What every peer did, by its name.
+fn peers_json(answer: &Answer) -> Value {
+    let peers = PEERS.iter().zip(&answer.peers).map(|(name, peer)| {
+        let figure = match peer {
+            Peer::Seconds(s) => json!({"seconds": s, "ratio": answer.copy.map(|copy| copy / s)}),
+            Peer::Not(why) => json!({"not_measured": why}),
+        };
+        ((*name).to_string(), figure)
+    });
+    Value::Object(peers.collect())
 }

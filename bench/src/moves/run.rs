@@ -37,6 +37,21 @@ impl Figures {
         self.copy_one / self.one
     }
 
+    /// The medians of several measurements of one case, of which there is at least one.
+    pub(super) fn median(of: &[Figures]) -> Figures {
+        let middle = |part: &dyn Fn(&Figures) -> f64| median(of.iter().map(part).collect());
+        let many: Vec<(f64, f64)> = of.iter().filter_map(|f| f.many).collect();
+        Figures {
+            bytes: of[0].bytes,
+            one: middle(&|f| f.one),
+            copy_one: middle(&|f| f.copy_one),
+            many: (!many.is_empty()).then(|| {
+                let (moves, copies) = many.into_iter().unzip();
+                (median(moves), median(copies))
+            }),
+        }
+    }
+
     /// Gigabytes read and written a second by something that took so long.
     #[allow(clippy::cast_precision_loss, reason = "a case is far below 2^53 bytes")]
     pub fn rate(&self, seconds: f64) -> f64 {

@@ -142,8 +142,9 @@ impl MovesArgs {
         }
     }
 
-    fn start_peers(&self) -> Result<Option<Peers>> {
-        Ok(if self.peers { Some(Peers::start()?) } else { None })
+    /// The peers on one thread and on `threads`, where they are asked for.
+    fn start_peers(&self, threads: u16) -> Result<Option<Peers>> {
+        Ok(if self.peers { Some(Peers::start(threads.into())?) } else { None })
     }
 
     /// A line of text, unless JSON is written at the end.
@@ -167,7 +168,7 @@ impl MovesArgs {
         let mut value = json!({
             "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(),
             "processor": zellige_bench::processor(), "threads": self.threads, "rounds": self.rounds,
-            "versions": peers.map(|p| &p.versions), "rows": rows,
+            "versions": peers.map(Peers::versions), "rows": rows,
         });
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
             value.extend(more);
@@ -186,7 +187,7 @@ fn table(args: &MovesArgs) -> Result<()> {
         let words = args.words.join("`, `");
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
-    let mut peers = args.start_peers()?;
+    let mut peers = args.start_peers(args.threads)?;
     args.say_conditions()?;
     args.say(&report::header(args.options(), args.peers))?;
     let mut rows = Vec::new();
@@ -196,7 +197,7 @@ fn table(args: &MovesArgs) -> Result<()> {
         rows.push(row);
     }
     if let Some(peers) = &peers {
-        args.say(&report::peer_notes(&peers.versions))?;
+        args.say(&report::peer_notes(peers.versions()))?;
     }
     let overhead = if args.words.is_empty() { moves::overhead() } else { Vec::new() };
     if !overhead.is_empty() {
@@ -218,14 +219,14 @@ fn one(args: &MovesArgs, text: &str) -> Result<()> {
     })?;
     let case = Case::of_request(request).map_err(|e| anyhow!("--case: {e}"))?;
     case.mover().map_err(|e| anyhow!("--case: {e}"))?;
-    let mut peers = args.start_peers()?;
+    let mut peers = args.start_peers(args.threads)?;
     let row = moves::row(&case, args.options(), peers.as_mut())?;
     let planning = moves::planning(&case);
     args.say_conditions()?;
     args.say(&format!("{}\n{}", report::header(args.options(), args.peers), report::line(&row)))?;
     args.say(&format!("\nplanning {}\n{}", report::time(planning), row.plan))?;
     if let Some(peers) = &peers {
-        args.say(&report::peer_notes(&peers.versions))?;
+        args.say(&report::peer_notes(peers.versions()))?;
     }
     args.finish(&[row], peers.as_ref(), json!({"planning_ns": planning}))
 }
@@ -275,7 +276,7 @@ fn random(args: &MovesArgs, count: usize) -> Result<()> {
     }
     // Three passes of each, so a round may be shorter.
     let options = Options { threads: 1, round_bytes: 12_000_000, ..args.options() };
-    let mut peers = args.start_peers()?;
+    let mut peers = args.start_peers(1)?;
     args.say_conditions()?;
     args.say(&report::random_header())?;
     let (mut rows, mut refused) = (Vec::new(), Vec::new());

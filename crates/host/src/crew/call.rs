@@ -2,14 +2,15 @@
 
 use super::outlook::Outlook;
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// What does one piece.
-pub(super) type Work<'a> = dyn Fn(usize) + Sync + 'a;
+/// What does some pieces that follow one another.
+pub(super) type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
 /// How often helpers look whether they are in the way, and a caller whether it could have more of them.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(500);
@@ -21,7 +22,10 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(500);
 pub(super) struct CrewCall {
     work: &'static Work<'static>,
     pieces: usize,
-    /// The piece that nobody has taken yet.
+    /// Pieces that are taken together, at most, and threads that take them.
+    together: usize,
+    threads: usize,
+    /// The first piece that nobody has taken yet.
     next: AtomicUsize,
     /// Pieces that are done with.
     finished: AtomicUsize,
@@ -32,13 +36,20 @@ pub(super) struct CrewCall {
 impl CrewCall {
     /// # Safety
     /// `work` lives until [`CrewCall::is_finished`].
-    pub(super) unsafe fn new(pieces: usize, work: &Work<'_>) -> CrewCall {
+    pub(super) unsafe fn new(
+        threads: usize,
+        pieces: usize,
+        together: usize,
+        work: &Work<'_>,
+    ) -> CrewCall {
         // SAFETY: only the lifetime changes, and by the contract of this function and the invariant of the
         // type nobody calls it when it has ended.
         let work = unsafe { std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         CrewCall {
             work,
             pieces,
+            together,
+            threads,
             next: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             caller: std::thread::current(),
@@ -46,14 +57,32 @@ impl CrewCall {
         }
     }
 
-    /// Does the next piece; `false` where none is left.
-    pub(super) fn run_next(&self) -> bool {
-        let piece = self.next.fetch_add(1, Ordering::Relaxed);
-        if piece >= self.pieces {
-            return false;
+    /// The next pieces: half of what each thread would have left, so that many are taken together at first, and
+    /// single ones at the end, where the threads have to finish at the same time.
+    fn take(&self) -> Option<Range<usize>> {
+        let mut from = self.next.load(Ordering::Relaxed);
+        loop {
+            let left = self.pieces.checked_sub(from).filter(|left| *left > 0)?;
+            let count = (left / (2 * self.threads)).clamp(1, self.together);
+            match self.next.compare_exchange_weak(
+                from,
+                from + count,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(from..from + count),
+                Err(now) => from = now,
+            }
         }
-        let mut done = 1;
-        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| (self.work)(piece))) {
+    }
+
+    /// Does the next pieces; `false` where none is left.
+    pub(super) fn run_next(&self) -> bool {
+        let Some(range) = self.take() else {
+            return false;
+        };
+        let mut done = range.len();
+        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| (self.work)(range))) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
             // What nobody has taken is not begun any more.
             let left = self.next.swap(self.pieces, Ordering::Relaxed).min(self.pieces);

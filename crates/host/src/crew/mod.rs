@@ -17,8 +17,9 @@ mod tests;
 mod worker;
 
 use crate::cores::{cores, running};
-use call::{CrewCall, LOOK_AGAIN};
+use call::{CrewCall, LOOK_AGAIN, Work};
 use outlook::Outlook;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,18 @@ use worker::{IdleWorkers, Worker};
 /// # Panics
 /// Where a piece does, after those that were begun have returned; the rest is not begun.
 pub fn share(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
-    CREW.share(threads, pieces, work);
+    CREW.share(threads, pieces, 1, &|range| range.for_each(work));
+}
+
+/// As [`share`], for pieces that are cheaper together: a thread takes up to `together` that follow one
+/// another, and fewer towards the end.
+pub fn share_ranges(
+    threads: usize,
+    pieces: usize,
+    together: usize,
+    work: &(dyn Fn(Range<usize>) + Sync),
+) {
+    CREW.share(threads, pieces, together.max(1), work);
 }
 
 /// Runs `work` while calls have as many helpers as they ask for, on any machine: for tests.
@@ -72,19 +84,19 @@ impl Crew {
         work()
     }
 
-    fn share(&'static self, threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+    fn share(&'static self, threads: usize, pieces: usize, together: usize, work: &Work<'_>) {
         let insisted = self.outlook.insisted.load(Ordering::Relaxed) > 0;
         let threads = if insisted { threads } else { threads.min(cores()) };
         let wanted = threads.min(pieces).saturating_sub(1);
         if wanted == 0 {
-            return (0..pieces).for_each(work);
+            return work(0..pieces);
         }
         // SAFETY: this function neither returns nor unwinds before the call is finished: pieces that panic are
         // caught, and nothing else here panics.
-        let call = Arc::new(unsafe { CrewCall::new(pieces, work) });
+        let call = Arc::new(unsafe { CrewCall::new(wanted + 1, pieces, together, work) });
         let mut helpers = Vec::new();
-        let begin = Instant::now();
-        let (mut looked, mut done) = (None, 0);
+        let (mut looked, mut longest) = (None, Duration::ZERO);
+        let mut begin = Instant::now();
         loop {
             if looked.is_none_or(|at: Instant| at.elapsed() >= LOOK_AGAIN) {
                 self.call_helpers(&mut helpers, wanted, &call);
@@ -93,15 +105,16 @@ impl Crew {
             if !call.run_next() {
                 break;
             }
-            done += 1;
+            let end = Instant::now();
+            longest = longest.max(end - begin);
+            begin = end;
         }
         // Whoever has not begun is not waited for.
         helpers.iter().for_each(Worker::recall);
         if !call.is_finished() {
-            let piece = begin.elapsed() / done.max(1);
             let waits = Instant::now();
-            worker::until(&self.outlook, (piece * 2).min(LONGEST_LOOK), || call.is_finished());
-            self.outlook.waited(waits.elapsed(), piece);
+            worker::until(&self.outlook, (longest * 2).min(LONGEST_LOOK), || call.is_finished());
+            self.outlook.waited(waits.elapsed(), longest);
         }
         worker::dismiss(&self.idle, &mut helpers);
         if let Some(cause) = call.take_panic() {

@@ -20,9 +20,9 @@ const NEIGHBOUR: usize = 3;
 const REPAID: u32 = 32;
 /// But no longer than this: neighbours go as they come.
 const LONGEST: Duration = Duration::from_secs(2);
-/// A wait is no loss where a helper that runs could not have been faster: so many times the mean time of
-/// a piece, and what it takes to be woken.
-const PIECES: u32 = 4;
+/// A wait is no loss where a helper that runs could not have been faster: so many times what the caller's
+/// longest pieces took, and what it takes to be woken.
+const PIECES: u32 = 2;
 const WAKE: Duration = Duration::from_micros(100);
 
 /// What is known of the cores.
@@ -99,7 +99,7 @@ impl Outlook {
             || unpack(self.seen.load(Ordering::Relaxed)).1.is_some_and(busy)
     }
 
-    /// A caller waited so long for helpers after it had done pieces that took `piece` each.
+    /// A caller waited so long for helpers after it had done pieces that took up to `piece`.
     pub(super) fn waited(&self, wait: Duration, piece: Duration) {
         if wait > WAKE + piece * PIECES && !self.insists() {
             let until = micros() + as_micros((wait * REPAID).min(LONGEST));
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(outlook.spare(5), 5);
         assert!(!outlook.is_crowded());
         // A helper that runs may take as long as a piece takes.
-        outlook.waited(Duration::from_millis(3), Duration::from_millis(1));
+        outlook.waited(Duration::from_millis(2), Duration::from_millis(1));
         assert_eq!(outlook.spare(5), 5);
         // An hour's wait is repaid for no longer than the longest.
         outlook.waited(Duration::from_secs(3600), Duration::from_millis(1));

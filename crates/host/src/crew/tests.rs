@@ -12,9 +12,11 @@ fn doers(
     inside: impl Fn(usize) + Sync,
 ) -> Vec<ThreadId> {
     let doers: Vec<Mutex<Vec<ThreadId>>> = (0..pieces).map(|_| Mutex::default()).collect();
-    crew.share(threads, pieces, &|piece| {
-        inside(piece);
-        doers[piece].lock().expect("nobody panics").push(current().id());
+    crew.share(threads, pieces, 1, &|range| {
+        for piece in range {
+            inside(piece);
+            doers[piece].lock().expect("nobody panics").push(current().id());
+        }
     });
     let one = |doers: Mutex<Vec<ThreadId>>| match doers.into_inner().expect("nobody panics")[..] {
         [one] => one,
@@ -34,6 +36,29 @@ fn every_piece_runs_once() {
     });
     // Also with as many helpers as the machine has cores for.
     assert_eq!(doers(&CREW, 8, 1000, |_| ()).len(), 1000);
+}
+
+#[test]
+fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
+    for (threads, pieces, together) in
+        [(1, 5, 3), (2, 0, 4), (2, 1, 4), (2, 100, 8), (3, 17, 100), (7, 1000, 4), (4, 64, 0)]
+    {
+        let taken = Mutex::new(Vec::new());
+        insist(|| {
+            share_ranges(threads, pieces, together, &|range| {
+                taken.lock().expect("nobody panics").push(range);
+            });
+        });
+        let mut taken = taken.into_inner().expect("nobody panics");
+        taken.sort_by_key(|range| range.start);
+        let all: Vec<usize> = taken.iter().cloned().flatten().collect();
+        assert_eq!(all, (0..pieces).collect::<Vec<_>>());
+        if threads > 1 && pieces > 1 {
+            assert!(taken.iter().all(|range| range.len() <= together.max(1)), "{taken:?}");
+            assert!(taken.is_sorted_by_key(|range| std::cmp::Reverse(range.len())), "{taken:?}");
+            assert_eq!(taken.last().map(Range::len), Some(1));
+        }
+    }
 }
 
 #[test]

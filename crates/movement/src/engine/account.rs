@@ -17,22 +17,34 @@ pub(super) struct Account {
 /// by a second thread; one of 1 MiB lost half.
 const THREAD_NS: usize = 50_000;
 
-/// Bytes that a piece writes, about: small enough that nobody waits long for the last one, large enough to
-/// be many tiles. The first tile of a piece is one that nobody asked for ahead, and tiles of a transpose
-/// are up to 128 KiB: pieces of two of them cost a third of the speed.
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes that a piece writes, about, where the tiles of the jobs allow it: small enough that nobody waits
+/// long for the last one.
+const PIECE_BYTES: usize = 1 << 17;
+/// Bytes of pieces that a thread takes together, while there are many: the first tile of a range is one that
+/// nobody asked for ahead, and tiles of a transpose are up to 128 KiB. Ranges of two of them cost a third of
+/// the speed.
+const RANGE_BYTES: usize = 1 << 20;
 /// Pieces at most; and jobs in all of them, as every piece has a part of every job.
-const MOST_PIECES: usize = 4096;
+const MOST_PIECES: usize = 1 << 14;
 /// Pieces at least, for each thread, where that leaves each something to do.
 const FEW_PIECES: usize = 4;
 const LEAST_BYTES: usize = 1 << 15;
+
+/// How a run is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pieces {
+    /// Equal parts of all jobs.
+    pub(super) count: usize,
+    /// How many of them a thread takes together, at most.
+    pub(super) together: usize,
+}
 
 impl Account {
     /// For jobs that read elements of `width` bytes and write `bytes` in all; `far` ones more than the caches hold.
     pub(super) fn of(jobs: &[Job], width: usize, bytes: usize, far: bool) -> Account {
         let kernels = jobs.iter().map(|j| job_picoseconds(j, width)).fold(0, usize::saturating_add);
-        // Memory gives one core about 15 GB/s each way.
-        let memory = if far { bytes.saturating_mul(65) } else { 0 };
+        // Memory gives one core about 15 GB/s each way, the caches at most twice that to what is not one row.
+        let memory = bytes.saturating_mul(if far { 65 } else { 30 });
         Account { nanoseconds: kernels.max(memory) / 1000, bytes }
     }
 
@@ -42,17 +54,19 @@ impl Account {
     }
 
     /// Pieces for so many threads, of a run of so many jobs.
-    pub(super) fn pieces(self, threads: usize, jobs: usize) -> usize {
+    pub(super) fn pieces(self, threads: usize, jobs: usize) -> Pieces {
         let least = (threads * FEW_PIECES).min(self.bytes / LEAST_BYTES).max(threads);
-        (self.bytes / PIECE_BYTES).min(MOST_PIECES / jobs.max(1)).max(least)
+        let count = (self.bytes / PIECE_BYTES).min(MOST_PIECES / jobs.max(1)).max(least);
+        let together = (RANGE_BYTES / (self.bytes / count).max(1)).max(1);
+        Pieces { count, together }
     }
 }
 
 /// The estimated time of a job on one thread, where its kernel is the limit.
 fn job_picoseconds(job: &Job, width: usize) -> usize {
-    let loops = job.outer.iter().chain([&job.x, &job.y]);
     let steps = |sum: usize, l: &ByteLoop| sum.saturating_mul(l.n.unsigned_abs());
-    let calls = loops.fold(job.starts.len(), steps);
+    let around = job.outer.iter().fold(job.starts.len(), steps);
+    let calls = [&job.x, &job.y].into_iter().fold(around, steps);
     let each = match &job.kernel {
         Kernel::Rows { bytes, .. } | Kernel::Table { bytes, .. } => 1500 + 30 * bytes,
         Kernel::Splat { bytes, .. } => 1500 + 20 * bytes,
@@ -61,7 +75,7 @@ fn job_picoseconds(job: &Job, width: usize) -> usize {
         Kernel::Convert { count, .. } => 2000 + 150 * count,
         Kernel::Linear { .. } => 30 * super::job::CHUNK,
         Kernel::Elements { .. } => 1000,
-        // Single elements, or something whose copies are most of it.
+        // Single elements, or something that is counted by what it writes.
         _ => 500 * width,
     };
     calls.saturating_mul(each)
@@ -100,9 +114,10 @@ mod tests {
             for threads in [2, 16, 256] {
                 for jobs in [1, 7, 5000] {
                     let pieces = Account { nanoseconds: 0, bytes }.pieces(threads, jobs);
-                    assert!(pieces >= threads, "{bytes} bytes, {threads} threads");
+                    assert!(pieces.count >= threads, "{bytes} bytes, {threads} threads");
                     let most = (MOST_PIECES / jobs).max(threads * FEW_PIECES);
-                    assert!(pieces <= most, "{bytes} bytes, {threads} threads, {jobs} jobs");
+                    assert!(pieces.count <= most, "{bytes} bytes, {threads} threads, {jobs} jobs");
+                    assert!(pieces.together >= 1);
                 }
             }
         }

@@ -286,9 +286,9 @@ impl Job {
                 return job;
             }
             let body = Job::build(split.inner.clone(), vec![(0, 0)], width, false);
-            let kernel = Kernel::Repeat(Box::new(Repeat::new(&split, body, stream)));
-            let (x, y) = (ByteLoop::UNIT, ByteLoop::UNIT);
-            let (stream, tile) = (Stream::Always, (1, 1));
+            let repeat = Repeat::new(&split, body, stream);
+            let (x, y, tile) = (ByteLoop::UNIT, split.over, (1, repeat.tile()));
+            let (kernel, stream) = (Kernel::Repeat(Box::new(repeat)), Stream::Always);
             return Job { kernel, stream, x, y, tile, x_first: false, outer: split.outer, starts };
         }
         if let Some(i) = run {

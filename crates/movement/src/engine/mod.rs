@@ -31,7 +31,7 @@ mod walk;
 use crate::between::Fill;
 use crate::dtypes::Dtypes;
 use crate::plan::{Cost, FillNest, Nest, Plan};
-use account::Account;
+use account::{Account, Pieces};
 use job::Job;
 use zellige_float::{Converter, Format};
 use zellige_host::crew;
@@ -317,13 +317,16 @@ impl Mover {
     unsafe fn run_together(&self, parts: [(*const u8, &[Job]); 2], dst: *mut u8, threads: usize) {
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
         let shared = SharedRun { work, dst };
-        let pieces = self.account.pieces(threads, shared.work.len());
-        crew::share(threads, pieces, &|piece| {
+        let Pieces { count, together } = self.account.pieces(threads, shared.work.len());
+        let items = |(job, from): &(&Job, *const u8)| job.items(job.cut_for(*from, dst, count));
+        let most = shared.work.iter().map(items).max().unwrap_or(0);
+        let count = count.min(most.max(1));
+        crew::share_ranges(threads, count, together, &|range| {
             let shared = &shared;
             for (job, from) in &shared.work {
-                let cut = job.cut(*from, shared.dst);
+                let cut = job.cut_for(*from, shared.dst, count);
                 let items = job.items(cut);
-                let range = items * piece / pieces..items * (piece + 1) / pieces;
+                let range = items * range.start / count..items * range.end / count;
                 // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
                 // once, and a plan writes every place once.
                 unsafe { job.run(range, *from, shared.dst, cut) };

@@ -8,8 +8,8 @@ use super::rows::{self, Rows};
 pub(super) struct Repeat {
     body: Job,
     bytes: usize,
-    /// The further copies: none of their sources move.
-    copies: ByteLoop,
+    /// From one copy to the next.
+    step: isize,
     copy: Rows,
 }
 
@@ -19,6 +19,10 @@ const MOST: usize = 1 << 18;
 const SHORT_RUN: usize = 256;
 /// Bytes of the longer stretch.
 const GROWN: usize = 1 << 13;
+
+/// Bytes that a tile writes, and copies of the stretch in it at least.
+const TILE: usize = 1 << 20;
+const LEAST_COPIES: usize = 16;
 
 /// What a repeat takes of some loops, in bytes.
 pub(super) struct Split {
@@ -63,30 +67,38 @@ impl Split {
 impl Repeat {
     /// The kernel, made of the job of the inner loops.
     pub(super) fn new(split: &Split, body: Job, stream: bool) -> Repeat {
-        let over = split.over;
-        let copies = ByteLoop { n: over.n - 1, src: 0, dst: over.dst };
-        let grows = over.dst.unsigned_abs() == split.bytes && split.bytes < GROWN;
+        let step = split.over.dst;
+        let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN;
         let bytes = split.bytes;
-        Repeat { body, bytes, copies, copy: rows::select(bytes, stream && !grows) }
+        Repeat { body, bytes, step, copy: rows::select(bytes, stream && !grows) }
     }
 
-    /// Writes the stretch at `dst` and its copies.
+    /// Steps of the loop that one tile takes: many, as each tile moves the stretch once.
+    pub(super) fn tile(&self) -> isize {
+        (TILE / self.bytes).max(LEAST_COPIES).cast_signed()
+    }
+
+    /// Writes the stretch at `dst` and its copies, `count` in all.
     ///
     /// # Safety
     /// What the body reads is readable at `src`, the stretch and its copies are writable at `dst`,
     /// and the two do not overlap.
-    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8) {
+    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8, count: usize) {
         // SAFETY: by the contract of this function. The stretch is written before it is read, and no
         // copy overlaps what it is copied from.
         unsafe {
             let cut = self.body.cut(src, dst);
             self.body.run(0..self.body.items(cut), src, dst, cut);
-            if self.copies.dst.unsigned_abs() != self.bytes || self.bytes >= GROWN {
-                let to = dst.offset(self.copies.dst);
-                (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT, self.copies);
+            if count < 2 {
                 return;
             }
-            let all = self.bytes * (self.copies.n.unsigned_abs() + 1);
+            if self.step.unsigned_abs() != self.bytes || self.bytes >= GROWN {
+                let copies = ByteLoop { n: count.cast_signed() - 1, src: 0, dst: self.step };
+                let to = dst.offset(self.step);
+                (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT, copies);
+                return;
+            }
+            let all = self.bytes * count;
             let (mut done, mut part) = (self.bytes, self.bytes);
             while done < all {
                 let next = part.min(all - done);

@@ -33,6 +33,7 @@ pub(super) struct Cut {
     /// Steps of `x` before its first whole line of the destination, and of `y` before that of the source:
     /// tiles are cut there, and begin on lines from then on.
     shift: (isize, isize),
+    tile: (isize, isize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,16 +54,33 @@ impl Job {
     /// The cut for memory that begins at `src` and `dst`.
     #[inline]
     pub(super) fn cut(&self, src: *const u8, dst: *mut u8) -> Cut {
-        let whole = |stores| Cut { stores, shift: (0, 0) };
+        let whole = |stores| Cut { stores, shift: (0, 0), tile: self.tile };
         if self.stream == Stream::Never {
             return whole(StoreMode::Usual);
         }
         self.cut_streamed(src, dst)
     }
 
+    /// The same where about so many pieces are shared: large tiles are divided, as far as every tile may
+    /// begin anywhere.
+    pub(super) fn cut_for(&self, src: *const u8, dst: *mut u8, pieces: usize) -> Cut {
+        let mut cut = self.cut(src, dst);
+        let divides = match self.kernel {
+            Kernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
+            Kernel::Table { .. } | Kernel::Convert { .. } | Kernel::Elements { .. } => true,
+            _ => false,
+        };
+        while divides && self.items(cut) < pieces && cut.tile != (1, 1) {
+            // Along `x` first: inside it, `y` is read or written in one stretch.
+            let side = if cut.tile.0 > 1 { &mut cut.tile.0 } else { &mut cut.tile.1 };
+            *side = (*side + 1) / 2;
+        }
+        cut
+    }
+
     #[cold]
     fn cut_streamed(&self, src: *const u8, dst: *mut u8) -> Cut {
-        let whole = |stores| Cut { stores, shift: (0, 0) };
+        let whole = |stores| Cut { stores, shift: (0, 0), tile: self.tile };
         let aligned = dst.addr().is_multiple_of(LINE);
         match (&self.kernel, self.stream) {
             (Kernel::Transpose { .. }, stream) => {
@@ -75,7 +93,8 @@ impl Job {
                 let mut steps = steps.chain(self.starts.iter().map(|s| s.0));
                 let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE));
                 let y = shift(src, self.y.n, self.y.src).filter(|_| lines);
-                Cut { stores: StoreMode::Around, shift: (x, y.unwrap_or(0)) }
+                let shift = (x, y.unwrap_or(0));
+                Cut { stores: StoreMode::Around, shift, tile: self.tile }
             }
             (_, Stream::Always) => whole(StoreMode::Around),
             (_, Stream::Aligned) if aligned => whole(StoreMode::Around),
@@ -108,7 +127,7 @@ impl Job {
         let count = |n: isize, shift: isize, tile: isize| {
             usize::from(shift > 0) + (n - shift).unsigned_abs().div_ceil(tile.unsigned_abs())
         };
-        (count(self.x.n, cut.shift.0, self.tile.0), count(self.y.n, cut.shift.1, self.tile.1))
+        (count(self.x.n, cut.shift.0, cut.tile.0), count(self.y.n, cut.shift.1, cut.tile.1))
     }
 
     /// Runs some of the tiles.
@@ -147,8 +166,8 @@ impl Job {
                 a += axis.src * digit;
                 b += axis.dst * digit;
             }
-            let i = first(cut.shift.0, self.tile.0, i);
-            let j = first(cut.shift.1, self.tile.1, j);
+            let i = first(cut.shift.0, cut.tile.0, i);
+            let j = first(cut.shift.1, cut.tile.1, j);
             At {
                 i,
                 j,
@@ -245,8 +264,8 @@ impl Job {
         carries: *mut Kept,
     ) {
         let At { i, j, a, b } = at;
-        let x = ByteLoop { n: part(cut.shift.0, self.tile.0, self.x.n, i), ..self.x };
-        let y = ByteLoop { n: part(cut.shift.1, self.tile.1, self.y.n, j), ..self.y };
+        let x = ByteLoop { n: part(cut.shift.0, cut.tile.0, self.x.n, i), ..self.x };
+        let y = ByteLoop { n: part(cut.shift.1, cut.tile.1, self.y.n, j), ..self.y };
         // Before the first line nothing is whole.
         let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
         let stream = stores.around();
@@ -270,7 +289,9 @@ impl Job {
                 Kernel::Reverse { run, count } => {
                     run(src.offset(a), dst.offset(b), *count, x, y);
                 }
-                Kernel::Repeat(repeat) => repeat.run(src.offset(a), dst.offset(b)),
+                Kernel::Repeat(repeat) => {
+                    repeat.run(src.offset(a), dst.offset(b), y.n.unsigned_abs());
+                }
                 Kernel::Transpose { run, far } => {
                     if *far && !stream {
                         // Streamed tiles ask for the next one themselves.
