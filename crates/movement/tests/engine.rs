@@ -67,7 +67,8 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
 fn check_all_widths(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
     let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     check(src, dst, shape, &[1], |i| mix(i).to_le_bytes()[8])?;
-    check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u16)?;
+    // One width also in as many parts as threads would like to share.
+    crew::insist(|| check(src, dst, shape, &[1, 5], |i| (mix(i) >> 64) as u16))?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u32)?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u64)?;
     check(src, dst, shape, &[1], mix)

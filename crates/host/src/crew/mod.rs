@@ -55,6 +55,12 @@ pub fn insist<T>(work: impl FnOnce() -> T) -> T {
     CREW.insist(work)
 }
 
+/// Whether some [`insist`] is under way: then also what is too short for threads is shared.
+#[doc(hidden)]
+pub fn insisted() -> bool {
+    CREW.outlook.insisted.load(Ordering::Relaxed) > 0
+}
+
 /// How long a caller looks for the end of the last piece, at most, before it sleeps: as long as a few pieces
 /// take, as being woken takes longer.
 const LONGEST_LOOK: Duration = Duration::from_micros(50);

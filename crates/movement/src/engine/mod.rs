@@ -285,7 +285,11 @@ impl Mover {
         threads: usize,
     ) {
         // WebAssembly has no threads to start.
-        let most = if cfg!(target_family = "wasm") { 1 } else { self.account.threads() };
+        let most = match threads {
+            _ if cfg!(target_family = "wasm") => 1,
+            2.. if crew::insisted() => MAX_THREADS,
+            _ => self.account.threads(),
+        };
         let threads = threads.clamp(1, MAX_THREADS).min(most);
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
         if let Some(pattern) = fill {
