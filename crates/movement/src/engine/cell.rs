@@ -67,6 +67,10 @@ const AHEAD: usize = 512;
 /// Runs of at least this many bytes are stored from register to register of the destination.
 const ALIGNED: usize = 256;
 
+/// Runs of at least this many bytes that stay in the caches are left to the system, which knows the processor:
+/// in the second and third level caches its copy is up to a third faster.
+const SYSTEM: usize = 2048;
+
 /// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
 /// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
 ///
@@ -98,10 +102,22 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
             }
             return;
         }
+        if bytes >= SYSTEM {
+            s.copy_to_nonoverlapping(d, bytes);
+            return;
+        }
         if bytes >= ALIGNED {
             // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
             L::load(s).store(d);
             at = d.addr().wrapping_neg() % L::BYTES;
+            // Loads that miss wait together.
+            while at + 4 * L::BYTES <= bytes {
+                let v = [0, 1, 2, 3].map(|k| L::load(s.add(at + k * L::BYTES)));
+                for (k, v) in v.into_iter().enumerate() {
+                    v.store(d.add(at + k * L::BYTES));
+                }
+                at += 4 * L::BYTES;
+            }
         }
         while at + L::BYTES <= bytes {
             L::load(s.add(at)).store(d.add(at));
@@ -200,7 +216,7 @@ pub(super) mod neon;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     //! Wider registers, where the machine has them.
-    use super::{Lane, Plain};
+    use super::Lane;
     use std::arch::x86_64::*;
 
     /// 32 bytes: AVX.
@@ -221,10 +237,18 @@ pub(super) mod x86 {
         }
         #[inline(always)]
         unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx {
-            // SAFETY: by the contract of `Lane`; both hold 16 bytes.
+            // SAFETY: by the contract of `Lane`; what is read of the element are its `E` bytes.
             unsafe {
-                let lane = Plain::splat(element);
-                Avx(_mm256_castpd_si256(_mm256_broadcast_pd(&*(&raw const lane).cast())))
+                let e = element.as_ptr();
+                Avx(match E {
+                    1 => _mm256_set1_epi8(e.cast::<i8>().read_unaligned()),
+                    2 => _mm256_set1_epi16(e.cast::<i16>().read_unaligned()),
+                    4 => _mm256_set1_epi32(e.cast::<i32>().read_unaligned()),
+                    8 => _mm256_set1_epi64x(e.cast::<i64>().read_unaligned()),
+                    _ => _mm256_castpd_si256(_mm256_broadcast_pd(
+                        &e.cast::<__m128d>().read_unaligned(),
+                    )),
+                })
             }
         }
         #[inline(always)]
@@ -252,10 +276,16 @@ pub(super) mod x86 {
         }
         #[inline(always)]
         unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx512 {
-            // SAFETY: by the contract of `Lane`; both hold 16 bytes.
+            // SAFETY: by the contract of `Lane`; what is read of the element are its `E` bytes.
             unsafe {
-                let lane = Plain::splat(element);
-                Avx512(_mm512_broadcast_i32x4(_mm_loadu_si128((&raw const lane).cast())))
+                let e = element.as_ptr();
+                Avx512(match E {
+                    1 => _mm512_set1_epi8(e.cast::<i8>().read_unaligned()),
+                    2 => _mm512_set1_epi16(e.cast::<i16>().read_unaligned()),
+                    4 => _mm512_set1_epi32(e.cast::<i32>().read_unaligned()),
+                    8 => _mm512_set1_epi64(e.cast::<i64>().read_unaligned()),
+                    _ => _mm512_broadcast_i32x4(_mm_loadu_si128(e.cast())),
+                })
             }
         }
         #[inline(always)]

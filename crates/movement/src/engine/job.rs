@@ -170,8 +170,10 @@ const FAR: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Single elements nearer than this in the source share lines, or pages that are fetched ahead.
 const NEAR: usize = 256;
-/// A tile of single elements along the source and the destination: its lines stay in the caches.
+/// A tile of single elements along the source and the destination: its lines stay in the caches, and of wide
+/// elements the hardware sees longer stretches of the source.
 const SQUARE: (isize, isize) = (16, 32);
+const WIDE_SQUARE: (isize, isize) = (64, 16);
 /// Rows of fewer bytes are reversed several at a time.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const SHORT_REVERSE: isize = 32;
@@ -302,7 +304,7 @@ impl Job {
                 stream: Stream::of(stream, bytes, std::iter::empty()),
                 x: ByteLoop::UNIT,
                 y: ByteLoop { n: chunks, src: step, dst: step },
-                tile: (1, 1),
+                tile: (1, chunks),
                 x_first: false,
                 outer: Vec::new(),
                 starts,
@@ -413,7 +415,7 @@ impl Job {
             && loops[i].src.unsigned_abs() < y.src.unsigned_abs().min(NEAR)
         {
             x = loops.remove(i);
-            tile = SQUARE;
+            tile = if bytes == 16 { WIDE_SQUARE } else { SQUARE };
         } else if let Some(i) = smallest(&loops, |l| l.dst) {
             x = loops.remove(i);
         }

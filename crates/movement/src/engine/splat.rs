@@ -91,6 +91,12 @@ unsafe fn body<L: Lane, const E: usize, const STREAM: bool>(
                         at += LINE;
                     }
                 }
+                while at + 4 * L::BYTES <= bytes {
+                    for part in (at..at + 4 * L::BYTES).step_by(L::BYTES) {
+                        value.store(d.add(part));
+                    }
+                    at += 4 * L::BYTES;
+                }
                 while at + L::BYTES < bytes {
                     value.store(d.add(at));
                     at += L::BYTES;

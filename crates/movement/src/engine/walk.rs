@@ -67,7 +67,10 @@ impl Job {
         let mut cut = self.cut(src, dst);
         let divides = match self.kernel {
             Kernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
-            Kernel::Table { .. } | Kernel::Convert { .. } | Kernel::Elements { .. } => true,
+            Kernel::Linear { .. }
+            | Kernel::Table { .. }
+            | Kernel::Convert { .. }
+            | Kernel::Elements { .. } => true,
             _ => false,
         };
         while divides && self.items(cut) < pieces && cut.tile != (1, 1) {

@@ -13,6 +13,8 @@
 mod cached;
 #[cfg(target_arch = "x86_64")]
 mod halves;
+#[cfg(target_arch = "x86_64")]
+mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "x86_64")]

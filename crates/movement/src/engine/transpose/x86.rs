@@ -1,7 +1,7 @@
 //! One, two and four lanes on x86-64.
 use super::super::cell::Plain;
 use super::super::cell::x86::{Avx, Avx512};
-use super::{Lanes, Tile, body, cached, halves, square};
+use super::{Lanes, Tile, body, cached, halves, narrow, square};
 
 use std::arch::x86_64::*;
 
@@ -136,6 +136,8 @@ pub(super) unsafe fn avx512<const E: usize, const STREAM: bool>(
             square::streamed::<E>(src, dst, t);
         } else if square::fits::<E>(&t) {
             cached::cached::<E>(src, dst, t);
+        } else if narrow::suits::<E>(&t) {
+            narrow::narrow::<E>(src, dst, t);
         } else if t.nb >= 4 * (16 / E) {
             body::<__m512i, Avx512, E, STREAM>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {
@@ -158,6 +160,8 @@ pub(super) unsafe fn avx2<const E: usize, const STREAM: bool>(
             halves::streamed::<E>(src, dst, t);
         } else if !STREAM && halves::fits::<E>(&t) {
             halves::cached::<E>(src, dst, t);
+        } else if narrow::suits::<E>(&t) {
+            narrow::narrow::<E>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {
             body::<__m256i, Avx, E, STREAM>(src, dst, t);
         } else {
@@ -172,5 +176,11 @@ pub(super) unsafe fn sse2<const E: usize, const STREAM: bool>(
     t: Tile,
 ) {
     // SAFETY: the caller's contract is that of `body`; SSE2 is part of the baseline.
-    unsafe { body::<__m128i, Plain, E, STREAM>(src, dst, t) };
+    unsafe {
+        if narrow::suits::<E>(&t) {
+            narrow::narrow::<E>(src, dst, t);
+        } else {
+            body::<__m128i, Plain, E, STREAM>(src, dst, t);
+        }
+    }
 }

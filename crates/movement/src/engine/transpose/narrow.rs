@@ -1,0 +1,98 @@
+//! Tiles of which one side, or both, has 8 to 15 bytes: half of a register's lane.
+//!
+//! Rows of 8 bytes are interleaved in pairs as they are loaded, so that half as many registers hold the
+//! block. Columns of 8 bytes come out in pairs, and are stored by halves.
+
+use super::{Lanes, Tile, rounds, unrolled};
+use std::arch::x86_64::*;
+
+/// Whether a tile is one for this file: too narrow for a block of whole lanes, and wide enough for halves.
+pub(super) fn suits<const E: usize>(t: &Tile) -> bool {
+    let (rows, columns) = (t.na * E, t.nb * E);
+    E < 8 && rows >= 8 && columns >= 8 && (rows < 16 || columns < 16)
+}
+
+/// A block of `A` rows and `B` columns, each 8 or 16 bytes of elements, in `N` registers.
+///
+/// # Safety
+/// The rows, `sa` apart, are readable at `src`, and the columns, `db` apart, writable at `dst`.
+#[inline(always)]
+unsafe fn block<const E: usize, const A: usize, const B: usize, const N: usize>(
+    src: *const u8,
+    sa: isize,
+    dst: *mut u8,
+    db: isize,
+) {
+    // SAFETY: by the contract of this function; SSE2 is part of the baseline.
+    unsafe {
+        let row = |k: usize| src.offset(k.cast_signed() * sa);
+        let column = |k: usize| dst.offset(k.cast_signed() * db);
+        let mut v = [_mm_setzero_si128(); N];
+        if B * E == 16 {
+            unrolled!(k < N, v[k] = _mm_loadu_si128(row(k).cast()));
+        } else {
+            let half = |k: usize| _mm_loadl_epi64(row(k).cast());
+            unrolled!(k < N, v[k] = Lanes::interleave::<E>(half(k), half(k + N)).0);
+        }
+        let v = rounds::<__m128i, E, N>(v);
+        if A * E == 16 {
+            unrolled!(k < N, _mm_storeu_si128(column(k).cast(), v[k]));
+        } else {
+            unrolled!(k < N, {
+                _mm_storel_epi64(column(2 * k).cast(), v[k]);
+                _mm_storel_epi64(column(2 * k + 1).cast(), _mm_unpackhi_epi64(v[k], v[k]));
+            });
+        }
+    }
+}
+
+/// # Safety
+/// The tile has at least `A` rows and `B` columns, is readable at `src` and writable at `dst`, and the two do
+/// not overlap.
+#[inline(always)]
+unsafe fn sized<const E: usize, const A: usize, const B: usize, const N: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: Tile,
+) {
+    // SAFETY: blocks stay inside the tile: the last one of each direction is moved back to end with it, and
+    // writes the same bytes again.
+    unsafe {
+        let mut b = 0usize;
+        loop {
+            let (from, to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
+            let mut a = 0usize;
+            loop {
+                block::<E, A, B, N>(from.offset(a.cast_signed() * t.sa), t.sa, to.add(a * E), t.db);
+                if a + A >= t.na {
+                    break;
+                }
+                a = (a + A).min(t.na - A);
+            }
+            if b + B >= t.nb {
+                return;
+            }
+            b = (b + B).min(t.nb - B);
+        }
+    }
+}
+
+/// # Safety
+/// The tile [`suits`], is readable at `src` and writable at `dst`, and the two do not overlap.
+#[inline(always)]
+pub(super) unsafe fn narrow<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    // SAFETY: by the contract of this function. `E` is one of these widths.
+    unsafe {
+        match (E, t.na * E < 16, t.nb * E < 16) {
+            (1, true, true) => sized::<E, 8, 8, 4>(src, dst, t),
+            (1, true, false) => sized::<E, 8, 16, 8>(src, dst, t),
+            (1, false, _) => sized::<E, 16, 8, 8>(src, dst, t),
+            (2, true, true) => sized::<E, 4, 4, 2>(src, dst, t),
+            (2, true, false) => sized::<E, 4, 8, 4>(src, dst, t),
+            (2, false, _) => sized::<E, 8, 4, 4>(src, dst, t),
+            (_, true, true) => sized::<E, 2, 2, 1>(src, dst, t),
+            (_, true, false) => sized::<E, 2, 4, 2>(src, dst, t),
+            (_, false, _) => sized::<E, 4, 2, 2>(src, dst, t),
+        }
+    }
+}
