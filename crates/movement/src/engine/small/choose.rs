@@ -25,6 +25,8 @@ const GATHER_TILE: usize = 12288;
 const RUN_COST: usize = 6;
 /// Rows that are further apart than this in the source may share the sets of the caches.
 const FAR: usize = 4096;
+/// As many of them as the first level cache holds, whatever sets they share.
+const FEW_FAR: isize = 4;
 /// Elements of fewer bytes are gathered; wider ones move as well by themselves.
 const GATHERED: usize = 16;
 /// The same for runs that are no registers of any width: two words that overlap move them.
@@ -167,7 +169,10 @@ fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
     if row < LINE || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
         return None;
     }
-    let far = stream && xs.iter().any(|i| loops[*i].src.unsigned_abs() >= FAR);
+    // Stretches of the source that may share the sets of the caches.
+    let far: isize =
+        cut(&xs, px).iter().filter(|l| l.src.unsigned_abs() >= FAR).map(|l| l.n).product();
+    let far = stream && far > FEW_FAR;
     let tile = SquareTile::new(run, rows, columns, (px, py), width, far);
     let taken: Vec<usize> = xs.iter().chain(&ys).copied().collect();
     let outer = without(loops, &taken);

@@ -59,7 +59,6 @@ pub(super) struct SquareTile {
 }
 
 /// Rows of the next tile, asked for line by line.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only kernels of AVX ask"))]
 pub(super) struct AheadRows<'a> {
     base: *const u8,
     rows: &'a [isize],
@@ -76,7 +75,6 @@ impl<'a> AheadRows<'a> {
 
     /// Asks for one more line, until there are none.
     #[inline(always)]
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn ask(&mut self) {
         if let Some(row) = self.rows.get(self.row) {
             prefetch(self.base.wrapping_offset(*row).wrapping_add(self.at));
@@ -102,8 +100,6 @@ pub(super) type Lines = unsafe fn(
 pub(super) const PITCH_GAP: usize = LINE;
 /// Bytes of staged rows, and of columns on their way out.
 pub(super) const STAGE_IN: usize = 160 << 10;
-/// Rows that are asked for before they are brought.
-const AHEAD: usize = 32;
 const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE);
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
@@ -168,8 +164,7 @@ impl SquareTile {
             let direct = self.lines.filter(|_| stream && whole);
             let (from, places) = match &self.staged {
                 Some(staged) => {
-                    let next = if direct.is_some() { None } else { Some(next) };
-                    bring((src, next), rows, columns.len() * e, stage, staged);
+                    bring(src, rows, columns.len() * e, stage, staged);
                     (stage.cast_const(), &staged[..rows.len()])
                 }
                 None => (src, rows),
@@ -179,6 +174,7 @@ impl SquareTile {
             let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
             let blocks = columns.len().div_ceil(side);
             let mut ahead = AheadRows::new(next, rows, columns.len() * e);
+            let lines = (rows.len() * (columns.len() * e).div_ceil(LINE)).div_ceil(blocks * side);
             for block in 0..blocks {
                 let c = (block * side).min(columns.len() - side);
                 let to = &columns[c..c + side];
@@ -194,9 +190,11 @@ impl SquareTile {
                 (self.run)(from, places, side, out, &self.leaving);
                 if joined {
                     leave(out, dst.offset(to[0]), bytes * side);
+                    (0..lines * side).for_each(|_| ahead.ask());
                 } else {
                     for (from, to) in self.leaving.iter().zip(to) {
                         leave(out.offset(*from), dst.offset(*to), bytes);
+                        (0..lines).for_each(|_| ahead.ask());
                     }
                 }
             }
@@ -307,31 +305,14 @@ impl Small {
     }
 }
 
-/// Copies `bytes` of every row to its place in the stage; where the next tile is named, asks for the rows to
-/// come, and for the first ones of that tile.
+/// Copies `bytes` of every row to its place in the stage.
 ///
 /// # Safety
-/// Rows are readable at the first source, their places writable at `stage`, and the machine has the
-/// instructions of [`Wide`].
+/// Rows are readable at `src`, their places writable at `stage`, and the machine has the instructions of
+/// [`Wide`].
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn bring(
-    (src, next): (*const u8, Option<*const u8>),
-    rows: &[isize],
-    bytes: usize,
-    stage: *mut u8,
-    places: &[isize],
-) {
-    for (r, (row, place)) in rows.iter().zip(places).enumerate() {
-        if let Some(next) = next {
-            let soon = match rows.get(r + AHEAD) {
-                Some(row) => src.wrapping_offset(*row),
-                None => next.wrapping_offset(rows[(r + AHEAD) % rows.len()]),
-            };
-            for at in (0..bytes).step_by(LINE) {
-                prefetch(soon.wrapping_add(at));
-            }
-            prefetch(soon.wrapping_add(bytes - 1));
-        }
+unsafe fn bring(src: *const u8, rows: &[isize], bytes: usize, stage: *mut u8, places: &[isize]) {
+    for (row, place) in rows.iter().zip(places) {
         // SAFETY: by the contract of this function.
         unsafe {
             cell::copy::<Wide, false>(src.offset(*row), stage.offset(*place), bytes);

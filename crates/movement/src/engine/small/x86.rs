@@ -70,6 +70,8 @@ pub(super) type Square =
 /// The version for elements of `width` bytes.
 pub(super) fn squares(width: usize) -> Option<Square> {
     Some(match width {
+        // Sixteen registers and what lies between two rounds: more than AVX2 has.
+        1 if Isa::best().has_avx512() => transpose_avx512::<1, 16>,
         1 => transpose::<1, 16>,
         2 => transpose::<2, 8>,
         4 => transpose::<4, 4>,
@@ -79,10 +81,40 @@ pub(super) fn squares(width: usize) -> Option<Square> {
 }
 
 /// # Safety
-/// Rows and columns are at least `R`; `columns` elements are readable at every row of `src`, one of each
-/// row writable at every place of `dst`, the two do not overlap, and the machine has AVX2.
+/// As [`every_square`], and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn transpose<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    columns: usize,
+    dst: *mut u8,
+    to: &[isize],
+) {
+    // SAFETY: by the contract of this function.
+    unsafe { every_square::<E, R>(src, rows, columns, dst, to) };
+}
+
+/// The same with twice as many registers.
+///
+/// # Safety
+/// As [`every_square`], and the machine has AVX-512 BW and VL.
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl")]
+unsafe fn transpose_avx512<const E: usize, const R: usize>(
+    src: *const u8,
+    rows: &[isize],
+    columns: usize,
+    dst: *mut u8,
+    to: &[isize],
+) {
+    // SAFETY: by the contract of this function.
+    unsafe { every_square::<E, R>(src, rows, columns, dst, to) };
+}
+
+/// # Safety
+/// Rows and columns are at least `R`; `columns` elements are readable at every row of `src`, one of each
+/// row writable at every place of `dst`, the two do not overlap, and the machine has AVX2.
+#[inline(always)]
+unsafe fn every_square<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     columns: usize,
@@ -116,9 +148,8 @@ unsafe fn transpose<const E: usize, const R: usize>(
 /// Two squares side by side, one in each half of the registers.
 ///
 /// # Safety
-/// As [`transpose`], for `R` rows of either half and `R` columns; `at` says where those rows are.
-#[target_feature(enable = "avx2")]
-#[inline]
+/// As [`every_square`], for `R` rows of either half and `R` columns; `at` says where those rows are.
+#[inline(always)]
 unsafe fn square<const E: usize, const R: usize>(
     src: *const u8,
     first: &[isize],
