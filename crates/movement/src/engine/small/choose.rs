@@ -30,7 +30,7 @@ const FEW_FAR: isize = 4;
 /// Elements of fewer bytes are gathered; wider ones move as well by themselves.
 const GATHERED: usize = 16;
 /// The same for runs that are no registers of any width: two words that overlap move them.
-const GATHERED_RUN: usize = 7;
+const GATHERED_RUN: usize = 16;
 /// Stretches of the source that are asked for before a tile, at most.
 const MOST_AHEAD: usize = 64;
 /// Rows from which streaming pays although the first and last lines are broken.
