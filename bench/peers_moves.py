@@ -126,13 +126,17 @@ class Case:
                 sides[column].append(index.reshape(-1))
         return np.concatenate(sides[0]), np.concatenate(sides[1])
 
-    def check(self, call: Call) -> None:
-        """A peer that returns memory of its own is compared there, else in the destination."""
+    def check(self, call: Call) -> float:
+        """The seconds of a call whose result is right. A peer that returns memory of its own is compared there,
+        else in the destination. What a compiler takes for the first call does not count."""
         self.dst[:] = 1
-        made = call()
+        once, made = timed(call)
+        if once >= PATIENCE:
+            once, made = timed(call)
         flat = self.dst if made is None else np.ascontiguousarray(made).reshape(-1).view(np.uint8)
         if zlib.crc32(flat[: self.dst_bytes]) != self.crc:
             raise ValueError("wrong result")
+        return once
 
     def dense(self) -> tuple[list[int] | None, list[int], list[int]]:
         """(padded shape, extents in the order of the source, transposition of those)."""
@@ -323,6 +327,12 @@ PEERS: dict[str, tuple[Any, Callable[[Case], Iterator[Call]]]] = {
 }
 
 
+def timed(call: Call) -> tuple[float, Any]:
+    start = time.perf_counter()
+    made = call()
+    return time.perf_counter() - start, made
+
+
 def seconds(call: Call, calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):
@@ -355,8 +365,7 @@ class Contest:
                 continue
             try:
                 for call in build(case):
-                    case.check(call)
-                    once = seconds(call, 1)
+                    once = case.check(call)
                     if once < PATIENCE:
                         self.calls.append((name, call))
                     else:

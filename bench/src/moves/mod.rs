@@ -21,5 +21,5 @@ pub use cases::cases;
 pub use overhead::{Overhead, overhead, planning};
 pub use peers::{Answer, Answers, PEERS, Peer, PeerError, Peers};
 pub use random::random;
-pub use row::{Failure, Row, SLOWER, pair, row};
+pub use row::{Failure, Row, SLOWER, pair, rows};
 pub use run::{Figures, Options, Prepared};

@@ -12,7 +12,8 @@ pub const DEBUG: &str =
 
 /// The head of the table of cases.
 pub fn header(options: Options, peers: bool) -> String {
-    let mut columns = vec!["case".into(), "goal".into(), "one thread".into(), "GB/s".into()];
+    let names = ["case", "goal", "set", "one thread", "GB/s"];
+    let mut columns: Vec<String> = names.map(String::from).to_vec();
     match options.threads {
         0 | 1 => columns.push("best copy GB/s".into()),
         n => {
@@ -35,6 +36,7 @@ pub fn line(row: &Row) -> String {
     let mut cells = vec![
         row.name.clone(),
         row.goal.map_or(String::new(), |goal| format!("{goal:.2}")),
+        row.isa.name().into(),
         format!("{:.2}", f.ratio()),
         format!("{:.1}", f.rate(f.one)),
     ];
@@ -200,7 +202,8 @@ mod tests {
         let figures = Figures { bytes: 1_000_000, one, copy_one: 1e-4, many: None };
         let answers = Some(Answers { one: Answer { copy: Some(1e-4), peers }, many: None });
         let (name, plan, request) = ("a".into(), "for i".into(), None);
-        Row { name, goal: Some(0.9), request, plan, figures, answers }
+        let isa = zellige_float::Isa::BASELINE;
+        Row { name, isa, goal: Some(0.9), request, plan, figures, answers }
     }
 
     #[test]
@@ -212,7 +215,10 @@ mod tests {
         let cells = |line: &str| line.matches('|').count();
         let line = line(&row);
         assert_eq!(header(options, true).lines().map(cells).max(), Some(cells(&line)));
-        assert!(line.starts_with("| a | 0.90 | 0.50 | 10.0 | 20.0 | 0.50 | 0.25 |"), "{line}");
+        assert!(
+            line.starts_with("| a | 0.90 | baseline | 0.50 | 10.0 | 20.0 | 0.50 | 0.25 |"),
+            "{line}"
+        );
         assert!(line.contains("not installed"), "{line}");
     }
 

@@ -4,12 +4,15 @@ use super::{
     Answer, Answers, Case, CaseError, Figures, Options, PEERS, Peer, PeerError, Peers, Prepared,
 };
 use serde_json::{Value, json};
+use zellige_float::Isa;
 
 /// A case and its figures.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// What it is called.
     pub name: String,
+    /// The instruction set that our times are for.
+    pub isa: Isa,
     /// The fraction of a plain copy that is aimed at.
     pub goal: Option<f64>,
     /// The request that measures it alone.
@@ -40,43 +43,60 @@ pub const SLOWER: f64 = 1.05;
 /// of the passes count.
 const PASSES: usize = 3;
 
-/// Measures one case of the table, beside every peer.
-pub fn row(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
-    beside(case, options, peers, &[])
+/// Measures one case of the table on some instruction sets, each a row, beside every peer.
+pub fn rows(
+    case: &Case,
+    options: Options,
+    sets: &[Isa],
+    peers: Option<&mut Peers>,
+) -> Result<Vec<Row>, Failure> {
+    beside(case, options, sets, peers, &[])
 }
 
-/// Measures a random pair, beside numpy and torch.
+/// Measures a random pair on the set of the process, beside numpy and torch.
 pub fn pair(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
-    beside(case, options, peers, &PEERS[..2])
+    let mut rows = beside(case, options, &[Isa::best()], peers, &PEERS[..2])?;
+    Ok(rows.remove(0))
 }
 
 fn beside(
     case: &Case,
     options: Options,
-    peers: Option<&mut Peers>,
+    sets: &[Isa],
+    mut peers: Option<&mut Peers>,
     only: &[&str],
-) -> Result<Row, Failure> {
-    let prepared = Prepared::new(case)?;
-    let Some(peers) = peers else {
-        return Ok(Row::new(&prepared, prepared.measure(options), None));
-    };
-    let (mut figures, mut answers) = (Vec::new(), Vec::new());
-    for pass in 0..PASSES {
-        answers.push(match pass {
-            0 => peers.measure(&prepared, options, only)?,
-            _ => peers.again()?,
-        });
-        figures.push(prepared.measure(options));
+) -> Result<Vec<Row>, Failure> {
+    let prepared = sets
+        .iter()
+        .map(|isa| Ok((*isa, isa.while_lowered(|| Prepared::new(case))?)))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let Some((_, first)) = prepared.first() else { return Ok(Vec::new()) };
+    let mut figures = vec![Vec::new(); sets.len()];
+    let mut answers = Vec::new();
+    for pass in 0..if peers.is_some() { PASSES } else { 1 } {
+        if let Some(peers) = &mut peers {
+            answers.push(match pass {
+                0 => peers.measure(first, options, only)?,
+                _ => peers.again()?,
+            });
+        }
+        for ((isa, prepared), figures) in prepared.iter().zip(&mut figures) {
+            figures.push(isa.while_lowered(|| prepared.measure(options)));
+        }
     }
-    Ok(Row::new(&prepared, Figures::median(&figures), Some(Answers::median(&answers))))
+    let answers = (!answers.is_empty()).then(|| Answers::median(&answers));
+    let rows = prepared.iter().zip(&figures);
+    Ok(rows
+        .map(|((isa, p), figures)| Row::new(p, *isa, Figures::median(figures), answers.clone()))
+        .collect())
 }
 
 impl Row {
-    fn new(prepared: &Prepared<'_>, figures: Figures, answers: Option<Answers>) -> Row {
+    fn new(prepared: &Prepared<'_>, isa: Isa, figures: Figures, answers: Option<Answers>) -> Row {
         let case = prepared.case();
         let plan = prepared.plan().to_string();
         let (name, request) = (case.name.clone(), case.to_request());
-        Row { name, goal: case.goal, request, plan, figures, answers }
+        Row { name, isa, goal: case.goal, request, plan, figures, answers }
     }
 
     /// Our time as a multiple of the best peer's, on one thread: above [`SLOWER`] we lose.
@@ -101,7 +121,7 @@ impl Row {
             })
         };
         let mut value = json!({
-            "case": self.name, "goal": self.goal, "bytes": f.bytes, "request": self.request,
+            "case": self.name, "isa": self.isa.name(), "goal": self.goal, "bytes": f.bytes, "request": self.request,
             "plan": self.plan,
             "one_thread": threads(f.one, f.copy_one),
             "more_threads": f.many.map(|(seconds, copy)| threads(seconds, copy)),

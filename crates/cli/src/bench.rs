@@ -50,12 +50,13 @@ struct CompileArgs {
 #[command(after_help = "\
 A ratio is the speed of the move beside that of the best plain copy of as many bytes in the same
 run. The peers are numpy, PyTorch, JAX and oneDNN, run by `python3` or by what ZELLIGE_PYTHON names;
-one that is not installed is named in the table. ZELLIGE_ISA=avx2, neon or baseline lowers the instruction set.
+one that is not installed is named in the table. ZELLIGE_ISA=avx2, neon or baseline lowers the instruction set;
+--sets measures several in one run.
 
 Examples:
   zellige bench moves sticks padded
   zellige bench moves --case '{\"src\":\"S[(64,64):(64,1)]\",\"dst\":\"S[(64,64):(1,64)]\",\"shape\":[64,64],\"dtype\":\"float16\"}'
-  ZELLIGE_PYTHON=.venv/bin/python zellige bench moves --peers
+  ZELLIGE_PYTHON=.venv/bin/python zellige bench moves --peers --sets avx512,avx2
   zellige bench moves --random 100 --seed 7 --peers --json")]
 struct MovesArgs {
     /// Only cases whose name holds every word
@@ -75,6 +76,9 @@ struct MovesArgs {
     /// Measure the same in other libraries
     #[arg(long)]
     peers: bool,
+    /// Measure on these instruction sets, in turns, instead of the one of the process
+    #[arg(long, value_name = "SET,SET", value_delimiter = ',', conflicts_with_all = ["random", "busy"])]
+    sets: Vec<String>,
     /// Threads beside one
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
@@ -142,6 +146,21 @@ impl MovesArgs {
         }
     }
 
+    /// The instruction sets to measure on.
+    fn sets(&self) -> Result<Vec<Isa>> {
+        if self.sets.is_empty() {
+            return Ok(vec![Isa::best()]);
+        }
+        let available: Vec<&str> = Isa::available().map(Isa::name).collect();
+        let find = |name: &String| {
+            let found = Isa::available().find(|isa| isa.name() == name);
+            found.ok_or_else(|| {
+                anyhow!("--sets {name}: the sets of this machine are {}", available.join(", "))
+            })
+        };
+        self.sets.iter().map(find).collect()
+    }
+
     /// The peers on one thread and on `threads`, where they are asked for.
     fn start_peers(&self, threads: u16) -> Result<Option<Peers>> {
         Ok(if self.peers { Some(Peers::start(threads.into())?) } else { None })
@@ -187,14 +206,16 @@ fn table(args: &MovesArgs) -> Result<()> {
         let words = args.words.join("`, `");
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
+    let sets = args.sets()?;
     let mut peers = args.start_peers(args.threads)?;
     args.say_conditions()?;
     args.say(&report::header(args.options(), args.peers))?;
     let mut rows = Vec::new();
     for case in cases {
-        let row = moves::row(case, args.options(), peers.as_mut())?;
-        args.say(&report::line(&row))?;
-        rows.push(row);
+        for row in moves::rows(case, args.options(), &sets, peers.as_mut())? {
+            args.say(&report::line(&row))?;
+            rows.push(row);
+        }
     }
     if let Some(peers) = &peers {
         args.say(&report::peer_notes(peers.versions()))?;
@@ -219,16 +240,21 @@ fn one(args: &MovesArgs, text: &str) -> Result<()> {
     })?;
     let case = Case::of_request(request).map_err(|e| anyhow!("--case: {e}"))?;
     case.mover().map_err(|e| anyhow!("--case: {e}"))?;
+    let sets = args.sets()?;
     let mut peers = args.start_peers(args.threads)?;
-    let row = moves::row(&case, args.options(), peers.as_mut())?;
+    let rows = moves::rows(&case, args.options(), &sets, peers.as_mut())?;
     let planning = moves::planning(&case);
     args.say_conditions()?;
-    args.say(&format!("{}\n{}", report::header(args.options(), args.peers), report::line(&row)))?;
-    args.say(&format!("\nplanning {}\n{}", report::time(planning), row.plan))?;
+    args.say(&report::header(args.options(), args.peers))?;
+    for row in &rows {
+        args.say(&report::line(row))?;
+    }
+    let plan = rows.first().map_or("", |row| row.plan.as_str());
+    args.say(&format!("\nplanning {}\n{plan}", report::time(planning)))?;
     if let Some(peers) = &peers {
         args.say(&report::peer_notes(peers.versions()))?;
     }
-    args.finish(&[row], peers.as_ref(), json!({"planning_ns": planning}))
+    args.finish(&rows, peers.as_ref(), json!({"planning_ns": planning}))
 }
 
 /// Moves on one thread and on several while other processes run.
