@@ -182,6 +182,10 @@ fn turns(reps: usize, rounds: usize, things: &mut [&mut dyn FnMut()]) -> Vec<f64
     let mut times = vec![Vec::new(); things.len()];
     for round in 0..=rounds.max(1) {
         for (thing, times) in things.iter_mut().zip(&mut times) {
+            if reps > 1 {
+                // What the caches hold is what this thing left there, and not the one before it.
+                thing();
+            }
             let start = Instant::now();
             for _ in 0..reps {
                 thing();

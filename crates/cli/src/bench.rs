@@ -300,8 +300,8 @@ fn random(args: &MovesArgs, count: usize) -> Result<()> {
     if !(1..=10_000).contains(&count) {
         bail!("--random {count}: measure 1 to 10000 pairs");
     }
-    // Three passes of each, so a round may be shorter.
-    let options = Options { threads: 1, round_bytes: 12_000_000, ..args.options() };
+    // A round takes some milliseconds, as it does for the peers.
+    let options = Options { threads: 1, round_bytes: 100_000_000, ..args.options() };
     let mut peers = args.start_peers(1)?;
     args.say_conditions()?;
     args.say(&report::random_header())?;

@@ -4,7 +4,7 @@
 //! no more than a copy is.
 
 use super::square::{columns, exchange, load};
-use super::{Tile, lanes, unrolled};
+use super::{Tile, by_element, lanes, unrolled};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -113,7 +113,9 @@ pub(super) unsafe fn cached<const E: usize>(src: *const u8, dst: *mut u8, t: Til
             2 => sized::<E, 8>(src, dst, t),
             4 => sized::<E, 4>(src, dst, t),
             8 => sized::<E, 2>(src, dst, t),
-            _ => sized::<E, 1>(src, dst, t),
+            // Elements of a lane: a line of them is loaded and stored across two, where they do not begin on
+            // lines, and gains nothing where they do.
+            _ => by_element::<E>(src, dst, t),
         }
     }
 }
