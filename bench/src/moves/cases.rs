@@ -98,6 +98,8 @@ impl List {
             ("transpose 8192x8192 f16", 0.70, HALF, BIG),
             ("transpose 4096x4096 f32", 0.80, SINGLE, SQUARE),
             ("transpose 8192x8192 f32", 0.80, SINGLE, BIG),
+            ("transpose 4095x4097 f16", 0.70, HALF, [4095, 4097]),
+            ("transpose 3001x2999 f32", 0.80, SINGLE, [3001, 2999]),
             ("transpose 4096x4096 int8", 0.0, Elements::Plain(1), SQUARE),
             ("transpose 2048x2048 f64", 0.0, Elements::Plain(8), [2048, 2048]),
             ("transpose 2048x1024 complex128", 0.0, Elements::Plain(16), [2048, 1024]),

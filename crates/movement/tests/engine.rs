@@ -211,6 +211,33 @@ fn large_transposes_of_every_width() {
     go(mix);
 }
 
+/// Streamed transposes whose rows each begin elsewhere in a line, in few columns and in many, in parts.
+#[test]
+fn skewed_transposes_of_every_width() {
+    fn go<T: Copy + PartialEq + std::fmt::Debug>(value: impl Fn(usize) -> T) {
+        let line = 64 / i64::try_from(size_of::<T>()).expect("small");
+        for (rows, columns, gap, offset) in [
+            (33 * line + 1, 3, 0, 0),
+            (35 * line - 1, line + 5, 1, 1),
+            (50 * line + line / 2, 4 * line + 1, 0, 3),
+            (40 * line, 2 * line + 3, 1, 2),
+        ] {
+            let size = [rows, columns];
+            let src = TileLayout::strided(&size, &[columns + gap, 1], offset).expect("small");
+            let dst = TileLayout::strided(&size, &[1, rows + gap], offset).expect("small");
+            let threads = [1, 4];
+            crew::insist(|| check(&src.into(), &dst.into(), &size, &threads, &value))
+                .expect("equal");
+        }
+    }
+    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    go(|i| mix(i).to_le_bytes()[8]);
+    go(|i| (mix(i) >> 64) as u16);
+    go(|i| (mix(i) >> 64) as u32);
+    go(|i| (mix(i) >> 64) as u64);
+    go(mix);
+}
+
 /// Streamed transposes of rows that crowd into few sets of the caches, in and out of whole lines.
 #[test]
 fn crowded_transposes_of_every_width() {

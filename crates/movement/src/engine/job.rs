@@ -27,7 +27,7 @@ use super::small::{self, Small};
 use super::splat::{self, Splat};
 use super::staged::{self, Staged};
 use super::stream::{LINE, LONG, Stream};
-use super::transpose::{self, Shape, Transpose};
+use super::transpose::{self, ROW, Shape, Transpose};
 use crate::plan::{FillNest, Loop, Nest};
 use zellige_float::Converter;
 
@@ -86,8 +86,9 @@ pub(super) enum Kernel {
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
     Table { run: Stores<Table>, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
-    /// A `far` one reads more than the caches hold.
-    Transpose { run: Stores<Transpose>, far: bool },
+    /// A `far` one reads more than the caches hold; of a `skewed` one every row of the destination begins
+    /// elsewhere in a line.
+    Transpose { run: Stores<Transpose>, far: bool, skewed: bool },
     /// Rows of one element each.
     Splat { run: Stores<Splat>, bytes: usize },
     /// Rows that the source holds backwards.
@@ -154,8 +155,8 @@ const FEW: isize = 8;
 const LONG_RUN: usize = 16;
 /// Adjacent bytes that a tile of a transpose through the caches writes, at most.
 const BURST: usize = 256;
-/// Adjacent bytes from which a burst is streamed although its first and last line are broken.
-const LONG_BURST: usize = 192;
+/// Bytes of a row of the destination from which it is streamed although rows begin elsewhere in a line.
+const SKEWED: usize = 2048;
 /// Rows that are a multiple of this many bytes apart crowd into few sets of the caches.
 pub(super) const CROWDED: usize = 1 << 16;
 /// Crowded rows that one tile reads, at most, unless it would then write less than a line.
@@ -368,7 +369,12 @@ impl Job {
             let usual =
                 Shape { burst: BURST, row: TILE_ROW, crowded_rows: CROWDED_ROWS, along_src: false };
             let shape = if stream { Shape::best(crowded) } else { usual };
-            let most = shape.burst / bytes;
+            let row = x.n.unsigned_abs() * bytes;
+            let whole = |l: &ByteLoop| l.dst.unsigned_abs().is_multiple_of(LINE);
+            let skewed = stream && row >= SKEWED && !(whole(&y) && outer.iter().all(whole));
+            // A skewed tile has a line of the next one.
+            let burst = if skewed { ROW - LINE } else { shape.burst };
+            let most = burst / bytes;
             let most = if crowded { most.min(shape.crowded_rows) } else { most };
             let rows = whole_lines(even(x.n, most.cast_signed()), e);
             let row = (TILE_BYTES / rows.unsigned_abs()).min(shape.row).cast_signed();
@@ -387,12 +393,11 @@ impl Job {
             let long = if joined { burst * y.n.min(tile.1).unsigned_abs() } else { burst };
             let steps = [x.n * e, y.dst].into_iter().chain(outer.iter().map(|l| l.dst));
             let stream = match Stream::of(stream, burst, steps.chain(starts.iter().map(|s| s.1))) {
-                _ if stream && long >= LONG => Stream::Always,
-                Stream::Never if stream && burst >= LONG_BURST => Stream::Always,
+                _ if stream && long >= LONG || skewed => Stream::Always,
                 known => known,
             };
             return Job {
-                kernel: Kernel::Transpose { run, far },
+                kernel: Kernel::Transpose { run, far, skewed },
                 stream,
                 tile,
                 x_first: !shape.along_src,

@@ -6,7 +6,7 @@ use super::cell;
 use super::job::{ByteLoop, CHUNK, Job, Kernel};
 use super::rows;
 use super::stream::{LINE, LONG, Stream};
-use super::transpose::{Scratch, Tile};
+use super::transpose::{Scratch, Tile, Trim};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::Rows;
@@ -295,7 +295,16 @@ impl Job {
                 Kernel::Repeat(repeat) => {
                     repeat.run(src.offset(a), dst.offset(b), y.n.unsigned_abs());
                 }
-                Kernel::Transpose { run, far } => {
+                Kernel::Transpose { run, far, skewed } => {
+                    let own = x.n;
+                    let more = if *skewed && stream { LINE.cast_signed() / self.x.dst } else { 0 };
+                    let x = ByteLoop { n: (own + more).min(self.x.n - i), ..x };
+                    if *skewed && stream {
+                        let last = i + own >= self.x.n;
+                        let bytes = (own * self.x.dst).unsigned_abs();
+                        let own = if last { usize::MAX } else { bytes };
+                        (*scratch).set_trim(Trim { first: i == 0, own });
+                    }
                     if *far && !stream {
                         // Streamed tiles ask for the next one themselves.
                         let bytes = (y.n * y.src).unsigned_abs();

@@ -40,7 +40,7 @@ use neon::neon;
 use portable::plain;
 #[cfg(target_arch = "x86_64")]
 use scratch::STAGE;
-pub(super) use scratch::Scratch;
+pub(super) use scratch::{Scratch, Trim};
 use staged::streamed;
 #[cfg(target_arch = "x86_64")]
 use x86::{avx2, avx512, sse2};
@@ -240,7 +240,13 @@ unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM:
     let wide = rows * V::COUNT;
     if t.na < rows || t.nb < wide {
         // SAFETY: by the contract of this function.
-        unsafe { by_element::<E>(src, dst, t) };
+        unsafe {
+            if STREAM {
+                by_column::<E>(src, dst, t);
+            } else {
+                by_element::<E>(src, dst, t);
+            }
+        }
         return;
     }
     if STREAM {
@@ -287,6 +293,24 @@ unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
             4 => sized::<V, L, E, 4, STREAM>(src, dst, t),
             8 => sized::<V, L, E, 2, STREAM>(src, dst, t),
             _ => sized::<V, L, E, 1, STREAM>(src, dst, t),
+        }
+    }
+}
+
+/// Streamed tiles too narrow for a register block.
+///
+/// # Safety
+/// As [`sized`] for streamed tiles.
+unsafe fn by_column<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+    let mut column = [0u8; ROW];
+    for b in 0..t.nb {
+        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `ROW`.
+        unsafe {
+            for a in 0..t.na {
+                let s = src.add(b * E).offset(a.cast_signed() * t.sa);
+                s.copy_to_nonoverlapping(column.as_mut_ptr().add(a * E), E);
+            }
+            (*t.scratch).write(column.as_ptr(), dst.offset(b.cast_signed() * t.db), t.na * E);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What streamed tiles keep from one to the next.
 
 use super::super::cell::{Lane, Plain, copy};
+use super::super::stream::LINE;
 use super::ROW;
 use std::mem::MaybeUninit;
 
@@ -26,8 +27,37 @@ pub(in super::super) struct Scratch {
     /// Only what was written is read.
     memory: Vec<Line>,
     pending: Pending,
+    /// What is written of the columns that are gathered.
+    trim: Trim,
     /// Which set of columns is gathered next.
     second: bool,
+}
+
+/// Which bytes of the columns of a tile are written, where the lines of the destination begin elsewhere in
+/// every one of them.
+///
+/// A tile then has a line's worth of rows of the next one, and writes from the first line that begins in it
+/// to the first that begins behind it: tiles side by side write whole lines, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Trim {
+    /// Whether the columns begin with the tile, in the middle of a line or not.
+    pub(in super::super) first: bool,
+    /// Bytes of a column that are the tile's own; more than it has where nothing follows.
+    pub(in super::super) own: usize,
+}
+
+impl Trim {
+    /// All bytes.
+    pub(in super::super) const WHOLE: Trim = Trim { first: true, own: usize::MAX };
+
+    /// From where to where a column of `bytes` that begins at `to` is written.
+    #[inline(always)]
+    fn range(self, to: *const u8, bytes: usize) -> (usize, usize) {
+        let next_line = |from: usize| from + to.addr().wrapping_add(from).wrapping_neg() % LINE;
+        let begin = if self.first { 0 } else { next_line(0).min(bytes) };
+        let end = if self.own < bytes { next_line(self.own).min(bytes) } else { bytes };
+        (begin, end.max(begin))
+    }
 }
 
 /// Memory that begins on a line.
@@ -45,6 +75,7 @@ struct Pending {
     step: isize,
     bytes: usize,
     left: usize,
+    trim: Trim,
 }
 
 /// The distance between gathered columns of `bytes` that go to places `step` apart: those that follow one
@@ -59,8 +90,33 @@ impl Scratch {
     pub(in super::super) fn new(streamed: bool) -> Scratch {
         let bytes = if streamed { SQUARES_BYTES + 2 * COLUMNS_BYTES + STAGE_BYTES } else { 0 };
         let (from, to) = (std::ptr::null(), std::ptr::null_mut());
-        let pending = Pending { from, to, step: 0, bytes: 0, left: 0 };
-        Scratch { memory: Vec::with_capacity(bytes / size_of::<Line>()), pending, second: false }
+        let trim = Trim::WHOLE;
+        let pending = Pending { from, to, step: 0, bytes: 0, left: 0, trim };
+        let memory = Vec::with_capacity(bytes / size_of::<Line>());
+        Scratch { memory, pending, trim, second: false }
+    }
+
+    /// What is written of the columns of the next tile.
+    #[inline(always)]
+    pub(in super::super) fn set_trim(&mut self, trim: Trim) {
+        self.trim = trim;
+    }
+
+    /// Whether every byte of a tile is written.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "a kernel of SSE2 asks"))]
+    pub(super) fn is_whole(&self) -> bool {
+        self.trim == Trim::WHOLE
+    }
+
+    /// Writes one column that lies at `from`.
+    ///
+    /// # Safety
+    /// `bytes` are readable at `from` and writable at `to`.
+    pub(super) unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        let (begin, end) = self.trim.range(to, bytes);
+        // SAFETY: by the contract of this function: the range lies inside of the column.
+        unsafe { copy::<Plain, true>(from.add(begin), to.add(begin), end - begin) };
     }
 
     /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
@@ -104,7 +160,7 @@ impl Scratch {
         unsafe { self.flush::<L>(usize::MAX) };
         let joined = pitch(bytes, step) == bytes;
         let (bytes, left) = if joined { (bytes * count, 1) } else { (bytes, count) };
-        self.pending = Pending { from: self.columns(), to, step, bytes, left };
+        self.pending = Pending { from: self.columns(), to, step, bytes, left, trim: self.trim };
         self.second = !self.second;
     }
 
@@ -116,8 +172,10 @@ impl Scratch {
     pub(super) unsafe fn flush<L: Lane>(&mut self, rows: usize) {
         let p = &mut self.pending;
         for _ in 0..rows.min(p.left) {
-            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable.
-            unsafe { copy::<L, true>(p.from, p.to, p.bytes) };
+            let (begin, end) = p.trim.range(p.to, p.bytes);
+            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
+            // inside of a column.
+            unsafe { copy::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
             p.from = p.from.wrapping_add(PITCH);
             p.to = p.to.wrapping_offset(p.step);
             p.left -= 1;
@@ -131,5 +189,38 @@ impl Scratch {
     pub(in super::super) unsafe fn finish(&mut self) {
         // SAFETY: by the contract of this function.
         unsafe { self.flush::<Plain>(usize::MAX) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ranges of tiles side by side follow one another, and all but the outer ends are lines.
+    #[test]
+    fn trimmed_tiles_cover_a_row_once_in_whole_lines() {
+        for (offset, element) in [(0, 2), (2, 2), (6, 2), (4, 4), (3, 1), (16, 16), (5, 2)] {
+            for total in [64, 130, 700, 1000, 1023] {
+                for part in [64, 192, 256] {
+                    let (total, mut done) = (total * element, 0);
+                    for at in (0..total).step_by(part) {
+                        let bytes = (part + LINE).min(total - at);
+                        let own = if at + part < total { part } else { usize::MAX };
+                        let trim = Trim { first: at == 0, own };
+                        let to = std::ptr::without_provenance(4096 + offset + at);
+                        let (begin, end) = trim.range(to, bytes);
+                        assert_eq!(at + begin, done.max(at + begin), "a gap before {at}");
+                        assert!(at + begin <= done || begin == end);
+                        if begin < end {
+                            assert_eq!(at + begin, done);
+                            done = at + end;
+                            let lines = (4096 + offset + done).is_multiple_of(LINE);
+                            assert!(lines || done == total, "{offset} {total} {part} {at}");
+                        }
+                    }
+                    assert_eq!(done, total, "{offset} {element} {part}");
+                }
+            }
+        }
     }
 }

@@ -136,7 +136,7 @@ pub(super) unsafe fn avx512<const E: usize, const STREAM: bool>(
             square::streamed::<E>(src, dst, t);
         } else if square::fits::<E>(&t) {
             cached::cached::<E>(src, dst, t);
-        } else if narrow::suits::<E>(&t) {
+        } else if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
             narrow::narrow::<E>(src, dst, t);
         } else if t.nb >= 4 * (16 / E) {
             body::<__m512i, Avx512, E, STREAM>(src, dst, t);
@@ -160,7 +160,7 @@ pub(super) unsafe fn avx2<const E: usize, const STREAM: bool>(
             halves::streamed::<E>(src, dst, t);
         } else if !STREAM && halves::fits::<E>(&t) {
             halves::cached::<E>(src, dst, t);
-        } else if narrow::suits::<E>(&t) {
+        } else if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
             narrow::narrow::<E>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {
             body::<__m256i, Avx, E, STREAM>(src, dst, t);
@@ -177,7 +177,7 @@ pub(super) unsafe fn sse2<const E: usize, const STREAM: bool>(
 ) {
     // SAFETY: the caller's contract is that of `body`; SSE2 is part of the baseline.
     unsafe {
-        if narrow::suits::<E>(&t) {
+        if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
             narrow::narrow::<E>(src, dst, t);
         } else {
             body::<__m128i, Plain, E, STREAM>(src, dst, t);
