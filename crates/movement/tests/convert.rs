@@ -7,7 +7,7 @@ mod common;
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_float::{Converter, Format};
-use zellige_layout::{Layout, TileLayout};
+use zellige_layout::{Iter, Layout, TileLayout};
 use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
 
 /// Pairs of every combination of widths, with floats and integers.
@@ -148,6 +148,53 @@ fn large_transposes_stream_and_share_threads() {
                 zellige_host::crew::insist(run).expect("long enough");
                 assert!(got.bytes() == want, "{from} -> {to}: {src:?} -> {dst:?}");
             }
+        }
+    }
+}
+
+/// Rows of sticks become rows of a matrix whose lines begin anywhere in memory.
+#[test]
+fn converted_rows_may_begin_anywhere_in_a_line() {
+    let (rows, sticks) = (37, 21);
+    let size = [rows, sticks * 64];
+    let iters = vec![Iter::mem(rows, 64), Iter::mem(sticks, rows * 64), Iter::mem(64, 1)];
+    let src = Layout::from(TileLayout::of(iters).expect("small"));
+    let dst = Layout::from(TileLayout::row_major(&size).expect("small"));
+    let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
+    for (from, to) in [
+        (Format::DL16, Format::F16),
+        (Format::DL16, Format::F32),
+        (Format::F32, Format::F16),
+        (Format::F16, Format::F8E4M3FN),
+    ] {
+        let input: Vec<u8> = (0..elements(&src) * from.size())
+            .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[6])
+            .collect();
+        let mut moved = vec![0u8; input.len()];
+        Mover::new(&plan, from.size())
+            .expect("a width")
+            .run(&input, &mut moved, None, 1)
+            .expect("fits");
+        let mut want = vec![0u8; elements(&dst) * to.size()];
+        Converter::new(from, to).convert(&moved, &mut want, elements(&dst)).expect("long enough");
+        for isa in zellige_float::Isa::available() {
+            isa.while_lowered(|| {
+                let formats = Dtypes::Formats { from, to };
+                let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
+                for (offset, threads) in [(0, 1), (4, 1), (16, 3), (60, 2), (63, 1)] {
+                    let mut got = zellige_host::Buffer::zeroed(offset + want.len() + 64);
+                    let place = &mut got[offset..][..want.len()];
+                    let run = || mover.run(&input, place, None, threads);
+                    zellige_host::crew::insist(run).expect("long enough");
+                    assert!(
+                        got[offset..][..want.len()] == want,
+                        "{isa}: {from} -> {to} at {offset}"
+                    );
+                    assert!(
+                        got[..offset].iter().chain(&got[offset + want.len()..]).all(|b| *b == 0)
+                    );
+                }
+            });
         }
     }
 }
