@@ -151,6 +151,8 @@ const TILE_DST: usize = 1 << 13;
 const BURST_STEPS: isize = 16;
 /// Steps below which a loop costs more than what is inside it, where that is a short row.
 const FEW: isize = 8;
+/// Rows of at least this many bytes are written in the order of the destination, inside the caches.
+const LONG_ROW: usize = 192;
 /// Runs of at least this many elements are converted where they lie.
 const LONG_RUN: usize = 16;
 /// Adjacent bytes that a tile of a transpose through the caches writes, at most.
@@ -478,6 +480,10 @@ impl Job {
         if !stream && (y.n < FEW && x.n > y.n || along_dst && better) {
             (x, y) = (y, x);
             tile = (tile.1, tile.0);
+            if along_dst && better && bytes >= LONG_ROW {
+                // Each of them is more than a line or two: one long stretch of the destination at a time.
+                tile = (1, even(y.n, side(TILE_SRC)));
+            }
         }
         // Where short bursts of streamed stores are slow, rows that are near in the destination leave
         // together; the tile still reads a few rows in one stretch.
