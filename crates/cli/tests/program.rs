@@ -465,9 +465,16 @@ fn bench_measures_one_move() {
     let small = ["bench", "moves", "--case", SMALL, "--rounds", "1"];
     let out = stdout(&small);
     assert_eq!(out.contains("A debug build: its figures mean nothing"), cfg!(debug_assertions));
-    for part in ["| case | goal | one thread |", "| 8x4 float16 |", "planning ", "for i in 4"] {
+    for part in ["| case | goal | set | one thread |", "| 8x4 float16 |", "planning ", "for i in 4"]
+    {
         assert!(out.contains(part), "{part}: {out}");
     }
+    let sets = stdout(&[&small[..], &["--sets", "baseline,baseline"]].concat());
+    assert_eq!(sets.matches("| 8x4 float16 |  | baseline |").count(), 2, "{sets}");
+    let refused = zellige(&[&small[..], &["--sets", "mmx"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    let why = text(&refused.stderr);
+    assert!(why.contains("--sets mmx: the sets of this machine are baseline"), "{why}");
     let json: Value =
         serde_json::from_str(&stdout(&[&small[..], &["--json", "--threads", "1"]].concat()))
             .expect("JSON");
@@ -534,13 +541,13 @@ fn bench_names_peers_that_are_not_installed() {
         std::fs::set_permissions(&python, executable).expect("executable");
     };
     write(
-        r#"echo '{"numpy":"2.4","torch":"not installed"}'; read -r case
-        echo '{"copy":1e-6,"peers":{"numpy":4e-6,"torch":"not installed","jax":"not installed"}}'"#,
+        r#"echo '{"numpy":"2.4","torch":"not installed"}'; while read -r case; do
+        echo '{"copy":1e-6,"peers":{"numpy":4e-6,"torch":"not installed","jax":"not installed"}}'; done"#,
     );
     let out = bench(&python);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let table = text(&out.stdout);
-    assert!(table.contains("| 0.25 | 0.25 | not installed | - | not installed | - |"), "{table}");
+    assert!(table.contains("| 0.25 | not installed | - | not installed | - |"), "{table}");
     assert!(table.contains("numpy 2.4, torch not installed"), "{table}");
     write("echo '{}'");
     let out = bench(&python);
