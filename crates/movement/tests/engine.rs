@@ -64,8 +64,23 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     Ok(())
 }
 
+/// A value of its own for every element.
+fn mix(i: usize) -> u128 {
+    (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+}
+
+/// Calls a test with the values of elements of every width.
+macro_rules! every_width {
+    ($go:ident) => {
+        $go(|i| mix(i).to_le_bytes()[8]);
+        $go(|i| (mix(i) >> 64) as u16);
+        $go(|i| (mix(i) >> 64) as u32);
+        $go(|i| (mix(i) >> 64) as u64);
+        $go(mix);
+    };
+}
+
 fn check_all_widths(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
-    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     check(src, dst, shape, &[1], |i| mix(i).to_le_bytes()[8])?;
     // One width also in as many parts as threads would like to share.
     crew::insist(|| check(src, dst, shape, &[1, 5], |i| (mix(i) >> 64) as u16))?;
@@ -203,12 +218,7 @@ fn large_transposes_of_every_width() {
             check(&src.into(), &dst.into(), &size, &[1, 2], &value).expect("equal");
         }
     }
-    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    go(|i| mix(i).to_le_bytes()[8]);
-    go(|i| (mix(i) >> 64) as u16);
-    go(|i| (mix(i) >> 64) as u32);
-    go(|i| (mix(i) >> 64) as u64);
-    go(mix);
+    every_width!(go);
 }
 
 /// Streamed transposes whose rows each begin elsewhere in a line, in few columns and in many, in parts.
@@ -230,12 +240,7 @@ fn skewed_transposes_of_every_width() {
                 .expect("equal");
         }
     }
-    let mix = |i: usize| (i as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    go(|i| mix(i).to_le_bytes()[8]);
-    go(|i| (mix(i) >> 64) as u16);
-    go(|i| (mix(i) >> 64) as u32);
-    go(|i| (mix(i) >> 64) as u64);
-    go(mix);
+    every_width!(go);
 }
 
 /// Streamed transposes of rows that crowd into few sets of the caches, in and out of whole lines.

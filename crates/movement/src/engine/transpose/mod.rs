@@ -254,26 +254,38 @@ unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM:
         unsafe { streamed::<V, L, E, R>(src, dst, t) };
         return;
     }
-    // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile: the last block
-    // of each direction is moved back to end with it, and writes the same bytes again.
-    unsafe {
-        let mut b = 0usize;
-        loop {
-            let from = src.add(b * E);
-            let to = dst.offset(b.cast_signed() * t.db);
-            let mut a = 0usize;
-            loop {
-                block::<V, E, R>(from.offset(a.cast_signed() * t.sa), t.sa, to.add(a * E), t.db);
-                if a + rows >= t.na {
-                    break;
-                }
-                a = (a + rows).min(t.na - rows);
-            }
-            if b + wide >= t.nb {
-                return;
-            }
-            b = (b + wide).min(t.nb - wide);
+    blocks((t.na, rows), (t.nb, wide), |a, b| {
+        // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile.
+        unsafe {
+            let from = src.add(b * E).offset(a.cast_signed() * t.sa);
+            let to = dst.add(a * E).offset(b.cast_signed() * t.db);
+            block::<V, E, R>(from, t.sa, to, t.db);
         }
+    });
+}
+
+/// The first row and column of every block of a tile, given how many it and a block have of each, in the order of
+/// columns. The last block of each direction is moved back to end with the tile, and writes the same bytes again.
+#[inline(always)]
+fn blocks(
+    (rows, row_step): (usize, usize),
+    (columns, column_step): (usize, usize),
+    mut each: impl FnMut(usize, usize),
+) {
+    let mut b = 0;
+    loop {
+        let mut a = 0;
+        loop {
+            each(a, b);
+            if a + row_step >= rows {
+                break;
+            }
+            a = (a + row_step).min(rows - row_step);
+        }
+        if b + column_step >= columns {
+            return;
+        }
+        b = (b + column_step).min(columns - column_step);
     }
 }
 

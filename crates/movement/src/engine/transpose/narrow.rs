@@ -3,7 +3,7 @@
 //! Rows of 8 bytes are interleaved in pairs as they are loaded, so that half as many registers hold the
 //! block. Columns of 8 bytes come out in pairs, and are stored by halves.
 
-use super::{Lanes, Tile, rounds, unrolled};
+use super::{Lanes, Tile, blocks, rounds, unrolled};
 use std::arch::x86_64::*;
 
 /// Whether a tile is one for this file: too narrow for a block of whole lanes, and wide enough for halves.
@@ -55,26 +55,14 @@ unsafe fn sized<const E: usize, const A: usize, const B: usize, const N: usize>(
     dst: *mut u8,
     t: Tile,
 ) {
-    // SAFETY: blocks stay inside the tile: the last one of each direction is moved back to end with it, and
-    // writes the same bytes again.
-    unsafe {
-        let mut b = 0usize;
-        loop {
-            let (from, to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
-            let mut a = 0usize;
-            loop {
-                block::<E, A, B, N>(from.offset(a.cast_signed() * t.sa), t.sa, to.add(a * E), t.db);
-                if a + A >= t.na {
-                    break;
-                }
-                a = (a + A).min(t.na - A);
-            }
-            if b + B >= t.nb {
-                return;
-            }
-            b = (b + B).min(t.nb - B);
+    blocks((t.na, A), (t.nb, B), |a, b| {
+        // SAFETY: rows `a .. a + A` and columns `b .. b + B` stay inside the tile.
+        unsafe {
+            let from = src.add(b * E).offset(a.cast_signed() * t.sa);
+            let to = dst.add(a * E).offset(b.cast_signed() * t.db);
+            block::<E, A, B, N>(from, t.sa, to, t.db);
         }
-    }
+    });
 }
 
 /// # Safety
