@@ -33,7 +33,7 @@ pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};
 pub use error::{DeviceError, Result};
 pub use kernels::moves::{Move, Piece, PieceOf};
 pub use kernels::{KernelLayouts, LayoutNeed};
-pub use memory::{Block, Guards, Memory, MemoryStats};
+pub use memory::{Block, Guards, Memory, MemoryStats, WriteStamp};
 pub use run::division::{Division, Span, core_order};
 pub use run::eager::Ran;
 pub use run::loops::Loops;

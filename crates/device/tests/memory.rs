@@ -274,3 +274,34 @@ fn cards_have_memories_of_their_own() {
     assert_eq!(unsafe { guards.mut_ptr(&b).read() }, 0);
     assert_eq!((one.stats().blocks, two.stats().blocks), (1, 1));
 }
+
+#[test]
+fn every_lock_for_writing_moves_the_stamp() {
+    let memory = Memory::card();
+    let (a, b) = (memory.alloc(256).unwrap(), memory.alloc(256).unwrap());
+    let fresh = a.write_stamp();
+    assert_ne!(fresh, b.write_stamp(), "two blocks have no stamp in common");
+    drop((a.read(), Guards::lock(&[&a, &b], &[])));
+    assert_eq!(a.write_stamp(), fresh, "reading moves nothing");
+    a.write()[0] = 1;
+    let once = a.write_stamp();
+    assert_ne!(once, fresh);
+    drop(Guards::lock(&[&a], &[&b]));
+    assert_eq!(a.write_stamp(), once, "another block was written");
+    drop(Guards::lock(&[&a], &[&a, &b]));
+    assert_ne!(a.write_stamp(), once);
+    assert_eq!(a.clone().write_stamp(), a.write_stamp(), "clones are the same block");
+}
+
+#[test]
+fn memory_that_is_given_out_again_has_another_stamp() {
+    let memory = Memory::card();
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..100 {
+        let block = memory.alloc(512).unwrap();
+        assert_eq!(block.address(), 0, "the same address every time");
+        assert!(seen.insert(block.write_stamp()));
+        block.write()[0] = 1;
+        assert!(seen.insert(block.write_stamp()));
+    }
+}

@@ -3,6 +3,10 @@
 //! Addresses come from a range in which nothing is mapped, so host code that follows one faults
 //! instead of reading bytes that are not the tensor's. A storage is known by the address of its
 //! element 0, which all its views share whatever PyTorch does with them.
+//!
+//! What was computed from the elements of a storage, such as the weights of a compiled program, holds for as long as
+//! [`read_write_stamps`] answers the same: versions of PyTorch's tensors are not enough, because `.data` and its
+//! relatives write without changing them.
 
 use super::cards::card;
 use super::handle::{Seen, see};
@@ -10,17 +14,27 @@ use super::held;
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
-use zellige_device::{DeviceError, Tensor, default_layout};
+use zellige_device::{Card, DeviceError, Tensor, TensorLayout, WriteStamp, default_layout};
 use zellige_layout::Strided;
 use zellige_op::OpError;
 
+/// What stands behind the address of a storage that PyTorch holds.
+enum Storage {
+    /// The tensor of the card that the storage was made with.
+    Held(Tensor),
+    /// `resize_(0)` gave the memory back. What is needed to allocate it again is kept: the card, and the layout.
+    Freed { card: &'static Card, layout: TensorLayout },
+}
+
 /// The live storages.
-static STORAGES: LazyLock<Mutex<HashMap<usize, Tensor>>> = LazyLock::new(Mutex::default);
+static STORAGES: LazyLock<Mutex<HashMap<usize, Storage>>> = LazyLock::new(Mutex::default);
 
 // Nothing of a user runs while the map is locked.
-fn storages() -> MutexGuard<'static, HashMap<usize, Tensor>> {
+fn storages() -> MutexGuard<'static, HashMap<usize, Storage>> {
     STORAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -34,6 +48,20 @@ pub(super) fn with_lock(work: impl FnOnce()) {
 const SPREAD: usize = 2;
 /// Addresses of one card: its memory, spread.
 const RANGE: usize = SPREAD << 37;
+/// Addresses for tensors whose own address is still held by a freed storage. They are given out once and never again.
+const SPARE_RANGE: usize = 1 << 44;
+
+/// A range of addresses at which nothing is mapped.
+fn reserve_addresses(bytes: usize) -> Result<usize, DeviceError> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh range that may not be touched; it costs no memory.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        let reason = std::io::Error::last_os_error().to_string();
+        return Err(DeviceError::HostMemory { asked: bytes as u64, reason });
+    }
+    Ok(start as usize)
+}
 
 /// The start of a card's addresses.
 fn range(index: usize) -> Result<usize, DeviceError> {
@@ -42,14 +70,25 @@ fn range(index: usize) -> Result<usize, DeviceError> {
     if let Some(start) = slot.get() {
         return Ok(*start);
     }
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh range that may not be touched; it costs no memory.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), RANGE, libc::PROT_NONE, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        let reason = std::io::Error::last_os_error().to_string();
-        return Err(DeviceError::HostMemory { asked: RANGE as u64, reason });
+    let start = reserve_addresses(RANGE)?;
+    Ok(*slot.get_or_init(|| start))
+}
+
+/// An address of the spare range for a tensor of so many bytes.
+fn spare_address(bytes: usize) -> Result<usize, DeviceError> {
+    static NEXT: Mutex<Option<(usize, usize)>> = Mutex::new(None);
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let (start, used) = match *next {
+        Some(range) => range,
+        None => (reserve_addresses(SPARE_RANGE)?, 0),
+    };
+    let asked = (bytes * SPREAD).next_multiple_of(128);
+    if asked > SPARE_RANGE - used {
+        let reason = "the addresses beside freed storages are used up".into();
+        return Err(DeviceError::HostMemory { asked: asked as u64, reason });
     }
-    Ok(*slot.get_or_init(|| start as usize))
+    *next = Some((start, used + asked));
+    Ok(start + used)
 }
 
 /// Gives a tensor of the card an address; 0 where it has no bytes.
@@ -58,8 +97,15 @@ pub(super) fn keep(tensor: &Tensor) -> Result<usize, DeviceError> {
         return Ok(0);
     }
     let at = usize::try_from(tensor.block().address()).unwrap_or(usize::MAX / SPREAD);
-    let address = range(tensor.card().index())? + at * SPREAD;
-    storages().insert(address, tensor.base());
+    let usual = range(tensor.card().index())? + at * SPREAD;
+    let mut storages = storages();
+    // A freed storage keeps its address, because PyTorch may allocate it again, while the memory of the card behind
+    // that address may belong to another tensor by now.
+    let address = match storages.contains_key(&usual) {
+        false => usual,
+        true => spare_address(tensor.block().bytes())?,
+    };
+    storages.insert(address, Storage::Held(tensor.base()));
     Ok(address)
 }
 
@@ -70,6 +116,65 @@ pub(super) fn forget(address: usize) {
         // Freed outside the lock.
         drop(gone);
     }
+}
+
+/// Whether the memory of a storage was given back by [`free_storage`].
+#[pyfunction]
+pub(super) fn is_storage_freed(address: usize) -> bool {
+    matches!(storages().get(&address), Some(Storage::Freed { .. }))
+}
+
+/// Gives the memory of a storage back to the card; the address stays its own. A storage that is freed already, or that
+/// has no bytes, stays what it is.
+#[pyfunction]
+pub(super) fn free_storage(address: usize) -> PyResult<()> {
+    let gone = {
+        let mut storages = storages();
+        let Some(Storage::Held(tensor)) = storages.get(&address) else { return Ok(()) };
+        let card = card(tensor.card().index()).map_err(|e| error::device(&e))?;
+        let layout = tensor.laid().clone();
+        storages.insert(address, Storage::Freed { card, layout })
+    };
+    // Freed outside the lock.
+    drop(gone);
+    Ok(())
+}
+
+/// Allocates the memory of a freed storage again, as zeros in the layout that it had; one that has memory stays what it
+/// is.
+#[pyfunction]
+pub(super) fn allocate_storage(address: usize) -> PyResult<()> {
+    let mut storages = storages();
+    let Some(Storage::Freed { card, layout }) = storages.get(&address) else { return Ok(()) };
+    let made = Tensor::zeros(card, layout.dtype(), layout.layout());
+    let made = made.map_err(|e| error::device(&e))?;
+    storages.insert(address, Storage::Held(made));
+    Ok(())
+}
+
+/// A text of bytes that differs from an earlier one if anything was written into the storage of one of these tensors
+/// since, by whatever way, or if a tensor has another storage. Tensors without elements have nothing to be written.
+#[pyfunction]
+pub(super) fn read_write_stamps<'py>(
+    py: Python<'py>,
+    tensors: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let mut addresses: SmallVec<[usize; 16]> = SmallVec::with_capacity(tensors.len());
+    for tensor in &tensors {
+        let seen = see(tensor)?;
+        addresses.push(if seen.address == 0 { 0 } else { seen.base() });
+    }
+    let mut text = Vec::with_capacity(16 * tensors.len());
+    let storages = storages();
+    for address in addresses {
+        let stamp = match storages.get(&address) {
+            Some(Storage::Held(tensor)) => tensor.block().write_stamp(),
+            Some(Storage::Freed { .. }) | None => WriteStamp { block: 0, writes: 0 },
+        };
+        text.extend_from_slice(&stamp.block.to_le_bytes());
+        text.extend_from_slice(&stamp.writes.to_le_bytes());
+    }
+    Ok(PyBytes::new(py, &text))
 }
 
 /// The tensor of the card that a PyTorch tensor is.
@@ -95,15 +200,18 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
         let layout = default_layout(&seen.size, None, seen.dtype, card.keeps())?;
         return Tensor::zeros(card, seen.dtype, &layout);
     }
-    let found = storages().get(&seen.base()).cloned();
-    let Some(base) = found else {
-        return Err(OpError::BadOperand {
-            op: "a tensor".into(),
-            operand: None,
-            reason: format!("its address {:#x} belongs to no storage of the device", seen.address),
+    let found = match storages().get(&seen.base()) {
+        Some(Storage::Held(tensor)) => Ok(tensor.clone()),
+        Some(Storage::Freed { .. }) => {
+            Err("its storage was freed by `untyped_storage().resize_(0)`".to_string())
         }
-        .into());
+        None => Err(format!("its address {:#x} belongs to no storage of the device", seen.address)),
     };
+    let base = found.map_err(|reason| OpError::BadOperand {
+        op: "a tensor".into(),
+        operand: None,
+        reason,
+    })?;
     if base.dtype() != seen.dtype {
         return Err(OpError::BadOperand {
             op: "a view".into(),

@@ -125,8 +125,9 @@ def test_a_tensor_that_lost_its_storage():
     del a
     assert alias.cpu().shape == (3, 4), "a view keeps the storage"
     alias.untyped_storage().resize_(0)
-    assert (alias + 1).cpu().shape == (3, 4), "memory stays with its tensor"
-    with pytest.raises(NotImplementedError, match="cannot grow"):
+    with pytest.raises(RuntimeError, match="freed by"):
+        alias + 1
+    with pytest.raises(NotImplementedError, match="0 or 48 bytes"):
         alias.untyped_storage().resize_(1 << 20)
 
 

@@ -14,7 +14,7 @@ from ..spyre import dynamic
 from .output_views import physical_order
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
-from .weights import is_weight, versions
+from .weights import is_weight
 
 
 # Tuples of sizes and layouts whose programs stay loaded.
@@ -286,7 +286,8 @@ class _CompiledSegment:
 
     def run(self, args, shared):
         weights = {name: args[i] for name, i in self.weights}
-        stamp = tuple((t.data_ptr(), *versions(t)) for t in weights.values())
+        # PyTorch's version counters are no help here: `.data`, foreach operators and others write without moving them.
+        stamp = _native.read_write_stamps(list(weights.values()))
         if self.loaded is None or stamp != self.stamp:
             self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
         out = self.loaded.run({name: self._given(name, args[i]) for name, i in self.inputs}, self.states)

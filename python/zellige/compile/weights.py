@@ -21,14 +21,6 @@ def is_weight(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter) or (len(_PARAMETERS) > 0 and tensor in _PARAMETERS)
 
 
-def versions(tensor: torch.Tensor) -> tuple:
-    """Numbers that are others when its elements were written. What is written through a wrapper counts there, and not
-    at the part."""
-    parameter = _PARAMETERS.get(tensor) if _PARAMETERS else None
-    whole = None if parameter is None else parameter()
-    return tensor._version, None if whole is None else whole._version
-
-
 def with_known_parts(run, example_inputs):
     """A function of the same arguments that remembers the parts of parameters among them; itself where there are none."""
     wrapped = [i for i, e in enumerate(example_inputs) if is_traceable_wrapper_subclass(e)]

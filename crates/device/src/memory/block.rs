@@ -14,8 +14,23 @@ use zellige_host::LazyMemory;
 /// Fresh blocks read as zero. One operation locks all its blocks at once by [`Guards::lock`]; a
 /// thread that holds a guard of a block and asks for another of the same block waits for itself.
 /// A panic while a guard is held leaves the bytes as they are and the block usable.
+///
+/// **Law**: between two equal answers of [`Block::write_stamp`] nobody has written the block. Every writer
+/// needs a guard, and every guard for writing moves the counter, so no writer can forget to.
 #[derive(Clone)]
 pub struct Block(Arc<Inner>);
+
+/// A block at one moment: its number, and how often it was locked for writing until then.
+///
+/// Numbers of blocks are never used again, so memory that was freed and given out anew has another stamp even at the
+/// same address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WriteStamp {
+    /// [`Block::id`].
+    pub block: u64,
+    /// Guards for writing so far.
+    pub writes: u64,
+}
 
 struct Inner {
     id: u64,
@@ -23,6 +38,7 @@ struct Inner {
     region: Region,
     backing: LazyMemory,
     lock: RwLock<()>,
+    writes: AtomicU64,
 }
 
 impl Drop for Inner {
@@ -45,7 +61,8 @@ impl Block {
         };
         let backing = backing.inspect_err(|_| memory.release(&region))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Block(Arc::new(Inner { id, memory, region, backing, lock: RwLock::new(()) })))
+        let (lock, writes) = (RwLock::new(()), AtomicU64::new(0));
+        Ok(Block(Arc::new(Inner { id, memory, region, backing, lock, writes })))
     }
 
     /// Its address on the device, a multiple of 128; 0 for a block of no bytes.
@@ -73,6 +90,12 @@ impl Block {
         self.0.id
     }
 
+    /// Which block it is, and how often it was written. Who caches something that was computed from its bytes
+    /// reads the stamp first and the bytes after: a write in between then only costs a second computation.
+    pub fn write_stamp(&self) -> WriteStamp {
+        WriteStamp { block: self.0.id, writes: self.0.writes.load(Ordering::Acquire) }
+    }
+
     /// The memory it is a piece of.
     pub fn memory(&self) -> &Memory {
         &self.0.memory
@@ -94,7 +117,11 @@ impl Block {
     }
 
     fn write_guard(&self) -> RwLockWriteGuard<'_, ()> {
-        self.0.lock.write().unwrap_or_else(PoisonError::into_inner)
+        let guard = self.0.lock.write().unwrap_or_else(PoisonError::into_inner);
+        // Inside the lock, and before the first byte changes: a reader that sees the old counter cannot have seen
+        // bytes of this writer.
+        self.0.writes.fetch_add(1, Ordering::Release);
+        guard
     }
 
     fn start(&self) -> *mut u8 {

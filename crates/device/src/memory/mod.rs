@@ -16,7 +16,7 @@ mod segment;
 mod stats;
 
 pub use allocator::GRANULE;
-pub use block::{Block, BlockRead, BlockWrite, Guards};
+pub use block::{Block, BlockRead, BlockWrite, Guards, WriteStamp};
 pub use stats::{MemoryStats, SegmentStats};
 
 use self::pool::Pool;

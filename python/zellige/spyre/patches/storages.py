@@ -7,6 +7,7 @@ import functools
 
 import torch
 
+from ... import _native
 from ..dynamic import copied
 
 
@@ -124,18 +125,45 @@ def new_storage(original):
     return staticmethod(__new__)
 
 
+_nbytes = torch.UntypedStorage.nbytes
+
+
 def resize_storage(original):
-    """A storage of the device keeps its memory, and so can be given back and asked for again."""
+    """A storage of the device gives its memory back, and gets it again: sharded modules free parameters between uses."""
 
     @functools.wraps(original)
     def resize_(self, size):
         if self.device.type != "spyre":
             return original(self, size)
-        if size > self.nbytes():
+        # The size that PyTorch keeps is the one the storage was made with, freed or not.
+        full = _nbytes(self)
+        if size == 0:
+            _native.free_storage(self.data_ptr())
+        elif size == full:
+            _native.allocate_storage(self.data_ptr())
+        else:
             raise NotImplementedError(
-                f"a storage of the device has {self.nbytes()} bytes and cannot grow to {size}: make another tensor"
+                f"a storage of the device has 0 or {full} bytes and cannot have {size}: make another tensor"
             )
-        # Sharded modules give memory back for a while, and find it again: it stays with its tensor.
         return self
 
     return resize_
+
+
+def storage_size(original):
+    """The bytes of a storage: 0 while its memory is given back."""
+
+    @functools.wraps(original)
+    def size(self):
+        return 0 if self.device.type == "spyre" and _is_freed(self) else original(self)
+
+    return size
+
+
+def _is_freed(storage) -> bool:
+    try:
+        address = storage.data_ptr()
+    except RuntimeError:
+        # The storage of a traced tensor has a size and no address.
+        return False
+    return _native.is_storage_freed(address)

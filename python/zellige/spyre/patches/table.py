@@ -50,6 +50,7 @@ class _Why(NamedTuple):
     processes: str = "the table is the hook for it; PyTorch's own entry would share memory that the card does not have"
     names: str = "the library asks for devices by their names, and has no list to add to"
     backward: str = "the number of threads of the engine comes from a device guard of C++, which counts one card"
+    storages: str = "the hook for it (resizePrivateUse1Bytes) is a method of a C++ class that Python cannot override"
     random: str = "the devices whose states are saved are written in the function, without a list to add to"
 
 
@@ -150,10 +151,8 @@ TABLE: tuple[Patch, ...] = (
         Attribute("torch:UntypedStorage", "__new__", storages.new_storage),
         "PyTorch asks an allocator that C++ alone can register, and ends the process where there is none",
     ),
-    Patch(
-        Attribute("torch:UntypedStorage", "resize_", storages.resize_storage),
-        "the hook for it (resizePrivateUse1Bytes) is a method of a C++ class that Python cannot override",
-    ),
+    Patch(Attribute("torch:UntypedStorage", "resize_", storages.resize_storage), _WHY.storages),
+    *(Patch(Attribute("torch:UntypedStorage", name, storages.storage_size), _WHY.storages) for name in ("nbytes", "__len__")),
     # Other processes.
     Patch(Entry("ForkingPickler._extra_reducers[torch.Tensor]", processes.pickler_entry("Tensor"), processes.send), _WHY.processes),
     Patch(
