@@ -462,6 +462,11 @@ def _class():
                 "say it by `src`"
             )
 
+    # Dynamo traces Python frames that run between the graphs of a compiled module, and FSDP1 calls collectives there.
+    # They exchange bytes with other processes, so they have nothing that a graph could hold.
+    for name, method in vars(SpyreCCL).copy().items():
+        if callable(method) and not name.startswith("_"):
+            setattr(SpyreCCL, name, torch._disable_dynamo(method))
     return SpyreCCL
 
 
