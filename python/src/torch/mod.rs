@@ -9,6 +9,7 @@
 mod aten;
 mod cards;
 mod exchange;
+mod guard;
 mod handle;
 mod held;
 mod kernel;
@@ -77,6 +78,9 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,
         wrap_pyfunction!(cards::device_count, m)?,
+        wrap_pyfunction!(guard::current_device, m)?,
+        wrap_pyfunction!(guard::set_current_device, m)?,
+        wrap_pyfunction!(guard::install_guard, m)?,
         wrap_pyfunction!(cards::memory_stats, m)?,
         wrap_pyfunction!(cards::reset_peak, m)?,
         wrap_pyfunction!(cards::card_info, m)?,

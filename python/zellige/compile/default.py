@@ -7,14 +7,17 @@ import functools
 import torch
 
 
+def _is_on_card(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "spyre"
+
+
 def _uses_spyre(gm, example_inputs) -> bool:
-    if any(isinstance(x, torch.Tensor) and x.device.type == "spyre" for x in example_inputs):
+    """Whether an input or a result of the graph is on the device: Dynamo computes each node with a fake tensor, so a
+    device is seen in whatever way the program names it."""
+    if any(_is_on_card(x) for x in example_inputs):
         return True
-    for node in gm.graph.nodes:
-        device = node.kwargs.get("device")
-        if device is not None and not isinstance(device, torch.fx.Node) and torch.device(device).type == "spyre":
-            return True
-    return False
+    values = (node.meta.get("example_value") for node in gm.graph.nodes)
+    return any(_is_on_card(value) for result in values for value in (result if isinstance(result, (list, tuple)) else [result]))
 
 
 def compile_graph(original):

@@ -40,6 +40,7 @@ def register() -> None:
         library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
         _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
+        _native.install_guard()
         kernels.install()
         fallback.install()
         autocast.install()

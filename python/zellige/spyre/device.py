@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 
 import torch
 
@@ -34,7 +33,6 @@ from .random import (
 )
 from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
-_current = threading.local()
 # PyTorch asks for it where it keeps the state of random numbers, as checkpoints of activations do.
 _initialized = True
 _downcast_warning = os.environ.get("TORCH_SPYRE_DOWNCAST_WARN", "1").lower() not in ("0", "false", "off")
@@ -89,12 +87,12 @@ def device_count() -> int:
 
 def current_device() -> int:
     """The number of the card that ``"spyre"`` means in this thread."""
-    return getattr(_current, "index", 0)
+    return _native.current_device()
 
 
 def set_device(device) -> None:
     """Makes ``"spyre"`` mean this card, in this thread."""
-    _current.index = index_of(device)
+    _native.set_current_device(index_of(device))
 
 
 class device:

@@ -36,7 +36,7 @@ def _stats(index: int) -> dict:
     return {**stats, "allocated_bytes": {"all": used}, "reserved_bytes": {"all": reserved}}
 
 
-device_index = _or_card(lambda: torch.spyre.current_device())
+set_device_index = _or_card(lambda index: torch.spyre.set_device(index))
 synchronize = _or_card(lambda index: torch.spyre.synchronize(index))
 is_allocator_initialized = _or_card(lambda: True)
 device_stats = _or_card(_stats)

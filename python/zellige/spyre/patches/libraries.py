@@ -55,6 +55,23 @@ def get_max_memory(original):
     return get_max_memory
 
 
+def check_and_set_device_map(original):
+    """``transformers.integrations.accelerate.check_and_set_device_map``: the card that a device without an index means
+    is decided here. The weights are loaded by other threads, whose current card is the first one."""
+
+    def complete(device):
+        if not isinstance(device, (str, torch.device)) or str(device) != "spyre":
+            return device
+        return torch.device("spyre", torch.spyre.current_device())
+
+    @functools.wraps(original)
+    def check_and_set_device_map(device_map):
+        found = original(device_map)
+        return {name: complete(device) for name, device in found.items()} if isinstance(found, dict) else found
+
+    return check_and_set_device_map
+
+
 def trainer_device(original):
     """``transformers.TrainingArguments._setup_devices``: the device that Accelerate chose."""
     known = original.func

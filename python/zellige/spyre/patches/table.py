@@ -89,6 +89,7 @@ def _loaded(name: str) -> None:
 
 _FLEX, _STATE = "torch.nn.attention.flex_attention", "accelerate.state"
 _MODELING, _TRAINER = "accelerate.utils.modeling", "transformers.training_args"
+_DEVICE_MAPS = "transformers.integrations.accelerate"
 
 TABLE: tuple[Patch, ...] = (
     # Arguments and methods of torch-spyre.
@@ -161,7 +162,10 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(Entry("default_collate_fn_map[torch.Tensor]", processes.collate_entry, processes.collate), _WHY.processes),
     # The current accelerator.
-    Patch(Attribute("torch._C", "_accelerator_getDeviceIndex", accelerator.device_index), _WHY.accelerator),
+    Patch(
+        Attribute("torch._C", "_accelerator_setDeviceIndex", accelerator.set_device_index),
+        "the guard that it asks is told an index, and has no way to refuse one without a card",
+    ),
     Patch(Attribute("torch._C", "_accelerator_synchronizeDevice", accelerator.synchronize), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_isAllocatorInitialized", accelerator.is_allocator_initialized), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_getDeviceStats", accelerator.device_stats), _WHY.accelerator),
@@ -202,9 +206,14 @@ TABLE: tuple[Patch, ...] = (
     Patch(Attribute(_FLEX, "flex_attention", flex_attention.for_the_card), "it refuses devices that it does not know by name", _FLEX),
     Patch(Attribute(_STATE + ":PartialState", "default_device", libraries.default_device), _WHY.names, _STATE),
     Patch(Attribute(_MODELING, "get_max_memory", libraries.get_max_memory), _WHY.names, _MODELING),
+    Patch(
+        Attribute(_DEVICE_MAPS, "check_and_set_device_map", libraries.check_and_set_device_map),
+        "weights are loaded by threads of the library's own, and a device without an index would mean their current card",
+        _DEVICE_MAPS,
+    ),
     Patch(Attribute(_TRAINER + ":TrainingArguments", "_setup_devices", libraries.trainer_device), _WHY.names, _TRAINER),
     Patch(
-        Registration("a finder of sys.meta_path", libraries.watch_imports((_FLEX, _STATE, _MODELING, _TRAINER), _loaded)),
+        Registration("a finder of sys.meta_path", libraries.watch_imports((_FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS), _loaded)),
         "the finder is Python's hook: the rows above are applied when their modules are imported, which is slow",
     ),
 )
