@@ -74,6 +74,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(stored::usual_layout, m)?,
         wrap_pyfunction!(stored::chosen_layout, m)?,
         wrap_pyfunction!(stored::weight_layout, m)?,
+        wrap_pyfunction!(strides::choose_strides, m)?,
         wrap_pyfunction!(views::view, m)?,
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,

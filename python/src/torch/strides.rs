@@ -5,6 +5,8 @@
 //! `x.t().relu().t().view(-1)`. Where operands differ, the first one that tells two dimensions apart decides.
 
 use super::handle::Dims;
+use crate::error;
+use pyo3::prelude::*;
 use smallvec::SmallVec;
 use zellige_device::{DeviceError, Tensor};
 use zellige_layout::Strided;
@@ -104,6 +106,29 @@ fn order(views: &[&Strided], size: &[i64], copy: bool) -> Option<Order> {
     fast.reverse();
     let row_major = fast.iter().enumerate().all(|(i, d)| i == *d);
     (!row_major).then(|| Order::of(size, fast))
+}
+
+/// The strides that PyTorch gives the result of an operator over these operands, each with its size and strides.
+#[pyfunction]
+pub(super) fn choose_strides(
+    size: Vec<i64>,
+    operands: Vec<(Vec<i64>, Vec<i64>)>,
+) -> PyResult<Vec<i64>> {
+    let views = operands.iter().map(|(size, stride)| Strided::new(size, stride, 0));
+    let views = views.collect::<Result<Vec<_>, _>>().map_err(|e| error::layout(&e))?;
+    let views: SmallVec<[&Strided; 4]> = views.iter().collect();
+    let Some(Order { dims, mut stride }) = order(&views, &size, false) else {
+        return Ok(Order::of(&size, (0..size.len()).collect()).stride.to_vec());
+    };
+    if size.contains(&0) {
+        // PyTorch multiplies the extents as they are here, and those of row-major tensors as if 0 were 1.
+        let mut step = 1;
+        for d in dims.iter().rev() {
+            stride[*d] = step;
+            step *= size[*d];
+        }
+    }
+    Ok(stride.to_vec())
 }
 
 /// Whether dimension `a` goes outside of `b`, by the first operand that has an opinion.

@@ -23,7 +23,7 @@ logit_backward _prelu_kernel _prelu_kernel_backward softshrink hardshrink
 native_layer_norm_backward native_batch_norm_backward native_group_norm_backward native_dropout_backward
 embedding_dense_backward unfold_backward _weight_norm_interface
 logit sinc xlogy.Tensor nan_to_num isneginf isposinf heaviside vdot channel_shuffle
-std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py take
+std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py
 im2col col2im upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_linear1d
 """.split()
 

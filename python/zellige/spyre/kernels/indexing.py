@@ -97,8 +97,50 @@ def _index_tensor(self, indices):
     if all(i is None for i in indices):
         return self.clone()
     front, used, at = _front(self, indices)
-    used = torch.broadcast_tensors(*used)
-    return _placed(run("index", [front, *used]), at, used[0].dim())
+    return _selected(front, torch.broadcast_tensors(*used), at)
+
+
+def _selected(front, used, at):
+    """The elements at the indices of the first dimensions, in a tensor with the strides that it has on the CPU."""
+    rank, rest, steps = used[0].dim(), list(front.shape[len(used) :]), list(front.stride()[len(used) :])
+    shape = [*rest[:at], *used[0].shape, *rest[at:]]
+    # PyTorch's iterator sees the tensor with a step of 0 in the dimensions of the index, and the indices with
+    # one element in the others.
+    source = shape, [*steps[:at], *[0] * rank, *steps[at:]]
+    indices = [_aligned(index, at, len(rest) - at, 1 in rest) for index in used]
+    stride = _native.choose_strides(shape, [source, *indices])
+    if 0 in shape:
+        if 0 in front.shape[: len(used)] and used[0].numel():
+            raise IndexError("index is out of bounds for a dimension with size 0")
+        return torch.empty_strided(shape, stride, dtype=front.dtype, device=front.device)
+    places = list(range(at, at + rank)) + list(range(at)) + list(range(at + rank, len(shape)))
+    if all(stride[d] == s for d, s in zip(places, _row_major([shape[d] for d in places]))):
+        return _placed(run("index", [front, *used]), at, rank)
+    out = torch.empty_strided(shape, stride, dtype=front.dtype, device=front.device)
+    run_into("index", [front, *used], out.permute(places))
+    return out
+
+
+def _aligned(index, before, after, exact):
+    """The size and the strides of an index among the other dimensions of the result, where it has one element. The
+    strides there matter where the result has one element too: then PyTorch's own view has the ``exact`` ones."""
+    shape = [1] * before + list(index.shape) + [1] * after
+    if exact:
+        return shape, list(torch.empty_strided(index.shape, index.stride(), device="meta").view(shape).stride())
+    return shape, [0] * before + list(index.stride()) + [0] * after
+
+
+def _row_major(shape):
+    strides = [1] * len(shape)
+    for d in range(len(shape) - 1, 0, -1):
+        strides[d - 1] = strides[d] * shape[d]
+    return strides
+
+
+@kernel("take")
+def _take(self, index):
+    # The result is row-major whatever the strides of the index are.
+    return _index_tensor(self.flatten(), [index.contiguous()])
 
 
 def wrapped(tensor):
