@@ -4,7 +4,7 @@ use super::aten::{Form, Role, Row, rows};
 use super::cards::card;
 use super::handle::{dtype_of, is_tensor, see};
 use super::mint::mint;
-use super::number::Number;
+use super::number::{self, Number};
 use super::strides::Turned;
 use super::{store, stream};
 use crate::convert::to_json;
@@ -128,6 +128,8 @@ fn refused(reason: impl Into<String>) -> Stop {
 enum Operand {
     Tensor(Tensor),
     Number(Number),
+    /// The element of a tensor of the host without dimensions, which has a dtype of its own.
+    Host(Number, Dtype),
 }
 
 /// The operands of a call.
@@ -171,7 +173,7 @@ impl Operands {
             (None, _) if seen.size.is_empty() => {
                 let value = object.call_method0("item")?;
                 let number = Number::of(&value).ok_or_else(|| refused("a number that is none"))?;
-                self.list.push(Operand::Number(number));
+                self.list.push(Operand::Host(number, seen.dtype));
             }
             (None, _) => return Err(mixed("cpu")),
             (Some(i), Some(j)) if i != j => return Err(mixed(&format!("spyre:{i}"))),
@@ -184,34 +186,69 @@ impl Operands {
     }
 
     /// All as tensors of one card.
-    fn settle(self, compared: bool) -> Result<(&'static Card, SmallVec<[Tensor; 4]>), Stop> {
+    fn settle(
+        self,
+        py: Python<'_>,
+        op: &Op,
+        compared: bool,
+    ) -> Result<(&'static Card, SmallVec<[Tensor; 4]>), Stop> {
         let Some(index) = self.card else {
             return Err(refused("no operand is on the device"));
         };
         let card = card(index)?;
-        if self.list.iter().all(|o| matches!(o, Operand::Tensor(_))) {
-            let tensor = |o| match o {
-                Operand::Tensor(t) => Some(t),
-                Operand::Number(_) => None,
-            };
-            return Ok((card, self.list.into_iter().filter_map(tensor).collect()));
-        }
-        let tensors: Vec<Tensor> = self
+        let tensors: SmallVec<[Tensor; 4]> = self
             .list
             .iter()
             .filter_map(|o| match o {
                 Operand::Tensor(t) => Some(t.clone()),
-                Operand::Number(_) => None,
+                Operand::Number(_) | Operand::Host(..) => None,
             })
             .collect();
         let mut all = SmallVec::new();
-        for operand in self.list {
+        for operand in &self.list {
             all.push(match operand {
-                Operand::Tensor(t) => t,
+                Operand::Tensor(t) => t.clone(),
                 Operand::Number(n) => n.beside(card, &tensors, compared)?,
+                Operand::Host(n, dtype) => n.of_host(card, &tensors, *dtype, compared)?,
             });
         }
+        if op.is_pointwise() && number::narrows(&all, self.list.iter().map(Operand::number)) {
+            self.narrow(py, card, op, &mut all)?;
+        }
         Ok((card, all))
+    }
+
+    /// Converts integers that are wider than the integers beside them as PyTorch does: to the common dtype, where they
+    /// wrap, or to a float where the operation computes with floats.
+    fn narrow(
+        &self,
+        py: Python<'_>,
+        card: &'static Card,
+        op: &Op,
+        all: &mut SmallVec<[Tensor; 4]>,
+    ) -> Result<(), Stop> {
+        let metas: Vec<TensorType> = all.iter().map(|t| t.tensor_type()).collect();
+        let results = op.infer(&metas).map_err(DeviceError::from)?;
+        let float = results.iter().any(|r| number::category(r.dtype) == 2);
+        let common = number::common_integer(all);
+        for (operand, tensor) in self.list.iter().zip(all.iter_mut()) {
+            match operand.number() {
+                Some(Number::Int(n)) if float => *tensor = Number::float(n, card)?,
+                Some(_) => {}
+                None if float || !number::is_wider(tensor, common) => {}
+                None => *tensor = cast(py, card, tensor, common.unwrap_or(tensor.dtype()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operand {
+    fn number(&self) -> Option<Number> {
+        match self {
+            Operand::Tensor(_) => None,
+            Operand::Number(n) | Operand::Host(n, _) => Some(*n),
+        }
     }
 }
 
@@ -331,7 +368,7 @@ impl Kernel {
             }
         }
         let op = self.built.get(&self.row.op, attributes)?;
-        let (card, mut inputs) = operands.settle(self.compared)?;
+        let (card, mut inputs) = operands.settle(py, &op, self.compared)?;
         if let (Some(dtype), Some(first)) = (dtype, inputs.first_mut())
             && first.dtype() != dtype
         {
@@ -481,6 +518,7 @@ impl Kernel {
 static NAMED: Mutex<Option<HashMap<String, Arc<Built>>>> = Mutex::new(None);
 
 fn prepare(
+    py: Python<'_>,
     name: &str,
     operands: &Bound<'_, PyAny>,
     attributes: Option<&Bound<'_, PyDict>>,
@@ -503,7 +541,7 @@ fn prepare(
     for object in operands.try_iter()? {
         list.push(&object?)?;
     }
-    let (card, inputs) = list.settle(false)?;
+    let (card, inputs) = list.settle(py, &op, false)?;
     Ok((op, card, inputs))
 }
 
@@ -524,7 +562,7 @@ pub(super) fn run<'py>(
     operands: &Bound<'py, PyAny>,
     attributes: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (op, card, inputs) = prepare(name, operands, attributes).map_err(raise)?;
+    let (op, card, inputs) = prepare(py, name, operands, attributes).map_err(raise)?;
     let made = made(py, card, &op, &inputs).map_err(raise)?;
     match made.as_slice() {
         [one] => mint(py, one),
@@ -542,7 +580,7 @@ pub(super) fn run_into<'py>(
     attributes: Option<&Bound<'py, PyDict>>,
     outputs: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<()> {
-    let (op, card, inputs) = prepare(name, operands, attributes).map_err(raise)?;
+    let (op, card, inputs) = prepare(py, name, operands, attributes).map_err(raise)?;
     let outputs = outputs.iter().map(store::of).collect::<PyResult<Vec<_>>>()?;
     if outputs.iter().any(|o| o.card() != card) {
         return Err(DeviceFault::new_err("an output is on another card than the operands"));

@@ -4,6 +4,7 @@
 //! where it is of a higher category than every tensor. Numbers that were used before are kept on the
 //! card, up to a limit.
 
+use super::held::integers;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
@@ -98,7 +99,39 @@ impl Number {
             }
             .into());
         }
+        let number = match self {
+            Number::Int(n) if category(dtype) == 1 => Number::Int(wrap(n, dtype)),
+            other => other,
+        };
+        number.kept(card, dtype, format)
+    }
+
+    /// The element of a tensor of the host as an operand beside tensors of the card. It has a dtype of its own, which
+    /// decides where no tensor with dimensions has one of its category or a higher one.
+    pub(super) fn of_host(
+        self,
+        card: &Card,
+        tensors: &[Tensor],
+        dtype: Dtype,
+        compared: bool,
+    ) -> Result<Tensor, DeviceError> {
+        let mut wide = tensors.iter().filter(|t| !t.size().is_empty());
+        let decided = wide.any(|t| category(t.dtype()) >= category(dtype));
+        if decided || integers(dtype).is_some() {
+            return self.beside(card, tensors, compared);
+        }
+        let format = match dtype {
+            Dtype::Float32 => DataFormat::IEEE_FP32,
+            other => card.keeps().format(other)?,
+        };
         self.kept(card, dtype, format)
+    }
+
+    /// An integer as a float32 of the card.
+    pub(super) fn float(n: i64, card: &Card) -> Result<Tensor, DeviceError> {
+        // The nearest float64; float32 rounds it again.
+        #[allow(clippy::cast_precision_loss)]
+        Number::Float(n as f64).kept(card, Dtype::Float32, DataFormat::IEEE_FP32)
     }
 
     fn kept(self, card: &Card, dtype: Dtype, format: DataFormat) -> Result<Tensor, DeviceError> {
@@ -142,6 +175,61 @@ pub(super) fn held(card: usize) -> u64 {
 pub(super) fn with_lock(work: impl FnOnce()) {
     let _kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     work();
+}
+
+/// The value of an integer in a dtype of fewer bits: it wraps.
+fn wrap(n: i64, dtype: Dtype) -> i64 {
+    // Each cast keeps the low bits, which is what wrapping means.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    match dtype {
+        Dtype::Uint8 => i64::from(n as u8),
+        Dtype::Int8 => i64::from(n as i8),
+        Dtype::Int16 => i64::from(n as i16),
+        Dtype::Int32 => i64::from(n as i32),
+        _ => n,
+    }
+}
+
+/// The integer dtype that holds the values of two.
+fn promote(a: Dtype, b: Dtype) -> Dtype {
+    match (a, b) {
+        (Dtype::Uint8, Dtype::Int8) | (Dtype::Int8, Dtype::Uint8) => Dtype::Int16,
+        _ if a.bits() >= b.bits() => a,
+        _ => b,
+    }
+}
+
+/// The dtype of the integers among the operands with dimensions; none where there are none, or where floats decide.
+pub(super) fn common_integer(tensors: &[Tensor]) -> Option<Dtype> {
+    let wide = tensors.iter().filter(|t| !t.size().is_empty() && t.dtype() != Dtype::Bool);
+    let mut common = None;
+    for tensor in wide {
+        if category(tensor.dtype()) != 1 {
+            return None;
+        }
+        common = Some(common.map_or(tensor.dtype(), |c| promote(c, tensor.dtype())));
+    }
+    common
+}
+
+/// Whether a tensor is one integer without dimensions that may not fit into a dtype.
+pub(super) fn is_wider(tensor: &Tensor, common: Option<Dtype>) -> bool {
+    let one = tensor.size().is_empty() && category(tensor.dtype()) == 1;
+    one && common.is_some_and(|c| promote(c, tensor.dtype()) != c)
+}
+
+/// Whether an operand is an integer that may not fit into the integers beside it; `numbers` are those operands that were
+/// numbers, as they were.
+pub(super) fn narrows(all: &[Tensor], numbers: impl Iterator<Item = Option<Number>>) -> bool {
+    let lost = |(tensor, number): (&Tensor, Option<Number>)| match number {
+        Some(Number::Int(n)) => category(tensor.dtype()) == 1 && wrap(n, tensor.dtype()) != n,
+        _ => false,
+    };
+    if all.iter().any(|t| t.size().is_empty()) {
+        let common = common_integer(all);
+        return all.iter().any(|t| is_wider(t, common)) || all.iter().zip(numbers).any(lost);
+    }
+    false
 }
 
 /// 0 for bool, 1 for integers, 2 for floats.
