@@ -61,7 +61,7 @@ pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String
     let usual = usual.map_err(|e| error::device(&e))?;
     let layout = tensor.layout();
     let chosen = layout.host().is_some_and(|h| h.size() == tensor.size()) && *layout != usual;
-    Ok(chosen.then(|| layout.to_string()))
+    Ok(chosen.then(|| zellige_notation::spyre::print_given(layout)))
 }
 
 /// The layout in which products read a weight of `outputs x inputs` without moving it: its sticks run along the

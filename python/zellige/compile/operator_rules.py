@@ -325,9 +325,8 @@ def _rules_of_own_operators() -> None:
         return w.pinned(n.args[0], x, {"stick": dim % rank} if rank else None)
 
     @_rule(ops.to_layout.default)
-    def _to_layout(w, n, x, device_size, stride_map, format):
-        layout = _native.SpyreTensorLayout(device_size, stride_map, getattr(_native.DataFormats, format))
-        return w.pinned(n.args[0], x, {"layout": str(layout)})
+    def _to_layout(w, n, x, layout):
+        return w.pinned(n.args[0], x, {"layout": layout})
 
     @_rule(ops.constant.default)
     def _constant(w, n, value, dtype, device):

@@ -12,7 +12,7 @@ _libraries: list[torch.library.Library] = []
 
 _SCHEMAS = {
     "restickify": "(Tensor input, int dim) -> Tensor",
-    "to_layout": "(Tensor input, int[] device_size, int[] stride_map, str format) -> Tensor",
+    "to_layout": "(Tensor input, str layout) -> Tensor",
     "constant": "(Scalar value, ScalarType dtype, Device device) -> Tensor",
     "rms_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     "layer_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
@@ -41,13 +41,14 @@ def _restickify(input, dim):
     return _native.to_layout(input, layout.restickify(dim))
 
 
-def _to_layout(input, device_size, stride_map, format):
-    return _native.to_layout(input, _native.SpyreTensorLayout(device_size, stride_map, getattr(_native.DataFormats, format)))
+def _to_layout(input, layout):
+    return _native.to_layout(input, _native.SpyreTensorLayout._read(layout))
 
 
 def in_layout(tensor, layout):
-    """The tensor in a layout, as one operator: gradients pass through it, and traced graphs keep it."""
-    return torch.ops.spyre.to_layout(tensor, layout.device_size, layout.stride_map, layout.device_dtype.name)
+    """The tensor in a layout, as one operator: gradients pass through it, and traced graphs keep it. The operator takes
+    the text of the layout, which has every field of it (gaps, dimensions of the stick, arrangement, host)."""
+    return torch.ops.spyre.to_layout(tensor, layout._whole)
 
 
 def _constant(value, dtype, device):
@@ -100,7 +101,7 @@ def _host_sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable
 # PyTorch's own operators of the same meaning: kernels of the CPU, and what gradients are made of.
 _HOST = {
     "restickify": lambda input, dim: (_checked(input, dim), input.clone())[1],
-    "to_layout": lambda input, device_size, stride_map, format: input.clone(),
+    "to_layout": lambda input, layout: input.clone(),
     "rms_norm": _F.rms_norm,
     "layer_norm": _F.layer_norm,
     "gelu": lambda input, approximate="none": _F.gelu(input, approximate=approximate),
@@ -154,15 +155,14 @@ def _differentiable(name: str):
 
 def _written(layout):
     """A layout as Python code, and the names that the code needs."""
-    text = f"SpyreTensorLayout({layout.device_size}, {layout.stride_map}, DataFormats.{layout.device_dtype.name})"
-    return text, {"SpyreTensorLayout": _native.SpyreTensorLayout, "DataFormats": _native.DataFormats}
+    return f"SpyreTensorLayout._read({layout._whole!r})", {"SpyreTensorLayout": _native.SpyreTensorLayout}
 
 
 def _traceable_layouts() -> None:
     """Makes layouts constants of traced graphs; without this, each would end its graph."""
     from torch._library.opaque_object import MemberType, register_custom_class
 
-    fields = ("device_size", "stride_map", "device_dtype", "host_size", "restickify")
+    fields = ("device_size", "stride_map", "device_dtype", "host_size", "restickify", "_whole")
     _native.SpyreTensorLayout.__fx_repr__ = _written
     register_custom_class(_native.SpyreTensorLayout, typ="constant", members=dict.fromkeys(fields, MemberType.USE_REAL))
 
