@@ -27,12 +27,12 @@ use zellige_machine::{Key, Time};
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
 /// the card's memory; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
-    let split = whole(passes(graph, options, None, None, MergedViews::Split))?;
+    let split = whole(passes(graph, options, None, None, MergedViews::Split, Replays::Ignored))?;
     if split.decisions.merged_views() == MergedViews::Kept {
         return Ok(split);
     }
     // What splitting saves in one place may cost a copy in another.
-    match whole(passes(graph, options, None, None, MergedViews::Kept)) {
+    match whole(passes(graph, options, None, None, MergedViews::Kept, Replays::Ignored)) {
         Ok(kept) if kept.latency() < split.latency() => Ok(kept),
         _ => Ok(split),
     }
@@ -43,7 +43,11 @@ pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) -> Result<Program> {
-    whole(passes(graph, options, Some(decisions), None, decisions.merged_views()))
+    let passes = |replays| {
+        whole(passes(graph, options, Some(decisions), None, decisions.merged_views(), replays))
+    };
+    // A recorded layout that kernels accept may still be one that later passes have no room for.
+    passes(Replays::Allowed).or_else(|_| passes(Replays::Ignored))
 }
 
 /// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes
@@ -59,7 +63,7 @@ pub fn print_pass(graph: &Graph, options: &Options, pass: &str) -> Result<String
             "there is no pass `{pass}`; there are {known}"
         )));
     };
-    match passes(graph, options, None, Some(pass.name), MergedViews::Split) {
+    match passes(graph, options, None, Some(pass.name), MergedViews::Split, Replays::Ignored) {
         Err(Ended::Printed(text)) => Ok(text),
         Err(Ended::Refused(e)) => Err(e),
         Ok(_) => {
@@ -74,6 +78,7 @@ fn passes(
     like: Option<&Decisions>,
     until: Option<&str>,
     views: MergedViews,
+    replays: Replays,
 ) -> Result<Program, Ended> {
     options.checked()?;
     let chain = PassChain { until };
@@ -92,11 +97,17 @@ fn passes(
     let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
     let folded = split.map_or(Ok(folded), |g| fold(&g));
     let graph = Rc::new(chain.after("fold", folded, print)?);
-    let found = propagate(&graph, options);
-    let candidates = chain.after("propagate", found, |c| text::candidates(&graph, options, c))?;
     let mut answered = AnsweredSteps::default();
-    let ChosenLayouts { assignment, decision, program } =
-        layouts(&graph, options, &candidates, &mut answered, like)?;
+    let replayed = if replays == Replays::Allowed { replay(&graph, options, like) } else { None };
+    let ChosenLayouts { assignment, decision, program } = match replayed {
+        Some(layouts) => layouts,
+        None => {
+            let found = propagate(&graph, options);
+            let text = |c: &Candidates| text::candidates(&graph, options, c);
+            let candidates = chain.after("propagate", found, text)?;
+            layouts(&graph, options, &candidates, &mut answered, like)?
+        }
+    };
     let chosen = Ok(assignment);
     let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
     let resident = match program {
@@ -141,6 +152,20 @@ struct ChosenLayouts {
     program: Option<Resident>,
 }
 
+/// Whether recorded alternatives take the place of a list of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replays {
+    Allowed,
+    Ignored,
+}
+
+/// The layouts that were decided before, where every kernel still accepts them.
+fn replay(graph: &Graph, options: &Options, like: Option<&Decisions>) -> Option<ChosenLayouts> {
+    let before = like?.layouts().filter(|_| options.policy == Policy::Best)?;
+    let assignment = before.replay(graph, options)?;
+    Some(ChosenLayouts { assignment, decision: Some(before.clone()), program: None })
+}
+
 /// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.
 fn layouts(
     graph: &Rc<Graph>,
@@ -166,7 +191,7 @@ fn layouts(
     match like {
         Some(like) => match like.layouts() {
             Some(before) => {
-                let (assignment, decision) = (search.decided(before)?, Some(before.clone()));
+                let (assignment, decision) = search.decided(before)?;
                 Ok(ChosenLayouts { assignment, decision, program: None })
             }
             None => by_sum(),

@@ -15,9 +15,9 @@ use crate::choose::{Assignment, CandidateSet, SearchRecord};
 use crate::compile::MergedViews;
 use crate::divide::StepDivision;
 use crate::lower::Lowered;
-use crate::options::Policy;
+use crate::options::{Options, Policy};
 use crate::program::BufferId;
-use crate::propagate::{Alternative, Candidates};
+use crate::propagate::{Alternative, Candidates, ChosenAlternatives, ReplayedLayouts};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -66,12 +66,16 @@ pub(crate) struct DecidedLayouts {
     width: usize,
     programs: usize,
     complete: bool,
+    /// The alternatives with their layouts, so that the same graph needs no list of all of them.
+    #[serde(default)]
+    chosen: Option<ChosenAlternatives>,
 }
 
 impl DecidedLayouts {
     /// Those of an assignment; none where it is not of these candidates.
     pub(crate) fn of(
         graph: &Graph,
+        options: &Options,
         from: &Candidates,
         chosen: &Assignment,
     ) -> Option<DecidedLayouts> {
@@ -96,7 +100,15 @@ impl DecidedLayouts {
             width: chosen.width,
             programs: chosen.search.programs,
             complete: chosen.search.complete,
+            chosen: ChosenAlternatives::of(graph, options, &chosen.nodes),
         })
+    }
+
+    /// The assignment again, from the recorded alternatives alone; none where one of them does not fit.
+    pub(crate) fn replay(&self, graph: &Graph, options: &Options) -> Option<Assignment> {
+        let record = self.chosen.as_ref().filter(|_| !options.strict)?;
+        let ReplayedLayouts { nodes, tensors } = record.check(graph, options)?;
+        self.assignment(graph, nodes, tensors)
     }
 
     /// The assignment again; none where the candidates are others.
@@ -108,13 +120,23 @@ impl DecidedLayouts {
         }
         let nodes: Vec<Alternative> =
             from.nodes.iter().zip(&self.nodes).map(|(list, (_, at))| list[*at].clone()).collect();
-        let mut tensors: Vec<Option<StickLayout>> = graph
+        let tensors: Vec<Option<StickLayout>> = graph
             .tensors()
             .map(|(id, t)| match &t.def {
                 Def::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
                 _ => from.tensors[id.0].first().cloned(),
             })
             .collect();
+        self.assignment(graph, nodes, tensors)
+    }
+
+    /// The assignment of these alternatives, with the weights in the layouts that were decided.
+    fn assignment(
+        &self,
+        graph: &Graph,
+        nodes: Vec<Alternative>,
+        mut tensors: Vec<Option<StickLayout>>,
+    ) -> Option<Assignment> {
         for (id, device, map) in &self.weights {
             let format = tensors.get(*id)?.as_ref()?.device_dtype();
             let t = graph.get(TensorId(*id));
@@ -134,7 +156,7 @@ impl DecidedLayouts {
             cost: self.cost,
             bound: self.bound,
             unit: if existing { "elements" } else { "cycles" },
-            choices_log2: from.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum(),
+            choices_log2: self.nodes.iter().map(|(n, _)| ((*n).max(1) as f64).log2()).sum(),
             width: self.width,
             divisions: if self.divides { Policy::Baseline } else { Policy::Best },
             set: self.set,

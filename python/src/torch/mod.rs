@@ -15,6 +15,7 @@ mod held;
 mod kernel;
 mod mint;
 mod number;
+mod plan_cache;
 mod program;
 mod recording;
 mod shim;
@@ -78,6 +79,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(views::view, m)?,
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,
+        wrap_pyfunction!(plan_cache::add_plan, m)?,
         wrap_pyfunction!(cards::device_count, m)?,
         wrap_pyfunction!(guard::current_device, m)?,
         wrap_pyfunction!(guard::set_current_device, m)?,

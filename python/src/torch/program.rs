@@ -1,7 +1,7 @@
 //! Compiled programs.
 
 use super::cards::{card, refuse, variable};
-use super::{mint, store, stream};
+use super::{mint, plan_cache, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
@@ -15,13 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::emit;
 use zellige_compile::report::report;
-use zellige_compile::{
-    Action, BadVariable, CompileError, Decisions, Options, OutputLayouts, Place, compile,
-    compile_again,
-};
+use zellige_compile::{Action, BadVariable, CompileError, Options, OutputLayouts, Place};
 use zellige_device::{Card, DeviceError, Tensor};
-use zellige_files::{Cache, Found, content_hash, numbered_folder, write_folder};
-use zellige_graph::{Graph, Role};
+use zellige_files::{numbered_folder, write_folder};
+use zellige_graph::Role;
 use zellige_run::{Model, RunError};
 use zellige_stick::StickLayout;
 use zellige_view::page::{self, ReportedCollective};
@@ -35,6 +32,8 @@ pub(super) struct Program {
     program: Arc<zellige_compile::Program>,
     card: usize,
     source: &'static str,
+    /// The key of its decisions in the cache.
+    key: String,
 }
 
 /// A program with its weights on the card. A run takes the other inputs.
@@ -68,9 +67,6 @@ type Buffer = (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static
 /// How long a run goes on before it looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Decisions that are kept on disk.
-const KEPT: usize = 1024;
-
 /// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
 pub(super) fn environment() -> Result<Options, DeviceError> {
@@ -88,30 +84,6 @@ fn options(card: &Card) -> Result<Options, DeviceError> {
         storage: card.storage(),
         ..environment()?
     })
-}
-
-/// A program for a graph, and where its decisions come from. Those of a program of other sizes come
-/// first, so that what a script sees does not depend on what others left on disk.
-fn compiled(
-    graph: &Graph,
-    options: &Options,
-    like: Option<&Decisions>,
-    key: &str,
-) -> zellige_compile::Result<(zellige_compile::Program, &'static str)> {
-    if let Some(like) = like {
-        return Ok((compile_again(graph, options, like)?, "other sizes"));
-    }
-    let cache = Cache::new("plan", KEPT);
-    if let Found::Entry(bytes) = cache.get(key)
-        && let Ok(decisions) = serde_json::from_slice::<Decisions>(&bytes)
-    {
-        return Ok((compile_again(graph, options, &decisions)?, "cache"));
-    }
-    let program = compile(graph, options)?;
-    if let Ok(bytes) = serde_json::to_vec(&program.decisions) {
-        cache.put(key, &bytes);
-    }
-    Ok((program, "search"))
 }
 
 fn run_error(e: &RunError) -> PyErr {
@@ -138,25 +110,29 @@ impl Program {
     fn new(py: Python<'_>, graph: &str, index: usize, like: Option<&Program>) -> PyResult<Program> {
         let card = card(index).map_err(|e| error::device(&e))?;
         let options = options(card).map_err(|e| error::device(&e))?;
-        let asked = format!("{options:?}");
-        let engine = zellige_stamp::ENGINE.as_bytes();
-        let key = content_hash(&[graph.as_bytes(), asked.as_bytes(), engine]);
+        let like = like.map(|p| &p.program.decisions);
+        let key = plan_cache::key_of(graph, &options, like);
         let graph = zellige_graph::json::parse(graph)
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
-        let like = like.map(|p| &p.program.decisions);
-        let (program, source) =
-            py.detach(|| compiled(&graph, &options, like, &key)).map_err(|e| match e {
+        let (program, source) = py
+            .detach(|| plan_cache::compiled(&graph, &options, like, &key))
+            .map_err(|e| match e {
                 // What no card of that many cores can do is a mistake of the caller, whatever the operation.
                 CompileError::HintCores { .. } => PyValueError::new_err(e.to_string()),
                 _ => DeviceFault::new_err(e.to_string()),
             })?;
-        Ok(Program { program: Arc::new(program), card: index, source })
+        Ok(Program { program: Arc::new(program), card: index, source, key })
     }
 
     /// Where the decisions come from: `search`, `cache` on disk, or a program of `other sizes`.
     #[getter]
     fn source(&self) -> &'static str {
         self.source
+    }
+
+    /// The key and the content of its entry in the cache, for another process; see `add_plan`.
+    fn plan(&self) -> Option<(&str, Vec<u8>)> {
+        Some((&self.key, plan_cache::entry_of(&self.program)?))
     }
 
     /// Writes the weights in the layouts that the program wants, unless `shared` has them.

@@ -73,18 +73,32 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The choice that was decided before, where the candidates are those of then; otherwise the least sum.
+    /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it, the
+    /// decision for the next compilation.
     ///
     /// # Errors
     /// No alternative for some operation.
-    pub(crate) fn decided(&self, before: &DecidedLayouts) -> Result<Assignment> {
-        let again = self.of_set(before.set).ok().and_then(|c| before.again(self.graph, &c));
-        again.map_or_else(|| assign(self.graph, self.options, self.candidates), Ok)
+    pub(crate) fn decided(
+        &self,
+        before: &DecidedLayouts,
+    ) -> Result<(Assignment, Option<DecidedLayouts>)> {
+        let again = self.of_set(before.set).ok().and_then(|candidates| {
+            let assignment = before.again(self.graph, &candidates)?;
+            let decision = DecidedLayouts::of(self.graph, self.options, &candidates, &assignment);
+            Some((assignment, decision))
+        });
+        if let Some(found) = again {
+            return Ok(found);
+        }
+        let assignment = assign(self.graph, self.options, self.candidates)?;
+        let decision = self.decision(&assignment);
+        Ok((assignment, decision))
     }
 
     /// What another compilation of the graph needs to choose the same.
     pub(crate) fn decision(&self, chosen: &Assignment) -> Option<DecidedLayouts> {
-        DecidedLayouts::of(self.graph, &*self.of_set(chosen.set).ok()?, chosen)
+        let candidates = self.of_set(chosen.set).ok()?;
+        DecidedLayouts::of(self.graph, self.options, &candidates, chosen)
     }
 
     /// The choice with which the program is fastest, of those that are looked at, and that program.

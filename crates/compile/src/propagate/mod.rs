@@ -20,12 +20,14 @@
 //! alternatives of one operation is in `probe`.
 
 mod probe;
+mod replay;
 mod strict;
 
 use crate::choose::demanded;
 use crate::error::Result;
 use crate::options::{Options, Policy, WeightLayouts};
 use probe::Probe;
+pub(crate) use replay::{ChosenAlternatives, ReplayedLayouts};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_device::PlanOp;
@@ -269,7 +271,7 @@ impl Propagation<'_> {
         let graph = self.graph;
         for (id, t) in graph.tensors() {
             if matches!(t.def, Def::Input(_) | Def::Constant(_)) {
-                let layout = self.given(id)?;
+                let layout = given_layout(graph, self.options, id)?;
                 self.tensors[id.0].push(layout);
             }
         }
@@ -294,17 +296,6 @@ impl Propagation<'_> {
         Ok(nodes)
     }
 
-    /// The layout of a tensor from outside.
-    fn given(&self, id: TensorId) -> Result<StickLayout> {
-        let t = self.graph.get(id);
-        let keep = self.options.storage.keep;
-        let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
-        match &t.pin {
-            Some(pin) => pinned(pin, &t.size, &default),
-            None => Ok(default),
-        }
-    }
-
     /// Weights may also be loaded in the layouts that their readers ask for.
     fn free_weights(&mut self) -> Result<()> {
         if self.options.weights == WeightLayouts::Given {
@@ -325,7 +316,7 @@ impl Propagation<'_> {
                         let (base, view) = self.graph.base(*o);
                         let layout = match self.tensors[base.0].first() {
                             Some(l) => l.clone(),
-                            None => self.given(base)?,
+                            None => given_layout(self.graph, self.options, base)?,
                         };
                         self.laid(*o, &OperandLayout { view: None, layout }, view)
                     })
@@ -392,6 +383,19 @@ impl Propagation<'_> {
         let list = Rc::new(probe.alternatives(id)?);
         self.asked.insert(question, list.clone());
         Ok(list)
+    }
+}
+
+/// The layout of a tensor from outside.
+///
+/// # Errors
+/// Sizes without a default layout, and pins that do not fit the size.
+fn given_layout(graph: &Graph, options: &Options, id: TensorId) -> Result<StickLayout> {
+    let t = graph.get(id);
+    let default = zellige_device::default_layout(&t.size, None, t.dtype, options.storage.keep)?;
+    match &t.pin {
+        Some(pin) => pinned(pin, &t.size, &default),
+        None => Ok(default),
     }
 }
 
