@@ -120,7 +120,20 @@ fn decisions_that_do_not_fit_are_made_anew() {
     let none: Decisions =
         serde_json::from_str(r#"{"steps":[],"kept":["x"],"optimal":true}"#).unwrap();
     let mut list = vec![other.decisions, none];
-    list.extend([zeros, many].iter().map(|t| serde_json::from_str::<Decisions>(t).unwrap()));
+    // Recorded layouts of other sizes, of other operands, and of none.
+    let sizes = text.replace("\"device_size\":[", "\"device_size\":[2,");
+    let strides = text.replace("\"stride_map\":[", "\"stride_map\":[5,");
+    let places = text.replace("\"stride_map\":[1,", "\"stride_map\":[2,");
+    let copies = text.replace("[false,", "[true,");
+    let formats = text.replace("SEN169_FP16", "IEEE_FP32");
+    for changed in [&sizes, &strides, &copies, &formats] {
+        assert_ne!(*changed, text);
+    }
+    list.extend(
+        [zeros, many, sizes, strides, places, copies, formats]
+            .iter()
+            .map(|t| serde_json::from_str::<Decisions>(t).unwrap()),
+    );
     // Decisions of fewer cores hold for more, and the other way round they are fitted.
     let few = Options { cores: 3, ..Options::default() };
     list.push(compile(&graph, &few).unwrap().decisions);

@@ -15,7 +15,9 @@ from ..spyre.kernels import convolutions, indexing, selection
 from . import byte_images, recompiles
 from .output_views import is_outside, take_views_outside
 from .breaks import heard
+from .collection import deferred_collection
 from .graph import supported
+from .partition import fuse_supported
 from .report import Report, place_of, publish
 from .segment import Segment
 from .weights import with_known_parts
@@ -74,8 +76,9 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
     from functorch.compile import make_boxed_func
 
     start = time.perf_counter()
-    take_views_outside(gm)
-    fused = programs_of(gm, report)
+    with deferred_collection():
+        take_views_outside(gm)
+        fused = programs_of(gm, report)
     exchanges = False
     for node in fused.graph.nodes:
         if is_exchange(node):
@@ -99,15 +102,7 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
 
 def programs_of(gm: torch.fx.GraphModule, report: Report, wanted=lambda node: True) -> torch.fx.GraphModule:
     """The graph with its nodes that are supported, and wanted, in segments."""
-    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-    from torch.fx.passes.operator_support import OperatorSupportBase
-
-    class Support(OperatorSupportBase):
-        def is_node_supported(self, submodules, node):
-            return wanted(node) and not is_outside(node) and supported(node)
-
-    partitioner = CapabilityBasedPartitioner(gm, Support(), allows_single_node_partition=True)
-    fused = partitioner.partition_and_fuse()
+    fused = fuse_supported(gm, lambda node: wanted(node) and not is_outside(node) and supported(node))
     for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
         states = _states(fused.graph, node)
         setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))

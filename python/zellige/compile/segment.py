@@ -11,6 +11,8 @@ import torch
 
 from .. import _logs, _native
 from ..spyre import dynamic
+from . import artifacts
+from .collection import deferred_collection
 from .output_views import physical_order
 from .graph import Refused, Writer, emit
 from .report import Part, place_of
@@ -57,7 +59,9 @@ class Segment(torch.nn.Module):
         start = time.perf_counter()
         family = tuple(_family(a) for a in args)
         try:
-            entry = _CompiledSegment(self._module[0], self._places, args, self._states, self._families.get(family))
+            with deferred_collection():
+                entry = _CompiledSegment(self._module[0], self._places, args, self._states, self._families.get(family))
+            artifacts.record(entry.program)
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
             if entry.refused_hints:
