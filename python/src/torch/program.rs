@@ -70,7 +70,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
 pub(super) fn environment() -> Result<Options, DeviceError> {
-    let options = Options { outputs: OutputLayouts::Default, ..Options::default() };
+    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
     let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
     options.with_variables(variable).map_err(refused)
 }

@@ -14,7 +14,7 @@ import torch
 _META = "zellige_split"
 _PRODUCTS = frozenset(("matmul", "linear", "mm", "bmm", "addmm", "baddbmm"))
 # Operations that only look at a tensor otherwise.
-VIEWS = frozenset(("reshape", "permute", "transpose", "t", "expand", "slice", "select"))
+VIEWS = frozenset(("reshape", "permute", "transpose", "t", "expand", "slice", "select", "as_strided"))
 _declared: dict[str, int] = {}
 
 

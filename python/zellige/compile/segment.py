@@ -15,6 +15,7 @@ from . import artifacts
 from .collection import deferred_collection
 from .output_views import physical_order
 from .graph import Refused, Writer, emit
+from .hints import VIEWS
 from .report import Part, place_of
 from .weights import is_weight
 
@@ -232,6 +233,23 @@ def _in_own_order(writer, node, known):
     return size, stride
 
 
+def _with_own_memory(writer, nodes, states) -> list[str]:
+    """The names of the results. Every result is a tensor of its own for PyTorch, so that an input, a view, and a tensor
+    that is returned twice are copied by a step of the program, which the report lists. A state takes any value."""
+    shared = {i["name"] for i in writer.doc["inputs"]}
+    shared.update(name for op in writer.doc["ops"] if op["op"] in VIEWS for name in op["outputs"])
+    names = []
+    for k, node in enumerate(nodes):
+        name = writer.env[node]
+        if k not in states:
+            if name in shared:
+                writer.node = node
+                name = writer.op("clone", [name], [f"{node.name}.result{k}"])
+            shared.add(name)
+        names.append(name)
+    return names
+
+
 class _CompiledSegment:
     """A program with the names of its inputs."""
 
@@ -280,7 +298,7 @@ class _CompiledSegment:
                 self.single = isinstance(found, torch.fx.Node)
                 flat = [found] if self.single else list(found)
                 self.strides = [None if k in states else _in_own_order(writer, o, known) for k, o in enumerate(flat)]
-                writer.doc["outputs"] = [env[o] for o in flat]
+                writer.doc["outputs"] = _with_own_memory(writer, flat, states)
         written = {argument: output for output, argument in states.items()}
         self.states = [(name, written[i]) for name, i in self.inputs if i in written]
         self.changed = sorted(written)

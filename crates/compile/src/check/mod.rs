@@ -6,7 +6,7 @@
 //!
 //! A program is accepted when
 //! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
-//!    elements came from them, through the operand's view;
+//!    elements came from them, through the operand's view; a copy may be a move;
 //! 2. every operand lies as the kernel wants, and every result with its sticks as the kernel gives them, in any order of
 //!    dimensions; what only moves elements writes any layout;
 //! 3. nothing is read before it is written, nor in the wave that writes it; what is written in place is
@@ -97,8 +97,15 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
     }
     for (id, node) in graph.nodes() {
         let name = &graph.get(node.outputs[0]).name;
-        let [step] = steps_of[id.0][..] else {
-            return broken(name, "its operation is not one step");
+        let step = match steps_of[id.0][..] {
+            [step] => step,
+            [] if matches!(node.op.name(), "clone" | "identity") => {
+                match copying_move(program, writers, node.outputs[0]) {
+                    Some(step) => step,
+                    None => return broken(name, "its copy is neither an operation nor a move"),
+                }
+            }
+            _ => return broken(name, "its operation is not one step"),
         };
         if step.reads.len() != node.inputs.len() || step.writes.len() != node.outputs.len() {
             return broken(name, "its step has other operands or results");
@@ -123,6 +130,14 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The move that writes the result of a copy.
+fn copying_move<'p>(program: &'p Program, writers: &Writers, of: TensorId) -> Option<&'p Step> {
+    let own = |b: &crate::program::Buffer| b.tensor == of && b.origin == Origin::Result;
+    let buffer = program.buffers.iter().position(own)?;
+    let step = &program.steps[writers[buffer]?];
+    matches!(step.action, Action::Move { .. }).then_some(step)
 }
 
 fn order(program: &Program) -> Result<()> {

@@ -253,8 +253,42 @@ impl Lowering<'_> {
         Ok(work)
     }
 
+    /// A copy whose result is pinned, as one move from the operand into the pinned layout. A kernel cannot change the
+    /// stick dimension while it copies, so that the copy as an operation would take a move beside it. False where the
+    /// operation alone gives that layout, or where the programmer divides it.
+    fn move_pinned_copy(&mut self, id: NodeId, node: &Node) -> Result<bool> {
+        let ([operand], [out]) = (&node.inputs[..], &node.outputs[..]) else { return Ok(false) };
+        let host = self.options.coverage.on_host(node.op.layer());
+        let pinned = self.graph.get(*out).pin.is_some();
+        if !is_copy(node) || !pinned || host || !node.hint.is_empty() {
+            return Ok(false);
+        }
+        let chosen = &self.assignment.nodes[id.0];
+        let own = self.assignment.tensors[out.0].as_ref().expect("a tensor that is no view");
+        let (base, _) = self.graph.base(*operand);
+        let mine = self.buffers[self.of[&base].0].laid.layout();
+        let in_place = |key: &OperandLayout| {
+            reads_in_place(self.options, self.graph.get(base), mine, key)
+        };
+        if chosen.results[0] == *own && chosen.operands[0].as_ref().is_none_or(in_place) {
+            return Ok(false);
+        }
+        let read = self.read(*operand, None, Some(id))?;
+        let load = self.loads[out.0];
+        let to = self.tensor(*out, Origin::Result)?;
+        if load {
+            self.buffers[to.0].memory = MemoryClass::Own;
+        }
+        let name = self.graph.get(*out).name.clone();
+        self.step_move(name, read, to, None, "its layout is pinned".into(), load)?;
+        Ok(true)
+    }
+
     fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
         self.readers += 1;
+        if self.move_pinned_copy(id, node)? {
+            return Ok(());
+        }
         let chosen = self.assignment.nodes[id.0].clone();
         let mut reads = Vec::with_capacity(node.inputs.len());
         for (k, (operand, key)) in node.inputs.iter().zip(&chosen.operands).enumerate() {
@@ -444,6 +478,11 @@ impl Lowering<'_> {
         self.buffers[out.0].memory = MemoryClass::InPlaceOf(read.buffer);
         Some(op)
     }
+}
+
+/// Whether an operation gives the elements of its operand, unchanged.
+fn is_copy(node: &Node) -> bool {
+    matches!(node.op.name(), "clone" | "identity")
 }
 
 /// Elements and places of the dimension that has rows past its end.
