@@ -8,6 +8,8 @@ Needs numpy alone. With PyTorch installed, ``import torch`` registers the simula
 (see :mod:`zellige.spyre`); the environment variable ``ZELLIGE_AUTOLOAD=0`` keeps it from doing so.
 """
 
+import zellige_torch_spyre as _  # noqa: F401 - installs the finder of torch_spyre in checkouts on PYTHONPATH
+
 from ._drawing import Drawing, draw
 from ._native import (
     DataFormats,

@@ -27,7 +27,8 @@ def autoload() -> None:
 
     PyTorch has one current accelerator: on a machine with a GPU that PyTorch can use, the GPU stays
     it, and ``ZELLIGE_AUTOLOAD=1`` or ``zellige.spyre.register()`` asks for the device. A PyTorch that is
-    too old for the device is left alone. An error never reaches ``import torch``: it becomes a warning.
+    too old for the device is left alone. So is a process with the real ``torch_spyre``, whose device has the same name.
+    An error never reaches ``import torch``: it becomes a warning.
     """
     choice = os.environ.get("ZELLIGE_AUTOLOAD", "").strip()
     if choice == "0":
@@ -39,6 +40,10 @@ def autoload() -> None:
             return
         # A program with an older PyTorch did not ask for the device; layouts and moves work with it.
         if choice != "1" and not is_new_enough(torch):
+            return
+        from zellige_torch_spyre import find_real_package
+
+        if choice != "1" and find_real_package() is not None:
             return
         from .spyre._register import register
 

@@ -1,11 +1,14 @@
-"""The alias package lets scripts for torch-spyre run, and is there only on request."""
+"""`import torch_spyre` finds Zellige's names for scripts of torch-spyre, and the real package wherever it is installed."""
 
 import os
 import pathlib
 import subprocess
 import sys
 
-ALIAS = pathlib.Path(__file__).parents[2] / "torch_spyre_alias"
+import pytest
+
+# What the wheel adds to site-packages beside its packages: the file that Python reads when it starts.
+STARTUP = pathlib.Path(__file__).parents[2] / "wheel_data" / "purelib"
 
 SCRIPT = """
 import torch
@@ -107,32 +110,91 @@ print("done")
 
 
 def test_what_newer_scripts_import():
-    done = run(NEWER, ALIAS)
+    done = run(NEWER)
     assert done.stdout.split() == ["ValueError", "AttributeError", "done"], done.stdout + done.stderr
 
 
-def run(code, *path):
+def run(code, *path, **environment):
     before = [p for p in [os.environ.get("PYTHONPATH")] if p]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), *before])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), *before]), **environment}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
 
 
 def test_scripts_run_unchanged():
-    done = run(SCRIPT, ALIAS)
+    done = run(SCRIPT)
     assert done.stdout.strip() == "spyre:0 True", done.stderr
 
 
-def test_without_it_the_name_is_free():
-    done = run("import torch_spyre")
-    assert "ModuleNotFoundError" in done.stderr
+def start(code, *path, **environment):
+    """Runs code in a process whose Python read the files of the wheel when it started."""
+    return run(f"import site; site.addsitedir({str(STARTUP)!r})\n{code}", *path, **environment)
 
 
-def test_the_real_one_goes_first(tmp_path):
-    info = tmp_path / "torch_spyre-9.9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-spyre\nVersion: 9.9\n")
-    done = run("import torch_spyre", ALIAS, tmp_path)
-    assert "must not stand in its way" in done.stderr
+def test_it_can_be_the_first_import():
+    done = start("from torch_spyre._C import SpyreTensorLayout\nimport torch\nprint(torch.ones(2, device='spyre').device, SpyreTensorLayout.__module__)")
+    assert done.stdout.split() == ["spyre:0", "zellige"], done.stderr
+
+
+@pytest.mark.parametrize("first", ["torch", "zellige"])
+def test_torch_and_zellige_bring_it(first):
+    done = run(f"import {first}, torch_spyre; print(torch_spyre.SpyreTensorLayout.__module__)")
+    assert done.stdout.strip() == "zellige", done.stderr
+
+
+def test_python_starts_as_fast():
+    done = start("import sys; print(*sorted({m.partition('.')[0] for m in sys.modules} & {'zellige', 'numpy', 'torch'}), 'zellige_torch_spyre' in sys.modules)")
+    assert done.stdout.strip() == "True", done.stdout + done.stderr
+
+
+def test_a_variable_frees_the_name():
+    done = start("import torch_spyre", ZELLIGE_TORCH_SPYRE="0")
+    assert "No module named 'torch_spyre'" in done.stderr
+
+
+def write_real_package(folder):
+    package = folder / "torch_spyre"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("kind = 'real'\n")
+    (package / "_C.py").write_text("class SpyreTensorLayout: pass\n")
+    return folder
+
+
+REAL = "print(torch_spyre.kind, SpyreTensorLayout.__module__)"
+
+
+@pytest.mark.parametrize("first", ["", "import torch", "import zellige", "import torch, zellige.spyre; zellige.spyre.register()"])
+def test_the_real_package_wins(tmp_path, first):
+    real = write_real_package(tmp_path)
+    # Behind all other entries of the path, as site-packages is behind PYTHONPATH.
+    code = f"{first}\nimport sys; sys.path.append({str(real)!r})\nimport torch_spyre\nfrom torch_spyre._C import SpyreTensorLayout\n{REAL}"
+    done = start(code)
+    assert done.stdout.split() == ["real", "torch_spyre._C"], done.stderr
+
+
+FINDER = """
+import sys, importlib.util
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "torch_spyre":
+            return importlib.util.spec_from_file_location(name, FOLDER + "/torch_spyre/__init__.py", submodule_search_locations=[FOLDER + "/torch_spyre"])
+sys.meta_path.append(Finder)
+import torch, torch_spyre
+from torch_spyre._C import SpyreTensorLayout
+print(torch._C._get_privateuse1_backend_name())
+"""
+
+
+def test_a_real_package_of_a_later_finder_wins(tmp_path):
+    # Editable installations append finders of their own.
+    done = start(f"FOLDER = {str(write_real_package(tmp_path))!r}\n{FINDER}\n{REAL}")
+    assert done.stdout.split() == ["privateuseone", "real", "torch_spyre._C"], done.stderr
+
+
+@pytest.mark.parametrize("choice,name", [("", "privateuseone"), ("1", "spyre")])
+def test_the_device_is_left_to_the_real_package(tmp_path, choice, name):
+    done = start("import torch; print(torch._C._get_privateuse1_backend_name())", write_real_package(tmp_path), ZELLIGE_AUTOLOAD=choice)
+    assert done.stdout.strip() == name, done.stderr
 
 
 NAMES = """
@@ -182,5 +244,5 @@ except AttributeError:
 
 
 def test_names_of_the_documents():
-    done = run(NAMES, ALIAS)
+    done = run(NAMES)
     assert done.stdout.split()[-1:] == ["done"], done.stdout + done.stderr

@@ -1,18 +1,9 @@
-"""The names of torch-spyre, on Zellige's simulated card."""
+"""The names of torch-spyre, on Zellige's simulated card.
 
-import importlib.metadata as _metadata
+Python knows this package as ``torch_spyre`` where the real one is not installed: see ``zellige_torch_spyre.py``.
+"""
 
-try:
-    _version = _metadata.version("torch-spyre")
-except _metadata.PackageNotFoundError:
-    _version = None
-if _version is not None:
-    raise ImportError(
-        f"torch-spyre {_version} is installed, and this alias must not stand in its way: "
-        "pip uninstall zellige-torch-spyre-alias"
-    )
-
-import zellige.spyre as _spyre  # noqa: E402
+import zellige.spyre as _spyre
 
 _spyre.register()
 
