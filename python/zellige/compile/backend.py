@@ -15,6 +15,7 @@ from ..spyre.kernels import convolutions, indexing, selection
 from . import byte_images, recompiles
 from .output_views import is_outside, take_views_outside
 from .breaks import heard
+from .chosen_outputs import keep_chosen_layouts
 from .collection import deferred_collection
 from .graph import supported
 from .partition import fuse_supported
@@ -59,6 +60,7 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     patches.happened(patches.AT_FIRST_GRAPH)
     report = Report(breaks=heard(), recompiles=recompiles.heard())
     _logs.asked(report)
+    keep_chosen_layouts(gm)
     compiler = functools.partial(_compiled, report=report)
     build = aot_autograd(
         fw_compiler=compiler,

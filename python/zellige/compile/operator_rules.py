@@ -328,6 +328,13 @@ def _rules_of_own_operators() -> None:
     def _to_layout(w, n, x, layout):
         return w.pinned(n.args[0], x, {"layout": layout})
 
+    @_rule(ops.full_with_layout.default)
+    def _full_with_layout(w, n, size, value, layout, stride, dtype, device):
+        if not n.meta["val"].is_contiguous():
+            raise Refused("a layout of a tensor with strides that are not row-major ones")
+        value = int(value) if isinstance(value, bool) else value
+        return w.op("full", [], pin={"layout": layout}, size=w.shape_of(n), value=value, **_made({}, n))
+
     @_rule(ops.constant.default)
     def _constant(w, n, value, dtype, device):
         return w.op("full", [], size=[], value=value, **_made({}, n))

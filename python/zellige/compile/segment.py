@@ -303,6 +303,9 @@ class _CompiledSegment:
         self.states = [(name, written[i]) for name, i in self.inputs if i in written]
         self.changed = sorted(written)
         self.count, self.given = len(flat), [k for k in range(len(flat)) if k not in states]
+        if device is None:
+            # A graph without tensors as arguments makes its results on the card that they name.
+            device = flat[0].meta["val"].device.index
         self.program, self.refused_hints = _program(writer.doc, device or 0, like)
         self.loaded, self.stamp = None, None
 

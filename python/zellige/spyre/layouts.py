@@ -7,29 +7,39 @@ import torch
 from .. import _native
 
 
-def _index(device: torch.device) -> int:
-    return torch.spyre.current_device() if device.index is None else device.index
-
-
 class WrongDevice(RuntimeError, ValueError):
     """Another device than the card. torch-spyre says ValueError, and PyTorch RuntimeError: it is both."""
 
 
 def on_card(device, what: str) -> torch.device:
     """The device that ``what`` is asked for; the default one where that is a card."""
-    usual = torch.get_default_device()
-    device = torch.device(device if device is not None else usual if usual.type == "spyre" else "spyre")
+    if device is None:
+        # Dynamo cannot trace the question for the default device, and can trace a tensor that is made on it.
+        usual = torch.empty(0).device if torch.compiler.is_compiling() else torch.get_default_device()
+        device = usual if usual.type == "spyre" else "spyre"
+    device = torch.device(device)
     if device.type != "spyre":
         raise WrongDevice(f"{what} needs the device spyre, not {device}")
     return device
 
 
+def text_of(layout) -> str:
+    """A layout as the text that operators take, with every field of it."""
+    if not isinstance(layout, _native.SpyreTensorLayout):
+        raise TypeError(f"a device layout is a SpyreTensorLayout, not {layout!r}")
+    return layout._whole
+
+
 def empty_with_layout(size, layout, *, dtype=None, device=None, stride=None, requires_grad=False):
     """A tensor of zeros in a device layout."""
+    return full_with_layout(size, 0, layout, dtype=dtype, device=device, stride=stride, requires_grad=requires_grad)
+
+
+def full_with_layout(size, value, layout, *, dtype=None, device=None, stride=None, requires_grad=False):
+    """A tensor in a device layout, all of whose elements are one number."""
     device = on_card(device, "a device layout")
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    stride = None if stride is None else list(stride)
-    made = _native.empty_with_layout(list(size), dtype, _index(device), layout, stride)
+    made = torch.ops.spyre.full_with_layout(list(size), value, text_of(layout), stride, dtype, device)
     return made.requires_grad_(requires_grad) if requires_grad else made
 
 
@@ -38,20 +48,12 @@ def to_with_layout(tensor: torch.Tensor, layout, device=None, dtype=None) -> tor
     if dtype is not None and dtype != tensor.dtype:
         tensor = tensor.to(dtype)
     if tensor.device.type == "spyre" and (device is None or torch.device(device) in (tensor.device, torch.device("spyre"))):
-        from .ops import in_layout
-
         # While a graph is traced, its tensors have no layout.
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling():
             if not _is_view(tensor) and _native.tensor_layout(tensor) == layout:
                 return tensor
-        return in_layout(tensor, layout)
-    if tensor.requires_grad and torch.is_grad_enabled():
-        # The move to the device is differentiable in two steps: the copy, then the layout.
-        return to_with_layout(tensor.to("spyre" if device is None else device), layout)
-    stride = tensor.stride() if _dense(tensor) else None
-    made = empty_with_layout(tensor.size(), layout, dtype=tensor.dtype, device=device, stride=stride)
-    made.copy_(tensor.detach())
-    return made
+        return torch.ops.spyre.to_layout(tensor, text_of(layout))
+    return torch.ops.spyre.upload(tensor, text_of(layout), on_card(device, "a device layout"))
 
 
 def _dense(tensor: torch.Tensor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _native
+from . import fake_layouts
 from .kernels.norms import layer_norm
 from .kernels.registration import run
 
@@ -13,6 +14,8 @@ _libraries: list[torch.library.Library] = []
 _SCHEMAS = {
     "restickify": "(Tensor input, int dim) -> Tensor",
     "to_layout": "(Tensor input, str layout) -> Tensor",
+    "upload": "(Tensor input, str layout, Device device) -> Tensor",
+    "full_with_layout": "(SymInt[] size, Scalar value, str layout, SymInt[]? stride, ScalarType dtype, Device device) -> Tensor",
     "constant": "(Scalar value, ScalarType dtype, Device device) -> Tensor",
     "rms_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     "layer_norm": "(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
@@ -45,10 +48,36 @@ def _to_layout(input, layout):
     return _native.to_layout(input, _native.SpyreTensorLayout._read(layout))
 
 
-def in_layout(tensor, layout):
-    """The tensor in a layout, as one operator: gradients pass through it, and traced graphs keep it. The operator takes
-    the text of the layout, which has every field of it (gaps, dimensions of the stick, arrangement, host)."""
-    return torch.ops.spyre.to_layout(tensor, layout._whole)
+def _index(device: torch.device) -> int:
+    return torch.spyre.current_device() if device.index is None else device.index
+
+
+def _upload(input, layout, device):
+    stride = input.stride() if torch.ops.aten.is_non_overlapping_and_dense(input) else None
+    return _empty(input.size(), layout, stride, input.dtype, device).copy_(input)
+
+
+def _empty(size, layout, stride, dtype, device):
+    stride = None if stride is None else list(stride)
+    return _native.empty_with_layout(list(size), dtype, _index(device), _native.SpyreTensorLayout._read(layout), stride)
+
+
+def _full_with_layout(size, value, layout, stride, dtype, device):
+    if device.type == "meta":
+        made = torch.empty(size, dtype=dtype, device=device) if stride is None else torch.empty_strided(size, stride, dtype=dtype, device=device)
+        return _chosen(made, layout)
+    made = _empty(size, layout, stride, dtype, device)
+    # New memory of the card is zero.
+    return made if value == 0 else made.fill_(value)
+
+
+def _chosen(made, layout):
+    """A fake tensor in a layout that the program names; strides that are not row-major ones may be read differently."""
+    if made.is_contiguous():
+        bound = fake_layouts.bind_layout(_native.SpyreTensorLayout._read(layout), made.shape)
+        if bound is not None:
+            fake_layouts.set_layout(made, bound)
+    return made
 
 
 def _constant(value, dtype, device):
@@ -84,6 +113,7 @@ def _sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable_gqa=
 _DEVICE = {
     "restickify": _restickify,
     "to_layout": _to_layout,
+    "upload": _upload,
     "rms_norm": _rms_norm,
     "layer_norm": _norm,
     "gelu": _gelu,
@@ -102,6 +132,7 @@ def _host_sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable
 _HOST = {
     "restickify": lambda input, dim: (_checked(input, dim), input.clone())[1],
     "to_layout": lambda input, layout: input.clone(),
+    "upload": _upload,
     "rms_norm": _F.rms_norm,
     "layer_norm": _F.layer_norm,
     "gelu": lambda input, approximate="none": _F.gelu(input, approximate=approximate),
@@ -115,12 +146,27 @@ def _same(input, *args, **kwargs):
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
+def _restickified(input, dim):
+    dim, made = _checked(input, dim), _same(input)
+    known = fake_layouts.find_layout(input)
+    # A view is copied into the default layout first, and its layout is that of its base.
+    if known is not None and made.numel() > 0 and input.dim() > 0 and known.layout.host_size == list(input.shape) and input.is_contiguous():
+        fake_layouts.set_layout(made, known.layout.restickify(dim), known.follows)
+    return made
+
+
 _SHAPES = {
-    "restickify": lambda input, dim: (_checked(input, dim), _same(input))[1],
+    "restickify": _restickified,
+    "to_layout": lambda input, layout: _chosen(_same(input), layout),
     "linear": lambda input, weight, bias=None: input.new_empty((*input.shape[:-1], *weight.shape[:-1])),
     "matmul": lambda input, other: torch.matmul(input, other).contiguous(),
     "sdpa": lambda query, key, value, *_, **__: query.new_empty((*query.shape[:-1], value.shape[-1])),
 }
+
+
+def _uploaded(input, layout, device):
+    """The shape of what arrives on another device, which a kernel of the device "meta" cannot tell."""
+    return _chosen(torch.empty_like(input, device=device), layout)
 
 
 class _Moved(torch.autograd.Function):
@@ -128,12 +174,13 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, op, input, *args):
+        ctx.device = input.device
         with torch._C._AutoDispatchBelowAutograd():
             return op(input, *args)
 
     @staticmethod
     def backward(ctx, grad):
-        return (None, grad) + (None,) * (len(ctx.needs_input_grad) - 2)
+        return (None, grad.to(ctx.device)) + (None,) * (len(ctx.needs_input_grad) - 2)
 
 
 def _differentiable(name: str):
@@ -144,7 +191,7 @@ def _differentiable(name: str):
     def autograd(*args, **kwargs):
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            if name in ("restickify", "to_layout"):
+            if name in ("restickify", "to_layout", "upload"):
                 return _Moved.apply(op, *args, *kwargs.values())
             return parts(*args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():
@@ -158,13 +205,20 @@ def _written(layout):
     return f"SpyreTensorLayout._read({layout._whole!r})", {"SpyreTensorLayout": _native.SpyreTensorLayout}
 
 
+def _written_word(word):
+    """A format or an arrangement as Python code, and the names that the code needs."""
+    return repr(word), {type(word).__name__: type(word)}
+
+
 def _traceable_layouts() -> None:
-    """Makes layouts constants of traced graphs; without this, each would end its graph."""
+    """Makes layouts, formats and arrangements constants of traced graphs; without this, each would end its graph."""
     from torch._library.opaque_object import MemberType, register_custom_class
 
-    fields = ("device_size", "stride_map", "device_dtype", "host_size", "restickify", "_whole")
-    _native.SpyreTensorLayout.__fx_repr__ = _written
-    register_custom_class(_native.SpyreTensorLayout, typ="constant", members=dict.fromkeys(fields, MemberType.USE_REAL))
+    writers = {_native.SpyreTensorLayout: _written, _native.DataFormats: _written_word, _native.ElementArrangement: _written_word}
+    for kind, writer in writers.items():
+        kind.__fx_repr__ = writer
+        members = [name for name in dir(kind) if not name.startswith("_") or name == "_whole"]
+        register_custom_class(kind, typ="constant", members=dict.fromkeys(members, MemberType.USE_REAL))
 
 
 def install() -> None:
@@ -177,7 +231,10 @@ def install() -> None:
     for name, function in _DEVICE.items():
         library.impl(name, torch._disable_dynamo(function), "PrivateUse1")
         library.impl(name, torch._disable_dynamo(_HOST[name]), "CPU")
-        library.impl(name, _SHAPES.get(name, _same), "Meta")
+        if name != "upload":
+            library.impl(name, _SHAPES.get(name, _same), "Meta")
         library.impl(name, _differentiable(name), "AutogradPrivateUse1")
         library.impl(name, _differentiable(name), "AutogradCPU")
+    torch.library.register_fake("spyre::upload", _uploaded, lib=library)
+    library.impl("full_with_layout", torch._disable_dynamo(_full_with_layout), "CompositeExplicitAutograd")
     library.impl("constant", _constant, "CompositeExplicitAutograd")

@@ -8,19 +8,27 @@ import torch
 
 from ... import _native
 from ..dynamic import empty_dynamic, reservation, to_dynamic
+from ..fake_layouts import find_layout, is_fake
 from ..layouts import empty_with_layout, to_with_layout
 
 
 def device_tensor_layout(self):
     """The layout of the tensor's storage on the device; None for a tensor elsewhere."""
-    if self.device.type != "spyre" or isinstance(self, torch._subclasses.FakeTensor):
+    if self.device.type != "spyre":
         return None
+    if is_fake(self):
+        known = find_layout(self)
+        if known is None:
+            raise RuntimeError(
+                "the layout of this fake tensor is not known: kernels choose the layouts of their results when they run"
+            )
+        return known.layout
     # A tensor without elements has no address by which its storage is known.
     reserved = reservation(self) if self.numel() == 0 else None
     return _native.tensor_layout(self) if reserved is None else reserved.layout
 
 
-def _with_layout(original, in_layout):
+def with_layout(original, in_layout):
     """A function that takes `device_layout` too."""
 
     @functools.wraps(original)
@@ -46,8 +54,12 @@ def _with_sizes(original, in_layout, in_sizes):
     return function
 
 
-def _size(args):
-    return list(args[0]) if len(args) == 1 and not isinstance(args[0], int) else list(args)
+def size_of(args, named=None) -> list:
+    """The size that arguments name: as a list, as numbers, or by the name `size`."""
+    if named is not None and args:
+        raise TypeError("the size is given twice: in order and by its name")
+    args = (named,) if named is not None else args
+    return list(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else list(args)
 
 
 def _target(args, kwargs):
@@ -75,13 +87,13 @@ def _to_sizes(self, *args, max, dynamic, device_layout=None, non_blocking=False,
     return to_dynamic(self, max=max, dynamic=dynamic, layout=device_layout, device=device, dtype=dtype, copy=copy)
 
 
-def _empty(*size, device_layout, dtype=None, device=None, requires_grad=False, **_):
-    return empty_with_layout(_size(size), device_layout, dtype=dtype, device=device, requires_grad=requires_grad)
+def _empty(*sizes, device_layout, size=None, dtype=None, device=None, requires_grad=False, **_):
+    return empty_with_layout(size_of(sizes, size), device_layout, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def _empty_sizes(*size, max, dynamic, device_layout=None, dtype=None, device=None, requires_grad=False, **_):
+def _empty_sizes(*sizes, max, dynamic, device_layout=None, size=None, dtype=None, device=None, requires_grad=False, **_):
     given = dict(max=max, dynamic=dynamic, layout=device_layout, requires_grad=requires_grad)
-    return empty_dynamic(_size(size), dtype=dtype, device=device, **given)
+    return empty_dynamic(size_of(sizes, size), dtype=dtype, device=device, **given)
 
 
 def _empty_strided(size, stride, *, device_layout, dtype=None, device=None, requires_grad=False, **_):
@@ -117,7 +129,7 @@ def new_empty(original):
 
 def new_empty_strided(original):
     """``Tensor.new_empty_strided`` with the device's argument."""
-    return _with_layout(original, _new_empty_strided)
+    return with_layout(original, _new_empty_strided)
 
 
 def empty(original):
@@ -127,7 +139,7 @@ def empty(original):
 
 def empty_strided(original):
     """``torch.empty_strided`` with the device's argument."""
-    return _with_layout(original, _empty_strided)
+    return with_layout(original, _empty_strided)
 
 
 def list_lazy_methods():
@@ -137,11 +149,25 @@ def list_lazy_methods():
     return lambda: methods.remove(ours)
 
 
+def list_builtins(names):
+    """``torch.jit.script`` knows operators by the identities of their functions: the replaced ones are operators too."""
+
+    def apply():
+        from torch.jit._builtins import _get_builtin_table
+
+        table = _get_builtin_table()
+        ours = {id(getattr(torch, name)): "aten::" + name for name in names}
+        table.update(ours)
+        return lambda: [table.pop(function) for function in ours]
+
+    return apply
+
+
 def list_factories():
     """``with torch.device(...)`` changes the functions of a set that PyTorch fills once: the new factories are in it."""
     from torch.utils._device import _device_constructors
 
-    factories, ours = _device_constructors(), {torch.empty, torch.empty_strided}
+    factories, ours = _device_constructors(), {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
     # Where the set was not filled before, PyTorch's own ones are missing in it.
     factories.update(ours, (function.__wrapped__ for function in ours))
     return lambda: factories.difference_update(ours)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from ...compile import breaks, byte_images, default, random_state
-from .. import backward_threads, flex_attention, profiling, random
+from ...compile import breaks, byte_images, default, random_state, traced_layouts
+from .. import backward_threads, fake_layouts, flex_attention, profiling, random
 from ..layouts import to_with_layout
-from . import accelerator, arguments, libraries, module_moves, processes, storages
+from . import accelerator, arguments, filled, libraries, module_moves, processes, storages
 from .changes import Addition, Attribute, Entry, Registration
 
 # The moments at which changes are made; those of the last rows are imports of the modules that they name.
@@ -87,6 +87,7 @@ def _loaded(name: str) -> None:
     happened(name)
 
 
+_DYNAMO = "torch._dynamo.variables.tensor"
 _FLEX, _STATE = "torch.nn.attention.flex_attention", "accelerate.state"
 _MODELING, _TRAINER = "accelerate.utils.modeling", "transformers.training_args"
 _DEVICE_MAPS = "transformers.integrations.accelerate"
@@ -98,8 +99,14 @@ TABLE: tuple[Patch, ...] = (
     Patch(Attribute("torch:Tensor", "new_empty_strided", arguments.new_empty_strided), _WHY.arguments),
     Patch(Attribute("torch", "empty", arguments.empty), _WHY.arguments),
     Patch(Attribute("torch", "empty_strided", arguments.empty_strided), _WHY.arguments),
+    *(Patch(Attribute("torch", name, filled.takes_layout(name)), _WHY.arguments) for name in filled.FUNCTIONS),
+    *(Patch(Attribute("torch:Tensor", name, filled.takes_layout(name)), _WHY.arguments) for name in filled.METHODS),
     Patch(Registration("the methods of lazy parameters", arguments.list_lazy_methods), _WHY.lists),
     Patch(Registration("the factories of torch.device", arguments.list_factories), _WHY.lists),
+    Patch(
+        Registration("the operators of torch.jit.script", arguments.list_builtins(("empty", "empty_strided", *filled.FUNCTIONS))),
+        _WHY.lists,
+    ),
     Patch(
         Addition("torch:Tensor", "device_tensor_layout", lambda _: arguments.device_tensor_layout),
         "a name that PyTorch does not have: torch-spyre's tensors do",
@@ -107,6 +114,15 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         Addition("torch:Tensor", "to_with_layout", lambda _: to_with_layout),
         "a name that PyTorch does not have: torch-spyre's tensors do",
+    ),
+    Patch(
+        Attribute("torch._subclasses.fake_tensor:FakeTensorConverter", "from_real_tensor", fake_layouts.from_real_tensor),
+        "fake tensors have sizes, strides and dtypes of what they stand for, and no hook for other properties",
+    ),
+    Patch(
+        Entry("TensorVariable.tp_methods['device_tensor_layout']", traced_layouts.method_entry, traced_layouts.traced_method),
+        "Dynamo has no hook for methods of tensors whose results are no tensors: it would record None",
+        _DYNAMO,
     ),
     # Modules that move.
     Patch(
@@ -213,7 +229,7 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(Attribute(_TRAINER + ":TrainingArguments", "_setup_devices", libraries.trainer_device), _WHY.names, _TRAINER),
     Patch(
-        Registration("a finder of sys.meta_path", libraries.watch_imports((_FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS), _loaded)),
+        Registration("a finder of sys.meta_path", libraries.watch_imports((_DYNAMO, _FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS), _loaded)),
         "the finder is Python's hook: the rows above are applied when their modules are imported, which is slow",
     ),
 )
