@@ -199,14 +199,15 @@ impl Builder {
         };
         let dtype = t.dtype;
         let made = (op.to_string(), *of, attributes.clone());
-        let (base, map) = match view::apply(op, &map, attributes)? {
+        let elements = self.tensors[base.0].size.iter().product();
+        let (base, map) = match view::apply(op, &map, elements, attributes)? {
             Some(seen) => (base, seen),
             None => {
                 // The elements have to be in row-major order first, as in PyTorch.
                 let copy = format!("{name}.copy");
                 let copied = self.add("clone", &[Operand::Tensor(*of)], &Map::new(), &[&copy])?[0];
                 let plain = Strided::contiguous(&self.tensors[copied.0].size)?;
-                let seen = view::apply(op, &plain, attributes)?;
+                let seen = view::apply(op, &plain, plain.numel(), attributes)?;
                 let made = (op.to_string(), copied, attributes.clone());
                 let map = seen.ok_or_else(|| GraphError::new("bad_view", "it needs a copy"))?;
                 let size = map.size().to_vec();

@@ -18,6 +18,7 @@ pub const VIEWS: &[(&str, &[&str])] = &[
     ("squeeze", &["dim"]),
     ("unsqueeze", &["dim"]),
     ("unfold", &["dim", "size", "step"]),
+    ("as_strided", &["size", "stride", "storage_offset"]),
 ];
 
 /// Whether an operation is a view.
@@ -25,10 +26,12 @@ pub(crate) fn is_view(op: &str) -> bool {
     VIEWS.iter().any(|(name, _)| *name == op)
 }
 
-/// The view that an operation makes of another; `None` where its elements must be copied first.
+/// The view that an operation makes of another; `None` where its elements must be copied first. `elements` is the
+/// number of elements of the base, in whose row-major index `as_strided` steps.
 pub(crate) fn apply(
     op: &str,
     of: &Strided,
+    elements: i64,
     attributes: &Map<String, Value>,
 ) -> Result<Option<Strided>> {
     let known = VIEWS.iter().find(|(name, _)| *name == op).map_or(&[][..], |v| v.1);
@@ -100,6 +103,10 @@ pub(crate) fn apply(
         "squeeze" => of.squeeze(optional("dim")?)?,
         "unsqueeze" => of.unsqueeze(int("dim", None)?)?,
         "unfold" => of.unfold(int("dim", None)?, int("size", None)?, int("step", None)?)?,
+        "as_strided" => {
+            let offset = int("storage_offset", Some(0))?;
+            of.as_strided(&list("size")?, &list("stride")?, Some(offset), Some(elements))?
+        }
         _ => return Err(GraphError::new("no_such_op", format!("`{op}` is no view"))),
     }))
 }

@@ -71,7 +71,8 @@ impl Model {
         weight: &mut WeightSource<'_>,
     ) -> Result<Model> {
         let options = &program.options;
-        let same = card.hardware().name() == options.hardware.name()
+        // Figures of another hardware change times and not elements: runs on tensors of the card are accounted with them.
+        let same = (!owns || card.hardware().name() == options.hardware.name())
             && card.storage() == options.storage
             && card.cores() >= options.cores;
         if !same {

@@ -8,10 +8,12 @@
 
 mod aten;
 mod cards;
+mod compile_options;
 mod exchange;
 mod guard;
 mod handle;
 mod held;
+mod input_form;
 mod kernel;
 mod mint;
 mod number;
@@ -49,6 +51,9 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<program::Program>()?;
     m.add_class::<program::Loaded>()?;
     m.add_class::<program::Weights>()?;
+    m.add_class::<compile_options::CompileOptions>()?;
+    m.add_class::<input_form::InputForm>()?;
+    m.add_class::<input_form::RowMajorStorage>()?;
     m.add_class::<stream::StreamEvent>()?;
     m.add_class::<recording::Recorded>()?;
     for function in [
@@ -76,6 +81,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(stored::chosen_layout, m)?,
         wrap_pyfunction!(stored::weight_layout, m)?,
         wrap_pyfunction!(strides::choose_strides, m)?,
+        wrap_pyfunction!(input_form::input_form, m)?,
+        wrap_pyfunction!(input_form::row_major_storage, m)?,
         wrap_pyfunction!(views::view, m)?,
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,

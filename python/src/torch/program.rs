@@ -1,6 +1,8 @@
 //! Compiled programs.
 
 use super::cards::{card, refuse, variable};
+use super::compile_options::CompileOptions;
+use super::input_form::RowMajorStorage;
 use super::{mint, plan_cache, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
@@ -15,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::emit;
 use zellige_compile::report::report;
-use zellige_compile::{Action, BadVariable, CompileError, Options, OutputLayouts, Place};
-use zellige_device::{Card, DeviceError, Tensor};
+use zellige_compile::{Action, BadVariable, CompileError, Options, Place};
+use zellige_device::{DeviceError, Tensor};
 use zellige_files::{numbered_folder, write_folder};
 use zellige_graph::Role;
 use zellige_run::{Model, RunError};
@@ -67,23 +69,11 @@ type Buffer = (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static
 /// How long a run goes on before it looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
+/// Options with what the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
-pub(super) fn environment() -> Result<Options, DeviceError> {
-    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+pub(super) fn with_environment(options: Options) -> Result<Options, DeviceError> {
     let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
     options.with_variables(variable).map_err(refused)
-}
-
-/// What a compilation for a card is asked for.
-fn options(card: &Card) -> Result<Options, DeviceError> {
-    Ok(Options {
-        coverage: card.profile(),
-        hardware: card.hardware().clone(),
-        cores: card.cores(),
-        storage: card.storage(),
-        ..environment()?
-    })
 }
 
 fn run_error(e: &RunError) -> PyErr {
@@ -106,10 +96,17 @@ impl Program {
     /// Compiles a graph, given as JSON, for a card. Given a program of the same operations on other
     /// sizes, it is divided as that one is, without a search.
     #[new]
-    #[pyo3(signature = (graph, index, like=None))]
-    fn new(py: Python<'_>, graph: &str, index: usize, like: Option<&Program>) -> PyResult<Program> {
+    #[pyo3(signature = (graph, index, like=None, options=None))]
+    fn new(
+        py: Python<'_>,
+        graph: &str,
+        index: usize,
+        like: Option<&Program>,
+        options: Option<&CompileOptions>,
+    ) -> PyResult<Program> {
         let card = card(index).map_err(|e| error::device(&e))?;
-        let options = options(card).map_err(|e| error::device(&e))?;
+        let asked = options.cloned().unwrap_or_default();
+        let options = asked.for_card(card).map_err(|e| error::device(&e))?;
         let like = like.map(|p| &p.program.decisions);
         let key = plan_cache::key_of(graph, &options, like);
         let graph = zellige_graph::json::parse(graph)
@@ -253,7 +250,8 @@ impl Program {
 
 #[pymethods]
 impl Loaded {
-    /// One run: `states` names inputs that become an output, by number; the other outputs are given.
+    /// One run: `states` names inputs that become an output, by number; the other outputs are given. An input is a
+    /// tensor, or the storage of one.
     #[pyo3(signature = (inputs, states=Vec::new()))]
     fn run<'py>(
         &self,
@@ -263,7 +261,11 @@ impl Loaded {
     ) -> PyResult<Bound<'py, PyList>> {
         let mut tensors = HashMap::new();
         for (name, object) in inputs {
-            tensors.insert(name.extract::<String>()?, store::of(&object)?);
+            let tensor = match object.cast::<RowMajorStorage>() {
+                Ok(storage) => storage.get().0.clone(),
+                Err(_) => store::of(&object)?,
+            };
+            tensors.insert(name.extract::<String>()?, tensor);
         }
         let stream = stream::current(self.card);
         // An interrupt ends a long run between two steps.

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from .. import _logs
+from .. import _logs, _native
 from ..spyre import patches
 from ..spyre.kernels import convolutions, indexing, selection
 from . import byte_images, recompiles
@@ -53,15 +53,17 @@ def _within_index(x, indices):
     return torch.ops.aten.index.Tensor(x, indexing.within(x, indices))
 
 
-def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
-    """What ``torch.compile(model, backend="spyre")`` calls."""
+def spyre_backend(gm: torch.fx.GraphModule, example_inputs, *, options=None, mode=None, name=None):
+    """What ``torch.compile(model, backend="spyre")`` calls. ``options`` are those of the compiler; ``mode`` and ``name``
+    are arguments of ``torch.compile`` for other backends and have no effect."""
     from torch._dynamo.backends.common import aot_autograd
 
+    options = _native.CompileOptions(dict(options or {}))
     patches.happened(patches.AT_FIRST_GRAPH)
     report = Report(breaks=heard(), recompiles=recompiles.heard())
     _logs.asked(report)
     keep_chosen_layouts(gm)
-    compiler = functools.partial(_compiled, report=report)
+    compiler = functools.partial(_compiled, report=report, options=options)
     build = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -73,14 +75,14 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, **options):
     return with_known_parts(build(gm, example_inputs), example_inputs)
 
 
-def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
+def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report, options=None):
     """A function that runs the graph: segments of the card, the rest operator by operator."""
     from functorch.compile import make_boxed_func
 
     start = time.perf_counter()
     with deferred_collection():
         take_views_outside(gm)
-        fused = programs_of(gm, report)
+        fused = programs_of(gm, report, options=options)
     exchanges = False
     for node in fused.graph.nodes:
         if is_exchange(node):
@@ -102,12 +104,12 @@ def _compiled(gm: torch.fx.GraphModule, example_inputs, *, report: Report):
     return make_boxed_func(run)
 
 
-def programs_of(gm: torch.fx.GraphModule, report: Report, wanted=lambda node: True) -> torch.fx.GraphModule:
+def programs_of(gm: torch.fx.GraphModule, report: Report, wanted=lambda node: True, options=None) -> torch.fx.GraphModule:
     """The graph with its nodes that are supported, and wanted, in segments."""
     fused = fuse_supported(gm, lambda node: wanted(node) and not is_outside(node) and supported(node))
     for node in [n for n in fused.graph.nodes if n.op == "call_module"]:
         states = _states(fused.graph, node)
-        setattr(fused, node.target, Segment(getattr(fused, node.target), report, states))
+        setattr(fused, node.target, Segment(getattr(fused, node.target), report, states, options))
     fused.recompile()
     return fused
 

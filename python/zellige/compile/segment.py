@@ -28,8 +28,9 @@ class Segment(torch.nn.Module):
     """Compiles when it is called: once for every tuple of sizes and layouts. Where sizes alone are
     others, the decisions of the first program hold for all that follow, and so do its weights."""
 
-    def __init__(self, module: torch.fx.GraphModule, report, states=None):
+    def __init__(self, module: torch.fx.GraphModule, report, states=None, options=None):
         super().__init__()
+        self._options = options
         self._module = [module]
         # Outputs by number that are written into an argument.
         self._states: dict[int, int] = states or {}
@@ -61,15 +62,23 @@ class Segment(torch.nn.Module):
         family = tuple(_family(a) for a in args)
         try:
             with deferred_collection():
-                entry = _CompiledSegment(self._module[0], self._places, args, self._states, self._families.get(family))
+                entry = _CompiledSegment(
+                    self._module[0], self._places, args, self._states, self._families.get(family), self._options
+                )
             artifacts.record(entry.program)
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
+            for node in entry.copied:
+                self._report.eager("a copy of the view", node.name)
+            for k in entry.later:
+                self._report.eager("aten.copy_.default", f"the view {self._places[entry.later[k]].name}")
             if entry.refused_hints:
                 self._report.hints.append(entry.refused_hints)
             _logs.program(entry, args, (time.perf_counter() - start) * 1e3)
         except (Refused, _native.DeviceError) as error:
             _logs.program(None, args, 0.0, why=str(error))
+            if self._options is not None and self._options.strict and isinstance(error, _native.DeviceError):
+                raise
             # What the compiler refuses still runs, and the report says why: the refused operator alone eagerly, where
             # it is known, and the rest in programs around it.
             self._report.refused[self._module[0].__class__.__name__ + str(len(self._report.refused))] = str(error)
@@ -92,7 +101,7 @@ class Segment(torch.nn.Module):
                     self._report.eager(str(node.target), place_of(node))
             self._split[None] = module
             return module
-        fused = programs_of(module, self._report, lambda node: node.name != refused)
+        fused = programs_of(module, self._report, lambda node: node.name != refused, self._options)
         self._report.eager(*next((str(n.target), place_of(n)) for n in self._module[0].graph.nodes if n.name == refused))
         self._split[refused] = fused
         return fused
@@ -134,15 +143,17 @@ def _family(value):
     """What programs have in common that differ in sizes alone. A layout of the user's choice is of one
     size."""
     if isinstance(value, torch.Tensor):
-        return (value.dtype, value.dim(), _reserved(value), _native.chosen_layout(value), value.device.index, is_weight(value))
+        form = _native.input_form(value)
+        seen = None if form is None or form.is_whole else tuple(form.stride_order)
+        return (value.dtype, value.dim(), _reserved(value), _native.chosen_layout(value), seen, value.device.index, is_weight(value))
     return type(value)
 
 
 def _key(value):
     if isinstance(value, torch.Tensor):
-        whole = value.storage_offset() == 0 and value.is_contiguous()
-        layout = _native.tensor_layout(value) if whole else None
-        return (value.dtype, tuple(value.shape), layout, _reserved(value), value.device.index, is_weight(value))
+        # The form has the strides and the offset of a view too: a program reads it where it is.
+        form = _native.input_form(value)
+        return (value.dtype, tuple(value.shape), form, _reserved(value), value.device.index, is_weight(value))
     return value
 
 
@@ -157,8 +168,15 @@ def _reserved_or_itself(tensor):
     return tensor if full is None else full
 
 
-# Inputs that are the whole of what is reserved for a tensor.
-_ALL = ".all"
+# Inputs that are the whole of what is reserved for a tensor, and those that are the storage of a view.
+_ALL, _STORAGE = ".all", ".storage"
+
+
+def _seen(writer, node, tensor):
+    """A view of its storage, with the strides and the offset that it has in PyTorch."""
+    writer.node = node
+    view = dict(size=list(tensor.shape), stride=list(tensor.stride()), storage_offset=tensor.storage_offset())
+    return writer.op("as_strided", [writer.env[node]], [node.name], **view)
 
 
 def _shown(writer, node, tensor):
@@ -209,14 +227,14 @@ class _SymbolValues:
         return int(value)
 
 
-def _program(doc, device, like):
+def _program(doc, device, like, options):
     """The program of a graph; and why without its hints, where those cannot hold."""
     try:
-        return _native.Program(json.dumps(doc), device, like), None
+        return _native.Program(json.dumps(doc), device, like, options), None
     except _native.DeviceError as error:
         if not any([op.pop("split", None) for op in doc["ops"]]):
             raise
-        return _native.Program(json.dumps(doc), device, like), str(error)
+        return _native.Program(json.dumps(doc), device, like, options), str(error)
 
 
 def _in_own_order(writer, node, known):
@@ -259,11 +277,14 @@ class _CompiledSegment:
     def without_program():
         return _CompiledSegment.__new__(_CompiledSegment)
 
-    def __init__(self, module, places, args, states, like=None):
+    def __init__(self, module, places, args, states, like=None, options=None):
         known = _SymbolValues(places, args).known
         env = {}
         writer = Writer("torch", env, lambda node: [known(s) for s in node.meta["val"].shape])
         self.weights, self.inputs = [], []
+        # Views whose storage has no row-major form: they are copied before the program runs.
+        self.copied = []
+        states = self._split_states(states, args)
         device = None
         for i, (node, arg) in enumerate(zip(places, args)):
             if not isinstance(arg, torch.Tensor):
@@ -280,16 +301,23 @@ class _CompiledSegment:
                 # What changes has to be of the size of its next value.
                 full = None if changes else dynamic.reserved_tensor(arg)
                 entry["role"] = "state" if changes else "input"
-                pin = _native.chosen_layout(arg if full is None else full)
-                if pin:
-                    entry["pin"] = {"layout": pin}
+                form = _native.input_form(arg) if full is None else None
+                pin = _native.chosen_layout(full) if form is None else form.storage_pin
                 if full is not None:
                     entry.update(name=node.name + _ALL, size=list(full.shape))
-                    self.inputs[-1] = (entry["name"], i)
+                elif not form.is_whole and form.storage_size is not None:
+                    entry.update(name=node.name + _STORAGE, size=form.storage_size)
+                elif not form.is_whole:
+                    self.copied.append(node)
+                if pin:
+                    entry["pin"] = {"layout": pin}
+                self.inputs[-1] = (entry["name"], i)
             writer.doc["inputs"].append(entry)
             env[node] = entry["name"]
-            if entry["name"] != node.name:
+            if entry["name"].endswith(_ALL):
                 env[node] = _shown(writer, node, arg)
+            elif entry["name"].endswith(_STORAGE):
+                env[node] = _seen(writer, node, arg)
         for node in module.graph.nodes:
             if node.op == "call_function":
                 emit(writer, node)
@@ -306,7 +334,7 @@ class _CompiledSegment:
         if device is None:
             # A graph without tensors as arguments makes its results on the card that they name.
             device = flat[0].meta["val"].device.index
-        self.program, self.refused_hints = _program(writer.doc, device or 0, like)
+        self.program, self.refused_hints = _program(writer.doc, device or 0, like, options)
         self.loaded, self.stamp = None, None
 
     def run(self, args, shared):
@@ -323,7 +351,17 @@ class _CompiledSegment:
                 every[k] = made
             out = every
         out = [t if strides is None else _native.as_strided(t, *strides) for t, strides in zip(out, self.strides)]
+        for k, i in self.later.items():
+            args[i].copy_(out[k])
         return out[0] if self.single else out
 
+    def _split_states(self, states, args):
+        """The states that the program writes in place. One that is a view is an input of the program, and its new value
+        is copied into it afterwards: `self.later` has those, with the number of the output."""
+        self.later = {k: i for k, i in states.items() if not _native.input_form(args[i]).is_whole}
+        return {k: i for k, i in states.items() if k not in self.later}
+
     def _given(self, name, tensor):
+        if name.endswith(_STORAGE):
+            return _native.row_major_storage(tensor)
         return _reserved_or_itself(tensor) if name.endswith(_ALL) else tensor

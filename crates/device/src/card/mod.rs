@@ -204,12 +204,17 @@ impl Card {
     }
 
     /// The same of works that run side by side: each begins at a core of its own, and all of them share the
-    /// bandwidth of the memory. As of single operations, what the host takes to launch them is not entered.
+    /// bandwidth of the memory. As of single operations, what the host takes to launch them is not entered. Times are
+    /// those of `hardware`, which a program may have been compiled for instead of the card's own.
     ///
     /// # Errors
     /// Cores that the card has not.
-    pub fn account_wave(&self, stream: StreamId, wave: &[(&Work, usize)]) -> Result<Vec<Receipt>> {
-        let hardware = &self.0.hardware;
+    pub fn account_wave(
+        &self,
+        stream: StreamId,
+        wave: &[(&Work, usize)],
+        hardware: &Hardware,
+    ) -> Result<Vec<Receipt>> {
         let all: usize = wave.iter().map(|(work, _)| work.cores.len()).sum();
         let mut shifted = Vec::with_capacity(wave.len());
         for (work, first) in wave {

@@ -5,6 +5,7 @@ pub(crate) mod layout_need;
 pub(crate) mod out_of_range;
 mod padded_rows;
 pub(crate) mod result_layout;
+mod row_major_storage;
 pub(crate) mod sticks;
 pub(crate) mod tensor_layout;
 pub(crate) mod transfer;

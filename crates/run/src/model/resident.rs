@@ -88,7 +88,7 @@ impl Model {
             self.step(i)?;
             wave.push((&step.work, step.first_core));
             if program.steps.get(i + 1).is_none_or(|next| next.wave != step.wave) {
-                self.card.account_wave(stream, &wave)?;
+                self.card.account_wave(stream, &wave, &program.options.hardware)?;
                 wave.clear();
             }
             self.release(i, &kept);
