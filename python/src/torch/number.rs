@@ -87,7 +87,11 @@ impl Number {
                 Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
             },
         };
-        if let Number::Int(n) = self
+        let number = match self {
+            Number::Int(n) if category(dtype) == 1 => Number::Int(wrap(n, dtype)),
+            other => other,
+        };
+        if let Number::Int(n) = number
             && category(dtype) < 2
             && format != DataFormat::IEEE_INT64
             && i32::try_from(n).is_err()
@@ -99,10 +103,6 @@ impl Number {
             }
             .into());
         }
-        let number = match self {
-            Number::Int(n) if category(dtype) == 1 => Number::Int(wrap(n, dtype)),
-            other => other,
-        };
         number.kept(card, dtype, format)
     }
 

@@ -140,6 +140,18 @@ class _CpuCall:
             return type(value)(self.up(v, back) for v in value)
         return value
 
+    def wrap_numbers(self, args):
+        """The arguments with tensors where the operator takes no numbers: PyTorch hands a tensor that it made of a
+        number to a kernel in Python as that number."""
+        wanted = [str(argument.type) == "Tensor" for argument in self.op._schema.arguments]
+        if not any(wants and isinstance(a, (bool, int, float)) for wants, a in zip(wanted, args)):
+            return args
+        first = next((a for a in args if isinstance(a, torch.Tensor)), torch.empty(()))
+        return [
+            torch.tensor(a, dtype=torch.result_type(first, a)) if wants and isinstance(a, (bool, int, float)) else a
+            for wants, a in zip(wanted, args)
+        ]
+
     def run(self, args, kwargs, reason=None):
         schema = self.op._schema
         for result in schema.returns:
@@ -152,7 +164,7 @@ class _CpuCall:
             if argument.alias_info is not None and argument.alias_info.is_write:
                 given = args[i] if i < len(args) else kwargs.get(argument.name)
                 self.written.update(id(t) for t in (given if isinstance(given, (list, tuple)) else [given]))
-        low_args = [self.down(a) for a in args]
+        low_args = self.wrap_numbers([self.down(a) for a in args])
         low_kwargs = {k: self.down(v) for k, v in kwargs.items()}
         if self.device is None:
             self.device = torch.device("spyre", torch.spyre.current_device())

@@ -33,25 +33,6 @@ def _accumulated(kernel):
     return lambda *args, **kwargs: indexing.wrapped(kernel(*args, **kwargs))
 
 
-def _divided(kernel):
-    def divide(self, other):
-        # The quotient is a float, so the number may be one too: it may not fit into the integers of the tensor.
-        return kernel(self, float(other) if isinstance(other, int) else other)
-
-    return divide
-
-
-def _of_bytes(kernel):
-    def divide(self, other):
-        if isinstance(other, int) and getattr(self, "dtype", None) is torch.uint8:
-            other %= 256
-        elif isinstance(self, int) and getattr(other, "dtype", None) is torch.uint8:
-            self %= 256
-        return kernel(self, other)
-
-    return divide
-
-
 def _clamped(kernel):
     def clamp(self, *bounds, **kwargs):
         if not self.dtype.is_floating_point:
@@ -67,8 +48,7 @@ def _clamped(kernel):
 # Rows of the table whose arguments or results are adapted.
 _AROUND = {
     **{name: _accumulated for name in _ACCUMULATING},
-    **{name: _of_bytes for name in ("floor_divide", "remainder.Scalar", "remainder.Scalar_Tensor", "fmod.Scalar")},
-    "div.Tensor": _divided, "clamp": _clamped, "clamp_min": _clamped, "clamp_max": _clamped,
+    "clamp": _clamped, "clamp_min": _clamped, "clamp_max": _clamped,
 }
 
 

@@ -93,6 +93,31 @@ def _clamp_tensor(self, min=None, max=None):
     return run("maximum", [self, min]) if min is not None else run("minimum", [self, max])
 
 
+@kernel("clamp_.Tensor")
+def _clamp_tensor_(self, min=None, max=None):
+    result = _clamp_tensor(self, min, max)
+    if not torch.can_cast(result.dtype, self.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {self.dtype}")
+    return self.copy_(result)
+
+
+@kernel("ldexp.Tensor")
+def _ldexp(self, other):
+    if other.dtype.is_floating_point or not self.dtype.is_floating_point:
+        return self * torch.pow(2.0, other)
+    # A power of two may be past the largest float32 although the product is not: the exponent goes into three
+    # factors, each of which is one. Beyond 375 every product of a float32 is infinite or zero.
+    exponent = other.to(torch.int64).clamp(-375, 375)
+    third = torch.div(exponent, 3, rounding_mode="trunc")
+    factor = torch.pow(2.0, third)
+    return (self * factor * factor * torch.pow(2.0, exponent - 2 * third)).to(self.dtype)
+
+
+@kernel("ldexp_")
+def _ldexp_(self, other):
+    return self.copy_(_ldexp(self, other))
+
+
 @kernel("glu")
 def _glu(self, dim=-1):
     value, gate = self.chunk(2, dim)
