@@ -1,4 +1,4 @@
-"""Places where PyTorch takes the memory of a tensor for bytes: printing, pickling, copying, loading, resizing."""
+"""Places where PyTorch takes the memory of a tensor for bytes: printing, copying, resizing."""
 
 from __future__ import annotations
 
@@ -9,21 +9,6 @@ import torch
 
 from ... import _native
 from ..dynamic import copied
-
-
-def reduce_tensor(original):
-    """What :mod:`pickle` makes of a tensor: one of the device becomes its elements on the host, and where they were."""
-
-    def reduced(tensor):
-        if tensor.device.type != "spyre":
-            return tensor.__reduce_ex__(4) if original is None else original(tensor)
-        rebuild = torch._utils._rebuild_device_tensor_from_cpu_tensor
-        args = (tensor.detach().cpu(), tensor.dtype, str(tensor.device), tensor.requires_grad)
-        # The attributes that a user gave the tensor are pickled too.
-        state = torch._utils._get_obj_state(tensor)
-        return (torch._tensor._rebuild_from_type_v2, (rebuild, torch.Tensor, args, state)) if state else (rebuild, args)
-
-    return reduced
 
 
 def deepcopy(original):
@@ -64,52 +49,6 @@ def representation(original):
         return original(self, tensor_contents=tensor_contents)
 
     return __repr__
-
-
-def load(original):
-    """``torch.load`` onto the device."""
-
-    @functools.wraps(original)
-    def load(f, map_location=None, *args, **kwargs):
-        if isinstance(map_location, (str, torch.device)) and torch.device(map_location).type == "spyre":
-            return _moved(original(f, "cpu", *args, **kwargs), map_location)
-        if not callable(map_location):
-            return original(f, map_location, *args, **kwargs)
-        at = f.tell() if hasattr(f, "tell") else None
-        try:
-            return original(f, map_location, *args, **kwargs)
-        except RuntimeError as error:
-            # PyTorch takes no function for tensors that are not stored as bytes of their device. The
-            # usual one leaves storages where they are, which is on the CPU.
-            place = map_location(torch.UntypedStorage(0), "spyre:0")
-            if "Callable map_location" not in str(error) or place is None or place.device.type != "cpu":
-                raise
-        if at is not None:
-            f.seek(at)
-        return original(f, "cpu", *args, **kwargs)
-
-    return load
-
-
-def _moved(value, device):
-    """What was loaded, with its tensors on a device; what was one tensor stays one."""
-    from torch.utils._pytree import tree_map
-
-    memo: dict[int, object] = {}
-
-    def move(v):
-        if isinstance(v, torch.nn.Module):
-            return v.to(device)
-        if not isinstance(v, torch.Tensor):
-            return v
-        if id(v) not in memo:
-            moved = v.detach().to(device)
-            moved = torch.nn.Parameter(moved, v.requires_grad) if isinstance(v, torch.nn.Parameter) else moved.requires_grad_(v.requires_grad)
-            # The original is kept so that no other one gets its number.
-            memo[id(v)] = moved, v
-        return memo[id(v)][0]
-
-    return tree_map(move, value)
 
 
 def new_storage(original):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...compile import breaks, byte_images, default, random_state, traced_layouts
 from .. import backward_threads, fake_layouts, flex_attention, profiling, random
 from ..layouts import to_with_layout
-from . import accelerator, arguments, filled, libraries, module_moves, processes, storages
+from . import accelerator, arguments, filled, libraries, module_moves, processes, saving, storages
 from .changes import Addition, Attribute, Entry, Registration
 
 # The moments at which changes are made; those of the last rows are imports of the modules that they name.
@@ -145,7 +145,7 @@ TABLE: tuple[Patch, ...] = (
     ),
     # Memory of a tensor as bytes.
     Patch(
-        Entry("copyreg.dispatch_table[torch.Tensor]", _copyreg, storages.reduce_tensor),
+        Entry("copyreg.dispatch_table[torch.Tensor]", _copyreg, saving.reduce_tensor),
         "the table is Python's hook for pickling; torch.serialization.register_package is for storages of bytes",
     ),
     Patch(
@@ -161,7 +161,15 @@ TABLE: tuple[Patch, ...] = (
         "PyTorch formats numbers by operators in float64 and one by one; it knows by name which devices are copied first",
     ),
     Patch(
-        Attribute("torch", "load", storages.load),
+        Attribute("torch", "save", saving.save),
+        "the pickler knows tensors of a storage by the storage, and those of the device are pickled one by one",
+    ),
+    Patch(
+        Attribute("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", saving.rebuild_device_tensor),
+        "it copies each tensor of a file to the device, also those that share a storage",
+    ),
+    Patch(
+        Attribute("torch", "load", saving.load),
         "register_package gives storages of bytes a place; tensors of the device are no such storages",
     ),
     Patch(
