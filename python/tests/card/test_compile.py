@@ -503,11 +503,11 @@ def test_one_refused_operator_leaves_the_rest_compiled(monkeypatch):
 
     compile_ = segment._program
 
-    def refusing(doc, device, like):
+    def refusing(doc, device, like, options):
         for op in doc["ops"]:
             if op["op"] == "sin":
                 raise zellige.DeviceError(f"`{op['outputs'][0]} = sin` cannot run: this test says so")
-        return compile_(doc, device, like)
+        return compile_(doc, device, like, options)
 
     monkeypatch.setattr(segment, "_program", refusing)
 

@@ -214,6 +214,15 @@ TABLE: tuple[Patch, ...] = (
         "torch.compiler.set_default_backend is a switch for everybody",
     ),
     Patch(
+        Attribute("torch:_TorchCompileInductorWrapper", "apply_options", default.apply_options),
+        "Inductor knows options of a device that registers a scheduler and a configuration module with it, under a prefix; "
+        "the backend has neither, and its options have no prefix",
+    ),
+    Patch(
+        Attribute("torch:_TorchCompileInductorWrapper", "__eq__", default.is_same_compiler),
+        "Dynamo compares compilers to reuse code, and the comparison lists Inductor's own fields",
+    ),
+    Patch(
         Registration("a filter of Dynamo's log of graph breaks", breaks.listen),
         "logging is the hook: PyTorch says nowhere else why a graph ended, and where",
     ),
