@@ -437,3 +437,13 @@ fn strictness_refuses_parts_of_half_sticks() {
         }
     }
 }
+
+#[test]
+fn a_pinned_copy_is_one_move() {
+    let text = "graph g(x: float16[128, 256]) { y = clone(x) pin stick 0 z = relu(y) return z }";
+    let program = compile(&parsed(text), &as_computed(Options::default())).unwrap();
+    zellige_compile::check(&program).unwrap();
+    assert_eq!(moves(&program), (1, 128 * 256));
+    assert_eq!(program.steps.len(), 2, "the move and the operation");
+    assert_eq!(layout_of(&program, "y"), layout_of(&program, "z"));
+}

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Operand, Role, json, text};
+use zellige_layout::Strided;
 use zellige_stick::LayoutRequest;
 
 const SAMPLE: &str = r#"
@@ -267,4 +268,19 @@ fn pinned_layouts_keep_their_strides() {
         };
         assert_eq!(layout.host().unwrap().stride(), [128, 1]);
     }
+}
+
+#[test]
+fn as_strided_steps_over_the_row_major_index_of_its_base() {
+    let text = "graph g(x: float16[6, 8]) {\n    t = transpose(x, dim0=0, dim1=1)\n    \
+                v = as_strided(t, size=[5, 3], stride=[9, 2], storage_offset=4)\n    y = add(v, 1)\n    return y\n}";
+    let g = text::parse(text).unwrap();
+    let (base, view) = g.base(g.id("v").unwrap());
+    assert_eq!(g.get(base).name, "x");
+    assert_eq!(view, Some(&Strided::new(&[5, 3], &[9, 2], 4).unwrap()));
+    assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
+    assert_eq!(json::parse(&json::print(&g)).unwrap(), g);
+    // The last element that it reads would be number 48 of 48.
+    let e = text::parse(&text.replace("storage_offset=4", "storage_offset=8")).unwrap_err();
+    assert!(e.message.contains("v = as_strided"), "{e}");
 }

@@ -47,10 +47,7 @@ fn refused(key: &str, value: &Bound<'_, PyAny>, accepted: &str) -> PyErr {
 }
 
 fn flag(key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value
-        .cast::<PyBool>()
-        .map(|b| b.is_true())
-        .map_err(|_| refused(key, value, "True or False"))
+    value.cast::<PyBool>().map(|b| b.is_true()).map_err(|_| refused(key, value, "True or False"))
 }
 
 fn word<T>(

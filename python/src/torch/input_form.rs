@@ -31,7 +31,8 @@ impl InputForm {
     #[getter]
     fn is_whole(&self) -> bool {
         let plain = Strided::contiguous(self.laid.size());
-        self.laid.numel() == 0 || (self.laid.is_base() && plain.is_ok_and(|p| p == *self.laid.view()))
+        self.laid.numel() == 0
+            || (self.laid.is_base() && plain.is_ok_and(|p| p == *self.laid.view()))
     }
 
     /// The size of its storage as a row-major tensor; none where the storage has no such form.

@@ -267,9 +267,8 @@ impl Lowering<'_> {
         let own = self.assignment.tensors[out.0].as_ref().expect("a tensor that is no view");
         let (base, _) = self.graph.base(*operand);
         let mine = self.buffers[self.of[&base].0].laid.layout();
-        let in_place = |key: &OperandLayout| {
-            reads_in_place(self.options, self.graph.get(base), mine, key)
-        };
+        let in_place =
+            |key: &OperandLayout| reads_in_place(self.options, self.graph.get(base), mine, key);
         if chosen.results[0] == *own && chosen.operands[0].as_ref().is_none_or(in_place) {
             return Ok(false);
         }
