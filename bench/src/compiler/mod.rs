@@ -81,6 +81,6 @@ pub fn measure(path: &Path) -> Result<Row> {
 /// # Errors
 /// What the compiler refuses.
 pub fn as_today(path: &Path) -> Result<Report> {
-    let options = Options { coverage: Profile::Card, ..Options::baseline() };
+    let options = Options::baseline().with_profile(Profile::Card);
     Ok(report(&compile(&read(path)?, &options)?))
 }

@@ -1,7 +1,8 @@
 //! The simulated card that a subcommand works on, from the words of the command line.
 
+use crate::profile::ProfileArgs;
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Kept, Moved, Tensor, requested_layout};
+use zellige_device::{Card, CardBuilder, Moved, Tensor, requested_layout};
 use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::AxisTable;
@@ -19,12 +20,8 @@ pub(crate) struct CardArgs {
     /// How 16-bit floats are stored: dl16 as on the card, ieee to keep the bits of the host
     #[arg(long, default_value = "dl16")]
     mode: String,
-    /// Store float32 as it is, and not in 16 bits
-    #[arg(long)]
-    keep_fp32: bool,
-    /// Store int64 as it is, and not in 32 bits
-    #[arg(long)]
-    keep_int64: bool,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 /// What runs on it.
@@ -33,23 +30,19 @@ pub(crate) struct WorkArgs {
     /// Cores that work is divided over (default: SENCORES, else all)
     #[arg(long)]
     cores: Option<usize>,
-    /// Coverage: full, or card for what upstream runs on the device
-    #[arg(long, default_value = "full")]
-    profile: String,
 }
 
 impl CardArgs {
     pub(crate) fn builder(&self) -> Result<CardBuilder> {
         let hardware = Hardware::named(&self.hardware).context("--hardware")?;
-        let keep = Kept { float32: self.keep_fp32, int64: self.keep_int64 };
         let mode = self.mode.parse().context("--mode")?;
-        Ok(Card::builder().hardware(hardware).mode(mode).keep(keep))
+        let (profile, keep) = (self.profile.profile()?, self.profile.kept()?);
+        Ok(Card::builder().hardware(hardware).mode(mode).profile(profile).keep(keep))
     }
 }
 
 impl WorkArgs {
     pub(crate) fn apply(&self, builder: CardBuilder) -> Result<CardBuilder> {
-        let builder = builder.profile(self.profile.parse().context("--profile")?);
         let cores = match (self.cores, std::env::var_os("SENCORES")) {
             (Some(cores), _) => cores,
             (None, Some(value)) => sencores(&value.to_string_lossy())?,

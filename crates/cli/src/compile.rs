@@ -15,6 +15,7 @@ use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
 use zellige_compile::{Options, PASSES, Pass, emit, print_pass};
 use zellige_files::{content_hash, write_bytes, write_folder};
+use zellige_float::Format;
 use zellige_report::{LayoutExplanation, Report};
 use zellige_view::page;
 
@@ -29,7 +30,7 @@ Examples:
   zellige compile examples/llama-block.graph
   zellige compile examples/llama-block.graph --compare --report block.html
   zellige compile examples/attention.graph --explain scores
-  zellige compile examples/granite-8b-prefill.graph --policy baseline --coverage card
+  zellige compile examples/granite-8b-prefill.graph --policy baseline --profile card
   zellige compile examples/onnx/block.onnx --bind batch=2 --bind tokens=8
   zellige compile examples/llama-block.graph --pass work_distribution")]
 pub(crate) struct Args {
@@ -199,6 +200,11 @@ fn compile(
     let mut text = summary::text(&report);
     if let Some(folder) = &args.emit {
         progress.step("emitting");
+        if program.buffers.iter().any(|b| b.laid.format() == Format::I64) {
+            text.push_str(
+                "int64 is kept in 64 bits, for which the card's kernels have no format: --int64 cast, or --profile card\n",
+            );
+        }
         let emitted = emit::all(&program, &emit::EmitOptions::default())?;
         write_folder(folder, emitted.texts())?;
         written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));

@@ -6,6 +6,7 @@ mod report;
 use crate::card::{CardArgs, WorkArgs, layout_request};
 use crate::chart;
 use crate::common::{print_as, shown};
+use crate::profile::warn_of_narrowing;
 use crate::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use operand::Operand;
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
     let progress = Progress::steps(2 + args.inputs.len() as u64 + args.output.len() as u64);
     let mut report = Report::default();
-    let mut tensors = Vec::new();
+    let (mut tensors, mut from_files) = (Vec::new(), Vec::<Tensor>::new());
     for (text, request) in args.inputs.iter().zip(&requests) {
         progress.step(&format!("uploading {text}"));
         let operand = Operand::open(text)?;
@@ -102,8 +103,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("input {text}"))?;
         let work = moved.work(format!("upload {}", visible(operand.name())), WorkKind::Upload, 1);
         report.steps.push(card.account(StreamId::DEFAULT, &work)?);
+        // A number that is written out has no bits to lose without being refused.
+        if matches!(operand, Operand::File(_)) {
+            from_files.push(tensor.clone());
+        }
         tensors.push(tensor);
     }
+    warn_of_narrowing(from_files.iter().map(|t| &**t));
+    drop(from_files);
     progress.step(name);
     let ran = op.run(&card, &tensors)?;
     drop(tensors);

@@ -2,6 +2,7 @@
 
 use crate::card::layout_request;
 use crate::common::shown;
+use crate::profile::{ProfileArgs, variable};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -10,14 +11,12 @@ use zellige_compile::Policy;
 use zellige_compile::report::refusal;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
-use zellige_device::Kept;
 use zellige_files::{HostTensor, read_text};
 use zellige_graph::{Graph, GraphFormat, GraphSource, json, text};
 use zellige_layout::Strided;
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Constant, Imported, ModelFile, Weight};
-use zellige_op::Profile;
 use zellige_stick::LayoutRequest;
 
 /// A graph and what a compilation is asked for.
@@ -28,9 +27,8 @@ pub(crate) struct GraphArgs {
     /// Who decides layouts and divisions: best, or baseline for the rules of today's software
     #[arg(long, default_value = "best")]
     policy: String,
-    /// What the card runs itself: full, or card for what today's software runs there
-    #[arg(long, default_value = "full")]
-    coverage: String,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Cores that work is divided over (default: SENCORES, else all)
     #[arg(long)]
     cores: Option<usize>,
@@ -40,12 +38,6 @@ pub(crate) struct GraphArgs {
     /// How 16-bit floats are stored: dl16 as on the card, ieee to keep the bits of the host
     #[arg(long, default_value = "dl16")]
     mode: String,
-    /// How float32 is stored: cast to 16 bits as on the card, or keep
-    #[arg(long, default_value = "cast", value_name = "cast|keep")]
-    fp32: String,
-    /// How int64 is stored: cast to 32 bits as on the card, or keep
-    #[arg(long, default_value = "cast", value_name = "cast|keep")]
-    int64: String,
     /// Layouts of weights: free for the compiler to choose, or given by default
     #[arg(long, value_name = "free|given")]
     weights: Option<String>,
@@ -223,17 +215,9 @@ impl GraphArgs {
             Policy::Baseline => Options::baseline(),
         };
         options.hardware = Hardware::named(&self.hardware).context("--hardware")?;
-        options.coverage = self.coverage.parse::<Profile>().context("--coverage")?;
+        options = options.with_profile(self.profile.profile()?);
         options.storage.mode = self.mode.parse().context("--mode")?;
-        let kept = |name, given: &str| {
-            word(name, given, "cast or keep", |w| match w {
-                "cast" => Some(false),
-                "keep" => Some(true),
-                _ => None,
-            })
-        };
-        options.storage.keep =
-            Kept { float32: kept("--fp32", &self.fp32)?, int64: kept("--int64", &self.int64)? };
+        options.storage.keep = self.profile.kept()?;
         if let Some(weights) = &self.weights {
             options.weights = word("--weights", weights, "free or given", |w| match w {
                 "free" => Some(WeightLayouts::Free),
@@ -284,11 +268,6 @@ impl Loaded {
             _ => anyhow!("{message}{help}"),
         }
     }
-}
-
-/// A variable of the environment; one that is empty is not set.
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()).filter(|v| !v.is_empty())
 }
 
 fn color() -> bool {

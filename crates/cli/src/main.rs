@@ -28,6 +28,7 @@ mod moves;
 mod notations;
 mod ops;
 mod presets;
+mod profile;
 mod progress;
 mod reshard;
 mod run;

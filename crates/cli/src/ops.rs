@@ -1,11 +1,12 @@
 //! `zellige ops`
 
 use crate::common::{print, print_json};
-use anyhow::{Context, Result};
+use crate::profile::profile;
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_op::{Coverage, Profile};
+use zellige_op::Coverage;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -19,16 +20,16 @@ Examples:
   zellige ops --profile card
   zellige ops --json")]
 pub(crate) struct Args {
-    /// Coverage: full, or card for what upstream runs on the device
-    #[arg(long, default_value = "full")]
-    profile: String,
+    /// Coverage: full, or card for what upstream runs on the device (default: ZELLIGE_PROFILE, else full)
+    #[arg(long, value_name = "full|card")]
+    profile: Option<String>,
     /// Write JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let profile: Profile = args.profile.parse().context("--profile")?;
+    let profile = profile(args.profile.as_deref())?;
     let rows = Coverage::all(profile);
     if args.json {
         let rows: Vec<Value> = rows.iter().map(Coverage::to_json).collect();

@@ -7,6 +7,7 @@ mod outputs;
 use crate::common::print;
 use crate::compile::summary;
 use crate::graph::GraphArgs;
+use crate::profile::warn_of_narrowing;
 use crate::progress::Progress;
 use anyhow::{Result, anyhow, bail};
 use inputs::Inputs;
@@ -111,6 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         zellige_files::write_bytes(path, serde_json::to_string(&report)?.as_bytes())?;
     }
     progress.finish();
+    warn_of_narrowing(model.program().input_layouts());
     losses::warn(model.losses());
     let mut text = summary::text(&report);
     text.push_str(&format!(

@@ -3,6 +3,7 @@
 use crate::card::{self, CardArgs, layout_request};
 use crate::common::{List, parse_list, print, print_json};
 use crate::dma;
+use crate::profile::warn_of_narrowing;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -93,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         down = Some(card.account(StreamId::DEFAULT, &work)?);
     }
     progress.finish();
+    warn_of_narrowing([&*tensor]);
     let lost = losses(host_format(info.dtype())?, tensor.format());
     let lost: Vec<String> = lost.iter().map(Loss::to_string).collect();
     // An empty tensor has nothing to describe.

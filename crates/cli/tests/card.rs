@@ -48,6 +48,16 @@ impl Folder {
             .expect("the program starts")
     }
 
+    /// The same without the warnings of tensors that are stored in fewer bits.
+    fn quiet(&self, args: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
+        let command = command.args(args).current_dir(&self.0).env("TORCH_SPYRE_DOWNCAST_WARN", "0");
+        let out = command.output().expect("the program starts");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
+        String::from_utf8(out.stdout).expect("UTF-8")
+    }
+
     fn stdout(&self, args: &[&str]) -> String {
         let out = self.zellige(args);
         let stderr = String::from_utf8_lossy(&out.stderr);
@@ -129,11 +139,63 @@ fn upload_describes_the_tensor_and_brings_it_back() {
     assert!(json["upload"]["latency"]["cycles"].as_u64() > Some(0), "{json}");
     let order = folder.json(&["upload", "a.npy", "--dim-order", "1,0"]);
     assert_eq!((&order["layout"], &order["dci"]), (&json["layout"], &json["dci"]));
-    let wide = folder.json(&["upload", "b.npy", "--keep-fp32"]);
-    assert_eq!((&wide["format"], &wide["sticks"]), (&"float32".into(), &160.into()));
+    for kept in
+        [&["upload", "b.npy"][..], &["upload", "b.npy", "--fp32", "keep", "--profile", "card"]]
+    {
+        let wide = folder.json(kept);
+        assert_eq!((&wide["format"], &wide["sticks"]), (&"float32".into(), &160.into()));
+    }
     let narrow = folder.json(&["upload", "b.npy", "--dtype", "float16", "--download", "b16.npy"]);
     assert_eq!(narrow["device_dtype"], "float16");
     assert!(halves(&folder.path("b16.npy")).iter().all(|h| *h == 0x3c00));
+}
+
+/// One switch decides how float32 and int64 are stored, and every command follows it and warns.
+#[test]
+fn the_profile_decides_how_numbers_are_stored() {
+    let folder = Folder::new("kept");
+    std::fs::write(
+        folder.path("g.graph"),
+        "graph g(x: float32[4, 70], i: int64[4, 70]) { y = add(x, x) j = add(i, i) return y, j }",
+    )
+    .expect("written");
+    let index: Vec<u8> = (0i64..4).flat_map(i64::to_le_bytes).collect();
+    write_all(folder.path("i.npy"), &[(NewTensor::new("i", Dtype::Int64, [4]), &index)], Kind::Npy)
+        .expect("written");
+    let narrow = ["float32 tensors are stored in 16 bits", "int64 tensors are stored in 32 bits"];
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["upload", "b.npy"], &narrow[..1]),
+        (&["upload", "i.npy"], &narrow[1..]),
+        (&["eager", "add", "b.npy", "1"], &narrow[..1]),
+        (&["run", "g.graph"], &narrow),
+    ];
+    let start = |args: &[&str], profile: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
+        command.args(args).current_dir(&folder.0).env("ZELLIGE_PROFILE", profile);
+        let out = command.output().expect("the program starts");
+        (String::from_utf8_lossy(&out.stderr).into_owned(), out.status.success())
+    };
+    for (args, warned) in cases {
+        for (full, card) in [
+            (start(args, ""), start(args, "card")),
+            (start(args, "full"), start(&[args, &["--profile", "card"]].concat(), "full")),
+        ] {
+            for text in narrow {
+                assert!(!full.0.contains(text), "{args:?}: {}", full.0);
+                let times = usize::from(warned.contains(&text));
+                assert_eq!(card.0.matches(text).count(), times, "{args:?}: {}", card.0);
+            }
+        }
+        let (kept, _) = start(&[args, &["--fp32", "keep", "--int64", "keep"]].concat(), "card");
+        assert!(!kept.contains("are stored in"), "{args:?}: {kept}");
+    }
+    let (error, done) = start(&["device"], "both");
+    assert!(!done && error.contains("ZELLIGE_PROFILE") && error.contains("`card` and `full`"));
+    let card = |args: &[&str]| folder.json(args);
+    let device = card(&["device", "--profile", "card"]);
+    assert_eq!((&device["keep_fp32"], &device["keep_int64"]), (&false.into(), &false.into()));
+    let device = card(&["device"]);
+    assert_eq!((&device["keep_fp32"], &device["keep_int64"]), (&true.into(), &true.into()));
 }
 
 /// An index that 32 bits do not hold is no other row.
@@ -148,7 +210,12 @@ fn an_index_past_32_bits_is_refused() {
         &["eager", "index_select", "a.npy", "i.npy", "--attr", "dim=0", "-o", "c.npy"],
         &["upload", "i.npy"],
     ] {
-        let out = folder.zellige(args);
+        if args[0] == "eager" {
+            let out = folder.zellige(args);
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            assert!(stderr.contains("index 4294967296 at [1] is out of range"), "{stderr}");
+        }
+        let out = folder.zellige(&[args, &["--int64", "cast"]].concat());
         let stderr = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success(), "{args:?}");
         assert!(stderr.contains("the integer 4294967296 at [1] does not fit"), "{stderr}");
@@ -187,7 +254,7 @@ fn the_profile_card_goes_to_the_host() {
     let folder = Folder::new("profile");
     let args = ["eager", "index_select", "z.npz:rows", "z.npz:index", "--attr", "dim=0"];
     let full = folder.stdout(&args);
-    let card = folder.stdout(&[&args[..], &["--profile", "card", "-o", "r.npy"]].concat());
+    let card = folder.quiet(&[&args[..], &["--profile", "card", "-o", "r.npy"]].concat());
     assert!(!full.contains("done by the host"), "{full}");
     assert!(card.contains("index_select on the host") && card.contains("done by the host"));
     let (rows, picked) = (halves(&folder.path("a.npy")), halves(&folder.path("r.npy")));
@@ -295,7 +362,9 @@ fn bad_input_is_an_error_and_nothing_is_written() {
         (vec!["eager", "add", "z.npz", "1"], "index"),
         (vec!["eager", "add", "z.npz:nope", "1"], "nope"),
         (vec!["eager", "add", "f64.npy", "1"], "--dtype float32"),
-        (vec!["eager", "add", "a.npy", "99999999999"], "2147483647"),
+        (vec!["eager", "add", "a.npy", "99999999999", "--int64", "cast"], "2147483647"),
+        (vec!["upload", "a.npy", "--fp32", "16"], "--fp32 16: accepted are keep and cast"),
+        (vec!["device", "--profile", "spyre"], "accepted are `card` and `full`"),
         (vec!["eager", "add", "a.npy", "z.npz:index"], "does not broadcast"),
         (vec!["eager", "add", "a.npy", "1", "-o", "no/such/x.npy"], "cannot create"),
         (vec!["eager", "add", "a.npy", "1", "-o", "x.txt"], ".npy, .npz or .safetensors"),

@@ -2,7 +2,7 @@
 
 use crate::error::{CompileError, Result};
 use crate::solve::memory::{self, PlacementPolicy};
-use zellige_device::Storage;
+use zellige_device::{Kept, Storage};
 use zellige_machine::Hardware;
 use zellige_op::Profile;
 
@@ -145,6 +145,13 @@ impl Options {
             concurrent: false,
             ..Options::default()
         }
+    }
+
+    /// The same under a profile: what the card runs itself, and how it stores float32 and int64.
+    pub fn with_profile(mut self, profile: Profile) -> Options {
+        self.coverage = profile;
+        self.storage.keep = Kept::under(profile);
+        self
     }
 
     /// Whether composite operations are taken apart.

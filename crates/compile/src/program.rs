@@ -200,6 +200,12 @@ impl Program {
         &self.buffers[id.0]
     }
 
+    /// Layouts of what comes from outside.
+    pub fn input_layouts(&self) -> impl Iterator<Item = &TensorLayout> {
+        let outside = |b: &&Buffer| matches!(b.origin, Origin::Input(_));
+        self.buffers.iter().filter(outside).map(|b| &b.laid)
+    }
+
     /// Steps of every run.
     pub fn run_steps(&self) -> impl Iterator<Item = (StepId, &Step)> {
         self.steps.iter().enumerate().filter(|(_, s)| !s.load).map(|(i, s)| (StepId(i), s))

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Action, Options, Program, compile};
+use zellige_device::Kept;
 use zellige_device::PlanOp;
 use zellige_device::TensorLayout;
 use zellige_op::Profile;
@@ -209,17 +210,23 @@ fn check_starts(name: &str, program: &Program) {
     }
 }
 
+/// With float32 and int64 in the formats that the card's own kernels have.
+fn as_stored(mut options: Options) -> Options {
+    options.storage.keep = Kept::NONE;
+    options
+}
+
 #[test]
 fn every_example_follows_the_schemas() {
     for (name, graph) in examples() {
-        let program = compile(&graph, &Options::baseline()).unwrap();
+        let program = compile(&graph, &as_stored(Options::baseline())).unwrap();
         check(&name, &program, Addresses::Concrete);
         check_starts(&name, &program);
         if name.contains("8b") {
             continue;
         }
         check(&name, &program, Addresses::Symbolic);
-        let program = compile(&graph, &Options::default()).unwrap();
+        let program = compile(&graph, &as_stored(Options::default())).unwrap();
         check(&name, &program, Addresses::Concrete);
         check_starts(&name, &program);
     }

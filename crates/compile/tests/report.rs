@@ -140,7 +140,7 @@ fn totals_are_sums_of_what_is_listed() {
 
 #[test]
 fn the_work_of_the_host_is_listed_with_its_round_trip() {
-    let card = Options { coverage: Profile::Card, decompose: Some(false), ..Options::default() };
+    let card = Options { decompose: Some(false), ..Options::default() }.with_profile(Profile::Card);
     let text = "graph g(x: float32[64, 64]) { a = sin(x) at \"m.py:3\" y = add(a, 1) return y }";
     let graph = text::parse(text).unwrap();
     let r = report(&compile(&graph, &card).unwrap());

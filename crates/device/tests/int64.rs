@@ -251,7 +251,7 @@ fn casts_round_once_and_narrow_layouts_refuse() {
 #[test]
 fn sixteen_elements_fill_a_stick_and_twice_the_bytes_move() {
     let wide = card();
-    let narrow = Card::builder().cores(5).build().unwrap();
+    let narrow = Card::builder().keep(Kept::NONE).cores(5).build().unwrap();
     let a: Vec<i64> = (0..640).collect();
     let moved = |card: &Card| {
         let x = up(card, &a, &[10, 64]);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Division, Loops, Tensor, TensorLayout};
+use zellige_device::{Card, Division, Kept, Loops, Tensor, TensorLayout};
 use zellige_float::Dtype;
 use zellige_layout::Strided;
 use zellige_op::{Op, OpError, OpRow};
@@ -279,7 +279,7 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
 
 #[test]
 fn what_a_core_writes_depends_on_its_regions_alone() {
-    let card = Card::builder().host_threads(1).build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).host_threads(1).build().unwrap();
     let mut rng = Rng::new(2024);
     let (mut silent, mut unseen) = (BTreeSet::new(), BTreeSet::new());
     let mut cut: BTreeMap<&str, usize> = BTreeMap::new();

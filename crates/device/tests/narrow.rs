@@ -4,13 +4,18 @@
 
 mod common;
 
-use common::{Rng, card, run};
+use common::{Rng, run};
 use serde_json::json;
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Tensor};
+use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::{Strided, unflatten};
 use zellige_op::Op;
+
+/// A card that stores int64 in 32 bits.
+fn card() -> Card {
+    Card::builder().keep(Kept::NONE).build().unwrap()
+}
 
 fn bytes(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()

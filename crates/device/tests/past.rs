@@ -31,7 +31,7 @@ fn run(card: &Card, op: &str, attributes: &Value, operands: &[Tensor]) -> Vec<f3
 
 #[test]
 fn they_saturate_and_come_back_as_infinities() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x = up(&card, &[-INF, INF, 1e10, STANDS, 4_282_384_384.0, f32::NAN, 1.0]);
     let back = down(&x);
     assert_eq!(back[..5], [-INF, INF, INF, INF, 4_282_384_384.0]);
@@ -44,7 +44,7 @@ fn they_saturate_and_come_back_as_infinities() {
 
 #[test]
 fn kernels_compute_with_a_number() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x = up(&card, &[-INF, INF, 2.0, -INF]);
     let zero = up(&card, &[0.0; 4]);
     assert_eq!(run(&card, "add", &json!({}), &[x.clone(), x.clone()]), [-INF, INF, 4.0, -INF]);
@@ -60,8 +60,10 @@ fn kernels_compute_with_a_number() {
 
 #[test]
 fn a_row_that_is_masked_whole_is_nan_and_without_keys_zero() {
-    for card in [Card::builder().build().unwrap(), Card::builder().keep(Kept::ALL).build().unwrap()]
-    {
+    for card in [
+        Card::builder().keep(Kept::NONE).build().unwrap(),
+        Card::builder().keep(Kept::ALL).build().unwrap(),
+    ] {
         let masked = up(&card, &[-INF; 4]);
         for op in ["softmax", "log_softmax"] {
             let y = run(&card, op, &json!({"dim": 0}), std::slice::from_ref(&masked));
@@ -87,7 +89,7 @@ fn a_row_that_is_masked_whole_is_nan_and_without_keys_zero() {
 
 #[test]
 fn a_float32_result_of_16_bit_operands_has_their_infinities() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x = up(&card, &[-INF, -INF, 1.0]).viewed(|_| Strided::contiguous(&[1, 3])).unwrap();
     let layout = StickLayout::default_in(&[3, 1], None, DataFormat::IEEE_FP32).unwrap();
     let ones = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
@@ -98,7 +100,7 @@ fn a_float32_result_of_16_bit_operands_has_their_infinities() {
 
 #[test]
 fn nans_are_counted_in_elements_alone() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x = up(&card, &[1.0, f32::NAN, 2.0, -INF, f32::NAN]);
     assert_eq!(x.nans().unwrap(), Some((2, vec![1])));
     assert_eq!(up(&card, &[1.0, INF]).nans().unwrap(), None);
@@ -112,7 +114,7 @@ fn nans_are_counted_in_elements_alone() {
 
 #[test]
 fn what_asks_for_infinities_gets_them() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x = up(&card, &[-INF, 1.0, 1e20, f32::NAN]);
     let of = |op: &str| run(&card, op, &json!({}), std::slice::from_ref(&x));
     assert_eq!(of("isinf"), [1.0, 0.0, 1.0, 0.0]);
@@ -130,6 +132,25 @@ fn what_asks_for_infinities_gets_them() {
 }
 
 #[test]
+fn what_float16_reads_back_as_an_infinity_is_one() {
+    let card = Card::builder().build().unwrap();
+    let x = [60000.0, -60000.0, 65504.0, 1.0, f32::NAN];
+    let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let host = Strided::contiguous(&[5]).unwrap();
+    for (dtype, infinite) in [(Dtype::Float16, 1.0), (Dtype::Bfloat16, 0.0)] {
+        let layout = StickLayout::default_in(&[5], None, DataFormat::SEN169_FP16).unwrap();
+        let t = Tensor::zeros(&card, dtype, &layout).unwrap();
+        t.write_from(&bytes, &host, Dtype::Float32).unwrap();
+        let two = Op::new("add", &json!({})).unwrap().run(&card, &[t.clone(), t]).unwrap();
+        let of = |op: &str| run(&card, op, &json!({}), &two.outputs);
+        assert_eq!(of("isinf"), [infinite, infinite, infinite, 0.0, 0.0], "{dtype}");
+        let finite = 1.0 - infinite;
+        assert_eq!(of("isfinite"), [finite, finite, finite, 1.0, 0.0], "{dtype}");
+        assert_eq!(of("isnan"), [0.0, 0.0, 0.0, 0.0, 1.0], "{dtype}");
+    }
+}
+
+#[test]
 fn float32_that_is_kept_has_infinities_of_its_own() {
     let card = Card::builder().keep(Kept::ALL).build().unwrap();
     let x = up(&card, &[-INF, 1e10, -3.4e38]);
@@ -139,7 +160,7 @@ fn float32_that_is_kept_has_infinities_of_its_own() {
 
 #[test]
 fn they_are_counted_with_the_place_of_the_first() {
-    let card = Card::builder().build().unwrap();
+    let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x: Vec<u8> =
         [0.0f32, 7.0, 1e10, -INF, f32::NAN, 1e9].iter().flat_map(|v| v.to_le_bytes()).collect();
     let host = Strided::contiguous(&[2, 3]).unwrap();

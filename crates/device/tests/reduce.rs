@@ -9,7 +9,7 @@ use common::{Rng, random, read, rounded, run, tensor, values, wrapped};
 use serde_json::{Value, json};
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
-use zellige_device::{Card, Tensor};
+use zellige_device::{Card, Kept, Tensor};
 use zellige_float::Dtype;
 use zellige_op::Op;
 use zellige_stick::{DataFormat, StickLayout};
@@ -302,9 +302,12 @@ fn integers_are_exact() {
         let (lists, _) = lists(&x, &size, &gone, false);
         near(&out[0], &lists.iter().map(|l| (law(l), 0.0)).collect::<Vec<_>>(), &what);
     }
-    // Sums wrap at 32 bits, in which int64 is stored.
-    let t = tensor(&mut rng, &card, &[3], Dtype::Int32, &[2e9, 2e9, 5.0]);
-    assert_eq!(read(&run(&card, "sum", &Value::Null, &[t])[0]), [4e9 + 5.0 - 4_294_967_296.0]);
+    // Sums are exact in 64 bits, and wrap at 32 where int64 is stored so.
+    for (keep, wrapped) in [(Kept::ALL, 0.0), (Kept::NONE, 4_294_967_296.0)] {
+        let card = Card::builder().keep(keep).build().unwrap();
+        let t = tensor(&mut rng, &card, &[3], Dtype::Int32, &[2e9, 2e9, 5.0]);
+        assert_eq!(read(&run(&card, "sum", &Value::Null, &[t])[0]), [4e9 + 5.0 - wrapped]);
+    }
     // A sum of bool is exact past the integers of a 16-bit float.
     let t = tensor(&mut rng, &card, &[70, 70], Dtype::Bool, &[1.0; 4900]);
     assert_eq!(read(&run(&card, "sum", &Value::Null, &[t])[0]), [4900.0]);

@@ -49,11 +49,22 @@ pub enum DataFormat {
     BFLOAT16 = 17,
     /// 24-bit float of the compute units; it is never stored.
     SEN18F_FP24 = 18,
+    /// IEEE double precision. From here on the card has no such format and computes with none of them: the names are
+    /// those of elements that it only holds.
+    IEEE_FP64 = 19,
+    /// Two numbers of IEEE single precision.
+    COMPLEX64 = 20,
+    /// Two numbers of IEEE double precision.
+    COMPLEX128 = 21,
+    /// 16-bit unsigned integer.
+    UINT16 = 22,
+    /// 64-bit unsigned integer.
+    UINT64 = 23,
 }
 
 impl DataFormat {
     /// Every format, by number.
-    pub const ALL: [DataFormat; 19] = [
+    pub const ALL: [DataFormat; 24] = [
         DataFormat::SEN169_FP16,
         DataFormat::IEEE_FP32,
         DataFormat::INVALID,
@@ -73,6 +84,11 @@ impl DataFormat {
         DataFormat::BOOL,
         DataFormat::BFLOAT16,
         DataFormat::SEN18F_FP24,
+        DataFormat::IEEE_FP64,
+        DataFormat::COMPLEX64,
+        DataFormat::COMPLEX128,
+        DataFormat::UINT16,
+        DataFormat::UINT64,
     ];
 
     /// The name without a prefix: `SEN169_FP16`.
@@ -97,6 +113,11 @@ impl DataFormat {
             DataFormat::BOOL => "BOOL",
             DataFormat::BFLOAT16 => "BFLOAT16",
             DataFormat::SEN18F_FP24 => "SEN18F_FP24",
+            DataFormat::IEEE_FP64 => "IEEE_FP64",
+            DataFormat::COMPLEX64 => "COMPLEX64",
+            DataFormat::COMPLEX128 => "COMPLEX128",
+            DataFormat::UINT16 => "UINT16",
+            DataFormat::UINT64 => "UINT64",
         }
     }
 
@@ -128,9 +149,14 @@ impl DataFormat {
             DataFormat::SEN169_FP16
             | DataFormat::SENINT16
             | DataFormat::IEEE_FP16
-            | DataFormat::BFLOAT16 => Some(16),
+            | DataFormat::BFLOAT16
+            | DataFormat::UINT16 => Some(16),
             DataFormat::IEEE_FP32 | DataFormat::IEEE_INT32 | DataFormat::SENUINT32 => Some(32),
-            DataFormat::IEEE_INT64 => Some(64),
+            DataFormat::IEEE_INT64
+            | DataFormat::IEEE_FP64
+            | DataFormat::COMPLEX64
+            | DataFormat::UINT64 => Some(64),
+            DataFormat::COMPLEX128 => Some(128),
             DataFormat::INVALID
             | DataFormat::SEN153_FP9
             | DataFormat::SENINT24

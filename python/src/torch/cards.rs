@@ -41,12 +41,8 @@ pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
 
 /// Whether a variable, or else the profile, says that a dtype is stored as it is.
 fn kept(name: &str, usual: bool) -> Result<bool, DeviceError> {
-    match variable(name).as_deref() {
-        None => Ok(usual),
-        Some("keep") => Ok(true),
-        Some("downcast") => Ok(false),
-        Some(other) => Err(refuse(name, other, "`keep` or `downcast`")),
-    }
+    let Some(word) = variable(name) else { return Ok(usual) };
+    Kept::parse_choice(&word).ok_or_else(|| refuse(name, &word, "`keep` or `downcast`"))
 }
 
 /// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_INT64`,
@@ -82,9 +78,11 @@ pub(super) fn configure() -> Result<(), DeviceError> {
         Some(name) => name.parse::<Profile>()?,
         None => Profile::default(),
     };
-    // What a script computes is what it computes elsewhere, unless the card itself is asked for.
-    let usual = profile != Profile::Card;
-    let keep = Kept { float32: kept("ZELLIGE_FP32", usual)?, int64: kept("ZELLIGE_INT64", usual)? };
+    let usual = Kept::under(profile);
+    let keep = Kept {
+        float32: kept("ZELLIGE_FP32", usual.float32)?,
+        int64: kept("ZELLIGE_INT64", usual.int64)?,
+    };
     builder = builder.profile(profile).keep(keep);
     let number = |name: &str, least: usize, most: usize| match variable(name) {
         None => Ok(None),

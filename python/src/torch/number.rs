@@ -72,7 +72,7 @@ impl Number {
             Some(_) => longs.any(|t| t.format() == Format::I64),
             None => card.keeps().int64,
         };
-        let int64 = Kept { int64: long, ..Kept::default() }.format(Dtype::Int64)?;
+        let int64 = Kept { int64: long, ..Kept::NONE }.format(Dtype::Int64)?;
         let (dtype, format) = match lead {
             Some(t) if category(t.dtype()) >= self.category() => match category(t.dtype()) {
                 // Beside tensors a float number keeps its fraction; alone it is one of them.

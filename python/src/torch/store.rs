@@ -237,12 +237,14 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
 /// The layout of a tensor's storage on the device; `None` for a tensor of another device.
 #[pyfunction]
 pub(super) fn tensor_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
-    let seen = held::as_integers(see(object)?);
+    let seen = see(object)?;
     if seen.card.is_none() {
         return Ok(None);
     }
-    let tensor = tensor(&seen).map_err(|e| error::device(&e))?;
-    Ok(Some(PyStickLayout(tensor.layout().clone())))
+    let dtype = seen.dtype;
+    let tensor = tensor(&held::as_integers(seen)).map_err(|e| error::device(&e))?;
+    let named = held::name_elements(dtype, tensor.layout());
+    Ok(Some(PyStickLayout(named.map_err(|e| error::device(&e.into()))?)))
 }
 
 /// The tensor behind a Python object, which must be on the device.

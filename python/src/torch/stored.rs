@@ -79,16 +79,14 @@ pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStic
     }
 }
 
-/// What a user is told when elements of a dtype lose bits on their way to the device.
-pub(super) fn narrowing(dtype: Dtype) -> String {
-    let (format, loss, name) = match dtype {
-        Dtype::Float32 => ("16 bits (SEN169_FP16)", "", "ZELLIGE_FP32"),
-        _ => ("32 bits", ": values past them are refused, results wrap", "ZELLIGE_INT64"),
-    };
-    format!(
-        "{dtype} tensors are stored in {format} on the device{loss}; {name}=keep stores them as they are, \
-         TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
-    )
+/// The warning for elements that lose bits on their way to a tensor, where they do.
+pub(super) fn narrowing(tensor: &Tensor) -> Option<String> {
+    let name = if tensor.dtype() == Dtype::Float32 { "ZELLIGE_FP32" } else { "ZELLIGE_INT64" };
+    tensor.narrowing().map(|text| {
+        format!(
+            "{text}; {name}=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
+        )
+    })
 }
 
 /// The number whose bits stand for infinity in the device's 16 bits.

@@ -54,15 +54,11 @@ static NARROWED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(fals
 
 /// Says once that elements lose bits on their way to the device.
 fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
+    let Some(text) = stored::narrowing(tensor) else { return Ok(()) };
     let dtype = tensor.dtype();
-    let which = match (dtype, tensor.format()) {
-        (Dtype::Float32, Format::F32) | (Dtype::Int64, Format::I64) => return Ok(()),
-        (Dtype::Float32, _) => 0,
-        (Dtype::Int64, _) => 1,
-        _ => return Ok(()),
-    };
+    let which = usize::from(dtype == Dtype::Int64);
     if !NARROWED[which].swap(true, Ordering::Relaxed) {
-        kernel::warn(py, &format!("downcast of {dtype}"), &stored::narrowing(dtype))?;
+        kernel::warn(py, &format!("downcast of {dtype}"), &text)?;
     }
     Ok(())
 }

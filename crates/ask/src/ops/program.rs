@@ -110,8 +110,9 @@ fn model(path: &str, _: &BTreeMap<String, i64>) -> Result<Graph, Fault> {
     })
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "policy",
+    "profile",
     "coverage",
     "cores",
     "hardware",
@@ -145,16 +146,22 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
     // A preset by its name only: a request opens no file of hardware.
     let preset = |name: &str| Hardware::preset(name).ok();
     o.hardware = word(given, "hardware", "card", "\"card\" or \"ktir\"", preset)?;
-    o.coverage = word(given, "coverage", "full", "\"full\" or \"card\"", |w| w.parse().ok())?;
+    // `coverage` is the older name.
+    let name = if given.contains_key("profile") { "profile" } else { "coverage" };
+    o = o.with_profile(word(given, name, "full", "\"full\" or \"card\"", |w| w.parse().ok())?);
     o.storage.mode = word(given, "mode", "dl16", "\"dl16\" or \"ieee\"", |w| w.parse().ok())?;
     let one_of = |w: &str, no: &str, yes: &str| match w {
         w if w == no => Some(false),
         w if w == yes => Some(true),
         _ => None,
     };
-    let kept =
-        |name| word(given, name, "cast", "\"cast\" or \"keep\"", |w| one_of(w, "cast", "keep"));
-    o.storage.keep = Kept { float32: kept("fp32")?, int64: kept("int64")? };
+    let kept = |name, usual| {
+        let usual = if usual { "keep" } else { "cast" };
+        word(given, name, usual, "\"cast\" or \"keep\"", Kept::parse_choice)
+    };
+    let usual = o.storage.keep;
+    o.storage.keep =
+        Kept { float32: kept("fp32", usual.float32)?, int64: kept("int64", usual.int64)? };
     let usual = if o.weights == WeightLayouts::Free { "free" } else { "given" };
     let free =
         word(given, "weights", usual, "\"free\" or \"given\"", |w| one_of(w, "given", "free"))?;

@@ -22,7 +22,7 @@ pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
             layer: op.layer().name().into(),
             bytes: totals.host_in.saturating_add(totals.host_out),
             us: us(step.duration),
-            remedy: "`--coverage full` runs it on the card; on today's software, write it with \
+            remedy: "`--profile full` runs it on the card; on today's software, write it with \
                      operations of the layers native and custom (`zellige ops`)"
                 .into(),
         });
@@ -49,7 +49,7 @@ pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
             ),
             Dtype::Int64 => (
                 format!("int64 in {bits} bits: larger values do not fit"),
-                "keep values within the range of the format",
+                "`--int64 keep` stores it as it is, at twice the bytes",
             ),
             _ => (format!("{} in {bits} bits", dtype.name()), "use a narrower dtype"),
         };

@@ -26,10 +26,12 @@ impl Card {
         let _ = write!(
             text,
             "LX      {cores} cores of {}, {used} in use\n\
-             cores   {} in use; 16-bit floats as {}; coverage profile {}",
+             cores   {} in use; 16-bit floats as {}, float32 {}, int64 {}; coverage profile {}",
             Bytes(each),
             self.cores(),
             self.mode(),
+            if self.keeps().float32 { "kept" } else { "in 16 bits" },
+            if self.keeps().int64 { "kept" } else { "in 32 bits" },
             self.profile(),
         );
         text
@@ -39,7 +41,8 @@ impl Card {
     pub fn to_json(&self) -> Value {
         json!({
             "hardware": self.hardware().to_json(), "cores": self.cores(), "mode": self.mode(),
-            "profile": self.profile(), "memory": self.memory().stats(), "lx": self.lx().stats(),
+            "profile": self.profile(), "keep_fp32": self.keeps().float32,
+            "keep_int64": self.keeps().int64, "memory": self.memory().stats(), "lx": self.lx().stats(),
         })
     }
 }

@@ -10,7 +10,8 @@ use crate::error::{DeviceError, Result};
 use crate::memory::{Memory, MemoryStats};
 use crate::run::recall::Recalled;
 use crate::stream::{Event, Schedule, Span, StreamId, Streams};
-use crate::tensor::tensor_layout::{Kept, Storage};
+use crate::tensor::kept::Kept;
+use crate::tensor::tensor_layout::Storage;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zellige_machine::account::{Cost, Totals, Work};
@@ -472,7 +473,7 @@ pub struct CardBuilder {
     cores: Option<usize>,
     mode: Mode,
     profile: Profile,
-    keep: Kept,
+    keep: Option<Kept>,
     threads: Option<usize>,
     trace: usize,
 }
@@ -508,9 +509,9 @@ impl CardBuilder {
         self
     }
 
-    /// Stores these dtypes as they are by default; in half of their bits unless said.
+    /// Which dtypes are stored as they are by default; as the profile says ([`Kept::under`]) without it.
     pub fn keep(mut self, keep: Kept) -> CardBuilder {
-        self.keep = keep;
+        self.keep = Some(keep);
         self
     }
 
@@ -547,7 +548,7 @@ impl CardBuilder {
             cores,
             mode: self.mode,
             profile: self.profile,
-            keep: self.keep,
+            keep: self.keep.unwrap_or(Kept::under(self.profile)),
             threads: self.threads.unwrap_or_else(zellige_host::cores),
             memory: Memory::new(&hardware.segments())?,
             lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,

@@ -75,6 +75,7 @@ impl Kernel for Attention {
             offset: 0,
             format: zellige_float::Format::F32,
             truth: false,
+            float16: false,
         };
         order.iter().rev().enumerate().for_each(|(place, d)| form.stride[*d] = place + 1);
         Ok(KernelLayouts { inputs: wants.collect(), outputs: vec![arranged(&form, format)?] })

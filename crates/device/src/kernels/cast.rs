@@ -10,9 +10,10 @@ use super::pointwise::{Work, by_element, bytes, cut, lay_around, spans, truths, 
 use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task, dims};
 use crate::error::Result;
 use crate::run::division::{Division, Span};
+use crate::tensor::kept::Kept;
 use crate::tensor::result_layout::{like_in, result_format};
 use crate::tensor::sticks::Sticks;
-use crate::tensor::tensor_layout::{Kept, TensorLayout};
+use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::Arc;
 use zellige_float::Dtype;
 use zellige_float::Format;

@@ -81,7 +81,12 @@ impl Kernel for Pointwise {
                 Ok(Box::new(Work::new(run, finish(self, out), &formats, out.format, cut)))
             }
             (_, Some(f)) => {
-                let run = Arc::new(move |x: &[&[f32]], out: &mut [f32]| f.apply(x, out));
+                let run: Function<f32> = if self.infinities && inputs.iter().any(|t| t.float16) {
+                    let halves: Vec<bool> = inputs.iter().map(|t| t.float16).collect();
+                    Arc::new(move |x, out| apply_as_read(f, &halves, x, out))
+                } else {
+                    Arc::new(move |x, out| f.apply(x, out))
+                };
                 let work = Work::new(run, None, &formats, out.format, cut);
                 let work = if self.infinities { work.exact(&formats) } else { work };
                 let costly = self.transcendental && formats.len() == 1;
@@ -90,6 +95,23 @@ impl Kernel for Pointwise {
             _ => Err(refuse(self.name, None, "it is for integers and bool only")),
         }
     }
+}
+
+/// The least magnitude that float16 rounds to an infinity.
+const FLOAT16_OVERFLOW: f32 = 65520.0;
+
+/// Applies a function to operands as the host reads them: DLFloat16 has numbers past those of float16, and a float16
+/// tensor reads them back as infinities.
+fn apply_as_read(f: FloatFunction, halves: &[bool], x: &[&[f32]], out: &mut [f32]) {
+    let overflow =
+        |v: &f32| if v.abs() >= FLOAT16_OVERFLOW { f32::INFINITY.copysign(*v) } else { *v };
+    let read: Vec<Vec<f32>> = x
+        .iter()
+        .zip(halves)
+        .map(|(x, half)| if *half { x.iter().map(overflow).collect() } else { x.to_vec() })
+        .collect();
+    let read: Vec<&[f32]> = read.iter().map(Vec::as_slice).collect();
+    f.apply(&read, out);
 }
 
 /// What makes integers those of the result.

@@ -2,7 +2,7 @@
 
 use crate::card::mode::Mode;
 use crate::error::{DeviceError, Result};
-use crate::tensor::tensor_layout::Kept;
+use crate::tensor::kept::Kept;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_op::OpError;

@@ -1,6 +1,7 @@
 //! Tensors on a card: a block, and how elements lie in it.
 
 pub(crate) mod format;
+pub(crate) mod kept;
 pub(crate) mod layout_need;
 pub(crate) mod out_of_range;
 mod padded_rows;

@@ -1,8 +1,9 @@
 //! Sizes, dtypes and layouts of results, from those of the operands.
 
 use crate::error::Result;
+use crate::tensor::kept::Kept;
 use crate::tensor::sticks::Sticks;
-use crate::tensor::tensor_layout::{Kept, TensorLayout};
+use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::Strided;
@@ -24,7 +25,7 @@ pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<D
     let wide = |t: &&TensorLayout| t.dtype() == dtype && t.format() == own;
     let any = operands.iter().any(|t| t.dtype() == dtype);
     let wide = operands.iter().any(wide) || (keeps && !any);
-    if wide { Kept::ALL } else { Kept::default() }.format(dtype)
+    if wide { Kept::ALL } else { Kept::NONE }.format(dtype)
 }
 
 /// The form of a bound layout, whatever its format.

@@ -37,6 +37,8 @@ pub struct Sticks {
     pub format: Format,
     /// Whether elements are truth values, stored as the numbers 0 and 1.
     pub truth: bool,
+    /// Whether the host reads them as float16, which has fewer large numbers than DLFloat16.
+    pub float16: bool,
 }
 
 impl Sticks {
@@ -56,6 +58,7 @@ impl Sticks {
             offset: 0,
             format,
             truth: false,
+            float16: false,
         };
         // Without elements every view lies well.
         if view.numel() == 0 {

@@ -7,12 +7,13 @@ use crate::card::mode::Mode;
 use crate::error::refuse;
 use crate::error::{DeviceError, Result};
 use crate::tensor::format::host_format;
+use crate::tensor::kept::Kept;
 use crate::tensor::sticks::Sticks;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::{Layout, Strided};
 use zellige_op::TensorType;
-use zellige_stick::{DataFormat, StickLayout};
+use zellige_stick::StickLayout;
 
 /// What decides how tensors are stored by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -21,41 +22,6 @@ pub struct Storage {
     pub mode: Mode,
     /// Which dtypes are stored as they are.
     pub keep: Kept,
-}
-
-/// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Kept {
-    /// Whether float32 has its 32 bits, and not 16.
-    pub float32: bool,
-    /// Whether int64 has its 64 bits, and not 32.
-    pub int64: bool,
-}
-
-impl Kept {
-    /// Nothing is stored in fewer bits than it has.
-    pub const ALL: Kept = Kept { float32: true, int64: true };
-
-    /// Whether a dtype is one of those that are stored as they are although the card would not.
-    pub fn keeps(self, dtype: Dtype) -> bool {
-        match dtype {
-            Dtype::Float32 => self.float32,
-            Dtype::Int64 => self.int64,
-            _ => false,
-        }
-    }
-
-    /// The format in which a dtype is stored by default.
-    ///
-    /// # Errors
-    /// Dtypes that the device does not store.
-    pub fn format(self, dtype: Dtype) -> Result<DataFormat> {
-        match dtype {
-            Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
-            Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
-            other => Ok(DataFormat::on_device(other)?),
-        }
-    }
 }
 
 /// The layout of a base, a view of it in the base's own strides, and what the elements are.
@@ -197,7 +163,8 @@ impl TensorLayout {
     /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
     pub fn sticks(&self) -> Result<Sticks> {
         let form = Sticks::of(&self.layout, &self.view, self.format)?;
-        Ok(Sticks { truth: self.dtype == Dtype::Bool, ..form })
+        let (truth, float16) = (self.dtype == Dtype::Bool, self.dtype == Dtype::Float16);
+        Ok(Sticks { truth, float16, ..form })
     }
 
     /// Bytes of its elements in device memory, without padding.

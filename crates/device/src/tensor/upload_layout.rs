@@ -4,7 +4,7 @@ use crate::card::Card;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::format::default_layout;
-use crate::tensor::tensor_layout::Kept;
+use crate::tensor::kept::Kept;
 use crate::tensor::transfer::Moved;
 use zellige_float::Dtype;
 use zellige_layout::Strided;

@@ -1,0 +1,93 @@
+//! Which card is meant: one that does everything and keeps every bit, or the real one with its coverage and storage.
+
+use anyhow::{Context, Result, anyhow};
+use zellige_device::{Kept, TensorLayout};
+use zellige_float::Dtype;
+use zellige_op::Profile;
+
+/// The profile, and what differs from it.
+#[derive(clap::Args)]
+pub(crate) struct ProfileArgs {
+    /// full runs everything on the card and keeps float32 and int64; card is the real one: what upstream runs on the
+    /// device, float32 in 16 bits, int64 in 32 (default: ZELLIGE_PROFILE, else full)
+    #[arg(long, alias = "coverage", value_name = "full|card")]
+    profile: Option<String>,
+    /// How float32 is stored: keep, or cast to 16 bits (default: ZELLIGE_FP32, else as the profile says)
+    #[arg(long, value_name = "keep|cast", conflicts_with = "keep_fp32")]
+    fp32: Option<String>,
+    /// How int64 is stored: keep, or cast to 32 bits (default: ZELLIGE_INT64, else as the profile says)
+    #[arg(long, value_name = "keep|cast", conflicts_with = "keep_int64")]
+    int64: Option<String>,
+    /// The same as --fp32 keep
+    #[arg(long, hide = true)]
+    keep_fp32: bool,
+    /// The same as --int64 keep
+    #[arg(long, hide = true)]
+    keep_int64: bool,
+}
+
+impl ProfileArgs {
+    /// The profile that was asked for.
+    pub(crate) fn profile(&self) -> Result<Profile> {
+        profile(self.profile.as_deref())
+    }
+
+    /// Which dtypes are stored as they are.
+    pub(crate) fn kept(&self) -> Result<Kept> {
+        let usual = Kept::under(self.profile()?);
+        let keep = |flag: bool, given: &Option<String>| {
+            if flag { Some("keep".to_string()) } else { given.clone() }
+        };
+        Ok(Kept {
+            float32: choice("--fp32", "ZELLIGE_FP32", keep(self.keep_fp32, &self.fp32))?
+                .unwrap_or(usual.float32),
+            int64: choice("--int64", "ZELLIGE_INT64", keep(self.keep_int64, &self.int64))?
+                .unwrap_or(usual.int64),
+        })
+    }
+}
+
+/// The profile of a flag, else of the environment, else the default one.
+pub(crate) fn profile(flag: Option<&str>) -> Result<Profile> {
+    match (flag, variable("ZELLIGE_PROFILE")) {
+        (Some(name), _) => name.parse().context("--profile"),
+        (None, Some(name)) => name.parse().context("the variable ZELLIGE_PROFILE"),
+        (None, None) => Ok(Profile::default()),
+    }
+}
+
+/// What a flag, or else a variable, says about a dtype.
+fn choice(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>> {
+    let (origin, word) = match (given, variable(name)) {
+        (Some(word), _) => (flag.to_string(), word),
+        (None, Some(word)) => (format!("the variable {name}:"), word),
+        (None, None) => return Ok(None),
+    };
+    let parsed = Kept::parse_choice(&word);
+    parsed.map(Some).ok_or_else(|| anyhow!("{origin} {word}: accepted are keep and cast"))
+}
+
+/// A variable of the environment; one that is empty is not set.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.to_string_lossy().trim().to_string();
+    (!value.is_empty()).then_some(value)
+}
+
+/// Warns that elements lose bits on their way to these tensors, once for each dtype, unless
+/// `TORCH_SPYRE_DOWNCAST_WARN=0`.
+pub(crate) fn warn_of_narrowing<'t>(tensors: impl IntoIterator<Item = &'t TensorLayout>) {
+    if variable("TORCH_SPYRE_DOWNCAST_WARN").as_deref() == Some("0") {
+        return;
+    }
+    let mut warned = Vec::new();
+    for tensor in tensors {
+        let Some(text) = tensor.narrowing() else { continue };
+        if !warned.contains(&text) {
+            let flag = if tensor.dtype() == Dtype::Float32 { "--fp32" } else { "--int64" };
+            eprintln!(
+                "warning: {text}; {flag} keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
+            );
+            warned.push(text);
+        }
+    }
+}

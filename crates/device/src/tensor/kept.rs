@@ -1,0 +1,120 @@
+//! Which of float32 and int64 keep their bits on the card.
+//!
+//! This is the one place of that rule: the program, its JSON requests, the compiler and the device of PyTorch all ask
+//! [`Kept::under`] what a profile means, and [`Kept::parse_choice`] what a flag or a variable says beside it.
+
+use crate::error::Result;
+use crate::tensor::tensor_layout::TensorLayout;
+use zellige_float::{Dtype, Format};
+use zellige_op::Profile;
+use zellige_stick::DataFormat;
+
+/// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kept {
+    /// Whether float32 has its 32 bits, and not 16.
+    pub float32: bool,
+    /// Whether int64 has its 64 bits, and not 32.
+    pub int64: bool,
+}
+
+impl Default for Kept {
+    /// As under the default profile.
+    fn default() -> Kept {
+        Kept::under(Profile::default())
+    }
+}
+
+impl Kept {
+    /// Nothing is stored in fewer bits than it has.
+    pub const ALL: Kept = Kept { float32: true, int64: true };
+    /// Both are stored in half of their bits, as the card does.
+    pub const NONE: Kept = Kept { float32: false, int64: false };
+
+    /// What a profile stores as it is: everything, so that results are those of the host, unless the card itself is
+    /// asked for.
+    pub const fn under(profile: Profile) -> Kept {
+        match profile {
+            Profile::Full => Kept::ALL,
+            Profile::Card => Kept::NONE,
+        }
+    }
+
+    /// Whether a word asks for a dtype as it is (`keep`) or in half of its bits (`cast`, and its longer name
+    /// `downcast`); None of other words.
+    pub fn parse_choice(word: &str) -> Option<bool> {
+        match word {
+            "keep" => Some(true),
+            "cast" | "downcast" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether a dtype is one of those that are stored as they are although the card would not.
+    pub fn keeps(self, dtype: Dtype) -> bool {
+        match dtype {
+            Dtype::Float32 => self.float32,
+            Dtype::Int64 => self.int64,
+            _ => false,
+        }
+    }
+
+    /// The format in which a dtype is stored by default.
+    ///
+    /// # Errors
+    /// Dtypes that the device does not store.
+    pub fn format(self, dtype: Dtype) -> Result<DataFormat> {
+        match dtype {
+            Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
+            Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
+            other => Ok(DataFormat::on_device(other)?),
+        }
+    }
+}
+
+impl TensorLayout {
+    /// What a user is warned of when elements lose bits on their way to this tensor; None where they do not.
+    pub fn narrowing(&self) -> Option<&'static str> {
+        match (self.dtype(), self.format()) {
+            (Dtype::Float32, Format::F32) | (Dtype::Int64, Format::I64) => None,
+            (Dtype::Float32, _) => {
+                Some("float32 tensors are stored in 16 bits (SEN169_FP16) on the device")
+            }
+            (Dtype::Int64, _) => Some(
+                "int64 tensors are stored in 32 bits on the device: values past them are refused, results wrap",
+            ),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kept;
+    use crate::card::Card;
+    use crate::tensor::format::default_layout;
+    use crate::tensor::tensor_layout::{Storage, TensorLayout};
+    use zellige_float::Dtype;
+    use zellige_op::Profile;
+
+    #[test]
+    fn a_card_stores_as_its_profile_says_unless_told_otherwise() {
+        for profile in Profile::ALL {
+            let card = Card::builder().profile(profile).build().unwrap();
+            assert_eq!(card.keeps(), Kept::under(profile));
+            let card = Card::builder().keep(Kept::ALL).profile(profile).build().unwrap();
+            assert_eq!(card.keeps(), Kept::ALL);
+        }
+        assert_eq!(Card::builder().build().unwrap().keeps(), Kept::ALL);
+        for (dtype, narrows) in
+            [(Dtype::Float32, true), (Dtype::Int64, true), (Dtype::Int32, false)]
+        {
+            for keep in [Kept::ALL, Kept::NONE] {
+                let storage = Storage { keep, ..Storage::default() };
+                let layout = default_layout(&[4, 70], None, dtype, keep).unwrap();
+                let tensor = TensorLayout::new(storage, dtype, &layout).unwrap();
+                assert_eq!(tensor.narrowing().is_some(), narrows && keep == Kept::NONE);
+            }
+        }
+    }
+}
