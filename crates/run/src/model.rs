@@ -318,9 +318,10 @@ impl Model {
                 op.launch(&self.card, &inputs, &outputs, division, cores).map_err(at)?.1
             }
             Action::Host(_, op) => {
-                // The host needs no layouts: operands are moved for the kernel, and nothing is charged.
-                let ran = op.run_on(&self.card, &inputs, cores).map_err(at)?;
-                for (made, to) in ran.outputs.iter().zip(&outputs) {
+                // The host needs no layouts: operands are moved for the kernel, and nothing is charged here, as the
+                // round trip is the work of the step.
+                let made = op.compute(&self.card, &inputs, cores).map_err(at)?;
+                for (made, to) in made.iter().zip(&outputs) {
                     to.copy_from(made).map_err(at)?;
                 }
                 step.full.clone()

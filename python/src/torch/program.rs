@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use zellige_compile::{Action, BadVariable, CompileError, Options, Place};
 use zellige_device::{DeviceError, Tensor};
 use zellige_files::{numbered_folder, write_folder};
 use zellige_graph::Role;
+use zellige_machine::Time;
 use zellige_run::{Model, RunError};
 use zellige_stick::StickLayout;
 use zellige_view::page::{self, ReportedCollective};
@@ -169,6 +170,13 @@ impl Program {
     #[getter]
     fn latency_us(&self) -> f64 {
         self.program.latency().microseconds()
+    }
+
+    /// Whether the host does a step of every run.
+    #[getter]
+    fn has_host_steps(&self) -> bool {
+        let steps = &self.program.steps;
+        steps.iter().any(|s| !s.load && matches!(s.action, Action::Host(..)))
     }
 
     /// What was decided: steps with their times, moves with their reasons, layouts and places.
@@ -338,6 +346,7 @@ impl Program {
         json!({
             "graph": p.graph.name(),
             "latency_us": p.latency().microseconds(),
+            "launch_us": launches(p).microseconds(),
             "load_us": p.load_latency().microseconds(),
             "optimal": p.divided_optimally,
             "decisions": self.source,
@@ -345,4 +354,10 @@ impl Program {
             "buffers": buffers.collect::<Vec<_>>(),
         })
     }
+}
+
+/// What the host takes in a run to launch the steps: once for all that run side by side.
+fn launches(program: &zellige_compile::Program) -> Time {
+    let waves: BTreeSet<_> = program.run_steps().map(|(_, step)| step.wave).collect();
+    waves.iter().map(|_| program.options.hardware.launch()).sum()
 }

@@ -158,3 +158,17 @@ def test_indices_stay_in_range_in_16_bits():
             assert compiled(image.to("spyre")).isfinite().all()
     grid = F.affine_grid(torch.tensor([[[1.5, 0.2, 0.1], [0.1, 1.2, 0.0]]]), [1, 1, 50, 60], align_corners=False)
     assert F.grid_sample(torch.rand(1, 1, 50, 60).to("spyre"), grid.to("spyre"), align_corners=False).isfinite().all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_reads_back_as_an_infinity_is_one(dtype, compiled):
+    x = up([60000.0, -50000.0, 300.0, 1.0], dtype)
+    y = x * x.abs()
+    tests = lambda y: (y.isinf(), y.isfinite(), torch.isposinf(y), torch.isneginf(y))
+    run = torch.compile(tests, backend="spyre") if compiled else tests
+    found, back = run(y), y.cpu()
+    # The card has room for these products, float16 has not.
+    assert back.isinf().tolist() == [dtype == torch.float16, dtype == torch.float16, dtype == torch.float16, False]
+    for got, want in zip(found[: 2 if compiled else 4], tests(back)):
+        assert torch.equal(got.cpu(), want)

@@ -1,5 +1,7 @@
 """Dtypes that the card holds and does not compute with: operators on them run on the CPU, and are counted."""
 
+import math
+import itertools
 import copy
 import pickle
 
@@ -89,3 +91,23 @@ def test_traced_modules():
     x = torch.randn(2, 6).to("spyre")
     model = torch.nn.Linear(6, 2).to("spyre")
     assert torch.equal(torch.jit.trace(model, x)(x), model(x)), "with the check, which compares in float64"
+
+
+FORMATS = {
+    torch.float64: ("IEEE_FP64", 16), torch.complex64: ("COMPLEX64", 16), torch.complex128: ("COMPLEX128", 8),
+    torch.uint16: ("UINT16", 64), torch.uint32: ("SENUINT32", 32), torch.uint64: ("UINT64", 16),
+}
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_the_layout_names_the_elements(dtype):
+    name, per_stick = FORMATS[dtype]
+    for size in ((4, 70), (3,), (2, 3, 5)):
+        x = torch.arange(math.prod(size)).reshape(size).to(dtype)
+        layout = x.to("spyre").device_tensor_layout()
+        assert layout.device_dtype.name == name and layout.elems_per_stick() == layout.device_size[-1] == per_stick
+        assert f"DataFormats.{name}" in repr(layout) and layout.host_size == list(size)
+        assert math.prod(layout.device_size) >= x.numel()
+        # Every element has a place of its own.
+        places = {str(layout.layout().apply(*at)) for at in itertools.product(*map(range, size))}
+        assert len(places) == x.numel()

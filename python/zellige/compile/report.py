@@ -48,7 +48,8 @@ class Report:
     """One compilation: programs of the card, operators beside them, graph breaks, why it was done again."""
 
     parts: list[Part] = dataclasses.field(default_factory=list)
-    fallbacks: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    # Operators that run beside the programs, with their places.
+    beside: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     breaks: list[GraphBreak] = dataclasses.field(default_factory=list)
     hints: list[str] = dataclasses.field(default_factory=list)
@@ -65,7 +66,18 @@ class Report:
     def eager(self, op: str, place: str) -> None:
         """An operator that runs beside the programs."""
         _logs.compile.warning("eager: %s at %s", op, place)
-        self.fallbacks[op, place] = self.fallbacks.get((op, place), 0) + 1
+        self.beside[op, place] = self.beside.get((op, place), 0) + 1
+
+    @property
+    def fallbacks(self) -> dict[tuple[str, str], int]:
+        """What the card does not do itself, by operator and place: operators that run beside the programs, and steps of
+        the programs of the last call that the host does (under ``ZELLIGE_PROFILE=card``)."""
+        counts = dict(self.beside)
+        for step in self.steps:
+            if step["on_host"]:
+                key = step["op"], step["at"] or "unknown"
+                counts[key] = counts.get(key, 0) + 1
+        return counts
 
     @property
     def programs(self) -> list:
@@ -100,9 +112,18 @@ class Report:
 
     @property
     def latency_us(self) -> float:
-        """Simulated microseconds of the programs and the collectives of the last call. What a card waits for others that
-        come later is not part of it."""
+        """Simulated microseconds of the programs and the collectives of the last call, with what the host takes to launch
+        their steps (:attr:`launch_us`) and with the steps that the host does. Not part of it are operators that run beside
+        the programs, copies of arguments before them, loading weights, and what a card waits for others that come later.
+
+        ``torch.spyre.Event`` reads the card's own clock, which has all of those but the launches."""
         return sum(p.latency_us for p in self.current) + self.collectives_us
+
+    @property
+    def launch_us(self) -> float:
+        """Simulated microseconds that the host takes to launch the steps of the last call, which :attr:`latency_us` has
+        and the card's own clock has not."""
+        return sum(p.report()["launch_us"] for p in self.current)
 
     @property
     def collectives_us(self) -> float:
@@ -124,9 +145,11 @@ class Report:
         return {
             "graphs": self.graphs,
             "latency_us": self.latency_us,
+            "launch_us": self.launch_us,
             "programs": [p.report() for p in self.programs],
             "collectives": [dataclasses.asdict(c) for c in self.collectives],
-            "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
+            "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.beside.items()],
+            "fallbacks": [{"op": op, "at": at, "count": n} for (op, at), n in self.fallbacks.items()],
             "refused": self.refused,
             "refused_hints": self.hints,
             "graph_breaks": [dataclasses.asdict(b) for b in self.breaks],
@@ -155,13 +178,18 @@ class Report:
         for step in sorted(steps, key=lambda s: -s["us"])[:12]:
             why = f"  {step['why']}" if step["why"] else ""
             lines.append(f"  {step['us']:9.1f} us  {step['op']:<20} {step['cores']:>2} cores, {step['bound']}{why}")
+        if self.launch_us:
+            lines.append(f"  {self.launch_us:9.1f} us  launches by the host, which events of the card leave out")
         if self.collectives:
             total = sum(c.bytes for c in self.collectives)
             lines.append(f"  {self.collectives_us:9.1f} us  {_count(len(self.collectives), 'collective')}, {total} bytes over the busiest link")
         for found, n in _alike(self.collectives).items():
             lines.append(f"    {found}{f' x{n}' if n > 1 else ''}")
-        for (op, at), n in self.fallbacks.items():
+        for (op, at), n in self.beside.items():
             lines.append(f"  eager: {op} x{n} at {at}")
+        if any(s["on_host"] for s in steps):
+            us = sum(s["us"] for s in steps if s["on_host"])
+            lines.append(f"  {us:9.1f} us  {_count(sum(s['on_host'] for s in steps), 'step')} done by the host: {', '.join(sorted({s['op'] for s in steps if s['on_host']}))}")
         for reason in self.refused.values():
             lines.append(f"  refused by the compiler, run eagerly: {reason}")
         lines.extend(f"  without its hints: {reason}" for reason in self.hints)
@@ -201,7 +229,7 @@ class Report:
 
         head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
         frame = '<iframe style="width:100%;height:600px;border:0" srcdoc="{}"></iframe>'
-        eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.fallbacks.items())
+        eager = "".join(f"<li>{html.escape(op)} x{n}, {html.escape(at)}</li>" for (op, at), n in self.beside.items())
         eager += "".join(f"<li>{html.escape(str(b))}</li>" for b in (*self.breaks, *self.recompiles))
         # Collectives are of the whole call: the first page lists them.
         listed = [self._exchanges(), [], [], []]
@@ -270,8 +298,8 @@ class Whole:
             made.recompiles += graph.recompiles
             made.milliseconds += graph.milliseconds
             made.refused.update({f"{k} of graph {len(made.refused)}": v for k, v in graph.refused.items()})
-            for key, n in graph.fallbacks.items():
-                made.fallbacks[key] = made.fallbacks.get(key, 0) + n
+            for key, n in graph.beside.items():
+                made.beside[key] = made.beside.get(key, 0) + n
         return made
 
 

@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from .. import _logs, _native
-from ..spyre import dynamic
+from ..spyre import dynamic, fallback
 from . import artifacts
 from .collection import deferred_collection
 from .output_views import physical_order
@@ -268,6 +268,11 @@ def _with_own_memory(writer, nodes, states) -> list[str]:
     return names
 
 
+def _host_steps(program):
+    """The steps of every run that the host does; the whole report is made only where there are some."""
+    return program.data()["fallbacks"] if program.has_host_steps else []
+
+
 class _CompiledSegment:
     """A program with the names of its inputs."""
 
@@ -336,6 +341,7 @@ class _CompiledSegment:
             device = flat[0].meta["val"].device.index
         self.program, self.refused_hints = _program(writer.doc, device or 0, like, options)
         self.loaded, self.stamp = None, None
+        self.host_steps = _host_steps(self.program)
 
     def run(self, args, shared):
         weights = {name: args[i] for name, i in self.weights}
@@ -344,6 +350,8 @@ class _CompiledSegment:
         if self.loaded is None or stamp != self.stamp:
             self.loaded, self.stamp = self.program.load(weights, shared(stamp)), stamp
         out = self.loaded.run({name: self._given(name, args[i]) for name, i in self.inputs}, self.states)
+        for step in self.host_steps:
+            fallback.record(step["op"], step["bytes"], fallback.LEFT_TO_THE_HOST, step["at"])
         if self.states:
             torch.autograd.graph.increment_version([args[i] for i in self.changed])
             every = [None] * self.count

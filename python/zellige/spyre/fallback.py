@@ -17,6 +17,10 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
 
+# The reason for operations that the card of the profile does not run.
+LEFT_TO_THE_HOST = "the card's profile leaves it to the host"
+
+
 class FallbackWarning(UserWarning):
     """An operator ran on the CPU; each operator warns once."""
 
@@ -59,10 +63,14 @@ def _place() -> tuple[str, int]:
     return "unknown", 0
 
 
-def record(op: str, nbytes: int, reason: str | None = None) -> None:
-    """Counts a fallback of ``op``, and warns at its first."""
-    file, line = _place()
-    place = f"{file}:{line}"
+def record(op: str, nbytes: int, reason: str | None = None, place: str | None = None) -> None:
+    """Counts a fallback of ``op``, and warns at its first. Its place is the caller's line unless it is given."""
+    if place is None:
+        file, line = _place()
+        place = f"{file}:{line}"
+    else:
+        file, _, line = place.rpartition(":")
+        file, line = (file, int(line)) if line.isdigit() else (place, 0)
     with _lock:
         entry = _records.get(op)
         first = entry is None
@@ -229,7 +237,7 @@ class _CpuFallback:
     @staticmethod
     def listed(op: str, nbytes: int) -> None:
         """Counts an operation that the coverage profile of the card leaves to the host."""
-        record(op, nbytes, "the card's profile leaves it to the host")
+        record(op, nbytes, LEFT_TO_THE_HOST)
 
     @staticmethod
     def warn(subject: str, text: str) -> None:

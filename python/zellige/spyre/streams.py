@@ -102,7 +102,9 @@ class Event:
             self._event.synchronize()
 
     def elapsed_time(self, end: Event) -> float:
-        """Simulated milliseconds from this event to a later one."""
+        """Simulated milliseconds from this event to a later one, on the card's own clock: what its cores do, transfers,
+        exchanges with other cards, and round trips to the host. What the host takes to launch the steps of a compiled
+        program is not part of it; ``report.launch_us`` has that, and ``report.latency_us`` includes it."""
         if self._event is None or end._event is None:
             raise RuntimeError("both events must be recorded before their distance is known")
         return self._event.elapsed_time(end._event)

@@ -46,6 +46,21 @@ pub(super) fn run_in(
     inputs: &[Tensor],
     cores: usize,
 ) -> Result<Ran> {
+    let (outputs, division, works) = compute(op, card, inputs, cores)?;
+    let receipts = account(card, stream, &works)?;
+    Ok(Ran { outputs, division, receipts })
+}
+
+/// The results, how the work was divided, and what it takes; nothing is entered into the accounts.
+///
+/// # Errors
+/// As [`RunOp::run_on`](super::RunOp::run_on).
+pub(super) fn compute(
+    op: &Op,
+    card: &Card,
+    inputs: &[Tensor],
+    cores: usize,
+) -> Result<(Vec<Tensor>, Division, Vec<Work>)> {
     let results = settle(op, card, inputs, cores)?;
     let lay = kernel(op).lay(&laid(inputs), &results)?;
     let (operands, mut works) = gather(op, card, inputs, &lay.inputs, cores)?;
@@ -53,8 +68,7 @@ pub(super) fn run_in(
     let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
     let (division, work) = launch(op, &operands, &outputs, None, cores)?;
     works.push(charged(op, card, work, inputs, &outputs)?);
-    let receipts = account(card, stream, &works)?;
-    Ok(Ran { outputs, division, receipts })
+    Ok((outputs, division, works))
 }
 
 /// Sizes and dtypes of the results, once operands and cores are checked.

@@ -46,6 +46,12 @@ pub trait RunOp {
     /// As [`RunOp::run`], and a number of cores that the card does not have.
     fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran>;
 
+    /// The results of [`RunOp::run_on`] alone. Nothing is entered into the accounts: the caller does that.
+    ///
+    /// # Errors
+    /// As [`RunOp::run_on`].
+    fn compute(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>>;
+
     /// The same in a stream of the card.
     ///
     /// # Errors
@@ -161,6 +167,10 @@ impl RunOp for Op {
 
     fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
         self.run_in(card, StreamId::DEFAULT, inputs, cores)
+    }
+
+    fn compute(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>> {
+        eager::compute(self, card, inputs, cores).map(|(outputs, ..)| outputs)
     }
 
     fn run_in(

@@ -22,7 +22,7 @@ hardswish_backward hardsigmoid_backward hardtanh_backward glu_backward log_sigmo
 logit_backward _prelu_kernel _prelu_kernel_backward softshrink hardshrink
 native_layer_norm_backward native_batch_norm_backward native_group_norm_backward native_dropout_backward
 embedding_dense_backward unfold_backward _weight_norm_interface
-logit sinc xlogy.Tensor nan_to_num isneginf isposinf heaviside vdot channel_shuffle
+logit sinc xlogy.Tensor nan_to_num heaviside vdot channel_shuffle
 std_mean.correction logaddexp2 linalg_cross special_entr special_xlog1py
 im2col col2im upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_linear1d
 """.split()
@@ -123,7 +123,20 @@ def _fmin(self, other):
     return torch.where(other.isnan(), self, torch.where(self.isnan(), other, torch.minimum(self, other)))
 
 
+def _infinities_of_sign(name: str, is_of_sign):
+    # PyTorch compares with an infinity. What float16 reads back as one may be a smaller number on the card, which `isinf`
+    # knows.
+    def kernel(self):
+        if self.is_complex():
+            raise RuntimeError(f"{name} does not support complex inputs.")
+        return torch.isinf(self) & is_of_sign(self)
+
+    return kernel
+
+
 _WRITTEN = {
+    "isposinf": _infinities_of_sign("isposinf", lambda x: x > 0),
+    "isneginf": _infinities_of_sign("isneginf", lambda x: x < 0),
     "fmax": _fmax,
     "fmin": _fmin,
     "_thnn_fused_lstm_cell": recurrent_cells.lstm_cell,
