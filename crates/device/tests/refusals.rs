@@ -9,7 +9,7 @@ use common::{Rng, random};
 use serde_json::{Map, Value, json};
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Tensor, TensorLayout};
+use zellige_device::{Card, Launched, Tensor, TensorLayout};
 use zellige_float::Dtype;
 use zellige_op::Op;
 
@@ -49,7 +49,9 @@ fn as_planned(op: &Op, card: &Card, inputs: &[Tensor]) -> bool {
     let Ok(outputs) = outputs else { return false };
     let made: Vec<TensorLayout> = outputs.iter().map(|t| t.laid().clone()).collect();
     let Ok((_, plan)) = op.work(&laid, &made, None, 32) else { return false };
-    let Ok((_, work)) = op.launch(card, inputs, &outputs, None, 32) else { return false };
+    let Ok(Launched { work, .. }) = op.launch(card, inputs, &outputs, None, 32) else {
+        return false;
+    };
     assert_eq!(work.kind, plan.kind, "{op:?}");
     assert!(
         work.cores == plan.cores,

@@ -8,7 +8,7 @@ use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Tensor};
+use zellige_device::{Card, DeviceError, Launched, PreparedLaunch, Tensor, TensorLayout};
 use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};
 
@@ -23,6 +23,10 @@ pub struct Model {
     /// Whether states are its own, or come with every run.
     owns: bool,
     tensors: Vec<Option<Tensor>>,
+    /// The layout of every buffer, shared by its tensors of all runs.
+    layouts: Vec<Arc<TensorLayout>>,
+    /// For every step that has run, what the next run need not settle again.
+    prepared: Vec<Option<PreparedLaunch>>,
     /// For every buffer, the last step that uses it.
     last: Vec<Option<usize>>,
     load: Time,
@@ -89,12 +93,16 @@ impl Model {
             used.for_each(|b| last[b.0] = Some(i));
         }
         let tensors = vec![None; program.buffers.len()];
+        let layouts = program.buffers.iter().map(|b| Arc::new(b.laid.clone())).collect();
+        let prepared = program.steps.iter().map(|_| None).collect();
         let load = Time::ZERO;
         let mut model = Model {
             program,
             card: card.clone(),
             owns,
             tensors,
+            layouts,
+            prepared,
             last,
             load,
             watches: owns,
@@ -283,6 +291,9 @@ impl Model {
             name: self.program.buffer(read.buffer).name.clone(),
             reason: "it is not there".into(),
         })?;
+        if *whole.laid() == read.laid {
+            return Ok(whole.clone());
+        }
         Ok(whole.viewed(|_| Ok(read.laid.view().clone()))?)
     }
 
@@ -299,8 +310,7 @@ impl Model {
                 Place::Over(of) => {
                     self.tensor(&BufferRead { buffer: of, laid: buffer.laid.clone() })?
                 }
-                _ => Tensor::zeros(&self.card, buffer.laid.dtype(), buffer.laid.layout())
-                    .map_err(at)?,
+                _ => Tensor::made(&self.card, &self.layouts[id.0]).map_err(at)?,
             };
             outputs.push(tensor);
         }
@@ -308,14 +318,24 @@ impl Model {
         let over = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
         let held = self.watches && any_nan(inputs.iter().filter(|t| over(t)))?;
         let cores = self.program.options.cores;
+        let again = match &self.prepared[number] {
+            Some(prepared) => prepared.run(&self.card, &inputs, &outputs).map_err(at)?,
+            None => false,
+        };
         let done = match &step.action {
+            // The work is that of the run in which it was prepared, which was compared with the plan.
+            _ if again => None,
             Action::Move { .. } => {
                 let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
-                moved.work(step.name.as_str(), WorkKind::Restickify, cores)
+                Some(moved.work(step.name.as_str(), WorkKind::Restickify, cores))
             }
             Action::Op(_, op) => {
                 let division = step.space.is_some().then_some(&step.division);
-                op.launch(&self.card, &inputs, &outputs, division, cores).map_err(at)?.1
+                let launched = op.launch(&self.card, &inputs, &outputs, division, cores);
+                let Launched { work, prepared, .. } = launched.map_err(at)?;
+                // What loading runs does not come again.
+                self.prepared[number] = prepared.filter(|_| !step.load);
+                Some(work)
             }
             Action::Host(_, op) => {
                 // The host needs no layouts: operands are moved for the kernel, and nothing is charged here, as the
@@ -324,10 +344,12 @@ impl Model {
                 for (made, to) in made.iter().zip(&outputs) {
                     to.copy_from(made).map_err(at)?;
                 }
-                step.full.clone()
+                None
             }
         };
-        check(step, &done)?;
+        if let Some(done) = done {
+            check(step, &done)?;
+        }
         if self.watches && !held {
             self.watch(step, &inputs, &outputs)?;
         }

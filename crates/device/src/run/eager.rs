@@ -3,11 +3,11 @@
 use crate::card::{Card, Receipt};
 use crate::error::{DeviceError, Result};
 use crate::kernels::kernel;
-use crate::kernels::{self, LayoutNeed, Pointers, moves};
-use crate::memory::Guards;
+use crate::kernels::{LayoutNeed, moves};
 use crate::run::division::Division;
 use crate::run::host_fallback::{charged, on_host};
 use crate::run::plan::settled;
+use crate::run::prepared::{PreparedLaunch, compute, shared_operands};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
@@ -139,36 +139,64 @@ pub(crate) fn launch(
     division: Option<&Division>,
     cores: usize,
 ) -> Result<(Division, Work)> {
+    let Launched { division, work, .. } = prepare(op, inputs, outputs, division, cores)?;
+    Ok((division, work))
+}
+
+/// What a launch did, and what the next one on tensors of the same layouts need not settle again.
+#[derive(Debug)]
+pub struct Launched {
+    /// How the work was divided.
+    pub division: Division,
+    /// What each core did.
+    pub work: Work,
+    /// The same launch again; none where elements only move, or the task holds something of this run.
+    pub prepared: Option<PreparedLaunch>,
+}
+
+/// As [`launch`], with the launch itself for the next time.
+///
+/// # Errors
+/// As [`launch`].
+pub(super) fn prepare(
+    op: &Op,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    division: Option<&Division>,
+    cores: usize,
+) -> Result<Launched> {
     if let Some(list) = kernel(op).moves(&laid(inputs), &laid(outputs))? {
         let work = moves::perform(op.name(), &list, inputs, outputs, cores)?;
-        return Ok((Division::one(outputs.first().map_or(0, |t| t.size().len())), work));
+        let division = Division::one(outputs.first().map_or(0, |t| t.size().len()));
+        return Ok(Launched { division, work, prepared: None });
     }
     let forms = |list: &[Tensor]| list.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let division = settled(op, &ins, &outs, division, cores)?;
     if outs.iter().all(|o| o.numel() == 0) {
-        return Ok((division, Work::new(op.name(), WorkKind::Other, Vec::new())));
+        let work = Work::new(op.name(), WorkKind::Other, Vec::new());
+        return Ok(Launched { division, work, prepared: None });
     }
     let task = kernel(op).task(&ins, &outs, &division)?;
-    let reads: Vec<_> = inputs.iter().map(Tensor::block).collect();
-    let writes: Vec<_> = outputs.iter().map(Tensor::block).collect();
-    let guards = Guards::lock(&reads, &writes);
-    let memory = Pointers {
-        inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
-        outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
-    };
-    // SAFETY: the blocks are locked, and the task was made for these tensors.
-    unsafe { task.check(&memory)? };
     // A thread costs more than a small operation.
     let elements: usize = ins.iter().chain(&outs).map(Sticks::numel).sum();
     let most = outputs.first().map_or(1, |t| t.card().host_threads());
     let threads = if elements < SMALL { 1 } else { most };
-    // SAFETY: the blocks are locked until the end of this function, results are blocks of their own
-    // or take the place of operands of a kernel that allows it, and the task was made for these
-    // tensors.
-    unsafe { kernels::execute(task.as_ref(), division.cores(), &memory, threads) };
+    // SAFETY: the task was made for these tensors, and results are blocks of their own or take the place of operands
+    // of a kernel that allows it.
+    unsafe { compute(task.as_ref(), division.cores(), threads, inputs, outputs)? };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
-    Ok((division, Work::new(op.name(), task.kind(), slices)))
+    let work = Work::new(op.name(), task.kind(), slices);
+    let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
+    let prepared = task.keeps_nothing().then(|| PreparedLaunch {
+        inputs: layouts(inputs),
+        outputs: layouts(outputs),
+        shared: shared_operands(inputs, outputs),
+        cores: division.cores(),
+        task,
+        threads,
+    });
+    Ok(Launched { division, work, prepared })
 }
 
 /// The tensor as a kernel wants it: itself, or a copy in another layout.

@@ -7,6 +7,7 @@
 //! | `division` | the slices of the cores |
 //! | `eager` | one operation at a time |
 //! | `in_place` | results written into tensors that exist |
+//! | `prepared` | a launch that runs many times |
 //! | `recall` | operations that come again |
 //! | `host_fallback` | what it costs to let the host do an operation |
 
@@ -16,10 +17,11 @@ mod host_fallback;
 mod in_place;
 pub(crate) mod loops;
 mod plan;
+pub(crate) mod prepared;
 pub(crate) mod recall;
 
 use self::division::{Division, Span};
-use self::eager::Ran;
+use self::eager::{Launched, Ran};
 use self::loops::Loops;
 use crate::card::Card;
 use crate::error::Result;
@@ -93,7 +95,7 @@ pub trait RunOp {
         outputs: &[Tensor],
         division: Option<&Division>,
         cores: usize,
-    ) -> Result<(Division, Work)>;
+    ) -> Result<Launched>;
 
     /// Whether the host does it under the coverage profile of the card.
     fn on_host(&self, card: &Card) -> bool;
@@ -204,7 +206,7 @@ impl RunOp for Op {
         outputs: &[Tensor],
         division: Option<&Division>,
         cores: usize,
-    ) -> Result<(Division, Work)> {
+    ) -> Result<Launched> {
         plan::launch(self, card, inputs, outputs, division, cores)
     }
 

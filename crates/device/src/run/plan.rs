@@ -7,7 +7,7 @@ use crate::kernels::kernel;
 use crate::kernels::{KernelLayouts, moves};
 use crate::run::division::{Division, Span};
 use crate::run::eager;
-use crate::run::eager::settle;
+use crate::run::eager::{Launched, settle};
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -89,14 +89,14 @@ pub(super) fn launch(
     outputs: &[Tensor],
     division: Option<&Division>,
     cores: usize,
-) -> Result<(Division, Work)> {
+) -> Result<Launched> {
     let made = settle(op, card, inputs, cores)?;
     let same = made.len() == outputs.len()
         && made.iter().zip(outputs).all(|(m, t)| *m == t.tensor_type() && t.card() == card);
     if !same {
         return Err(refuse(op.name(), None, "results of other sizes, dtypes or cards"));
     }
-    eager::launch(op, inputs, outputs, division, cores)
+    eager::prepare(op, inputs, outputs, division, cores)
 }
 
 fn forms(list: &[TensorLayout]) -> Result<Vec<Sticks>> {

@@ -5,15 +5,15 @@
 
 use crate::card::Card;
 use crate::error::Result;
+use crate::kernels::Task;
 use crate::kernels::kernel;
-use crate::kernels::{self, Pointers, Task};
-use crate::memory::Guards;
 use crate::run::division::Division;
 use crate::run::eager::run_in;
 use crate::run::eager::{Ran, SMALL, laid};
 use crate::run::host_fallback::charged;
 use crate::run::in_place::run_into;
 use crate::run::plan::lay;
+use crate::run::prepared::{compute, have_layouts, shared_operands};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
@@ -61,7 +61,7 @@ pub(super) fn run_again(
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
 ) -> Result<Ran> {
-    let shared = into.map(|outputs| shared(inputs, outputs));
+    let shared = into.map(|outputs| shared_operands(inputs, outputs));
     let key = key(op, inputs, into, shared);
     let found = card.recalled().get(key).filter(|s| s.is_for(op, card, inputs, into, shared));
     if let Some(settled) = found {
@@ -133,12 +133,6 @@ fn settled(
     })
 }
 
-/// One bit for every operand that is in the block of a result.
-fn shared(inputs: &[Tensor], outputs: &[Tensor]) -> u64 {
-    let at = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
-    inputs.iter().enumerate().fold(0, |bits, (i, t)| bits | u64::from(at(t)) << i.min(63))
-}
-
 impl Settled {
     fn is_for(
         &self,
@@ -148,13 +142,10 @@ impl Settled {
         into: Option<&[Tensor]>,
         shared: Option<u64>,
     ) -> bool {
-        let same = |kept: &[Arc<TensorLayout>], now: &[Tensor]| {
-            kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t, card))
-        };
         self.op.address() == op.address()
             && self.shared == shared
-            && same(&self.inputs, inputs)
-            && into.is_none_or(|outputs| same(&self.outputs, outputs))
+            && have_layouts(&self.inputs, inputs, card)
+            && into.is_none_or(|outputs| have_layouts(&self.outputs, outputs, card))
     }
 
     fn run(
@@ -171,35 +162,14 @@ impl Settled {
                 made.collect::<Result<_>>()?
             }
         };
-        self.compute(inputs, &outputs)?;
+        // SAFETY: the task was made for tensors of these layouts; results are blocks of their own, or share those of
+        // operands as they did when the operation was settled.
+        unsafe {
+            compute(self.task.as_ref(), self.division.cores(), self.threads, inputs, &outputs)?;
+        };
         let receipt = card.enter(stream, &self.work, &self.cost);
         Ok(Ran { outputs, division: self.division.clone(), receipts: vec![receipt] })
     }
-
-    fn compute(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
-        let reads: smallvec::SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
-        let writes: smallvec::SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
-        let guards = Guards::lock(&reads, &writes);
-        let memory = Pointers {
-            inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
-            outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
-        };
-        // SAFETY: the blocks are locked, and the task was made for tensors that lie like these.
-        unsafe { self.task.check(&memory)? };
-        // SAFETY: as above until the end of this function; results are blocks of their own, or share
-        // those of operands as they did when the operation was settled.
-        unsafe {
-            kernels::execute(self.task.as_ref(), self.division.cores(), &memory, self.threads);
-        }
-        Ok(())
-    }
-}
-
-/// Whether a tensor of this card lies as another did. Layouts are equal by their fields alone, so what
-/// they are bound to is compared beside.
-fn same(kept: &Arc<TensorLayout>, now: &Tensor, card: &Card) -> bool {
-    let alike = || **kept == **now && kept.layout().host() == now.layout().host();
-    now.card() == card && (Arc::ptr_eq(kept, now.shared_laid()) || alike())
 }
 
 impl Recalled {

@@ -47,8 +47,11 @@ impl Tensor {
         Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
     }
 
-    /// A tensor of zeros that lies like another whole tensor of the card.
-    pub(crate) fn made(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
+    /// A tensor of zeros in a layout of the card that several tensors share.
+    ///
+    /// # Errors
+    /// No room.
+    pub fn made(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
         let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
         Ok(Tensor {
             card: card.clone(),
