@@ -7,7 +7,7 @@ use crate::kernels::{LayoutNeed, moves};
 use crate::run::division::Division;
 use crate::run::host_fallback::{charged, on_host};
 use crate::run::plan::settled;
-use crate::run::prepared::{PreparedLaunch, compute, shared_operands};
+use crate::run::prepared::{PreparedLaunch, run_task, shared_operands};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
@@ -184,7 +184,7 @@ pub(super) fn prepare(
     let threads = if elements < SMALL { 1 } else { most };
     // SAFETY: the task was made for these tensors, and results are blocks of their own or take the place of operands
     // of a kernel that allows it.
-    unsafe { compute(task.as_ref(), division.cores(), threads, inputs, outputs)? };
+    unsafe { run_task(task.as_ref(), division.cores(), threads, inputs, outputs)? };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
     let work = Work::new(op.name(), task.kind(), slices);
     let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();

@@ -45,7 +45,7 @@ impl PreparedLaunch {
             && self.shared == shared_operands(inputs, outputs);
         if fits {
             // SAFETY: the tensors have the layouts that the task was made for, and share blocks as then.
-            unsafe { compute(self.task.as_ref(), self.cores, self.threads, inputs, outputs)? };
+            unsafe { run_task(self.task.as_ref(), self.cores, self.threads, inputs, outputs)? };
         }
         Ok(fits)
     }
@@ -56,7 +56,7 @@ impl PreparedLaunch {
 /// # Safety
 /// The task was made for tensors of these layouts; results are blocks of their own, or share those of operands as they
 /// did then.
-pub(super) unsafe fn compute(
+pub(super) unsafe fn run_task(
     task: &dyn Task,
     cores: usize,
     threads: usize,

@@ -13,7 +13,7 @@ use crate::run::eager::{Ran, SMALL, laid};
 use crate::run::host_fallback::charged;
 use crate::run::in_place::run_into;
 use crate::run::plan::lay;
-use crate::run::prepared::{compute, have_layouts, shared_operands};
+use crate::run::prepared::{have_layouts, run_task, shared_operands};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
@@ -165,7 +165,7 @@ impl Settled {
         // SAFETY: the task was made for tensors of these layouts; results are blocks of their own, or share those of
         // operands as they did when the operation was settled.
         unsafe {
-            compute(self.task.as_ref(), self.division.cores(), self.threads, inputs, &outputs)?;
+            run_task(self.task.as_ref(), self.division.cores(), self.threads, inputs, &outputs)?;
         };
         let receipt = card.enter(stream, &self.work, &self.cost);
         Ok(Ran { outputs, division: self.division.clone(), receipts: vec![receipt] })
