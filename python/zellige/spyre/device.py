@@ -13,11 +13,15 @@ from .exchange import collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
 from .memory import (
+    empty_cache,
     max_memory_allocated,
     max_memory_reserved,
+    mem_get_info,
     memory_allocated,
     memory_reserved,
+    memory_snapshot,
     memory_stats,
+    memory_summary,
     reset_peak_memory_stats,
 )
 from .random import (
@@ -145,6 +149,11 @@ def get_device_properties(device=None) -> dict:
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The dtypes of ``torch.autocast("spyre")``."""
     return [torch.float16, torch.bfloat16]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 tensors are computed with: they are, in the 16-bit floats of the card."""
+    return True
 
 
 def get_downcast_warning() -> bool:

@@ -115,6 +115,10 @@ class _CpuCall:
             if value.device.type != "spyre":
                 self.host = self.host or value.dim() > 0
                 return value
+            if value.is_nested:
+                from .kernels.nested import check_strided
+
+                check_strided(self.op, value)
             self.device = self.device or value.device
             if value.device != self.device:
                 raise RuntimeError(

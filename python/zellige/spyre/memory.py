@@ -51,3 +51,28 @@ def mem_get_info(device=None) -> tuple[int, int]:
 
 def empty_cache() -> None:
     """Does nothing: memory goes back with its last tensor."""
+
+
+def memory_summary(device=None, abbreviated: bool = False) -> str:
+    """The figures of :func:`memory_stats` as a table; ``abbreviated`` leaves out the peaks."""
+    from .device import index_of
+
+    stats, rows = _stats(device), ["allocated", "reserved", "free", "largest_hole", "capacity"]
+    if not abbreviated:
+        rows[1:1], rows[3:3] = ["peak"], ["peak_reserved"]
+    lines = [f"memory of spyre:{index_of(device)}"]
+    lines += [f"  {name.replace('_', ' '):<14} {stats[name]:>16,} bytes" for name in rows]
+    return "\n".join(lines)
+
+
+def memory_snapshot(device=None) -> list[dict]:
+    """One entry for each card, or for the one that is given, with the keys of a segment of ``torch.cuda.memory_snapshot``
+    that a card without a cache has."""
+    from .device import device_count, index_of
+
+    cards = range(device_count()) if device is None else [index_of(device)]
+    stats = [(card, _native.memory_stats(card)) for card in cards]
+    return [
+        {"device": card, "total_size": s["capacity"], "allocated_size": s["allocated"], "active_size": s["reserved"], "free_size": s["free"]}
+        for card, s in stats
+    ]

@@ -10,7 +10,7 @@ import torch
 
 from ... import _native
 from ..dispatcher import register
-from . import composites, copies, decompositions, encoder_layers, indexing
+from . import composites, copies, decompositions, encoder_layers, indexing, nested
 from . import arithmetic, convolutions, factories, norms, random_numbers  # noqa: F401 - each adds its kernels
 from .registration import KERNELS, refusable
 
@@ -65,3 +65,4 @@ def install() -> None:
     decompositions.install()
     encoder_layers.install()
     composites.install()
+    nested.install()

@@ -40,6 +40,7 @@ set_device_index = _or_card(lambda index: torch.spyre.set_device(index))
 synchronize = _or_card(lambda index: torch.spyre.synchronize(index))
 is_allocator_initialized = _or_card(lambda: True)
 device_stats = _or_card(_stats)
+memory_info = _or_card(lambda index: torch.spyre.mem_get_info(index))
 reset_peak_stats = _or_card(lambda index: _native.reset_peak(index))
 empty_cache = _or_card(lambda: torch.spyre.memory.empty_cache())
 

@@ -72,6 +72,18 @@ def check_and_set_device_map(original):
     return check_and_set_device_map
 
 
+def load_file(original):
+    """``safetensors.torch.load_file`` onto a card: the library knows devices by their names, so the file is read to the host."""
+
+    @functools.wraps(original)
+    def load_file(filename, device="cpu", *args, **kwargs):
+        if not isinstance(device, (str, torch.device)) or torch.device(device).type != "spyre":
+            return original(filename, device, *args, **kwargs)
+        return {name: tensor.to(device) for name, tensor in original(filename, "cpu", *args, **kwargs).items()}
+
+    return load_file
+
+
 def trainer_device(original):
     """``transformers.TrainingArguments._setup_devices``: the device that Accelerate chose."""
     known = original.func

@@ -90,7 +90,7 @@ def _loaded(name: str) -> None:
 _DYNAMO = "torch._dynamo.variables.tensor"
 _FLEX, _STATE = "torch.nn.attention.flex_attention", "accelerate.state"
 _MODELING, _TRAINER = "accelerate.utils.modeling", "transformers.training_args"
-_DEVICE_MAPS = "transformers.integrations.accelerate"
+_DEVICE_MAPS, _SAFETENSORS = "transformers.integrations.accelerate", "safetensors.torch"
 
 TABLE: tuple[Patch, ...] = (
     # Arguments and methods of torch-spyre.
@@ -193,6 +193,7 @@ TABLE: tuple[Patch, ...] = (
     Patch(Attribute("torch._C", "_accelerator_synchronizeDevice", accelerator.synchronize), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_isAllocatorInitialized", accelerator.is_allocator_initialized), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_getDeviceStats", accelerator.device_stats), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_getMemoryInfo", accelerator.memory_info), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_resetPeakStats", accelerator.reset_peak_stats), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_emptyCache", accelerator.empty_cache), _WHY.accelerator),
     Patch(
@@ -244,9 +245,13 @@ TABLE: tuple[Patch, ...] = (
         "weights are loaded by threads of the library's own, and a device without an index would mean their current card",
         _DEVICE_MAPS,
     ),
+    Patch(Attribute(_SAFETENSORS, "load_file", libraries.load_file), _WHY.names, _SAFETENSORS),
     Patch(Attribute(_TRAINER + ":TrainingArguments", "_setup_devices", libraries.trainer_device), _WHY.names, _TRAINER),
     Patch(
-        Registration("a finder of sys.meta_path", libraries.watch_imports((_DYNAMO, _FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS), _loaded)),
+        Registration(
+            "a finder of sys.meta_path",
+            libraries.watch_imports((_DYNAMO, _FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS, _SAFETENSORS), _loaded),
+        ),
         "the finder is Python's hook: the rows above are applied when their modules are imported, which is slow",
     ),
 )
