@@ -229,6 +229,20 @@ def test_views_that_are_written():
         near(w, g, 2e-2)
 
 
+def test_a_part_without_elements():
+    """A split of no rows has one part, which has none."""
+
+    def function(x):
+        rows = x[4:]
+        return rows.split(1, 0)[0].clone(), x * 2
+
+    compiled = torch.compile(function, backend="spyre", dynamic=True)
+    for n in (6, 5, 3):
+        x = torch.arange(n * 7, dtype=torch.float16).view(n, 7)
+        for w, g in zip(function(x), compiled(x.to("spyre"))):
+            assert w.shape == g.shape and torch.equal(w, g.cpu())
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_of_views(seed):
     """Several views of one storage and of storages in other layouts, in one graph."""

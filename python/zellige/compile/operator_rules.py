@@ -84,7 +84,8 @@ def _split(w, n, x, parts=None, dim=0):
         dim = (parts or 0) % len(size)
         return [w.op("select", [x], [f"{n.name}.{i}"], dim=dim, index=i) for i in range(size[dim])]
     dim = dim % len(size)
-    parts = parts if isinstance(parts, list) else [parts] * math.ceil(size[dim] / parts)
+    # PyTorch splits a dimension without elements into one part without elements.
+    parts = parts if isinstance(parts, list) else [parts] * max(1, math.ceil(size[dim] / parts))
     out, start = [], 0
     for i, part in enumerate(parts):
         end = min(start + part, size[dim])
