@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 
 from .. import _native
@@ -22,53 +20,34 @@ def _uses_spyre(gm, example_inputs) -> bool:
     return any(_is_on_card(value) for result in values for value in (result if isinstance(result, (list, tuple)) else [result]))
 
 
-def compile_graph(original):
-    """Sends the graphs with tensors of the device to the backend "spyre", and all others to Inductor."""
+def compiler_class(original):
+    """The class of what ``torch.compile`` calls without the name of a backend: graphs with tensors of the device go to the
+    backend "spyre", with its options, and all others to Inductor, with Inductor's."""
 
-    @functools.wraps(original)
-    def __call__(self, model_, inputs_, **kwargs):
-        if _uses_spyre(model_, inputs_):
-            from .backend import spyre_backend
+    class _TorchCompileInductorWrapper(original):
+        def apply_options(self, options):
+            names = _native.CompileOptions.names()
+            own = {key: value for key, value in (options or {}).items() if key in names}
+            # Bad values are an error here, where the user writes them.
+            _native.CompileOptions(own)
+            self._spyre_options = {**self.__dict__.get("_spyre_options", {}), **own}
+            try:
+                super().apply_options({key: value for key, value in (options or {}).items() if key not in own})
+            except RuntimeError as error:
+                if not str(error).startswith("Unexpected optimization option"):
+                    raise
+                raise RuntimeError(f"{error}; graphs of the device spyre have {', '.join(names)}") from None
 
-            return spyre_backend(model_, inputs_, options=_spyre_options(self))
-        return original(self, model_, inputs_, **kwargs)
+        def __eq__(self, other):
+            # Dynamo reuses the code of an equal compiler.
+            return super().__eq__(other) and self._spyre_options == other._spyre_options
 
-    return __call__
+        def __call__(self, model_, inputs_, **kwargs):
+            if _uses_spyre(model_, inputs_):
+                from .backend import spyre_backend
 
+                return spyre_backend(model_, inputs_, options=self._spyre_options)
+            return super().__call__(model_, inputs_, **kwargs)
 
-def _spyre_options(wrapper) -> dict:
-    """The options of the backend "spyre" among those that ``torch.compile`` was given."""
-    return getattr(wrapper, "_spyre_options", {})
-
-
-def apply_options(original):
-    """Keeps the options of the backend "spyre" for its graphs, and gives the others to Inductor, which refuses names that
-    it does not know."""
-
-    @functools.wraps(original)
-    def apply_options(self, options):
-        names = _native.CompileOptions.names()
-        own = {key: value for key, value in (options or {}).items() if key in names}
-        # Bad values are an error here, where the user writes them.
-        _native.CompileOptions(own)
-        if own:
-            self._spyre_options = {**_spyre_options(self), **own}
-        rest = {key: value for key, value in (options or {}).items() if key not in own}
-        try:
-            return original(self, rest)
-        except RuntimeError as error:
-            if not str(error).startswith("Unexpected optimization option"):
-                raise
-            raise RuntimeError(f"{error}; graphs of the device spyre have {', '.join(names)}") from None
-
-    return apply_options
-
-
-def is_same_compiler(original):
-    """Compilers with other options of the backend "spyre" are others: Dynamo reuses the code of equal ones."""
-
-    @functools.wraps(original)
-    def __eq__(self, other):
-        return original(self, other) and _spyre_options(self) == _spyre_options(other)
-
-    return __eq__
+    _TorchCompileInductorWrapper.__module__, _TorchCompileInductorWrapper.__qualname__ = original.__module__, original.__qualname__
+    return _TorchCompileInductorWrapper

@@ -210,18 +210,9 @@ TABLE: tuple[Patch, ...] = (
         "events of a device come from a C++ class that is registered with Kineto",
     ),
     Patch(
-        Attribute("torch:_TorchCompileInductorWrapper", "__call__", default.compile_graph),
-        "Inductor's hook for a device (register_backend_for_device) takes a scheduler of its own loops and not a graph; "
-        "torch.compiler.set_default_backend is a switch for everybody",
-    ),
-    Patch(
-        Attribute("torch:_TorchCompileInductorWrapper", "apply_options", default.apply_options),
-        "Inductor knows options of a device that registers a scheduler and a configuration module with it, under a prefix; "
-        "the backend has neither, and its options have no prefix",
-    ),
-    Patch(
-        Attribute("torch:_TorchCompileInductorWrapper", "__eq__", default.is_same_compiler),
-        "Dynamo compares compilers to reuse code, and the comparison lists Inductor's own fields",
+        Attribute("torch", "_TorchCompileInductorWrapper", default.compiler_class),
+        "Inductor's hooks for a device (register_backend_for_device, a configuration module) take a scheduler of its own "
+        "loops and not a graph; torch.compiler.set_default_backend is a switch for everybody",
     ),
     Patch(
         Registration("a filter of Dynamo's log of graph breaks", breaks.listen),
