@@ -29,15 +29,27 @@ class ProgramArtifact(_cache.CacheArtifact):
         return _TYPE
 
 
-def register() -> None:
-    """Makes the artifacts known to PyTorch. It is done with the device, since artifacts are loaded before anything is
-    compiled."""
-    if _TYPE not in _cache.CacheArtifactFactory._artifact_types:
-        _cache.CacheArtifactFactory.register(ProgramArtifact)
+def register():
+    """Makes the artifacts known to PyTorch, and gives the function that undoes it. It is done with the device, since
+    artifacts are loaded before anything is compiled."""
+    known = _cache.CacheArtifactFactory._artifact_types
+    known[ProgramArtifact.type()] = ProgramArtifact
+
+    def undo() -> None:
+        known.pop(ProgramArtifact.type(), None)
+
+    return undo
+
+
+def listed_keys(_):
+    """``CacheInfo.spyre_program_artifacts``: the keys of the programs among the artifacts, as other kinds have it."""
+    return property(lambda info: info.artifacts[ProgramArtifact.type()])
 
 
 def record(program) -> None:
     """Adds a program to the artifacts that will be saved, wherever its decisions come from."""
-    entry = program.plan()
+    # Without the patches PyTorch does not know the artifacts.
+    known = ProgramArtifact.type() in _cache.CacheArtifactFactory._artifact_types
+    entry = program.plan() if known else None
     if entry is not None:
         _cache.CacheArtifactManager.record_artifact(_TYPE, *entry)

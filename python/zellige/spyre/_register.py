@@ -31,7 +31,6 @@ def register() -> None:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
         from .. import _logs, _native
-        from ..compile import artifacts
         from . import autocast, ccl, device, fallback, kernels, ops, patches
 
         name = torch._C._get_privateuse1_backend_name()
@@ -48,5 +47,4 @@ def register() -> None:
         ops.install()
         ccl.install()
         patches.apply()
-        artifacts.register()
         _registered = True

@@ -1,4 +1,4 @@
-"""Accelerate and Hugging Face's Trainer on the card, and the finder that sees modules when they are imported.
+"""Accelerate, Hugging Face's Trainer and its generation on the card, and the finder that sees modules when they are imported.
 
 Accelerate, and ``device_map="auto"`` and the Trainer by it, look for the devices that they know by name, and take the
 CPU where there is none. Where PyTorch's current accelerator is the card, they shall take the card;
@@ -7,6 +7,7 @@ CPU where there is none. Where PyTorch's current accelerator is the card, they s
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.util
 import os
@@ -97,6 +98,25 @@ def trainer_device(original):
     changed = functools.cached_property(_setup_devices)
     changed.attrname = original.attrname
     return changed
+
+
+def compiles_decoding(original):
+    """``transformers.GenerationMixin._valid_auto_compile_criteria``: steps with a cache of a fixed size are compiled."""
+
+    @functools.wraps(original)
+    def _valid_auto_compile_criteria(self, model_kwargs, generation_config):
+        cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
+        if self.device.type != "spyre" or not getattr(cache, "is_compileable", False):
+            return original(self, model_kwargs, generation_config)
+        from transformers.generation.configuration_utils import CompileConfig
+
+        # Transformers' own switch for devices that it does not know by name, in a copy that is only asked here.
+        asked = copy.copy(generation_config)
+        asked.compile_config = copy.copy(asked.compile_config) or CompileConfig()
+        asked.compile_config._compile_all_devices = True
+        return original(self, model_kwargs, asked)
+
+    return _valid_auto_compile_criteria
 
 
 class _Finder:

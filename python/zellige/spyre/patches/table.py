@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from ...compile import breaks, byte_images, default, random_state, traced_layouts
+from ...compile import artifacts, breaks, byte_images, default, random_state, traced_layouts
 from .. import backward_threads, fake_layouts, flex_attention, profiling, random
 from ..layouts import to_with_layout
 from . import accelerator, arguments, filled, libraries, module_moves, processes, saving, storages
@@ -91,6 +91,8 @@ _DYNAMO = "torch._dynamo.variables.tensor"
 _FLEX, _STATE = "torch.nn.attention.flex_attention", "accelerate.state"
 _MODELING, _TRAINER = "accelerate.utils.modeling", "transformers.training_args"
 _DEVICE_MAPS, _SAFETENSORS = "transformers.integrations.accelerate", "safetensors.torch"
+_GENERATION = "transformers.generation.utils"
+_WATCHED = (_DYNAMO, _FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS, _SAFETENSORS, _GENERATION)
 
 TABLE: tuple[Patch, ...] = (
     # Arguments and methods of torch-spyre.
@@ -218,6 +220,14 @@ TABLE: tuple[Patch, ...] = (
         Registration("a filter of Dynamo's log of graph breaks", breaks.listen),
         "logging is the hook: PyTorch says nowhere else why a graph ended, and where",
     ),
+    Patch(
+        Registration("torch.compiler._cache.CacheArtifactFactory._artifact_types", artifacts.register),
+        "PyTorch's compile cache carries programs of the card only where it knows their kind before it loads them",
+    ),
+    Patch(
+        Addition("torch.compiler._cache:CacheInfo", "spyre_program_artifacts", artifacts.listed_keys),
+        "every kind of artifact has such a list of its keys; PyTorch's own registration adds it too, and cannot be undone",
+    ),
     # Later.
     Patch(Attribute("torch.autograd.graph", "_engine_run_backward", backward_threads.run_backward), _WHY.backward, AT_SECOND_CARD),
     Patch(Attribute("torch.autograd", "_engine_run_backward", backward_threads.run_backward), _WHY.backward, AT_SECOND_CARD),
@@ -239,10 +249,12 @@ TABLE: tuple[Patch, ...] = (
     Patch(Attribute(_SAFETENSORS, "load_file", libraries.load_file), _WHY.names, _SAFETENSORS),
     Patch(Attribute(_TRAINER + ":TrainingArguments", "_setup_devices", libraries.trainer_device), _WHY.names, _TRAINER),
     Patch(
-        Registration(
-            "a finder of sys.meta_path",
-            libraries.watch_imports((_DYNAMO, _FLEX, _STATE, _MODELING, _TRAINER, _DEVICE_MAPS, _SAFETENSORS), _loaded),
-        ),
+        Attribute(_GENERATION + ":GenerationMixin", "_valid_auto_compile_criteria", libraries.compiles_decoding),
+        "steps with a cache of a fixed size are compiled on devices that it knows by name, and run eagerly on others",
+        _GENERATION,
+    ),
+    Patch(
+        Registration("a finder of sys.meta_path", libraries.watch_imports(_WATCHED, _loaded)),
         "the finder is Python's hook: the rows above are applied when their modules are imported, which is slow",
     ),
 )
