@@ -12,7 +12,7 @@ use zellige_compile::report::refusal;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
 use zellige_files::{HostTensor, read_text};
-use zellige_graph::{Graph, GraphFormat, GraphSource, json, text};
+use zellige_graph::{Graph, GraphFormat, GraphSource, MemorySpace, SourceOp, json, text};
 use zellige_layout::Strided;
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
@@ -60,6 +60,10 @@ pub(crate) struct GraphArgs {
     /// Pin a tensor: NAME=stick:1, NAME=order:1,0, NAME=sparse or NAME=SpyreTensorLayout(..)
     #[arg(long, value_name = "TENSOR=LAYOUT")]
     pin: Vec<String>,
+    /// Place a tensor in a memory of the card: NAME=lx (the scratchpads) or NAME=memory. One that cannot be in the
+    /// scratchpads is an error with the reason
+    #[arg(long, value_name = "TENSOR=MEMORY")]
+    place: Vec<String>,
 }
 
 /// Bytes of a graph's text at most.
@@ -101,7 +105,7 @@ pub(crate) struct Loaded {
 impl GraphArgs {
     /// What the command line changes in the graph of the file.
     pub(crate) fn changes(&self) -> String {
-        format!("{:?} {:?}", self.bind, self.pin)
+        format!("{:?} {:?} {:?}", self.bind, self.pin, self.place)
     }
 
     /// Reads the file.
@@ -165,9 +169,7 @@ impl GraphArgs {
         } else {
             text::source(&content).map_err(|d| rendered(&d, &content))?
         };
-        for pin in &self.pin {
-            apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
-        }
+        self.apply_pins(&mut source)?;
         let graph = source.bind(&self.values()?).map_err(|e| match (is_json, &e.span) {
             (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
@@ -181,6 +183,17 @@ impl GraphArgs {
         })
     }
 
+    /// Adds the layouts and places of the command line.
+    fn apply_pins(&self, source: &mut GraphSource) -> Result<()> {
+        for pin in &self.pin {
+            apply(source, pin).with_context(|| format!("--pin {pin}"))?;
+        }
+        for place in &self.place {
+            place_tensor(source, place).with_context(|| format!("--place {place}"))?;
+        }
+        Ok(())
+    }
+
     /// The values of symbols.
     fn values(&self) -> Result<BTreeMap<String, i64>> {
         let model = GraphFormat::of_file(&self.graph).is_ok_and(|f| f == GraphFormat::Onnx);
@@ -191,11 +204,9 @@ impl GraphArgs {
     /// The graph of an ONNX model; its weights stay in the file.
     fn load_model(&self, file: ModelFile, imported: Imported) -> Result<Loaded> {
         let (mut graph, mut source) = (imported.graph, GraphSource::default());
-        if !self.pin.is_empty() {
+        if !self.pin.is_empty() || !self.place.is_empty() {
             source = graph.source();
-            for pin in &self.pin {
-                apply(&mut source, pin).with_context(|| format!("--pin {pin}"))?;
-            }
+            self.apply_pins(&mut source)?;
             graph = source.bind(&BTreeMap::new())?;
         }
         let (model, bound) = (Some((file, imported.weights)), imported.bound);
@@ -306,6 +317,23 @@ fn symbol(text: &str) -> Result<(String, i64)> {
         .split_once('=')
         .and_then(|(n, v)| Some((n.trim().to_string(), v.trim().parse().ok()?)));
     value.ok_or_else(|| anyhow!("--bind {text}: write SYMBOL=VALUE, such as s=128"))
+}
+
+/// Places an input or the first result of an operation in a memory.
+fn place_tensor(source: &mut GraphSource, text: &str) -> Result<()> {
+    let place = text.split_once('=').and_then(|(name, m)| Some((name, MemorySpace::from_name(m)?)));
+    let Some((name, place)) = place else { bail!("write TENSOR=lx or TENSOR=memory") };
+    let input = source.inputs.iter_mut().find(|i| i.name == name).map(|i| &mut i.place);
+    let result = |o: &&mut SourceOp| o.outputs.first().is_some_and(|n| n == name);
+    let slot = input.or_else(|| source.ops.iter_mut().find(result).map(|o| &mut o.place));
+    let Some(slot) = slot else {
+        bail!("the graph has no input and no operation with the first result `{name}`")
+    };
+    if slot.is_some_and(|other| other != place) {
+        bail!("`{name}` is placed already, in the graph or by another --place");
+    }
+    *slot = Some(place);
+    Ok(())
 }
 
 /// Pins an input or the first result of an operation.

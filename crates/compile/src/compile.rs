@@ -10,6 +10,7 @@ use crate::fold::fold;
 use crate::lower::lower;
 use crate::options::{Options, Policy};
 use crate::passes::{PASSES, Pass, text};
+use crate::placement::{check_placement, missed_time};
 use crate::pool::pool;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
@@ -25,7 +26,7 @@ use zellige_machine::{Key, Time};
 ///
 /// # Errors
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
-/// the card's memory; with `strict`, what the existing compiler refuses.
+/// the card's memory, tensors placed where they cannot be; with `strict`, what the existing compiler refuses.
 pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
     let split = whole(passes(graph, options, None, None, MergedViews::Split, Replays::Ignored))?;
     if split.decisions.merged_views() == MergedViews::Kept {
@@ -129,6 +130,7 @@ fn passes(
     };
     let addressed = chain.after("pool", pool(resident), text::addressed)?;
     let mut program = schedule(addressed);
+    check_placement(&program)?;
     program.decisions.set_merged_views(views);
     program.decisions.set_layouts(decision);
     chain.after("schedule", Ok(program), text::scheduled)
@@ -185,7 +187,7 @@ fn layouts(
         let lowered = lower(graph.clone(), options, assignment.clone(), answered)?;
         let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
         let resident = scratchpads(waves(divided))?;
-        Ok((run_time(&resident), resident))
+        Ok((run_time(&resident) + missed_time(&resident), resident))
     };
     let mut search = Search { graph, options, candidates, program: &mut program };
     match like {

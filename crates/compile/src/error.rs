@@ -70,6 +70,16 @@ pub enum CompileError {
         /// A tensor whose lanes run along it.
         tensor: String,
     },
+    /// A tensor that is placed in the scratchpads and cannot be there.
+    #[error(
+        "`{tensor}` is placed in lx, and cannot be there: {reason}; `place memory`, or no place, is accepted"
+    )]
+    NotInScratchpads {
+        /// Its name.
+        tensor: String,
+        /// Why.
+        reason: String,
+    },
     /// A hint for a dimension that the operation does not have.
     #[error("hint: the operation has no dim `{dim}`; its dims are {known}")]
     HintUnknown {
@@ -256,6 +266,7 @@ impl CompileError {
             CompileError::BadDim { .. } => "bad_dim",
             CompileError::BadTensor { .. } => "bad_tensor",
             CompileError::SymbolicStick { .. } => "symbolic_stick",
+            CompileError::NotInScratchpads { .. } => "bad_place",
             CompileError::HintUnknown { .. }
             | CompileError::HintNotPositive { .. }
             | CompileError::HintNotDivisible { .. }
@@ -286,9 +297,9 @@ impl CompileError {
             | CompileError::HintNotDivisible { dim, .. }
             | CompileError::HintCores { dim, .. } => Some(Witness::Dim(dim.clone())),
             CompileError::HintReductions { second, .. } => Some(Witness::Dim(second.clone())),
-            CompileError::BadTensor { tensor, .. } | CompileError::Span { tensor, .. } => {
-                Some(Witness::Tensor(tensor.clone()))
-            }
+            CompileError::BadTensor { tensor, .. }
+            | CompileError::NotInScratchpads { tensor, .. }
+            | CompileError::Span { tensor, .. } => Some(Witness::Tensor(tensor.clone())),
             CompileError::BadBuffer { buffer, .. } | CompileError::PoolFull { buffer, .. } => {
                 Some(Witness::Buffer(buffer.clone()))
             }

@@ -40,7 +40,10 @@ pub fn fold(graph: &Graph) -> Result<Graph> {
 type MadeOps = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
 
 /// What the programmer asked of an operation.
-type NodeFacts = (Vec<Option<zellige_stick::LayoutRequest>>, zellige_graph::Hint);
+type NodeFacts = (Vec<TensorFacts>, zellige_graph::Hint);
+
+/// The pin and the place of a tensor.
+type TensorFacts = (Option<zellige_stick::LayoutRequest>, Option<zellige_graph::MemorySpace>);
 
 /// One walk from the first tensor to the last.
 fn once(graph: &Graph) -> Result<Graph> {
@@ -102,9 +105,9 @@ fn operation(
     let sorted: BTreeMap<&String, &Value> = node.attributes.iter().collect();
     let attributes = serde_json::to_string(&sorted).unwrap_or_default();
     let key = (node.op.name(), attributes, operands);
-    let asked: NodeFacts =
-        (node.outputs.iter().map(|o| graph.get(*o).pin.clone()).collect(), node.hint.clone());
-    let free = asked.0.iter().all(Option::is_none) && asked.1.is_empty();
+    let of_tensor = |o: &TensorId| (graph.get(*o).pin.clone(), graph.get(*o).place);
+    let asked: NodeFacts = (node.outputs.iter().map(of_tensor).collect(), node.hint.clone());
+    let free = asked.0.iter().all(|of| *of == (None, None)) && asked.1.is_empty();
     let returned = node.outputs.iter().any(|o| facts.returned[o.0] || facts.returned_view[o.0]);
     if let Some((theirs, results)) = made.get(&key)
         && !returned
@@ -174,6 +177,7 @@ impl Facts {
         let kept = self.returned[id.0]
             || self.returned_view[id.0]
             || graph.get(id).pin.is_some()
+            || graph.get(id).place.is_some()
             || !node.hint.is_empty();
         (!kept).then_some(id)
     }

@@ -52,6 +52,7 @@ mod lower;
 mod options;
 pub mod padding;
 mod passes;
+mod placement;
 mod pool;
 mod program;
 pub mod propagate;

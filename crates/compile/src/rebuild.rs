@@ -70,10 +70,13 @@ impl<'g> Rebuild<'g> {
         node.inputs.iter().map(|i| Ok(Operand::Tensor(self.get(*i)?))).collect()
     }
 
-    /// Says what a tensor is in the successor, with the pin that it had.
+    /// Says what a tensor is in the successor, with the pin and the place that it had.
     pub(crate) fn set(&mut self, id: TensorId, made: TensorId) -> Result<()> {
         if let Some(pin) = &self.graph.get(id).pin {
             self.builder.pin(made, pin.clone())?;
+        }
+        if let Some(place) = self.graph.get(id).place {
+            self.builder.place(made, place)?;
         }
         self.map[id.0] = Some(made);
         Ok(())

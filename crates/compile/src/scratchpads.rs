@@ -6,6 +6,7 @@
 
 use crate::divide::{Divided, ResidencyCandidate};
 use crate::error::Result;
+use crate::placement::is_in_lx;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
 use crate::waves::Waved;
 use std::rc::Rc;
@@ -89,6 +90,22 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
             .filter(|i| answer.addresses[*i].is_none())
             .map(|i| request.buffers()[i].uses[0])
             .collect();
+        let placed = |i: usize| is_in_lx(&lowered.graph, lowered.buffer(kept[i].buffer).tensor);
+        // What the programmer places here goes before results that are only faster here.
+        let crowded_out = (0..results).find(|i| placed(*i) && answer.addresses[*i].is_none());
+        let yields = crowded_out.and_then(|out| {
+            let out = &request.buffers()[out].uses;
+            let beside = (0..results).filter(|i| !placed(*i) && answer.addresses[*i].is_some());
+            let beside = beside.filter(|i| {
+                let uses = &request.buffers()[*i].uses;
+                uses[0] <= out[out.len() - 1] && out[0] <= uses[uses.len() - 1]
+            });
+            beside.max_by_key(|i| request.buffers()[*i].size)
+        });
+        if let Some(yields) = yields {
+            kept.remove(yields);
+            continue;
+        }
         if missing.is_empty() {
             for (keep, address) in kept.iter().zip(&answer.addresses) {
                 places[keep.buffer.0] = *address;
@@ -105,7 +122,7 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
                 continue;
             }
             let alive = (0..results).filter(|i| lives(*i, wave));
-            gone.extend(alive.max_by_key(|i| request.buffers()[*i].size));
+            gone.extend(alive.max_by_key(|i| (!placed(*i), request.buffers()[*i].size)));
         }
         if gone.is_empty() {
             return Ok(places);

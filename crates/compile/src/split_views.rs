@@ -50,6 +50,7 @@ fn split(graph: &Graph, to: &Rebuild<'_>, node: &Node) -> Option<Vec<Vec<i64>>> 
     let [out] = node.outputs[..] else { return None };
     let plain = matches!(node.op.form(), Form::Pointwise(_))
         && graph.get(out).pin.is_none()
+        && graph.get(out).place.is_none()
         && node.hint.is_empty();
     if !plain {
         return None;

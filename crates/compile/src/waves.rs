@@ -11,6 +11,7 @@
 
 use crate::divide::Divided;
 use crate::lower::{Lowered, LoweredStep, MemoryClass};
+use crate::placement::is_in_lx;
 use std::rc::Rc;
 use zellige_machine::{Time, Work};
 
@@ -162,6 +163,13 @@ impl<'a> Waves<'a> {
     fn is_freed(&mut self, members: &[usize], step: usize) -> bool {
         let freed: Vec<usize> =
             self.shared[step].iter().map(|(r, _)| *r).filter(|r| self.stays[*r]).collect();
+        let is_placed = |r: &usize| {
+            let buffer = self.lowered.buffer(self.divided.residents[*r].buffer);
+            is_in_lx(&self.lowered.graph, buffer.tensor)
+        };
+        if freed.iter().any(is_placed) {
+            return false;
+        }
         let keeps = freed.iter().map(|r| &self.divided.residents[*r]);
         let mut users: Vec<usize> =
             keeps.flat_map(|k| k.readers.iter().chain([&k.producer])).map(|(s, _)| *s).collect();

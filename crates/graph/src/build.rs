@@ -1,7 +1,7 @@
 //! Building a graph: every operation is checked when it is added.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Def, Graph, Hint, Node, NodeId, Role, Tensor, TensorId};
+use crate::graph::{Def, Graph, Hint, MemorySpace, Node, NodeId, Role, Tensor, TensorId};
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -77,7 +77,8 @@ impl Builder {
         zellige_op::check_host_dtype(dtype)?;
         zellige_stick::DataFormat::on_device(dtype)?;
         let (name, size) = (name.to_string(), size.to_vec());
-        let id = self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None })?;
+        let id =
+            self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None, place: None })?;
         self.inputs.push(id);
         Ok(id)
     }
@@ -95,7 +96,7 @@ impl Builder {
         }
         let name = format!("{dtype}({value})");
         let def = Def::constant(value);
-        let id = self.push(Tensor { name, size: vec![], dtype, def, pin: None })?;
+        let id = self.push(Tensor { name, size: vec![], dtype, def, pin: None, place: None })?;
         self.constants.insert(key, id);
         Ok(id)
     }
@@ -167,6 +168,7 @@ impl Builder {
                 dtype: meta.dtype,
                 def,
                 pin: None,
+                place: None,
             })?);
         }
         let outputs_of = outputs.clone();
@@ -212,12 +214,19 @@ impl Builder {
                 let map = seen.ok_or_else(|| GraphError::new("bad_view", "it needs a copy"))?;
                 let size = map.size().to_vec();
                 let def = Def::View { base: copied, map, made };
-                return self.push(Tensor { name: (*name).into(), size, dtype, def, pin: None });
+                return self.push(Tensor {
+                    name: (*name).into(),
+                    size,
+                    dtype,
+                    def,
+                    pin: None,
+                    place: None,
+                });
             }
         };
         let size = map.size().to_vec();
         let def = Def::View { base, map, made };
-        self.push(Tensor { name: (*name).to_string(), size, dtype, def, pin: None })
+        self.push(Tensor { name: (*name).to_string(), size, dtype, def, pin: None, place: None })
     }
 
     /// Pins the layout of a tensor.
@@ -252,6 +261,36 @@ impl Builder {
             }
         }
         t.pin = Some(pin);
+        Ok(())
+    }
+
+    /// Places a tensor in a memory of the card.
+    ///
+    /// # Errors
+    /// A second place that is another one, views, which are where their base is, and inputs and constants in
+    /// the scratchpads, which nothing writes there.
+    pub fn place(&mut self, id: TensorId, place: MemorySpace) -> Result<()> {
+        let t = &mut self.tensors[id.0];
+        let name = &t.name;
+        let bad = |message: &str| GraphError::new("bad_place", format!("`{name}`: {message}"));
+        match (&t.def, place) {
+            (Def::View { .. }, _) => {
+                return Err(bad("a view is where its base is; place that, or a clone"));
+            }
+            (Def::Input(_), MemorySpace::Lx) => {
+                return Err(bad("an input is in device memory; place a clone of it in lx"));
+            }
+            (Def::Constant(_), MemorySpace::Lx) => {
+                return Err(bad(
+                    "a constant is in device memory; place the result of a `full` in lx",
+                ));
+            }
+            _ => {}
+        }
+        if t.place.is_some_and(|p| p != place) {
+            return Err(bad("it is placed twice, in lx and in memory"));
+        }
+        t.place = Some(place);
         Ok(())
     }
 

@@ -42,6 +42,30 @@ impl Role {
     }
 }
 
+/// A memory of the card that a tensor can be in while a program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemorySpace {
+    /// The scratchpads of the cores, a part of the tensor in each.
+    Lx,
+    /// Device memory.
+    Memory,
+}
+
+impl MemorySpace {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemorySpace::Lx => "lx",
+            MemorySpace::Memory => "memory",
+        }
+    }
+
+    /// The memory of a word.
+    pub fn from_name(name: &str) -> Option<MemorySpace> {
+        [MemorySpace::Lx, MemorySpace::Memory].into_iter().find(|m| m.name() == name)
+    }
+}
+
 /// How many slices the programmer wants of each dimension of an operation's iteration space.
 pub type Hint = Vec<(String, usize)>;
 
@@ -85,6 +109,8 @@ pub struct Tensor {
     pub def: Def,
     /// The layout it must have.
     pub pin: Option<LayoutRequest>,
+    /// The memory it must be in.
+    pub place: Option<MemorySpace>,
 }
 
 /// An operation.

@@ -1,7 +1,7 @@
 //! The form of a graph that programs exchange; `docs/schemas/graph.schema.json` is its schema.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Graph, Role};
+use crate::graph::{Graph, MemorySpace, Role};
 use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -44,6 +44,8 @@ struct DocInput {
     role: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pin: Option<DocPin>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -56,6 +58,8 @@ struct DocOp {
     attributes: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pin: Option<DocPin>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     split: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +99,16 @@ impl DocPin {
             ),
         })
     }
+}
+
+/// The memory of a word.
+fn placed(word: Option<&str>, name: &str) -> Result<Option<MemorySpace>> {
+    let Some(word) = word else { return Ok(None) };
+    let known = MemorySpace::from_name(word).ok_or_else(|| {
+        let shown: String = word.chars().take(40).collect();
+        GraphError::new("bad_place", format!("`{name}`: place {shown:?} is none of lx, memory"))
+    });
+    known.map(Some)
 }
 
 /// Words that a text reads as something else than a name.
@@ -163,6 +177,7 @@ pub fn source(text: &str) -> Result<GraphSource> {
             size,
             role,
             pin,
+            place: placed(i.place.as_deref(), &i.name)?,
             span: 0..0,
         });
     }
@@ -177,6 +192,7 @@ pub fn source(text: &str) -> Result<GraphSource> {
         source.ops.push(SourceOp {
             hint: split.collect::<Result<_>>()?,
             pin: o.pin.as_ref().map(DocPin::pin).transpose()?,
+            place: placed(o.place.as_deref(), &first)?,
             op: o.op,
             inputs: o.inputs,
             outputs: o.outputs,
@@ -228,6 +244,7 @@ pub fn print_source(source: &GraphSource) -> String {
                     .collect(),
                 role: (i.role != Role::Input).then(|| i.role.name().into()),
                 pin: i.pin.as_ref().map(DocPin::of),
+                place: i.place.map(|m| m.name().into()),
             })
             .collect(),
         ops: source
@@ -239,6 +256,7 @@ pub fn print_source(source: &GraphSource) -> String {
                 outputs: o.outputs.clone(),
                 attributes: o.attributes.clone(),
                 pin: o.pin.as_ref().map(DocPin::of),
+                place: o.place.map(|m| m.name().into()),
                 split: o.hint.iter().map(|(d, n)| (d.clone(), Value::from(*n))).collect(),
                 at: o.at.clone(),
             })

@@ -42,6 +42,6 @@ mod view;
 pub use build::{Builder, Operand};
 pub use error::{GraphError, Result};
 pub use format::GraphFormat;
-pub use graph::{Def, Graph, Hint, Node, NodeId, Role, Tensor, TensorId};
+pub use graph::{Def, Graph, Hint, MemorySpace, Node, NodeId, Role, Tensor, TensorId};
 pub use source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 pub use view::VIEWS;

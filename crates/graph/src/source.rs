@@ -2,7 +2,7 @@
 
 use crate::build::{Builder, Operand};
 use crate::error::{GraphError, Result};
-use crate::graph::{Graph, Hint, Role};
+use crate::graph::{Graph, Hint, MemorySpace, Role};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -46,6 +46,8 @@ pub struct SourceInput {
     pub role: Role,
     /// Its pinned layout.
     pub pin: Option<LayoutRequest>,
+    /// The memory that it must be in.
+    pub place: Option<MemorySpace>,
     /// Its place in the text.
     pub span: Range<usize>,
 }
@@ -63,6 +65,8 @@ pub struct SourceOp {
     pub attributes: Map<String, Value>,
     /// The pinned layout of the first result.
     pub pin: Option<LayoutRequest>,
+    /// The memory that the first result must be in.
+    pub place: Option<MemorySpace>,
     /// Slices that the programmer wants.
     pub hint: Hint,
     /// Where the model's source says it.
@@ -135,6 +139,9 @@ impl GraphSource {
             let id = builder.input(&i.name, &size, i.dtype, i.role).map_err(|e| e.at(&i.span))?;
             if let Some(pin) = &i.pin {
                 builder.pin(id, pin.clone()).map_err(|e| e.at(&i.span))?;
+            }
+            if let Some(place) = i.place {
+                builder.place(id, place).map_err(|e| e.at(&i.span))?;
             }
         }
         for op in self.ordered()? {
@@ -240,6 +247,9 @@ fn add(builder: &mut Builder, op: &SourceOp, bound: &BTreeMap<&str, i64>) -> Res
     let Some(first) = made.first() else { return Ok(()) };
     if let Some(pin) = &op.pin {
         builder.pin(*first, pin.clone()).map_err(|e| e.of(label(op)))?;
+    }
+    if let Some(place) = op.place {
+        builder.place(*first, place).map_err(|e| e.of(label(op)))?;
     }
     if !op.hint.is_empty() {
         builder.hint(*first, op.hint.clone()).map_err(|e| e.of(label(op)))?;

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Operand, Role, json, text};
+use zellige_graph::{Builder, Def, Graph, MemorySpace, Operand, Role, json, text};
 use zellige_layout::Strided;
 use zellige_stick::LayoutRequest;
 
@@ -283,4 +283,44 @@ fn as_strided_steps_over_the_row_major_index_of_its_base() {
     // The last element that it reads would be number 48 of 48.
     let e = text::parse(&text.replace("storage_offset=4", "storage_offset=8")).unwrap_err();
     assert!(e.message.contains("v = as_strided"), "{e}");
+}
+
+/// The memory of a tensor is part of the text, beside its pin and in either order with the hints.
+#[test]
+fn places_round_trip() {
+    let given = "graph g(x: float16[4, 64] @weight pin stick 1 place memory) {
+        y = relu(x) place lx split {c0: 2} at \"m.py:1\"
+        place = neg(y) pin stick 1 place memory
+        return place
+    }";
+    let g = text::parse(given).unwrap();
+    let of = |g: &Graph, name: &str| g.tensor(name).unwrap().place;
+    let again = [text::parse(&text::print(&g)).unwrap(), json::parse(&json::print(&g)).unwrap()];
+    for g in [&g, &again[0], &again[1]] {
+        assert_eq!(of(g, "x"), Some(MemorySpace::Memory));
+        assert_eq!(of(g, "y"), Some(MemorySpace::Lx));
+        assert_eq!(of(g, "place"), Some(MemorySpace::Memory));
+        assert!(g.tensor("place").unwrap().pin.is_some());
+    }
+    assert!(text::print(&g).contains("relu(x) place lx split {c0: 2}"), "{}", text::print(&g));
+}
+
+#[test]
+fn places_that_cannot_be() {
+    for (line, why) in [
+        ("y = relu(x) place dram", "expected lx or memory"),
+        ("y = relu(x) place lx place lx", "placed already"),
+        ("y = transpose(x, dim0=0, dim1=1) place lx", "a view is where its base is"),
+    ] {
+        let given = format!("graph g(x: float16[4, 64]) {{ {line} return y }}");
+        let refusal = text::parse(&given).unwrap_err().render(&given, false);
+        assert!(refusal.contains(why), "{line}: {refusal}");
+    }
+    let refusal = text::parse("graph g(x: float16[4, 64] place lx) { y = relu(x) return y }");
+    assert!(refusal.unwrap_err().to_string().contains("an input is in device memory"));
+    let json = json::print(
+        &text::parse("graph g(x: float16[4, 64]) { y = relu(x) place lx return y }").unwrap(),
+    );
+    let refusal = json::parse(&json.replace("\"lx\"", "\"dram\"")).unwrap_err().to_string();
+    assert!(refusal.contains("none of lx, memory"), "{refusal}");
 }

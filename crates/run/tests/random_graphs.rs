@@ -205,6 +205,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
                     size: t.size.iter().map(|n| zellige_graph::SymbolicSize::Fixed(*n)).collect(),
                     role: zellige_graph::Role::Input,
                     pin: None,
+                    place: None,
                     span: 0..0,
                 };
                 cut.inputs.push(given);

@@ -115,8 +115,10 @@ impl Program {
         let (program, source) = py
             .detach(|| plan_cache::compiled(&graph, &options, like, &key))
             .map_err(|e| match e {
-                // What no card of that many cores can do is a mistake of the caller, whatever the operation.
-                CompileError::HintCores { .. } => PyValueError::new_err(e.to_string()),
+                // What no card of that many cores can do, or place there, is a mistake of the caller, whatever the operation.
+                CompileError::HintCores { .. } | CompileError::NotInScratchpads { .. } => {
+                    PyValueError::new_err(e.to_string())
+                }
                 _ => DeviceFault::new_err(e.to_string()),
             })?;
         Ok(Program { program: Arc::new(program), card: index, source, key })

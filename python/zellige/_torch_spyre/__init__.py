@@ -8,7 +8,7 @@ import zellige.spyre as _spyre
 _spyre.register()
 
 from zellige import DataFormats, ElementArrangement, SpyreTensorLayout  # noqa: E402,F401
-from zellige.spyre import FallbackWarning, new_empty_with_layout, restickify, to_with_layout  # noqa: E402,F401
+from zellige.spyre import FallbackWarning, memory_space, new_empty_with_layout, place, restickify, to_with_layout  # noqa: E402,F401
 
 from . import _C  # noqa: E402,F401 - scripts say torch_spyre._C after a plain import
 

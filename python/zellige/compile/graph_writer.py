@@ -39,8 +39,9 @@ class Writer:
             return str(argument).removeprefix("torch.")
         return argument
 
-    def op(self, op, inputs, outputs=None, pin=None, **attributes):
-        """Adds an operation; its result has the name of the node, and the layout `pin` where one is given."""
+    def op(self, op, inputs, outputs=None, pin=None, place=None, **attributes):
+        """Adds an operation; its result has the name of the node, and the layout `pin` and the memory `place` where they
+        are given."""
         outputs = [self.node.name] if outputs is None else outputs
         entry = {"op": op, "inputs": [_number(i) for i in inputs], "outputs": outputs}
         attributes = {k: _attribute(v) for k, v in attributes.items() if v is not None}
@@ -51,20 +52,23 @@ class Writer:
             entry["split"] = split
         if pin:
             entry["pin"] = pin
+        if place:
+            entry["place"] = place
         at = _place(self.node)
         if at:
             entry["at"] = at
         self.doc["ops"].append(entry)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def pinned(self, node, x, pin):
-        """Gives the tensor `x` of a node a layout: its own operation writes it so where nothing else reads it, else a copy
-        does."""
+    def pinned(self, node, x, **wanted):
+        """Gives the tensor `x` of a node a layout (`pin`) or a memory (`place`): its own operation writes it so where nothing
+        else reads it, else a copy does."""
+        wanted = {field: value for field, value in wanted.items() if value}
         for entry in self.doc["ops"]:
-            if entry["outputs"] == [x] and entry["op"] not in VIEWS and "pin" not in entry and len(node.users) == 1:
-                entry["pin"] = pin
+            if entry["outputs"] == [x] and entry["op"] not in VIEWS and not wanted.keys() & entry.keys() and len(node.users) == 1:
+                entry.update(wanted)
                 return x
-        return self.op("clone", [x], pin=pin)
+        return self.op("clone", [x], **wanted)
 
 
 def _place(node):

@@ -323,11 +323,15 @@ def _rules_of_own_operators() -> None:
     @_rule(ops.restickify.default)
     def _restickify(w, n, x, dim):
         rank = len(w.shape_of(n))
-        return w.pinned(n.args[0], x, {"stick": dim % rank} if rank else None)
+        return w.pinned(n.args[0], x, pin={"stick": dim % rank} if rank else None)
 
     @_rule(ops.to_layout.default)
     def _to_layout(w, n, x, layout):
-        return w.pinned(n.args[0], x, {"layout": layout})
+        return w.pinned(n.args[0], x, pin={"layout": layout})
+
+    @_rule(ops.place.default)
+    def _place(w, n, x, space):
+        return w.pinned(n.args[0], x, place=space)
 
     @_rule(ops.full_with_layout.default)
     def _full_with_layout(w, n, size, value, layout, stride, dtype, device):

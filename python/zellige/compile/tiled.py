@@ -32,6 +32,11 @@ class FixedTiledLayout(FixedLayout):
         self.allocation = dict(allocation or {})
 
     @property
+    def memory_space(self) -> str:
+        """The memory of the card that the buffer is in: ``"lx"``, the scratchpads, or ``"memory"``."""
+        return "lx" if "lx" in self.allocation else "memory"
+
+    @property
     def nbytes(self) -> int:
         """Bytes on the card, padding included."""
         return self.device_layout.nbytes

@@ -12,6 +12,7 @@ from .dynamic import dynamic_sizes
 from .exchange import Collective, collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
+from .placement import memory_space, place
 from .patches import apply as patch
 from .patches import undo as unpatch
 
@@ -22,8 +23,10 @@ __all__ = [
     "dynamic_sizes",
     "fallbacks",
     "is_registered",
+    "memory_space",
     "new_empty_with_layout",
     "patch",
+    "place",
     "register",
     "reset_collectives",
     "reset_fallbacks",

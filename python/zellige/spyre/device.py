@@ -12,6 +12,7 @@ from .dynamic import dynamic_sizes
 from .exchange import collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
 from .layouts import new_empty_with_layout, restickify, to_with_layout
+from .placement import memory_space, place
 from .memory import (
     empty_cache,
     max_memory_allocated,

@@ -14,6 +14,7 @@ _libraries: list[torch.library.Library] = []
 _SCHEMAS = {
     "restickify": "(Tensor input, int dim) -> Tensor",
     "to_layout": "(Tensor input, str layout) -> Tensor",
+    "place": "(Tensor input, str space) -> Tensor",
     "upload": "(Tensor input, str layout, Device device) -> Tensor",
     "full_with_layout": "(SymInt[] size, Scalar value, str layout, SymInt[]? stride, ScalarType dtype, Device device) -> Tensor",
     "constant": "(Scalar value, ScalarType dtype, Device device) -> Tensor",
@@ -113,6 +114,8 @@ def _sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable_gqa=
 _DEVICE = {
     "restickify": _restickify,
     "to_layout": _to_layout,
+    # Where a compiler refuses the operators around it, they run one by one, through device memory.
+    "place": lambda input, space: input.clone(),
     "upload": _upload,
     "rms_norm": _rms_norm,
     "layer_norm": _norm,
@@ -132,6 +135,9 @@ def _host_sdpa(query, key, value, mask=None, is_causal=False, scale=None, enable
 _HOST = {
     "restickify": lambda input, dim: (_checked(input, dim), input.clone())[1],
     "to_layout": lambda input, layout: input.clone(),
+    "place": lambda input, space: input.clone(),
+    # Where a compiler refuses the operators around it, they run one by one, through device memory.
+    "place": lambda input, space: input.clone(),
     "upload": _upload,
     "rms_norm": _F.rms_norm,
     "layer_norm": _F.layer_norm,
@@ -191,7 +197,7 @@ def _differentiable(name: str):
     def autograd(*args, **kwargs):
         tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            if name in ("restickify", "to_layout", "upload"):
+            if name in ("restickify", "to_layout", "place", "upload"):
                 return _Moved.apply(op, *args, *kwargs.values())
             return parts(*args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():

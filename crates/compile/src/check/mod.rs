@@ -26,7 +26,7 @@ use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
-use zellige_graph::{Def, TensorId};
+use zellige_graph::{Def, MemorySpace, TensorId};
 use zellige_layout::Strided;
 use zellige_machine::{Time, WorkKind};
 
@@ -216,6 +216,16 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
             if asked != *buffer.laid.layout() {
                 return broken(&buffer.name, "it does not lie as pinned");
             }
+        }
+        let in_lx = matches!(buffer.place, Place::Lx(_));
+        match t.place {
+            Some(MemorySpace::Lx) if own && !in_lx => {
+                return broken(&buffer.name, "it is placed in lx, and is in memory");
+            }
+            Some(MemorySpace::Memory) if own && in_lx => {
+                return broken(&buffer.name, "it is placed in memory, and is in lx");
+            }
+            _ => {}
         }
     }
     Ok(())

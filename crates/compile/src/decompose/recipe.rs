@@ -199,7 +199,7 @@ impl<'b> Parts<'b> {
         Ok(Operand::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
     }
 
-    /// The part that gives result `k`, under its name. A pin does not hold for a view: then a copy has it.
+    /// The part that gives result `k`, under its name. A pin or a place does not hold for a view: then a copy has it.
     pub(crate) fn last(
         &mut self,
         k: usize,
@@ -209,7 +209,7 @@ impl<'b> Parts<'b> {
     ) -> Result<TensorId, Stop> {
         let t = self.graph.get(self.node.outputs[k]);
         let is_view = VIEWS.iter().any(|(name, _)| *name == op);
-        if is_view && t.pin.is_some() {
+        if is_view && (t.pin.is_some() || t.place.is_some()) {
             let seen = self.part("seen", op, operands, attributes)?;
             return Ok(self.add("clone", &[seen], Value::Null, &[&t.name])?[0]);
         }

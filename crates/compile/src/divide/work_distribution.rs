@@ -22,6 +22,7 @@ use crate::decisions::Decisions;
 use crate::error::Result;
 use crate::lower::{Lowered, MemoryClass};
 use crate::options::{Options, Policy};
+use crate::placement::{MISSED_CYCLES, is_in_lx, is_in_memory};
 use crate::program::{BufferId, Origin};
 use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_from};
 use std::collections::HashMap;
@@ -91,7 +92,10 @@ pub(crate) fn work_distribution(
     if let Some(like) = like {
         let kept = like.kept();
         let lowered = &candidates.lowered;
-        results.retain(|k| kept.contains(lowered.buffer(k.buffer).name.as_str()));
+        results.retain(|k| {
+            let buffer = lowered.buffer(k.buffer);
+            kept.contains(buffer.name.as_str()) || is_in_lx(&lowered.graph, buffer.tensor)
+        });
         if candidates.decided_before && all_stay(&candidates, &results) {
             let chosen = vec![0; candidates.divisions.len()];
             return Ok(divided(candidates, &chosen, results, like.optimal()));
@@ -159,6 +163,9 @@ fn residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandida
         list[output.buffer.0] = None;
     }
     for (i, buffer) in lowered.buffers.iter().enumerate() {
+        if is_in_memory(&lowered.graph, buffer.tensor) {
+            list[i] = None;
+        }
         if let MemoryClass::InPlaceOf(of) = buffer.memory {
             list[i] = None;
             list[of.0] = None;
@@ -302,6 +309,10 @@ fn least_total(
     }
     let mut agreed: HashMap<(usize, usize, usize, usize, usize, usize), bool> = HashMap::new();
     for (keep, var) in results.iter().zip(&vars) {
+        let lowered = &candidates.lowered;
+        if is_in_lx(&lowered.graph, lowered.buffer(keep.buffer).tensor) {
+            problem.cost(&[*var], |v| if v[0] == 1 { MISSED_CYCLES } else { 0 })?;
+        }
         for (reader, tensor) in &keep.readers {
             let (from, to) = (keep.producer, (*reader, *tensor));
             problem.cost(&[from.0, to.0, *var], |v| {

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Operands are names and numbers; attributes are JSON values. A pin is `stick D`, `sparse`,
-//! `order [..]` or a whole `SpyreTensorLayout(..)`.
+//! `order [..]` or a whole `SpyreTensorLayout(..)`. After it, `place lx` or `place memory` says in which memory
+//! of the card the tensor is.
 
 mod parse;
 mod print;

@@ -1,6 +1,6 @@
 //! Reading the text of a graph.
 
-use crate::graph::{Hint, Role};
+use crate::graph::{Hint, MemorySpace, Role};
 use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
@@ -116,8 +116,16 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
     if pin.is_some() && c.clone().eat_word("pin") {
         return Err(twice(c));
     }
+    let place = if c.eat_word("place") { Some(place(c)?) } else { None };
     let span = name.span.start..c.here();
-    Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, span })
+    Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, place, span })
+}
+
+/// The memory after the word `place`.
+fn place(c: &mut Cursor<'_>) -> Result<MemorySpace> {
+    let w = word(c, "`lx` or `memory`")?;
+    MemorySpace::from_name(w.value)
+        .ok_or_else(|| Diagnostic::syntax(w.span, "unknown memory", "expected lx or memory"))
 }
 
 /// Whether a word that comes next is the name of a result.
@@ -208,13 +216,26 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
         }
         comma(c, ')')?;
     }
-    let (mut pinned, mut hint, mut at) = (None, Hint::new(), None);
+    let (mut pinned, mut placed, mut hint, mut at) = (None, None, Hint::new(), None);
     loop {
         let next = c.clone().word().map(|w| w.value);
         match next {
             // A result of the next line may be called so.
             Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => pinned = pin(c, text)?,
             Some("pin") if !names_a_result(c, "pin") => return Err(twice(c)),
+            Some("place") if !names_a_result(c, "place") => {
+                let start = c.at();
+                c.eat_word("place");
+                if placed.is_some() {
+                    let message = "a tensor has one place";
+                    return Err(Diagnostic::syntax(
+                        start..c.here(),
+                        message,
+                        "it is placed already",
+                    ));
+                }
+                placed = Some(place(c)?);
+            }
             Some("split") if hint.is_empty() && c.clone().follows("split", '{') => {
                 c.eat_word("split");
                 hint = splits(c)?;
@@ -233,7 +254,8 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
         }
     }
     let span = start..c.here();
-    Ok(SourceOp { op, inputs, outputs, attributes, pin: pinned, hint, at, span })
+    let (pin, place) = (pinned, placed);
+    Ok(SourceOp { op, inputs, outputs, attributes, pin, place, hint, at, span })
 }
 
 fn splits(c: &mut Cursor<'_>) -> Result<Hint> {

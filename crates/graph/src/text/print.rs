@@ -1,6 +1,6 @@
 //! Writing the text of a graph.
 
-use crate::graph::{Def, Graph, Role, Tensor};
+use crate::graph::{Def, Graph, MemorySpace, Role, Tensor};
 use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -21,6 +21,7 @@ impl Graph {
             size: t.size.iter().map(|n| SymbolicSize::Fixed(*n)).collect(),
             role,
             pin: t.pin.clone(),
+            place: t.place,
             span: 0..0,
         };
         let mut source = GraphSource { name: self.name.clone(), ..GraphSource::default() };
@@ -44,6 +45,7 @@ impl Graph {
                         outputs: n.outputs.iter().map(|o| self.get(*o).name.clone()).collect(),
                         attributes: n.attributes.clone(),
                         pin: n.outputs.first().and_then(|o| self.get(*o).pin.clone()),
+                        place: n.outputs.first().and_then(|o| self.get(*o).place),
                         hint: n.hint.clone(),
                         at: n.at.clone(),
                         span: 0..0,
@@ -55,6 +57,7 @@ impl Graph {
                     outputs: vec![t.name.clone()],
                     attributes: attributes.clone(),
                     pin: None,
+                    place: None,
                     hint: Vec::new(),
                     at: None,
                     span: 0..0,
@@ -100,7 +103,7 @@ pub fn print_source(source: &GraphSource) -> String {
         if i.role != Role::Input {
             let _ = write!(out, " @{}", i.role.name());
         }
-        let _ = write!(out, "{},", with_pin(i.pin.as_ref()));
+        let _ = write!(out, "{}{},", with_pin(i.pin.as_ref()), with_place(i.place));
     }
     out += if source.inputs.is_empty() { ") {\n" } else { "\n) {\n" };
     for op in &source.ops {
@@ -112,6 +115,7 @@ pub fn print_source(source: &GraphSource) -> String {
         args.extend(attributes(&op.attributes));
         let _ = write!(out, "    {} = {}({})", op.outputs.join(", "), op.op, args.join(", "));
         out += &with_pin(op.pin.as_ref());
+        out += &with_place(op.place);
         if !op.hint.is_empty() {
             let splits = op.hint.iter().map(|(d, n)| format!("{d}: {n}"));
             let _ = write!(out, " split {{{}}}", splits.collect::<Vec<_>>().join(", "));
@@ -132,6 +136,10 @@ fn attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
 
 fn with_pin(pin: Option<&LayoutRequest>) -> String {
     pin.map_or_else(String::new, |pin| format!(" {}", pinned(pin)))
+}
+
+fn with_place(place: Option<MemorySpace>) -> String {
+    place.map_or_else(String::new, |place| format!(" place {}", place.name()))
 }
 
 /// A pin as the text of a graph has it.
