@@ -212,18 +212,20 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
         operand: None,
         reason,
     })?;
-    if base.dtype() != seen.dtype {
-        return Err(OpError::BadOperand {
+    let base = if base.dtype() == seen.dtype {
+        base
+    } else {
+        base.reinterpret(seen.dtype).map_err(|_| OpError::BadOperand {
             op: "a view".into(),
             operand: None,
             reason: format!(
-                "the bits of {} on the device are not those of the host, and cannot be read as {}",
+                "{} cannot be read as {} on the device: both must be stored there in the host's bits, and be of one width; \
+                 x.cpu().view(dtype) reads them on the host",
                 base.dtype(),
                 seen.dtype
             ),
-        }
-        .into());
-    }
+        })?
+    };
     let view = base.view();
     let whole = seen.offset == view.offset()
         && seen.size.as_slice() == view.size()

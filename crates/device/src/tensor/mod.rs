@@ -115,7 +115,7 @@ impl Tensor {
         Tensor { laid: Arc::new(laid.clone()), ..self.clone() }
     }
 
-    /// The same bits under another dtype that is stored in the same format.
+    /// The same bits under another dtype of the same width.
     ///
     /// # Errors
     /// As [`TensorLayout::read_as`].

@@ -134,16 +134,25 @@ impl TensorLayout {
         Ok(TensorLayout { view, ..self.clone() })
     }
 
-    /// The same bits under another dtype that is stored in the same format.
+    /// The same bits under another dtype of the same width.
     ///
     /// # Errors
-    /// Where the device stores the two in different formats.
+    /// Where the device stores one of the two in other bits than the host has for it.
     pub fn read_as(&self, dtype: Dtype) -> Result<TensorLayout> {
-        let format = self.storage.mode.stored(self.layout.device_dtype(), dtype)?;
-        if format != self.format {
+        let format = if dtype == Dtype::Int64 || dtype == Dtype::Float32 {
+            Kept::ALL.format(dtype)?
+        } else {
+            DataFormat::on_device(dtype)?
+        };
+        let stored = self.storage.mode.stored(format, dtype)?;
+        let same_bits = host_format(self.dtype)? == self.format && host_format(dtype)? == stored;
+        let same_width = self.dtype.bits() == dtype.bits();
+        let sticks = format.elems_per_stick() == self.layout.device_dtype().elems_per_stick();
+        if !(same_bits && same_width && sticks) {
             return Err(DeviceError::Unstored { format: self.layout.device_dtype(), dtype });
         }
-        Ok(TensorLayout { dtype, ..self.clone() })
+        let layout = self.layout.with_dtype(format, None)?;
+        Ok(TensorLayout { dtype, format: stored, layout, ..self.clone() })
     }
 
     /// The layout of its elements in the block, in the algebra.
