@@ -26,6 +26,8 @@ pub(crate) struct ChosenAlternatives {
     alternatives: Vec<ChosenAlternative>,
     /// Per operation, the number of its alternative.
     nodes: Vec<usize>,
+    /// The size of every tensor: for other sizes the same layouts may be accepted and not be good ones.
+    sizes: Vec<Vec<i64>>,
 }
 
 /// What tells a layout without gaps from others.
@@ -110,14 +112,17 @@ impl ChosenAlternatives {
             let chosen = ChosenAlternative { operands, results, cycles, least };
             numbers.push(number_of(chosen, &mut alternatives, &mut alternative_numbers));
         }
-        let record = ChosenAlternatives { layouts, alternatives, nodes: numbers };
+        let sizes = graph.tensors().map(|(_, t)| t.size.to_vec()).collect();
+        let record = ChosenAlternatives { layouts, alternatives, nodes: numbers, sizes };
         let restored = record.check(graph, options)?;
         (restored.nodes == nodes).then_some(record)
     }
 
     /// The alternatives, where every kernel accepts its own.
     pub(crate) fn check(&self, graph: &Graph, options: &Options) -> Option<ReplayedLayouts> {
-        if self.nodes.len() != graph.nodes().count() {
+        let same_sizes = self.sizes.len() == graph.tensors().count()
+            && graph.tensors().zip(&self.sizes).all(|((_, t), size)| t.size[..] == size[..]);
+        if !same_sizes || self.nodes.len() != graph.nodes().count() {
             return None;
         }
         let mut accepted = HashMap::new();
