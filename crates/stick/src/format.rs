@@ -91,6 +91,11 @@ impl DataFormat {
         DataFormat::UINT64,
     ];
 
+    /// Whether the card only holds such elements: the format has no name of upstream's.
+    pub fn is_held_only(self) -> bool {
+        self.value() >= DataFormat::IEEE_FP64.value()
+    }
+
     /// The name without a prefix: `SEN169_FP16`.
     pub fn name(self) -> &'static str {
         match self {

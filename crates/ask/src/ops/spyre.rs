@@ -32,12 +32,11 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
         return Ok(DataFormat::on_device(dtype)?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
-    DataFormat::ALL.into_iter().find(|f| f.elems_per_stick() == Some(eps) && eps > 0).ok_or_else(
-        || {
-            let message = format!("no format has sticks of {eps} elements; give `dtype`");
-            Fault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
-        },
-    )
+    let fits = |f: &DataFormat| !f.is_held_only() && f.elems_per_stick() == Some(eps) && eps > 0;
+    DataFormat::ALL.into_iter().find(fits).ok_or_else(|| {
+        let message = format!("no format has sticks of {eps} elements; give `dtype`");
+        Fault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
+    })
 }
 
 /// What is asked of a layout that is read in the strides that were given, gaps between rows and all; where it
