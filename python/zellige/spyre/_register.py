@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 
 _lock = threading.RLock()
 _registered = False
@@ -40,7 +41,11 @@ def register() -> None:
         library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
         _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
-        _native.install_guard()
+        try:
+            _native.install_guard()
+        except _native.DeviceError as error:
+            # Everything else works without it: a device without an index is then the first card.
+            warnings.warn(f'"spyre" without an index means spyre:0, whatever the current card is: {error}', RuntimeWarning, stacklevel=2)
         kernels.install()
         fallback.install()
         autocast.install()
