@@ -13,7 +13,7 @@ use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::{Layout, Strided};
 use zellige_op::TensorType;
-use zellige_stick::StickLayout;
+use zellige_stick::{DataFormat, StickLayout};
 
 /// What decides how tensors are stored by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
