@@ -27,7 +27,7 @@ enum Storage {
     /// The tensor of the card that the storage was made with.
     Held(Tensor),
     /// `resize_(0)` gave the memory back. What is needed to allocate it again is kept: the card, and the layout.
-    Freed { card: &'static Card, layout: TensorLayout },
+    Freed { card: &'static Card, layout: Box<TensorLayout> },
 }
 
 /// The live storages.
@@ -132,7 +132,7 @@ pub(super) fn free_storage(address: usize) -> PyResult<()> {
         let mut storages = storages();
         let Some(Storage::Held(tensor)) = storages.get(&address) else { return Ok(()) };
         let card = card(tensor.card().index()).map_err(|e| error::device(&e))?;
-        let layout = tensor.laid().clone();
+        let layout = Box::new(tensor.laid().clone());
         storages.insert(address, Storage::Freed { card, layout })
     };
     // Freed outside the lock.
