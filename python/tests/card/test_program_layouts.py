@@ -351,3 +351,35 @@ def test_inductors_options_stay():
     assert wrapper(None, {"cores": 2}, None) != wrapper(None, {"cores": 3}, None)
     assert wrapper(None, {"cores": 2}, None) == wrapper(None, {"cores": 2}, None)
     assert wrapper(None, {"max_autotune": True, "cores": 2}, None).config == {"max_autotune": True}
+
+
+def test_views_that_move_share_one_program():
+    """A loop over the batches of one tensor makes some programs, and then copies what moves."""
+    x = torch.rand(40, 64).half().to("spyre")
+
+    def scale(batch):
+        return batch * 2 + 1
+
+    compiled = torch.compile(scale, backend="spyre", dynamic=False)
+    with torch.no_grad():
+        for turn in range(2):
+            for start in range(0, 40, 4):
+                batch = x[start : start + 4]
+                assert torch.equal(compiled(batch).cpu(), scale(batch).cpu()), (turn, start)
+    report = torch.spyre.last_report()
+    # The whole tensor's first batch, four offsets, and the copies.
+    assert len(report.programs) <= 6
+    assert any("a copy of the view" in op for op, _ in report.fallbacks)
+
+
+def test_a_view_that_is_written_is_never_a_copy():
+    x = torch.zeros(40, 64, dtype=torch.float16, device="spyre")
+
+    def write(part):
+        part.add_(1)
+
+    compiled = torch.compile(write, backend="spyre", dynamic=False)
+    with torch.no_grad():
+        for start in range(0, 40, 4):
+            compiled(x[start : start + 4])
+    assert torch.equal(x.cpu(), torch.ones(40, 64, dtype=torch.float16))

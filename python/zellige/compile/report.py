@@ -63,6 +63,12 @@ class Report:
     # PyTorch's number of the function, or the rest of one behind a break, that it is a graph of.
     frame: object = dataclasses.field(default=None, repr=False)
 
+    def note_copied_views(self, names: list[str]) -> None:
+        """Views that were copied before a program ran, because they come at another offset in every call. Each is listed
+        once."""
+        for name in names:
+            self.beside.setdefault(("a copy of the view, which moves from call to call", name), 1)
+
     def eager(self, op: str, place: str) -> None:
         """An operator that runs beside the programs."""
         _logs.compile.warning("eager: %s at %s", op, place)

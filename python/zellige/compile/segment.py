@@ -16,6 +16,7 @@ from .collection import deferred_collection
 from .output_views import physical_order
 from .graph import Refused, Writer, emit
 from .hints import VIEWS
+from .moving_views import MovingViews
 from .report import Part, place_of
 from .weights import is_weight
 
@@ -43,11 +44,18 @@ class Segment(torch.nn.Module):
         self._split: dict = {}
         self._weights = (None, None)
         self._places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self._views = MovingViews(self._states.values())
 
     @torch._disable_dynamo
     def forward(self, *args):
         key = tuple(_key(a) for a in args)
         entry = self._programs.get(key)
+        if entry is None:
+            args, copied = self._views.copy_moving(args)
+            if copied:
+                key = tuple(_key(a) for a in args)
+                entry = self._programs.get(key)
+                self._report.note_copied_views([self._places[i].name for i in copied])
         if entry is None:
             entry = self._programs[key] = self._compile(args)
             if len(self._programs) > _LOADED:
