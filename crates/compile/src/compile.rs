@@ -47,8 +47,11 @@ pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) ->
     let passes = |replays| {
         whole(passes(graph, options, Some(decisions), None, decisions.merged_views(), replays))
     };
-    // A recorded layout that kernels accept may still be one that later passes have no room for.
-    passes(Replays::Allowed).or_else(|_| passes(Replays::Ignored))
+    // A recorded layout that kernels accept may still be one that later passes have no room for, and so may the recorded
+    // layout of a weight: then nothing of the record is used, and an error is one of the graph itself.
+    passes(Replays::Allowed)
+        .or_else(|_| passes(Replays::Ignored))
+        .or_else(|_| compile(graph, options))
 }
 
 /// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes

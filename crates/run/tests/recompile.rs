@@ -144,3 +144,21 @@ fn decisions_that_do_not_fit_are_made_anew() {
         }
     }
 }
+
+/// A record of a weight that no memory holds, as a damaged cache may have it.
+#[test]
+fn layouts_of_weights_that_have_no_room_are_made_anew() {
+    let (graph, options) = (example("llama-block"), Options::default());
+    let first = compile(&graph, &options).unwrap();
+    let mut record = serde_json::to_value(&first.decisions).unwrap();
+    let weights = record["layouts"]["weights"].as_array_mut().expect("weights were moved");
+    assert!(!weights.is_empty());
+    for weight in weights {
+        let extent = weight[1][0].as_i64().unwrap();
+        weight[1][0] = (extent * 1_000_000_000).into();
+    }
+    let damaged: Decisions = serde_json::from_value(record).unwrap();
+    let program = compile_again(&graph, &options, &damaged).unwrap();
+    check(&program).unwrap();
+    assert_eq!(program.latency(), first.latency());
+}
