@@ -94,6 +94,10 @@ def small_model():
     return nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.LayerNorm(7), nn.Linear(7, 3))
 
 
+def assert_like_the_cpu(compiled, model, x):
+    torch.testing.assert_close(compiled(x.to("spyre")).cpu(), model(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
 def test_the_next_call_sees_a_write(write):
     model, x = small_model(), torch.randn(4, 5)
@@ -101,11 +105,11 @@ def test_the_next_call_sees_a_write(write):
     compiled = torch.compile(card, backend="spyre")
     with torch.no_grad():
         for _ in range(3):
-            torch.testing.assert_close(compiled(x.to("spyre")).cpu(), model(x), rtol=1e-5, atol=1e-5)
+            assert_like_the_cpu(compiled, model, x)
             for m in (model, card):
                 for p in m.parameters():
                     write(p)
-        torch.testing.assert_close(compiled(x.to("spyre")).cpu(), model(x), rtol=1e-5, atol=1e-5)
+        assert_like_the_cpu(compiled, model, x)
 
 
 def test_writes_between_training_steps():
@@ -135,7 +139,7 @@ def test_an_average_of_weights():
                 p.data.add_(0.1 * (step + 1))
                 q.data.mul_(0.9).add_(p.data, alpha=0.1)
         with torch.no_grad():
-            torch.testing.assert_close(compiled(x.to("spyre")).cpu(), average(x), rtol=1e-5, atol=1e-5)
+            assert_like_the_cpu(compiled, average, x)
 
 
 def test_a_model_that_leaves_and_comes_back():
@@ -145,13 +149,13 @@ def test_a_model_that_leaves_and_comes_back():
     compiled = torch.compile(card, backend="spyre")
     with torch.no_grad():
         for _ in range(3):
-            torch.testing.assert_close(compiled(x.to("spyre")).cpu(), model(x), rtol=1e-5, atol=1e-5)
+            assert_like_the_cpu(compiled, model, x)
             card.cpu()
             for m in (model, card):
                 for p in m.parameters():
                     p.data.mul_(1.5)
             card.to("spyre")
-        torch.testing.assert_close(compiled(x.to("spyre")).cpu(), model(x), rtol=1e-5, atol=1e-5)
+        assert_like_the_cpu(compiled, model, x)
 
 
 def test_weights_that_two_models_exchange():
