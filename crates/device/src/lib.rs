@@ -29,7 +29,7 @@ mod tensor;
 
 pub use card::lx::Lx;
 pub use card::mode::Mode;
-pub use card::{Card, CardBuilder, CardStats, Cards, Receipt, Stamp};
+pub use card::{Card, CardBuilder, CardStats, Cards, PreparedWave, Receipt, Stamp};
 pub use error::{DeviceError, Result};
 pub use kernels::moves::{Move, Piece, PieceOf};
 pub use kernels::{KernelLayouts, LayoutNeed};

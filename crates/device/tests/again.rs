@@ -87,3 +87,115 @@ fn another_card_or_an_operand_that_is_refused_is_still_refused() {
         assert!(run(&a, &tensor(&card, &[4, 71], 2)).is_err());
     }
 }
+
+/// A tensor of this size behind a transposed view, a slice, or a broadcast of another one.
+fn viewed(card: &Card, size: &[i64], seed: i64, kind: usize) -> Tensor {
+    let rank = size.len();
+    let mut stored = size.to_vec();
+    match kind {
+        1 => stored.reverse(),
+        2 => stored[rank - 1] += 64,
+        3 => stored[0] = 1,
+        _ => {}
+    }
+    let t = tensor(card, &stored, seed);
+    let view = t.viewed(|v| match kind {
+        1 => {
+            let dims: Vec<i64> = (0..i64::try_from(rank).expect("small")).rev().collect();
+            v.permute(&dims)
+        }
+        2 => v.slice(-1, Some(32), Some(size[rank - 1] + 32), 1),
+        3 => v.expand(size),
+        _ => Ok(v.clone()),
+    });
+    view.expect("a view of the base")
+}
+
+fn bytes(t: &Tensor) -> Vec<u8> {
+    t.download(t.dtype()).expect("it can be read")
+}
+
+/// Operands that kernels cannot read as they are laid out are copied first; those copies come again as well.
+#[test]
+fn operands_that_are_copied_first_come_again_too() {
+    let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
+    let cases: [(&str, serde_json::Value, &[&[i64]]); 9] = [
+        ("add", json!({}), &[&[70, 70], &[70, 70]]),
+        ("mul", json!({}), &[&[3, 70, 130], &[3, 70, 130]]),
+        ("neg", json!({}), &[&[2, 16, 8]]),
+        ("matmul", json!({}), &[&[70, 130], &[130, 70]]),
+        ("linear", json!({}), &[&[5, 70], &[33, 70]]),
+        ("sum", json!({"dim": 0}), &[&[70, 130]]),
+        ("softmax", json!({"dim": -1}), &[&[70, 130]]),
+        ("cat", json!({"dim": 1}), &[&[4, 70], &[4, 5]]),
+        ("flip", json!({"dims": [0]}), &[&[5, 70]]),
+    ];
+    let (mut compared, mut copied) = (0, 0);
+    for (name, attributes, sizes) in cases {
+        let op = Op::new(name, &attributes).unwrap();
+        for kinds in 0..16 {
+            for round in 0..3 {
+                let on = |card: &Card| -> Vec<Tensor> {
+                    let make = |(i, s): (usize, &&[i64])| {
+                        viewed(card, s, round * 5 + i as i64, kinds >> (2 * i) & 3)
+                    };
+                    sizes.iter().enumerate().map(make).collect()
+                };
+                let again = op.run_again(&card, StreamId::DEFAULT, &on(&card), None).unwrap();
+                let first = op.run(&other, &on(&other)).unwrap();
+                let what = format!("{name}, views {kinds}, round {round}");
+                assert_eq!(again.receipts, first.receipts, "{what}");
+                assert_eq!(again.division, first.division, "{what}");
+                for (a, b) in again.outputs.iter().zip(&first.outputs) {
+                    assert_eq!((a.layout(), a.view()), (b.layout(), b.view()), "{what}");
+                    assert!(bytes(a) == bytes(b), "{what}: other elements");
+                }
+                compared += 1;
+                copied += usize::from(again.receipts.len() > 1);
+            }
+        }
+    }
+    assert_eq!(compared, 9 * 16 * 3);
+    assert!(copied > 50, "only {copied} runs copied an operand");
+}
+
+/// Results that go into views, into tensors of another dtype, and over their own operands.
+#[test]
+fn results_that_are_copied_into_their_place_come_again_too() {
+    let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
+    let stream = StreamId::new(3).unwrap();
+    let op = Op::new("sub", &json!({})).unwrap();
+    let size = [70, 130];
+    for operands in 0..4 {
+        for target in 0..4 {
+            for round in 0..3 {
+                let results = [&card, &other].map(|card| {
+                    let kind = |i: usize| operands >> i & 1;
+                    let x = viewed(card, &size, round, kind(0));
+                    let y = viewed(card, &size, round + 7, kind(1));
+                    let out = match target {
+                        0 => viewed(card, &size, 3, 0),
+                        1 => viewed(card, &size, 3, 1),
+                        // The transposed view of an operand: every element is read before it is written.
+                        2 => x.clone(),
+                        _ => viewed(card, &size, 3, 2),
+                    };
+                    let into = std::slice::from_ref(&out);
+                    let ran = if card == &other {
+                        op.run_into(card, &[x, y], into).unwrap()
+                    } else {
+                        op.run_again(card, stream, &[x, y], Some(into)).unwrap()
+                    };
+                    (ran.costs(), bytes(&out.base()))
+                });
+                let what = format!("operands {operands}, target {target}, round {round}");
+                assert_eq!(results[0].0, results[1].0, "{what}");
+                assert!(results[0].1 == results[1].1, "{what}: other elements");
+            }
+        }
+    }
+    // All of it was entered in the stream that was named, the first runs too.
+    let clock = |stream| card.now(stream);
+    assert_eq!(clock(StreamId::DEFAULT), zellige_machine::Time::ZERO);
+    assert!(clock(stream) > zellige_machine::Time::ZERO);
+}

@@ -8,7 +8,8 @@ use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Launched, PreparedLaunch, Tensor, TensorLayout};
+use zellige_device::{Card, DeviceError, Launched, PreparedLaunch, PreparedWave};
+use zellige_device::{Tensor, TensorLayout};
 use zellige_graph::Role;
 use zellige_machine::{Time, Work, WorkKind};
 
@@ -25,10 +26,14 @@ pub struct Model {
     tensors: Vec<Option<Tensor>>,
     /// The layout of every buffer, shared by its tensors of all runs.
     layouts: Vec<Arc<TensorLayout>>,
+    /// For every step and every tensor that it reads, the view of the buffer; none where it reads the whole buffer.
+    views: Vec<Vec<Option<Arc<TensorLayout>>>>,
     /// For every step that has run, what the next run need not settle again.
     prepared: Vec<Option<PreparedLaunch>>,
-    /// For every buffer, the last step that uses it.
-    last: Vec<Option<usize>>,
+    /// For every step that ends a wave which has run, the accounts of the wave.
+    waves: Vec<Option<PreparedWave>>,
+    /// For every step, the buffers that no later step uses.
+    released: Vec<Vec<usize>>,
     load: Time,
     /// Whether the results of steps are looked through for NaNs.
     watches: bool,
@@ -87,14 +92,16 @@ impl Model {
                 found: tell(card.hardware().name(), card.cores(), card.storage()),
             });
         }
-        let mut last = vec![None; program.buffers.len()];
-        for (i, step) in program.steps.iter().enumerate() {
-            let used = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
-            used.for_each(|b| last[b.0] = Some(i));
-        }
+        let released = released_buffers(&program);
         let tensors = vec![None; program.buffers.len()];
         let layouts = program.buffers.iter().map(|b| Arc::new(b.laid.clone())).collect();
+        let view = |read: &BufferRead| {
+            let whole = program.buffer(read.buffer).laid == read.laid;
+            (!whole).then(|| Arc::new(read.laid.clone()))
+        };
+        let views = program.steps.iter().map(|s| s.reads.iter().map(view).collect()).collect();
         let prepared = program.steps.iter().map(|_| None).collect();
+        let waves = program.steps.iter().map(|_| None).collect();
         let load = Time::ZERO;
         let mut model = Model {
             program,
@@ -102,8 +109,10 @@ impl Model {
             owns,
             tensors,
             layouts,
+            views,
             prepared,
-            last,
+            waves,
+            released,
             load,
             watches: owns,
             losses: Vec::new(),
@@ -269,8 +278,9 @@ impl Model {
 
     /// Buffers whose last step is done go back.
     fn release(&mut self, step: usize, kept: &[BufferId]) {
-        for i in 0..self.last.len() {
-            if self.last[i] == Some(step) && !self.stays(i) && !kept.contains(&BufferId(i)) {
+        for k in 0..self.released[step].len() {
+            let i = self.released[step][k];
+            if !self.stays(i) && !kept.contains(&BufferId(i)) {
                 self.tensors[i] = None;
             }
         }
@@ -285,12 +295,25 @@ impl Model {
         }
     }
 
-    fn tensor(&self, read: &BufferRead) -> Result<Tensor> {
-        let whole = self.tensors[read.buffer.0].as_ref();
-        let whole = whole.ok_or_else(|| RunError::NoInput {
-            name: self.program.buffer(read.buffer).name.clone(),
+    /// The tensor of a buffer.
+    fn whole(&self, buffer: BufferId) -> Result<&Tensor> {
+        self.tensors[buffer.0].as_ref().ok_or_else(|| RunError::NoInput {
+            name: self.program.buffer(buffer).name.clone(),
             reason: "it is not there".into(),
-        })?;
+        })
+    }
+
+    /// The tensor that a step reads.
+    fn operand(&self, read: &BufferRead, view: Option<&Arc<TensorLayout>>) -> Result<Tensor> {
+        let whole = self.whole(read.buffer)?;
+        Ok(match view {
+            None => whole.clone(),
+            Some(view) => whole.viewed_as(view)?,
+        })
+    }
+
+    fn tensor(&self, read: &BufferRead) -> Result<Tensor> {
+        let whole = self.whole(read.buffer)?;
         if *whole.laid() == read.laid {
             return Ok(whole.clone());
         }
@@ -301,8 +324,9 @@ impl Model {
         let program = Arc::clone(&self.program);
         let step = &program.steps[number];
         let at = |source: DeviceError| RunError::Step { step: step.name.clone(), source };
+        let reads = step.reads.iter().zip(&self.views[number]);
         let inputs: Vec<Tensor> =
-            step.reads.iter().map(|r| self.tensor(r)).collect::<Result<_>>()?;
+            reads.map(|(read, view)| self.operand(read, view.as_ref())).collect::<Result<_>>()?;
         let mut outputs = Vec::with_capacity(step.writes.len());
         for id in &step.writes {
             let buffer = self.program.buffer(*id);
@@ -327,6 +351,8 @@ impl Model {
             _ if again => None,
             Action::Move { .. } => {
                 let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
+                let prepared = PreparedLaunch::of_padded_copy(&inputs[0], &outputs[0], 0.0);
+                self.prepared[number] = prepared.map_err(at)?.filter(|_| !step.load);
                 Some(moved.work(step.name.as_str(), WorkKind::Restickify, cores))
             }
             Action::Op(_, op) => {
@@ -374,6 +400,22 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// For every step of a program, the buffers whose last use it is.
+fn released_buffers(program: &Program) -> Vec<Vec<usize>> {
+    let mut last = vec![None; program.buffers.len()];
+    for (i, step) in program.steps.iter().enumerate() {
+        let used = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
+        used.for_each(|b| last[b.0] = Some(i));
+    }
+    let mut released = vec![Vec::new(); program.steps.len()];
+    for (buffer, step) in last.into_iter().enumerate() {
+        if let Some(step) = step {
+            released[step].push(buffer);
+        }
+    }
+    released
 }
 
 fn any_nan<'t>(mut tensors: impl Iterator<Item = &'t Tensor>) -> Result<bool> {

@@ -80,6 +80,12 @@ pub struct Receipt {
     pub cost: Cost,
 }
 
+/// Works that run side by side with their costs, to be entered into the accounts once for every run of a program.
+#[derive(Debug)]
+pub struct PreparedWave {
+    works: Vec<(Work, Cost)>,
+}
+
 /// A card at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CardStats {
@@ -204,41 +210,41 @@ impl Card {
         Ok(self.place(&mut self.log(), stream, work))
     }
 
-    /// The same of works that run side by side: each begins at a core of its own, and all of them share the
-    /// bandwidth of the memory. As of single operations, what the host takes to launch them is not entered. Times are
-    /// those of `hardware`, which a program may have been compiled for instead of the card's own.
+    /// Works that run side by side, each with its first core: all of them share the bandwidth of the memory. As of
+    /// single operations, what the host takes to launch them is not entered. Times are those of `hardware`, which a
+    /// program may have been compiled for instead of the card's own.
     ///
     /// # Errors
     /// Cores that the card has not.
-    pub fn account_wave(
+    pub fn prepare_wave(
         &self,
-        stream: StreamId,
         wave: &[(&Work, usize)],
         hardware: &Hardware,
-    ) -> Result<Vec<Receipt>> {
+    ) -> Result<PreparedWave> {
         let all: usize = wave.iter().map(|(work, _)| work.cores.len()).sum();
-        let mut shifted = Vec::with_capacity(wave.len());
+        let mut works = Vec::with_capacity(wave.len());
         for (work, first) in wave {
             let mut cost = hardware.cost(work);
             cost.latency = hardware.latency_beside(work, all - work.cores.len());
-            let mut moved = (*work).clone();
-            moved.cores.splice(0..0, vec![Default::default(); *first]);
+            let mut shifted = (*work).clone();
+            shifted.cores.splice(0..0, vec![Default::default(); *first]);
             cost.latency.cores.splice(0..0, vec![Default::default(); *first]);
-            self.check(&moved)?;
-            shifted.push((moved, cost));
+            self.check(&shifted)?;
+            works.push((shifted, cost));
         }
+        Ok(PreparedWave { works })
+    }
+
+    /// Enters works that ran side by side just now into the accounts, at the end of their stream.
+    pub fn enter_wave(&self, stream: StreamId, wave: &PreparedWave) {
         let mut log = self.log();
         let begin = log.schedule.clock(stream);
         let mut end = begin;
-        let mut receipts = Vec::with_capacity(wave.len());
-        for (work, cost) in shifted {
+        for (work, cost) in &wave.works {
             log.schedule.begin_at(stream, begin);
-            let receipt = self.place_at(&mut log, stream, &work, cost);
-            end = end.max(receipt.span.end);
-            receipts.push(receipt);
+            end = end.max(self.place_at(&mut log, stream, work, cost).end);
         }
         log.schedule.begin_at(stream, end);
-        Ok(receipts)
     }
 
     /// Enters an exchange with other cards that was just done, at the end of its stream. It starts when the last of the
@@ -288,7 +294,8 @@ impl Card {
 
     /// The same of work whose cost on this card is known.
     pub(crate) fn enter(&self, stream: StreamId, work: &Work, cost: &Cost) -> Receipt {
-        self.place_at(&mut self.log(), stream, work, cost.clone())
+        let span = self.place_at(&mut self.log(), stream, work, cost);
+        Receipt { span, cost: cost.clone() }
     }
 
     /// What was settled for operations that ran before.
@@ -374,10 +381,11 @@ impl Card {
 
     fn place(&self, log: &mut Log, stream: StreamId, work: &Work) -> Receipt {
         let cost = self.0.hardware.cost(work);
-        self.place_at(log, stream, work, cost)
+        let span = self.place_at(log, stream, work, &cost);
+        Receipt { span, cost }
     }
 
-    fn place_at(&self, log: &mut Log, stream: StreamId, work: &Work, cost: Cost) -> Receipt {
+    fn place_at(&self, log: &mut Log, stream: StreamId, work: &Work, cost: &Cost) -> Span {
         let hardware = &self.0.hardware;
         let span = log.schedule.place(stream, work, &cost.latency, hardware);
         log.operations += 1;
@@ -387,7 +395,7 @@ impl Card {
             let allocated = self.0.memory.stats().allocated;
             let draw = |timeline: &mut Timeline, stamp| {
                 timeline.count("device memory", span.start, allocated);
-                self.draw(timeline, stream, work, span, &cost, stamp);
+                self.draw(timeline, stream, work, span, cost, stamp);
             };
             if log.timeline.is_recording() {
                 draw(&mut log.timeline, Vec::new());
@@ -396,7 +404,7 @@ impl Card {
                 draw(&mut recording.timeline, (recording.stamp)());
             }
         }
-        Receipt { span, cost }
+        span
     }
 
     fn draw(

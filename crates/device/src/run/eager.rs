@@ -7,12 +7,13 @@ use crate::kernels::{LayoutNeed, moves};
 use crate::run::division::Division;
 use crate::run::host_fallback::{charged, on_host};
 use crate::run::plan::settled;
-use crate::run::prepared::{PreparedLaunch, run_task, shared_operands};
+use crate::run::prepared::{PreparedLaunch, run_task};
+use crate::run::recording::Recording;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
-use crate::tensor::transfer::Moved;
+use smallvec::SmallVec;
 use zellige_machine::account::{Cost, Work, WorkKind};
 use zellige_op::{Op, TensorType};
 
@@ -26,6 +27,10 @@ pub struct Ran {
     /// Operands that were moved first, each with the reason in its name, and the operation itself,
     /// in the order they ran. What the host does, by the card's profile, is one round trip.
     pub receipts: Vec<Receipt>,
+    /// What the receipts are for.
+    pub(super) works: Vec<Work>,
+    /// The launches, to be repeated on other tensors of the same layouts; none where that is not possible.
+    pub(super) recording: Option<Recording>,
 }
 
 impl Ran {
@@ -46,29 +51,54 @@ pub(super) fn run_in(
     inputs: &[Tensor],
     cores: usize,
 ) -> Result<Ran> {
-    let (outputs, division, works) = compute(op, card, inputs, cores)?;
-    let receipts = account(card, stream, &works)?;
-    Ok(Ran { outputs, division, receipts })
+    compute(op, card, inputs, cores)?.enter(card, stream)
 }
 
-/// The results, how the work was divided, and what it takes; nothing is entered into the accounts.
+/// An operation that has run, before anything is entered into the accounts.
+pub(super) struct Computed {
+    /// The results.
+    pub(super) outputs: Vec<Tensor>,
+    /// How the work was divided.
+    pub(super) division: Division,
+    /// What it takes, in the order in which it ran.
+    pub(super) works: Vec<Work>,
+    /// The launches; none where they cannot be repeated.
+    pub(super) recording: Option<Recording>,
+}
+
+impl Computed {
+    /// Enters what it took into the accounts of a card.
+    ///
+    /// # Errors
+    /// Cores that the card has not.
+    pub(super) fn enter(self, card: &Card, stream: StreamId) -> Result<Ran> {
+        let receipts: Vec<Receipt> =
+            self.works.iter().map(|work| card.account(stream, work)).collect::<Result<_>>()?;
+        let Computed { outputs, division, works, recording } = self;
+        Ok(Ran { outputs, division, receipts, works, recording })
+    }
+}
+
+/// Runs an operation; nothing is entered into the accounts.
 ///
 /// # Errors
 /// As [`RunOp::run_on`](super::RunOp::run_on).
-pub(super) fn compute(
-    op: &Op,
-    card: &Card,
-    inputs: &[Tensor],
-    cores: usize,
-) -> Result<(Vec<Tensor>, Division, Vec<Work>)> {
+pub(super) fn compute(op: &Op, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Computed> {
     let results = settle(op, card, inputs, cores)?;
     let lay = kernel(op).lay(&laid(inputs), &results)?;
-    let (operands, mut works) = gather(op, card, inputs, &lay.inputs, cores)?;
+    let gathered = gather(op, card, inputs, &lay.inputs, cores)?;
     let made = results.iter().zip(&lay.outputs).map(|(m, l)| Tensor::zeros(card, m.dtype, l));
     let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
-    let (division, work) = launch(op, &operands, &outputs, None, cores)?;
-    works.push(charged(op, card, work, inputs, &outputs)?);
-    Ok((outputs, division, works))
+    let launched = prepare(op, &gathered.operands, &outputs, None, cores)?;
+    let mut works = gathered.works;
+    works.push(charged(op, card, launched.work, inputs, &outputs)?);
+    let recording =
+        gathered.recording.zip(launched.prepared).map(|((mut recording, reads), launch)| {
+            let results = recording.launch_into_new(launch, &reads);
+            recording.set_results(&results);
+            recording
+        });
+    Ok(Computed { outputs, division: launched.division, works, recording })
 }
 
 /// Sizes and dtypes of the results, once operands and cores are checked.
@@ -98,50 +128,51 @@ pub(crate) fn laid(tensors: &[Tensor]) -> Vec<TensorLayout> {
     tensors.iter().map(|t| t.laid().clone()).collect()
 }
 
-/// Enters work into the accounts of a card, in order.
-pub(crate) fn account(card: &Card, stream: StreamId, works: &[Work]) -> Result<Vec<Receipt>> {
-    works.iter().map(|work| card.account(stream, work)).collect()
+/// The operands of an operation in the layouts that its kernel reads.
+pub(super) struct Gathered {
+    pub(super) operands: Vec<Tensor>,
+    /// What copying them took; nothing where the host does the operation.
+    pub(super) works: Vec<Work>,
+    /// The copies, and the slots of the operands; none where they cannot be repeated.
+    pub(super) recording: Option<(Recording, SmallVec<[usize; 4]>)>,
 }
 
-/// The operands as a kernel wants them, and what that took; nothing where the host does the work.
-/// The caller accounts for it once it goes on with them.
-pub(crate) fn gather(
+/// The operands as a kernel wants them, and what that took. The caller accounts for it once it goes on with them.
+pub(super) fn gather(
     op: &Op,
     card: &Card,
     inputs: &[Tensor],
     wants: &[LayoutNeed],
     cores: usize,
-) -> Result<(Vec<Tensor>, Vec<Work>)> {
+) -> Result<Gathered> {
     let mut works = Vec::new();
     let mut operands = Vec::with_capacity(inputs.len());
+    let mut recording = Some((Recording::new(inputs.len()), SmallVec::new()));
     for (operand, (t, want)) in inputs.iter().zip(wants).enumerate() {
-        let (lies, moved) = conform(t, want)?;
-        if let Some(moved) = moved.filter(|_| !on_host(op, card)) {
+        if want.fits(t) {
+            operands.push(t.clone());
+            if let Some((_, reads)) = &mut recording {
+                reads.push(operand);
+            }
+            continue;
+        }
+        let (copy, moved) = t.to_layout(&want.layout(t)?)?;
+        if !on_host(op, card) {
             let name = format!("restickify operand {operand} of {}: {}", op.name(), want.why(t));
             works.push(moved.work(name, WorkKind::Restickify, cores));
         }
-        operands.push(lies);
+        let launch = PreparedLaunch::of_copy(t, &copy)?;
+        recording = recording.zip(launch).map(|((mut recording, mut reads), launch)| {
+            reads.extend(recording.launch_into_new(launch, &[operand]));
+            (recording, reads)
+        });
+        operands.push(copy);
     }
-    Ok((operands, works))
+    Ok(Gathered { operands, works, recording })
 }
 
 /// Elements of all tensors of an operation below which one host thread does it.
 pub(crate) const SMALL: usize = 1 << 14;
-
-/// Runs a kernel on tensors that lie as it wants, with a division or the default one.
-///
-/// # Errors
-/// Tensors of other layouts than the operation reads, and divisions that do not fit.
-pub(crate) fn launch(
-    op: &Op,
-    inputs: &[Tensor],
-    outputs: &[Tensor],
-    division: Option<&Division>,
-    cores: usize,
-) -> Result<(Division, Work)> {
-    let Launched { division, work, .. } = prepare(op, inputs, outputs, division, cores)?;
-    Ok((division, work))
-}
 
 /// What a launch did, and what the next one on tensors of the same layouts need not settle again.
 #[derive(Debug)]
@@ -150,15 +181,17 @@ pub struct Launched {
     pub division: Division,
     /// What each core did.
     pub work: Work,
-    /// The same launch again; none where elements only move, or the task holds something of this run.
+    /// The same launch again; none where it cannot be repeated without looking at the elements, or where the task holds
+    /// something of this run.
     pub prepared: Option<PreparedLaunch>,
 }
 
-/// As [`launch`], with the launch itself for the next time.
+/// Runs a kernel on tensors that are laid out as it wants, with a division or the default one; and the launch itself for
+/// the next time.
 ///
 /// # Errors
-/// As [`launch`].
-pub(super) fn prepare(
+/// Tensors of other layouts than the operation reads, and divisions that do not fit.
+pub(crate) fn prepare(
     op: &Op,
     inputs: &[Tensor],
     outputs: &[Tensor],
@@ -168,7 +201,8 @@ pub(super) fn prepare(
     if let Some(list) = kernel(op).moves(&laid(inputs), &laid(outputs))? {
         let work = moves::perform(op.name(), &list, inputs, outputs, cores)?;
         let division = Division::one(outputs.first().map_or(0, |t| t.size().len()));
-        return Ok(Launched { division, work, prepared: None });
+        let prepared = PreparedLaunch::of_moves(&list, inputs, outputs)?;
+        return Ok(Launched { division, work, prepared });
     }
     let forms = |list: &[Tensor]| list.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>();
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
@@ -187,23 +221,6 @@ pub(super) fn prepare(
     unsafe { run_task(task.as_ref(), division.cores(), threads, inputs, outputs)? };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
     let work = Work::new(op.name(), task.kind(), slices);
-    let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
-    let prepared = task.keeps_nothing().then(|| PreparedLaunch {
-        inputs: layouts(inputs),
-        outputs: layouts(outputs),
-        shared: shared_operands(inputs, outputs),
-        cores: division.cores(),
-        task,
-        threads,
-    });
+    let prepared = PreparedLaunch::of_task(task, division.cores(), threads, inputs, outputs);
     Ok(Launched { division, work, prepared })
-}
-
-/// The tensor as a kernel wants it: itself, or a copy in another layout.
-fn conform(tensor: &Tensor, want: &LayoutNeed) -> Result<(Tensor, Option<Moved>)> {
-    if want.fits(tensor) {
-        return Ok((tensor.clone(), None));
-    }
-    let (copy, moved) = tensor.to_layout(&want.layout(tensor)?)?;
-    Ok((copy, Some(moved)))
 }

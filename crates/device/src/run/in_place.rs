@@ -4,10 +4,9 @@ use crate::card::Card;
 use crate::error::refuse;
 use crate::error::{DeviceError, Result};
 use crate::kernels::kernel;
-use crate::run::RunOp;
-use crate::run::eager::settle;
-use crate::run::eager::{Ran, account, gather, launch};
+use crate::run::eager::{Computed, Ran, compute, gather, prepare, settle};
 use crate::run::host_fallback::charged;
+use crate::run::prepared::PreparedLaunch;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
@@ -25,27 +24,57 @@ use zellige_op::{Op, TensorType};
 /// # Errors
 /// As [`RunOp::run`](super::RunOp::run); another number of outputs than of results, other sizes, dtypes that cannot
 /// take the result (a float one in an integer output), views with two elements in one place.
-pub(super) fn run_into(op: &Op, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
+pub(super) fn run_into(
+    op: &Op,
+    card: &Card,
+    stream: StreamId,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+) -> Result<Ran> {
     let cores = card.cores();
     let results = settle(op, card, inputs, cores)?;
     check_outputs(op, card, &results, outputs)?;
-    if let Some(ran) = run_in_place(op, card, inputs, &results, outputs)? {
-        return Ok(ran);
-    }
-    let mut ran = op.run_on(card, inputs, cores)?;
-    for (made, to) in ran.outputs.iter_mut().zip(outputs) {
+    let computed = match compute_in_place(op, card, inputs, &results, outputs)? {
+        Some(computed) => computed,
+        None => compute_beside(op, card, inputs, outputs)?,
+    };
+    computed.enter(card, stream)
+}
+
+/// Computes new tensors, and copies them into the outputs.
+fn compute_beside(op: &Op, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Computed> {
+    let cores = card.cores();
+    let mut computed = compute(op, card, inputs, cores)?;
+    let mut recording = computed.recording.take();
+    let targets = recording.as_mut().map(|r| r.add_targets(outputs.len()));
+    for (i, (made, to)) in computed.outputs.iter_mut().zip(outputs).enumerate() {
+        let mut slot = recording.as_ref().map(|r| r.results()[i]);
         if made.dtype() != to.dtype() {
             let dtype = serde_json::json!({ "dtype": to.dtype().name() });
-            let cast = Op::new("cast", &dtype)?.run_on(card, std::slice::from_ref(made), cores)?;
-            ran.receipts.extend(cast.receipts);
+            let mut cast =
+                compute(&Op::new("cast", &dtype)?, card, std::slice::from_ref(made), cores)?;
+            computed.works.append(&mut cast.works);
             *made = cast.outputs[0].clone();
+            recording = recording.zip(cast.recording).map(|(mut recording, cast)| {
+                slot = slot.map(|operand| recording.append(cast, operand)[0]);
+                recording
+            });
         }
         let moved = to.copy_from(made)?;
-        let work = moved.work(format!("{} into", op.name()), WorkKind::Copy, cores);
-        ran.receipts.push(card.account(StreamId::DEFAULT, &work)?);
+        computed.works.push(moved.work(format!("{} into", op.name()), WorkKind::Copy, cores));
+        let launch = PreparedLaunch::of_copy(made, to)?;
+        recording = recording.zip(launch).map(|(mut recording, launch)| {
+            if let (Some(slot), Some(targets)) = (slot, &targets) {
+                recording.launch_into(launch, &[slot], &[targets[i]]);
+            }
+            recording
+        });
         *made = to.clone();
     }
-    Ok(ran)
+    if let (Some(recording), Some(targets)) = (&mut recording, &targets) {
+        recording.set_results(targets);
+    }
+    Ok(Computed { recording, ..computed })
 }
 
 fn check_outputs(op: &Op, card: &Card, results: &[TensorType], outputs: &[Tensor]) -> Result<()> {
@@ -76,13 +105,13 @@ fn check_outputs(op: &Op, card: &Card, results: &[TensorType], outputs: &[Tensor
 }
 
 /// Computes right into the outputs, where that gives the same.
-fn run_in_place(
+fn compute_in_place(
     op: &Op,
     card: &Card,
     inputs: &[Tensor],
     results: &[TensorType],
     outputs: &[Tensor],
-) -> Result<Option<Ran>> {
+) -> Result<Option<Computed>> {
     let (Ok(forms), cores) =
         (outputs.iter().map(|t| t.sticks()).collect::<Result<Vec<Sticks>>>(), card.cores())
     else {
@@ -96,16 +125,23 @@ fn run_in_place(
     if !same || !alone || !forms.iter().all(apart) || outputs.len() != 1 {
         return Ok(None);
     }
-    let (operands, mut works) = gather(op, card, inputs, &wants, cores)?;
+    let gathered = gather(op, card, inputs, &wants, cores)?;
     let safe =
         |t: &Tensor| t.block() != outputs[0].block() || t.sticks().is_ok_and(|f| f == forms[0]);
-    if !operands.iter().all(safe) {
+    if !gathered.operands.iter().all(safe) {
         return Ok(None);
     }
-    let (division, work) = launch(op, &operands, outputs, None, cores)?;
-    works.push(charged(op, card, work, inputs, outputs)?);
-    let receipts = account(card, StreamId::DEFAULT, &works)?;
-    Ok(Some(Ran { outputs: outputs.to_vec(), division, receipts }))
+    let launched = prepare(op, &gathered.operands, outputs, None, cores)?;
+    let mut works = gathered.works;
+    works.push(charged(op, card, launched.work, inputs, outputs)?);
+    let recording =
+        gathered.recording.zip(launched.prepared).map(|((mut recording, reads), launch)| {
+            let targets = recording.add_targets(outputs.len());
+            recording.launch_into(launch, &reads, &targets);
+            recording.set_results(&targets);
+            recording
+        });
+    Ok(Some(Computed { outputs: outputs.to_vec(), division: launched.division, works, recording }))
 }
 
 /// Whether the lanes behind the elements of an output are padding: kernels write whole sticks, and in a

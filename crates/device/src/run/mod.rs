@@ -8,6 +8,7 @@
 //! | `eager` | one operation at a time |
 //! | `in_place` | results written into tensors that exist |
 //! | `prepared` | a launch that runs many times |
+//! | `recording` | the launches of one operation, to be repeated |
 //! | `recall` | operations that come again |
 //! | `host_fallback` | what it costs to let the host do an operation |
 
@@ -19,6 +20,7 @@ pub(crate) mod loops;
 mod plan;
 pub(crate) mod prepared;
 pub(crate) mod recall;
+mod recording;
 
 use self::division::{Division, Span};
 use self::eager::{Launched, Ran};
@@ -172,7 +174,7 @@ impl RunOp for Op {
     }
 
     fn compute(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>> {
-        eager::compute(self, card, inputs, cores).map(|(outputs, ..)| outputs)
+        eager::compute(self, card, inputs, cores).map(|computed| computed.outputs)
     }
 
     fn run_in(
@@ -186,7 +188,7 @@ impl RunOp for Op {
     }
 
     fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
-        in_place::run_into(self, card, inputs, outputs)
+        in_place::run_into(self, card, StreamId::DEFAULT, inputs, outputs)
     }
 
     fn run_again(

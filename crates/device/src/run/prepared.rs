@@ -1,26 +1,44 @@
 //! A launch that is prepared once and runs many times.
 //!
-//! What a launch settles before it computes (division, the task of every core, threads) follows from the layouts of its
-//! tensors and not from their elements, and takes longer than a small operation itself.
+//! What a launch settles before it computes (division, the task of every core, threads, plans of copies) follows from
+//! the layouts of its tensors and not from their elements, and takes longer than a small operation itself.
 
 use crate::card::Card;
 use crate::error::Result;
+use crate::kernels::moves::{Move, Piece, PieceOf};
 use crate::kernels::{self, Pointers, Task};
-use crate::memory::Guards;
+use crate::memory::{Block, Guards};
 use crate::tensor::Tensor;
+use crate::tensor::planned_move::{MoveSource, PlannedMove};
 use crate::tensor::tensor_layout::TensorLayout;
+use smallvec::SmallVec;
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 
 /// An operation on tensors of known layouts, ready to run.
 pub struct PreparedLaunch {
-    pub(super) inputs: Vec<Arc<TensorLayout>>,
-    pub(super) outputs: Vec<Arc<TensorLayout>>,
+    inputs: Vec<Arc<TensorLayout>>,
+    outputs: Vec<Arc<TensorLayout>>,
     /// One bit for every operand that is in the block of a result.
-    pub(super) shared: u64,
-    pub(super) task: Box<dyn Task>,
-    pub(super) cores: usize,
-    pub(super) threads: usize,
+    shared: u64,
+    body: Body,
+}
+
+/// What a launch does.
+enum Body {
+    /// A task, the slices of whose cores are run by so many threads of the host.
+    Task { task: Box<dyn Task>, cores: usize, threads: usize },
+    /// Copies and fills, one after the other.
+    Moves { moves: Vec<PreparedMove>, threads: usize },
+}
+
+/// A planned move between blocks of the operands and results.
+struct PreparedMove {
+    /// The operand or result that is read; none where a number is written.
+    from: Option<PieceOf>,
+    to: usize,
+    planned: PlannedMove,
 }
 
 impl fmt::Debug for PreparedLaunch {
@@ -28,12 +46,98 @@ impl fmt::Debug for PreparedLaunch {
         f.debug_struct("PreparedLaunch")
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)
-            .field("cores", &self.cores)
             .finish_non_exhaustive()
     }
 }
 
+fn layouts(tensors: &[Tensor]) -> Vec<Arc<TensorLayout>> {
+    tensors.iter().map(|t| t.shared_laid().clone()).collect()
+}
+
 impl PreparedLaunch {
+    /// A task on these tensors; none where the task holds something of its run.
+    pub(super) fn of_task(
+        task: Box<dyn Task>,
+        cores: usize,
+        threads: usize,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Option<PreparedLaunch> {
+        task.keeps_nothing().then(|| PreparedLaunch {
+            inputs: layouts(inputs),
+            outputs: layouts(outputs),
+            shared: shared_operands(inputs, outputs),
+            body: Body::Task { task, cores, threads },
+        })
+    }
+
+    /// The moves of an operation on these tensors. None where an operand is in the block of a result (a copy inside
+    /// one block goes through a buffer), where a move needs scratch memory, or where it cannot be planned without the
+    /// elements.
+    ///
+    /// # Errors
+    /// What the planner refuses.
+    pub(super) fn of_moves(
+        moves: &[Move],
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<Option<PreparedLaunch>> {
+        let shared = shared_operands(inputs, outputs);
+        let Some(first) = outputs.first().filter(|_| shared == 0) else { return Ok(None) };
+        let mut prepared = Vec::with_capacity(moves.len());
+        for step in moves {
+            let (from, to, planned) = match step {
+                Move::Copy { from, to } => {
+                    (Some(from.of), to.of, PlannedMove::copy(&from.laid, &to.laid)?)
+                }
+                Move::Fill { to, value } => (None, to.of, PlannedMove::fill(&to.laid, *value)?),
+            };
+            let (Some(planned), PieceOf::Output(to)) = (planned, to) else { return Ok(None) };
+            // A result that is also read would be locked for both.
+            if !matches!(from, None | Some(PieceOf::Input(_))) {
+                return Ok(None);
+            }
+            prepared.push(PreparedMove { from, to, planned });
+        }
+        Ok(Some(PreparedLaunch {
+            inputs: layouts(inputs),
+            outputs: layouts(outputs),
+            shared,
+            body: Body::Moves { moves: prepared, threads: first.card().host_threads() },
+        }))
+    }
+
+    /// The copy of a tensor into another one of the same size.
+    ///
+    /// # Errors
+    /// As [`PreparedLaunch::of_moves`].
+    pub(super) fn of_copy(from: &Tensor, to: &Tensor) -> Result<Option<PreparedLaunch>> {
+        PreparedLaunch::of_moves(&[copy_of(from, to)], slice::from_ref(from), slice::from_ref(to))
+    }
+
+    /// The same as [`Tensor::copy_and_pad`]: the rows of the target past its end are set to a number. None where it
+    /// cannot be planned without the elements.
+    ///
+    /// # Errors
+    /// What the planner refuses.
+    pub fn of_padded_copy(
+        from: &Tensor,
+        to: &Tensor,
+        value: f64,
+    ) -> Result<Option<PreparedLaunch>> {
+        let mut moves = vec![copy_of(from, to)];
+        if let Some(rows) = to.laid().rows_past_the_end() {
+            let to = Piece { of: PieceOf::Output(0), laid: rows };
+            moves.push(Move::Fill { to, value: value.into() });
+        }
+        PreparedLaunch::of_moves(&moves, slice::from_ref(from), slice::from_ref(to))
+    }
+
+    /// The layouts of the results.
+    pub(super) fn output_layouts(&self) -> &[Arc<TensorLayout>] {
+        &self.outputs
+    }
+
     /// Runs on these tensors, where they have the layouts that it was prepared for and share memory as then; `false`
     /// where they do not, and then nothing was done. Nothing is entered into the accounts.
     ///
@@ -44,11 +148,56 @@ impl PreparedLaunch {
             && have_layouts(&self.outputs, outputs, card)
             && self.shared == shared_operands(inputs, outputs);
         if fits {
-            // SAFETY: the tensors have the layouts that the task was made for, and share blocks as then.
-            unsafe { run_task(self.task.as_ref(), self.cores, self.threads, inputs, outputs)? };
+            // SAFETY: the tensors have the layouts that it was prepared for, and share blocks as then.
+            unsafe { self.run_unchecked(inputs, outputs)? };
         }
         Ok(fits)
     }
+
+    /// As [`PreparedLaunch::run`], on tensors that are known to fit.
+    ///
+    /// # Safety
+    /// The tensors have the layouts that it was prepared for, and share blocks as then.
+    ///
+    /// # Errors
+    /// Indices out of range.
+    pub(super) unsafe fn run_unchecked(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+        match &self.body {
+            // SAFETY: by the contract of this function.
+            Body::Task { task, cores, threads } => unsafe {
+                run_task(task.as_ref(), *cores, *threads, inputs, outputs)
+            },
+            Body::Moves { moves, threads } => run_moves(moves, *threads, inputs, outputs),
+        }
+    }
+}
+
+fn copy_of(from: &Tensor, to: &Tensor) -> Move {
+    let piece = |of, t: &Tensor| Piece { of, laid: t.laid().clone() };
+    Move::Copy { from: piece(PieceOf::Input(0), from), to: piece(PieceOf::Output(0), to) }
+}
+
+fn run_moves(
+    moves: &[PreparedMove],
+    threads: usize,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+) -> Result<()> {
+    let reads: SmallVec<[&Block; 4]> = inputs.iter().map(Tensor::block).collect();
+    let writes: SmallVec<[&Block; 2]> = outputs.iter().map(Tensor::block).collect();
+    let guards = Guards::lock(&reads, &writes);
+    for step in moves {
+        let to = writes[step.to];
+        // SAFETY: the block is locked for writing until the end of this function and no operand is in it, so this is
+        // the only reference to its bytes.
+        let memory = unsafe { slice::from_raw_parts_mut(guards.mut_ptr(to), to.bytes()) };
+        let source = match step.from {
+            Some(PieceOf::Input(i)) => MoveSource::Bytes(guards.bytes(reads[i])),
+            _ => MoveSource::Number,
+        };
+        step.planned.run(source, memory, threads)?;
+    }
+    Ok(())
 }
 
 /// Runs a task on tensors.
@@ -63,8 +212,8 @@ pub(super) unsafe fn run_task(
     inputs: &[Tensor],
     outputs: &[Tensor],
 ) -> Result<()> {
-    let reads: smallvec::SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
-    let writes: smallvec::SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
+    let reads: SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
+    let writes: SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
     let guards = Guards::lock(&reads, &writes);
     let memory = Pointers {
         inputs: reads.iter().map(|b| guards.ptr(b)).collect(),

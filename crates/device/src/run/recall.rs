@@ -1,37 +1,31 @@
-//! Operations that come again: what was settled for operands that lie one way is kept.
+//! Operations that come again: what was settled for operands of one layout is kept.
 //!
-//! A small operation takes longer to settle (layouts, division, what every core does and what that
+//! A small operation takes longer to settle (layouts, copies of operands, division, what every core does and what that
 //! costs) than to compute. None of that depends on the elements, so a card remembers it.
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::kernels::Task;
-use crate::kernels::kernel;
 use crate::run::division::Division;
-use crate::run::eager::run_in;
-use crate::run::eager::{Ran, SMALL, laid};
-use crate::run::host_fallback::charged;
+use crate::run::eager::{Ran, run_in};
 use crate::run::in_place::run_into;
-use crate::run::plan::lay;
-use crate::run::prepared::{have_layouts, run_task, shared_operands};
+use crate::run::prepared::{have_layouts, shared_operands};
+use crate::run::recording::{KnownWork, Recording};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
-use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
-use zellige_machine::account::{Cost, Work};
 use zellige_op::Op;
 
-/// What is kept at most; then all of it goes.
-const MOST: usize = 4096;
+/// Operations that a card remembers at most; then it forgets all of them.
+const MAX_REMEMBERED_OPERATIONS: usize = 4096;
 
 /// What a card remembers.
 #[derive(Default)]
 pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
 
-/// An operation, settled for operands and results that lie one way.
+/// An operation, settled for operands and results of these layouts.
 struct Settled {
     /// Keeps the kernel, whose address names the operation.
     op: Op,
@@ -40,15 +34,13 @@ struct Settled {
     /// Which operands share the block of a result that exists.
     shared: Option<u64>,
     division: Division,
-    task: Box<dyn Task>,
-    work: Work,
-    cost: Cost,
-    threads: usize,
+    recording: Recording,
+    works: Vec<KnownWork>,
 }
 
 /// As [`RunOp::run_in`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
-/// what is settled on the way is kept for the next time that this operation meets operands that
-/// lie the same way.
+/// what is settled on the way is kept for the next time that this operation meets operands of the
+/// same layouts.
 ///
 /// **Law**: results, receipts and errors are those of the other two.
 ///
@@ -67,11 +59,22 @@ pub(super) fn run_again(
     if let Some(settled) = found {
         return settled.run(card, stream, inputs, into);
     }
-    let ran = match into {
-        Some(outputs) => run_into(op, card, inputs, outputs)?,
+    let mut ran = match into {
+        Some(outputs) => run_into(op, card, stream, inputs, outputs)?,
         None => run_in(op, card, stream, inputs, card.cores())?,
     };
-    if let Some(settled) = settled(op, card, inputs, into, shared, &ran) {
+    if let Some(recording) = ran.recording.take() {
+        let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
+        let works = KnownWork::list(std::mem::take(&mut ran.works), &ran.receipts);
+        let settled = Settled {
+            op: op.clone(),
+            inputs: layouts(inputs),
+            outputs: layouts(&ran.outputs),
+            shared,
+            division: ran.division.clone(),
+            recording,
+            works,
+        };
         card.recalled().put(key, settled);
     }
     Ok(ran)
@@ -84,53 +87,6 @@ fn key(op: &Op, inputs: &[Tensor], into: Option<&[Tensor]>, shared: Option<u64>)
         (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
     }
     hasher.finish()
-}
-
-/// What there is to keep: nothing where operands were moved, elements only move, or a result was
-/// computed beside its place.
-fn settled(
-    op: &Op,
-    card: &Card,
-    inputs: &[Tensor],
-    into: Option<&[Tensor]>,
-    shared: Option<u64>,
-    ran: &Ran,
-) -> Option<Settled> {
-    let [receipt] = ran.receipts.as_slice() else { return None };
-    let (ins, outs) = (laid(inputs), laid(&ran.outputs));
-    if kernel(op).moves(&ins, &outs).ok()?.is_some() || outs.iter().any(|o| o.numel() == 0) {
-        return None;
-    }
-    let forms = |list: &[TensorLayout]| {
-        list.iter().map(TensorLayout::sticks).collect::<Result<Vec<Sticks>>>()
-    };
-    let (in_forms, out_forms) = (forms(&ins).ok()?, forms(&outs).ok()?);
-    let wants = match into {
-        Some(_) => kernel(op).suit(&ins, &out_forms)?,
-        None => lay(op, &ins).ok()?.1.inputs,
-    };
-    if !wants.iter().zip(&ins).all(|(want, t)| want.fits(t)) {
-        return None;
-    }
-    let task = kernel(op).task(&in_forms, &out_forms, &ran.division).ok()?;
-    if !task.keeps_nothing() {
-        return None;
-    }
-    let slices = (0..ran.division.cores()).map(|core| task.work(core)).collect();
-    let work = Work::new(op.name(), task.kind(), slices);
-    let work = charged(op, card, work, inputs, &ran.outputs).ok()?;
-    let elements: usize = in_forms.iter().chain(&out_forms).map(Sticks::numel).sum();
-    Some(Settled {
-        op: op.clone(),
-        inputs: inputs.iter().map(|t| t.shared_laid().clone()).collect(),
-        outputs: ran.outputs.iter().map(|t| t.shared_laid().clone()).collect(),
-        shared,
-        division: ran.division.clone(),
-        task,
-        work,
-        cost: receipt.cost.clone(),
-        threads: if elements < SMALL { 1 } else { card.host_threads() },
-    })
 }
 
 impl Settled {
@@ -155,20 +111,12 @@ impl Settled {
         inputs: &[Tensor],
         into: Option<&[Tensor]>,
     ) -> Result<Ran> {
-        let outputs: Vec<Tensor> = match into {
-            Some(outputs) => outputs.to_vec(),
-            None => {
-                let made = self.outputs.iter().map(|laid| Tensor::made(card, laid));
-                made.collect::<Result<_>>()?
-            }
-        };
-        // SAFETY: the task was made for tensors of these layouts; results are blocks of their own, or share those of
-        // operands as they did when the operation was settled.
-        unsafe {
-            run_task(self.task.as_ref(), self.division.cores(), self.threads, inputs, &outputs)?;
-        };
-        let receipt = card.enter(stream, &self.work, &self.cost);
-        Ok(Ran { outputs, division: self.division.clone(), receipts: vec![receipt] })
+        // SAFETY: `is_for` found the layouts of the recorded operation, and that results share the blocks of operands
+        // as they did there.
+        let outputs = unsafe { self.recording.repeat(card, inputs, into.unwrap_or_default())? };
+        let receipts = self.works.iter().map(|work| work.enter(card, stream)).collect();
+        let division = self.division.clone();
+        Ok(Ran { outputs, division, receipts, works: Vec::new(), recording: None })
     }
 }
 
@@ -179,7 +127,7 @@ impl Recalled {
 
     fn put(&self, key: u64, settled: Settled) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if map.len() >= MOST {
+        if map.len() >= MAX_REMEMBERED_OPERATIONS {
             map.clear();
         }
         map.insert(key, Arc::new(settled));

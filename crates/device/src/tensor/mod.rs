@@ -5,6 +5,7 @@ pub(crate) mod kept;
 pub(crate) mod layout_need;
 pub(crate) mod out_of_range;
 mod padded_rows;
+pub(crate) mod planned_move;
 pub(crate) mod result_layout;
 mod row_major_storage;
 pub(crate) mod sticks;
@@ -107,6 +108,15 @@ impl Tensor {
         f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
     ) -> Result<Tensor> {
         Ok(Tensor { laid: Arc::new(self.laid.seen(f)?), ..self.clone() })
+    }
+
+    /// The view of this memory that a layout describes; whoever makes the same view many times shares one description.
+    ///
+    /// # Errors
+    /// Layouts of another base, and views that leave the base.
+    pub fn viewed_as(&self, view: &Arc<TensorLayout>) -> Result<Tensor> {
+        self.laid.check_view(view)?;
+        Ok(Tensor { laid: Arc::clone(view), ..self.clone() })
     }
 
     /// The same memory seen as `laid` says, which was made from how this tensor lies.

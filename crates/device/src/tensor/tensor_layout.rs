@@ -116,6 +116,30 @@ impl TensorLayout {
         f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
     ) -> Result<TensorLayout> {
         let view = f(&self.view)?;
+        self.check_range(&view)?;
+        Ok(TensorLayout { view, ..self.clone() })
+    }
+
+    /// Whether a layout is another view of the same base.
+    ///
+    /// # Errors
+    /// Layouts of another base, and views that leave the base.
+    pub(crate) fn check_view(&self, view: &TensorLayout) -> Result<()> {
+        let same = self.layout == view.layout
+            && self.layout.host() == view.layout.host()
+            && (self.dtype, self.format, self.storage) == (view.dtype, view.format, view.storage);
+        if !same {
+            return Err(refuse(
+                "a view",
+                None,
+                "its layout describes the memory of another tensor",
+            ));
+        }
+        self.check_range(&view.view)
+    }
+
+    /// Refuses a view of elements that the base does not have.
+    fn check_range(&self, view: &Strided) -> Result<()> {
         let base = self.layout.host().and_then(Strided::address_range);
         if let Some(range) = view.address_range()
             && base.is_none_or(|b| range.min < b.min || range.max > b.max)
@@ -131,7 +155,7 @@ impl TensorLayout {
                 ),
             ));
         }
-        Ok(TensorLayout { view, ..self.clone() })
+        Ok(())
     }
 
     /// The same bits under another dtype of the same width.

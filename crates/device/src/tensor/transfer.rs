@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 use crate::tensor::format::{default_layout, host_format};
 use crate::tensor::out_of_range::{self, Past};
 use crate::tensor::tensor_layout::TensorLayout;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::Buffer;
@@ -40,9 +40,9 @@ pub struct Moved {
 const TILE: u64 = 32 * 128;
 
 /// One side of a move.
-struct Side {
-    layout: Layout,
-    format: Format,
+pub(super) struct Side {
+    pub(super) layout: Layout,
+    pub(super) format: Format,
 }
 
 impl Moved {
@@ -129,6 +129,22 @@ fn bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
 /// Moves of this process that are kept planned.
 const KEPT: usize = 256;
 
+/// Plans a move, or finds it planned.
+pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mover>> {
+    static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(KEPT));
+    let formats = Dtypes::Formats { from: from.format, to: to.format };
+    let mover = MOVES.mover(&from.layout, &to.layout, shape, formats, Fill::Leave);
+    mover.map_err(|e| match e {
+        MoveError::Plan(e) => DeviceError::from(e),
+        other => other.into(),
+    })
+}
+
+/// Whether a copy stores the same integers in fewer bits, so that one of them might not fit.
+pub(super) fn narrows_integers(from: &TensorLayout, to: &TensorLayout) -> bool {
+    from.dtype() == to.dtype() && from.format() == Format::I64 && to.format() == Format::I32
+}
+
 /// Plans a move, or finds it planned, and hands the mover to `run`.
 fn between(
     from: &Side,
@@ -136,13 +152,7 @@ fn between(
     shape: &[i64],
     run: impl FnOnce(&Mover) -> Result<()>,
 ) -> Result<Moved> {
-    static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(KEPT));
-    let formats = Dtypes::Formats { from: from.format, to: to.format };
-    let mover = MOVES.mover(&from.layout, &to.layout, shape, formats, Fill::Leave);
-    let mover = mover.map_err(|e| match e {
-        MoveError::Plan(e) => DeviceError::from(e),
-        other => other.into(),
-    })?;
+    let mover = find_mover(from, to, shape)?;
     run(&mover)?;
     Ok(Moved::of(mover.elements(), mover.run_lengths(), from.format, to.format))
 }
@@ -335,10 +345,7 @@ impl Tensor {
     /// Sizes that differ, views with two elements in one place.
     pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
         same_size("a copy", src.size(), self.size())?;
-        if src.dtype() == self.dtype()
-            && src.format() == Format::I64
-            && self.format() == Format::I32
-        {
+        if narrows_integers(src.laid(), self.laid()) {
             // The same integers in fewer bits: as from the host, none is cut.
             let host = Strided::contiguous(src.size())?;
             out_of_range::fits(&src.download(Dtype::Int64)?, &host, Format::I64, Format::I32)?;

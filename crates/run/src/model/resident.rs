@@ -88,7 +88,12 @@ impl Model {
             self.step(i)?;
             wave.push((&step.work, step.first_core));
             if program.steps.get(i + 1).is_none_or(|next| next.wave != step.wave) {
-                self.card.account_wave(stream, &wave, &program.options.hardware)?;
+                let prepared = match self.waves[i].take() {
+                    Some(prepared) => prepared,
+                    None => self.card.prepare_wave(&wave, &program.options.hardware)?,
+                };
+                self.card.enter_wave(stream, &prepared);
+                self.waves[i] = Some(prepared);
                 wave.clear();
             }
             self.release(i, &kept);

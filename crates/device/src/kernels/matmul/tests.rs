@@ -1,6 +1,6 @@
 //! Splits of the summed dimension, which only a division given by hand has.
 
-use crate::run::eager::launch;
+use crate::run::eager::{Launched, prepare};
 use crate::{Card, Division, Tensor};
 use serde_json::Value;
 use zellige_float::Dtype;
@@ -34,8 +34,8 @@ fn sums_of_split_depths_are_added_in_the_order_of_cores() {
         let space = crate::kernels::kernel(&op)
             .space(&[a.sticks().unwrap(), b.sticks().unwrap()], &[c.sticks().unwrap()]);
         let division = Division::new(&splits, &space, 32).unwrap();
-        let (used, work) =
-            launch(&op, &[a.clone(), b.clone()], std::slice::from_ref(&c), Some(&division), 32)
+        let Launched { division: used, work, .. } =
+            prepare(&op, &[a.clone(), b.clone()], std::slice::from_ref(&c), Some(&division), 32)
                 .unwrap();
         assert_eq!(used.splits(), splits);
         let bytes = c.download(Dtype::Float32).unwrap();

@@ -1,7 +1,7 @@
 //! Reductions split over cores.
 
 use crate::RunOp;
-use crate::run::eager::launch;
+use crate::run::eager::prepare;
 use crate::{Card, Division, Tensor};
 use serde_json::json;
 use zellige_float::Dtype;
@@ -48,7 +48,7 @@ fn split(
     );
     let division = Division::new(splits, &space, 32).unwrap();
     let inputs = std::slice::from_ref(t);
-    let (_, work) = launch(op, inputs, &outputs, Some(&division), 32).unwrap();
+    let work = prepare(op, inputs, &outputs, Some(&division), 32).unwrap().work;
     (outputs, work)
 }
 

@@ -1,0 +1,81 @@
+//! Copies and fills whose plan is kept.
+//!
+//! A small copy takes longer to plan than to do, also where the plan is found in the cache of moves: both layouts have
+//! to be lowered into the algebra to look for it.
+
+use crate::error::Result;
+use crate::tensor::format::host_format;
+use crate::tensor::out_of_range;
+use crate::tensor::tensor_layout::TensorLayout;
+use crate::tensor::transfer::{Side, find_mover, narrows_integers};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use zellige_layout::Strided;
+use zellige_movement::Mover;
+use zellige_op::Scalar;
+
+/// A copy between two layouts, or a number for every element of one.
+pub(crate) struct PlannedMove {
+    mover: Arc<Mover>,
+    /// The bytes of the number, where one is written.
+    number: SmallVec<[u8; 8]>,
+}
+
+/// Where the elements of a planned move come from.
+pub(crate) enum MoveSource<'a> {
+    /// The block of the tensor that is copied.
+    Bytes(&'a [u8]),
+    /// The number that it was planned with.
+    Number,
+}
+
+impl PlannedMove {
+    /// Plans a copy of the elements of one tensor into another one of the same size. None where the elements have to be
+    /// looked at first, because they might not fit, and where a view forms no layout of its block.
+    ///
+    /// # Errors
+    /// What the planner refuses.
+    pub(crate) fn copy(from: &TensorLayout, to: &TensorLayout) -> Result<Option<PlannedMove>> {
+        if narrows_integers(from, to) {
+            return Ok(None);
+        }
+        let (Ok(source), Ok(target)) = (from.places(), to.places()) else { return Ok(None) };
+        let source = Side { layout: source, format: from.format() };
+        let target = Side { layout: target, format: to.format() };
+        let mover = find_mover(&source, &target, from.size())?;
+        Ok(Some(PlannedMove { mover, number: SmallVec::new() }))
+    }
+
+    /// Plans the setting of every element to a number; none where a view forms no layout of its block.
+    ///
+    /// # Errors
+    /// Numbers that the integers of the device do not hold, and what the planner refuses.
+    pub(crate) fn fill(to: &TensorLayout, value: Scalar) -> Result<Option<PlannedMove>> {
+        let value = value.held(to.dtype());
+        out_of_range::number_fits(value, to.format())?;
+        let Ok(target) = to.places() else { return Ok(None) };
+        let target = Side { layout: target, format: to.format() };
+        let (bytes, dtype) = value.bytes();
+        let one = Strided::new(to.size(), &vec![0; to.size().len()], 0)?;
+        let source = Side { layout: one.to_layout()?, format: host_format(dtype)? };
+        let mover = find_mover(&source, &target, to.size())?;
+        Ok(Some(PlannedMove { mover, number: SmallVec::from_slice(&bytes) }))
+    }
+
+    /// Moves into the block of the tensor that is written.
+    ///
+    /// # Errors
+    /// Memory that is too short for the layouts.
+    pub(crate) fn run(
+        &self,
+        source: MoveSource<'_>,
+        target: &mut [u8],
+        threads: usize,
+    ) -> Result<()> {
+        let source = match source {
+            MoveSource::Bytes(bytes) => bytes,
+            MoveSource::Number => &self.number,
+        };
+        Ok(self.mover.run(source, target, None, threads)?)
+    }
+}
