@@ -38,6 +38,7 @@ pub use run::division::{Division, Span, core_order};
 pub use run::eager::{Launched, Ran};
 pub use run::loops::Loops;
 pub use run::prepared::PreparedLaunch;
+pub use run::recall::copy_again;
 pub use run::{PlanOp, RunOp};
 pub use stream::{Event, StreamId, Streams};
 pub use tensor::Tensor;

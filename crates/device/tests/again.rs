@@ -1,10 +1,10 @@
 //! Operations that come again give what they gave, on other elements too.
 
 use serde_json::json;
-use zellige_device::RunOp;
-use zellige_device::{Card, StreamId, Tensor};
+use zellige_device::{Card, RunOp, StreamId, Tensor, copy_again};
 use zellige_float::Dtype;
 use zellige_layout::Strided;
+use zellige_machine::WorkKind;
 use zellige_op::Op;
 
 fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {
@@ -198,4 +198,67 @@ fn results_that_are_copied_into_their_place_come_again_too() {
     let clock = |stream| card.now(stream);
     assert_eq!(clock(StreamId::DEFAULT), zellige_machine::Time::ZERO);
     assert!(clock(stream) > zellige_machine::Time::ZERO);
+}
+
+/// Heads of 48 elements in sticks of 32 form no layout of the block: their storage is unfolded first, and that comes again
+/// as well.
+#[test]
+fn views_that_form_no_layout_come_again_too() {
+    let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
+    let heads = |card: &Card, seed: i64| {
+        let whole = tensor(card, &[6, 4 * 48], seed);
+        whole.viewed(|_| Strided::new(&[4, 6, 16], &[48, 192, 1], 8)).unwrap()
+    };
+    for name in ["neg", "add", "clone"] {
+        let op = Op::new(name, &json!({})).unwrap();
+        let operands = if name == "add" { 2 } else { 1 };
+        for round in 0..3 {
+            let on = |card: &Card| -> Vec<Tensor> {
+                (0..operands).map(|i| heads(card, round * 3 + i)).collect()
+            };
+            assert!(on(&card)[0].laid().places().is_err(), "the view forms a layout");
+            let again = op.run_again(&card, StreamId::DEFAULT, &on(&card), None).unwrap();
+            let first = op.run(&other, &on(&other)).unwrap();
+            assert_eq!(again.receipts, first.receipts, "{name}, round {round}");
+            assert!(bytes(&again.outputs[0]) == bytes(&first.outputs[0]), "{name}: other elements");
+        }
+    }
+}
+
+/// Copies into tensors that exist: elements and accounts are those of the copy itself.
+#[test]
+fn copies_come_again_too() {
+    let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
+    let size = [3, 70, 130];
+    for from in 0..4 {
+        for to in [0, 1, 2] {
+            for round in 0..3 {
+                let make =
+                    |card: &Card| (viewed(card, &size, round, from), viewed(card, &size, 9, to));
+                let (source, target) = make(&card);
+                let before = card.now(StreamId::DEFAULT);
+                copy_again(StreamId::DEFAULT, &source, &target).unwrap();
+                let (plain, expected) = make(&other);
+                let work = expected.copy_from(&plain).unwrap().work("copy", WorkKind::Copy, 32);
+                let receipt = other.account(StreamId::DEFAULT, &work).unwrap();
+                let what = format!("from {from} to {to}, round {round}");
+                assert!(bytes(&target.base()) == bytes(&expected.base()), "{what}: other elements");
+                assert_eq!(
+                    card.now(StreamId::DEFAULT) - before,
+                    receipt.span.end - receipt.span.start,
+                    "{what}"
+                );
+            }
+        }
+    }
+    // A copy over its own source reads everything first, every time.
+    for _ in 0..2 {
+        let whole = tensor(&card, &[70, 70], 4);
+        let turned = whole.viewed(|v| v.permute(&[1, 0])).unwrap();
+        let expected = bytes(&turned);
+        copy_again(StreamId::DEFAULT, &turned, &whole).unwrap();
+        assert!(bytes(&whole) == expected);
+    }
+    let small = tensor(&card, &[3, 5], 1);
+    assert!(copy_again(StreamId::DEFAULT, &small, &tensor(&card, &[5, 3], 1)).is_err());
 }

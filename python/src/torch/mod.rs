@@ -65,6 +65,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(mint::empty_strided, m)?,
         wrap_pyfunction!(mint::empty_with_layout, m)?,
         wrap_pyfunction!(transfer::copy, m)?,
+        wrap_pyfunction!(transfer::clone_contiguous, m)?,
         wrap_pyfunction!(transfer::to_layout, m)?,
         wrap_pyfunction!(transfer::fill, m)?,
         wrap_pyfunction!(transfer::item, m)?,

@@ -8,7 +8,7 @@ use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zellige_device::{DeviceError, Moved, Past, Tensor};
+use zellige_device::{DeviceError, Moved, Past, Tensor, copy_again};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::Strided;
@@ -157,8 +157,25 @@ fn broadcast(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
 }
 
 fn on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
-    let moved = target.copy_from(source)?;
-    accounted(target, &moved, "copy", WorkKind::Copy)
+    copy_again(stream::current(target.card().index()), source, target)
+}
+
+/// A new row-major tensor in the default layout with the elements of a tensor of the device.
+#[pyfunction]
+pub(super) fn clone_contiguous<'py>(
+    py: Python<'py>,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let source = store::of(object)?;
+    let made = mint::zeros(source.card().index(), source.size(), source.dtype(), None);
+    let made = made.map_err(|e| error::device(&e))?;
+    if source.numel() > 0 {
+        let bytes = source.numel().unsigned_abs() * source.dtype().bits().unsigned_abs() / 8;
+        let copy = || on_card(&source, &made);
+        let done = if bytes < SMALL { copy() } else { py.detach(copy) };
+        done.map_err(|e| error::device(&e))?;
+    }
+    mint::mint(py, &made)
 }
 
 /// Between cards elements go through the host, wide enough for every format of the device.

@@ -50,7 +50,7 @@ impl Kernel for Cast {
         division: &Division,
     ) -> Result<Box<dyn Task>> {
         let (from, to) = (&inputs[0], &outputs[0]);
-        let slices = cut(self.name, inputs, &[], to, division, false)?;
+        let walks = cut(self.name, inputs, &[], to, division, false)?;
         let (formats, byte) = ([from.format], to.format == Format::U32);
         fn copy<T: Number>(x: &[&[T]], out: &mut [T]) {
             out.copy_from_slice(x[0]);
@@ -58,25 +58,25 @@ impl Kernel for Cast {
         Ok(if from.format.is_float() && to.format.is_float() {
             let finish: Option<fn(&mut [f32])> =
                 (to.truth && !from.truth).then_some(|x| each(x, |v| f32::from(v != 0.0)));
-            let work = Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, slices);
+            let work = Work::<f32>::new(Arc::new(copy), finish, &formats, to.format, walks);
             Box::new(work.exact(&formats))
         } else if from.format.is_float() {
             // Float32 holds no int32 between its own numbers, float64 all of them. To 64 bits a float
             // is exact or saturates either way.
             let finish: Option<fn(&mut [f64])> =
                 byte.then_some(|x| each(x, |v| v.clamp(0.0, 255.0)));
-            let work = Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, slices);
+            let work = Work::<f64>::new(Arc::new(copy), finish, &formats, to.format, walks);
             Box::new(work.exact(&formats))
         } else if to.format.is_float() {
             // From int64 to the format in one rounding.
             let finish: Option<fn(&mut [i64])> = to.truth.then_some(truths);
-            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, walks))
         } else if from.format == Format::I64 || to.format == Format::I64 {
             let finish: Option<fn(&mut [i64])> = byte.then_some(bytes);
-            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            Box::new(Work::<i64>::new(Arc::new(copy), finish, &formats, to.format, walks))
         } else {
             let finish: Option<fn(&mut [i32])> = byte.then_some(bytes);
-            Box::new(Work::<i32>::new(Arc::new(copy), finish, &formats, to.format, slices))
+            Box::new(Work::<i32>::new(Arc::new(copy), finish, &formats, to.format, walks))
         })
     }
 }

@@ -7,7 +7,7 @@
 use super::cast::stored;
 use super::counter::{counter, lane, row_major};
 use super::io::{Number, Store};
-use super::pointwise::{by_element, cut, spans};
+use super::pointwise::{WalkTask, Walks, by_element, cut, spans};
 use super::walk::Walk;
 use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, dims};
 use crate::error::Result;
@@ -16,7 +16,6 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
 use zellige_machine::Charges;
-use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
 use zellige_op::is_float;
 use zellige_op::{Factory, FactoryValue, Scalar, TensorType};
@@ -122,11 +121,11 @@ impl Kernel for Factory {
         let out = &outputs[0];
         let weight = row_major(&out.size);
         let counters = [counter(out, &weight)];
-        let slices = cut(self.name, &[], &counters, out, division, self.value.is_transcendental())?;
+        let walks = cut(self.name, &[], &counters, out, division, self.value.is_transcendental())?;
         let (value, dtype, lane) = (self.value, self.dtype, lane(out, &weight) as u64);
         Ok(if value.is_float(dtype) {
             let row = move |first: u64, row: &mut [f32]| value.floats(first, lane, row);
-            Box::new(Making { row, constant: false, store: Store::new(out.format), slices })
+            Box::new(Making { row, constant: false, store: Store::new(out.format), walks })
         } else if let Some(whole) = value.whole() {
             let truth = dtype == Dtype::Bool;
             let byte = matches!(dtype, Dtype::Uint8 | Dtype::Quint8);
@@ -138,7 +137,7 @@ impl Kernel for Factory {
                 }
             };
             let constant = matches!(value, FactoryValue::Full(_));
-            Box::new(Making { row, constant, store: Store::new(out.format), slices })
+            Box::new(Making { row, constant, store: Store::new(out.format), walks })
         } else {
             let row = move |first: u64, row: &mut [f64]| {
                 for (l, number) in row.iter_mut().enumerate() {
@@ -147,7 +146,7 @@ impl Kernel for Factory {
                 }
             };
             let constant = matches!(value, FactoryValue::Full(_));
-            Box::new(Making { row, constant, store: Store::new(out.format), slices })
+            Box::new(Making { row, constant, store: Store::new(out.format), walks })
         })
     }
 }
@@ -158,20 +157,15 @@ struct Making<T, F> {
     /// Whether all rows are alike.
     constant: bool,
     store: Store<T>,
-    slices: Vec<(Walk, CoreWork)>,
+    walks: Walks,
 }
 
-impl<T: Number, F: Fn(u64, &mut [T]) + Send + Sync> Task for Making<T, F> {
-    fn kind(&self) -> WorkKind {
-        WorkKind::Pointwise
+impl<T: Number, F: Fn(u64, &mut [T]) + Send + Sync> WalkTask for Making<T, F> {
+    fn walks(&self) -> &Walks {
+        &self.walks
     }
 
-    fn work(&self, core: usize) -> CoreWork {
-        self.slices[core].1.clone()
-    }
-
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
-        let walk = &self.slices[core].0;
+    unsafe fn run_walk(&self, walk: &Walk, memory: &Pointers) {
         let most = walk.rows(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
         if self.constant {

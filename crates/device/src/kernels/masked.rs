@@ -2,7 +2,7 @@
 
 use super::counter::{counter, lane, row_major};
 use super::io::{Load, Number, Store};
-use super::pointwise::{by_element, cut, lay_around, spans, wants};
+use super::pointwise::{WalkTask, Walks, by_element, cut, lay_around, spans, wants};
 use super::walk::Walk;
 use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, dims};
 use crate::error::Result;
@@ -12,7 +12,6 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
 use zellige_machine::Charges;
-use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math::random::fill_uniform;
 use zellige_op::{Dims, MaskRule, Masked, TensorType};
 
@@ -55,7 +54,7 @@ impl Kernel for Masked {
         let out = &outputs[0];
         let weights = weights(self, &out.size);
         let counters: Vec<Sticks> = weights.iter().map(|w| counter(out, w)).collect();
-        let slices = cut(self.name, inputs, &counters, out, division, false)?;
+        let walks = cut(self.name, inputs, &counters, out, division, false)?;
         let lanes: Vec<usize> = weights.iter().map(|w| lane(out, w)).collect();
         let from = inputs[0].format;
         Ok(if from.is_float() {
@@ -65,7 +64,7 @@ impl Kernel for Masked {
                 lanes,
                 load: Load::<f32>::new(from, out.format),
                 store: Store::new(out.format),
-                slices,
+                walks,
             })
         } else if from == Format::I64 {
             Box::new(Masking {
@@ -74,7 +73,7 @@ impl Kernel for Masked {
                 lanes,
                 load: Load::<i64>::new(from, out.format),
                 store: Store::new(out.format),
-                slices,
+                walks,
             })
         } else {
             Box::new(Masking {
@@ -83,7 +82,7 @@ impl Kernel for Masked {
                 lanes,
                 load: Load::<i32>::new(from, out.format),
                 store: Store::new(out.format),
-                slices,
+                walks,
             })
         })
     }
@@ -150,20 +149,15 @@ struct Masking<T> {
     lanes: Vec<usize>,
     load: Load<T>,
     store: Store<T>,
-    slices: Vec<(Walk, CoreWork)>,
+    walks: Walks,
 }
 
-impl<T: Number> Task for Masking<T> {
-    fn kind(&self) -> WorkKind {
-        WorkKind::Pointwise
+impl<T: Number> WalkTask for Masking<T> {
+    fn walks(&self) -> &Walks {
+        &self.walks
     }
 
-    fn work(&self, core: usize) -> CoreWork {
-        self.slices[core].1.clone()
-    }
-
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
-        let walk = &self.slices[core].0;
+    unsafe fn run_walk(&self, walk: &Walk, memory: &Pointers) {
         let most = walk.rows(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
         walk.run(most, |rows| {

@@ -201,6 +201,21 @@ pub(crate) trait Task: Send + Sync {
     /// The pointers are those of the tensors that the task was made for, readable and writable.
     /// No two calls run the same slice at the same time, and phases do not overlap.
     unsafe fn run(&self, phase: usize, core: usize, memory: &Pointers);
+
+    /// Runs the slices of all cores on the calling thread.
+    ///
+    /// **Law**: the results are those of running every slice on its own.
+    ///
+    /// # Safety
+    /// As [`Task::run`], for the slices of all so many cores.
+    unsafe fn run_all(&self, cores: usize, memory: &Pointers) {
+        for phase in 0..self.phases() {
+            for core in 0..cores {
+                // SAFETY: by the contract of this function.
+                unsafe { self.run(phase, core, memory) };
+            }
+        }
+    }
 }
 
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
@@ -258,6 +273,11 @@ unsafe impl Sync for Pointers {}
 /// # Safety
 /// As [`Task::run`].
 pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, threads: usize) {
+    if threads <= 1 {
+        // SAFETY: by the contract of this function.
+        unsafe { task.run_all(cores, memory) };
+        return;
+    }
     for phase in 0..task.phases() {
         // SAFETY: by the contract of this function; every core is taken once.
         crew::share(threads, cores, &|core| unsafe { task.run(phase, core, memory) });

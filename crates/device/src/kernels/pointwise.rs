@@ -182,6 +182,49 @@ pub(crate) fn by_element(out: &Sticks, transcendental: bool) -> Charges {
     Charges::one(WorkKind::Pointwise, charge)
 }
 
+/// The walks of a kernel that computes each element of its result from the elements at the same coordinates.
+pub(crate) struct Walks {
+    /// The walk of every core, and what the core does.
+    cores: Vec<(Walk, CoreWork)>,
+    /// The walk over the whole result.
+    whole: Walk,
+}
+
+/// A task whose elements do not depend on the division of the work: any walk over a part of the result computes that
+/// part.
+pub(crate) trait WalkTask: Send + Sync {
+    /// The walks of the task.
+    fn walks(&self) -> &Walks;
+
+    /// Computes the part of the result that a walk covers.
+    ///
+    /// # Safety
+    /// As [`Task::run`]; the walk is one of [`WalkTask::walks`].
+    unsafe fn run_walk(&self, walk: &Walk, memory: &Pointers);
+}
+
+impl<W: WalkTask> Task for W {
+    fn kind(&self) -> WorkKind {
+        WorkKind::Pointwise
+    }
+
+    fn work(&self, core: usize) -> CoreWork {
+        self.walks().cores[core].1.clone()
+    }
+
+    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+        // SAFETY: by the contract of this function.
+        unsafe { self.run_walk(&self.walks().cores[core].0, memory) }
+    }
+
+    // To begin a walk takes longer than the few rows that a core has of a small tensor, and rows of neighbouring cores
+    // are often adjacent.
+    unsafe fn run_all(&self, _: usize, memory: &Pointers) {
+        // SAFETY: by the contract of this function.
+        unsafe { self.run_walk(&self.walks().whole, memory) }
+    }
+}
+
 /// The walk of every core and what it does: operands that are read once, then counters, which are
 /// walked along and cost nothing.
 pub(crate) fn cut(
@@ -191,7 +234,7 @@ pub(crate) fn cut(
     out: &Sticks,
     division: &Division,
     transcendental: bool,
-) -> Result<Vec<(Walk, CoreWork)>> {
+) -> Result<Walks> {
     let refuse = |operand: usize, reason: String| refuse(name, Some(operand), reason);
     let mut wide = Vec::with_capacity(inputs.len() + counters.len());
     for (operand, i) in inputs.iter().enumerate() {
@@ -203,7 +246,13 @@ pub(crate) fn cut(
     wide.extend_from_slice(counters);
     let space = spans(inputs, out);
     let charges = by_element(out, transcendental);
-    let mut slices = Vec::with_capacity(division.cores());
+    let walk = |out: &Sticks, operands: &[Sticks]| {
+        Walk::new(out, operands).map_err(|m| {
+            refuse(m.operand, "its lanes run along another dimension than the result's".into())
+        })
+    };
+    let whole = walk(out, &wide)?;
+    let mut cores = Vec::with_capacity(division.cores());
     for core in 0..division.cores() {
         let ranges = division.slice(core, &space);
         let cut = |t: &Sticks| {
@@ -211,18 +260,16 @@ pub(crate) fn cut(
             dims.fold(t.clone(), |t, (d, range)| t.slice(d, range.clone()))
         };
         let (ins, to): (Vec<Sticks>, _) = (wide.iter().map(cut).collect(), cut(out));
-        let walk = Walk::new(&to, &ins).map_err(|m| {
-            refuse(m.operand, "its lanes run along another dimension than the result's".into())
-        })?;
+        let walk = walk(&to, &ins)?;
         let shares: SmallVec<[Share; 4]> = wide[..inputs.len()]
             .iter()
             .map(|t| Share::of(division, core, |l| !moves_along(t, l)))
             .collect();
         let mut work = streamed_with(&ins[..inputs.len()], &shares, &[to]);
         charge(&mut work, &charges, &ranges, SumGroup::ALONE);
-        slices.push((walk, work));
+        cores.push((walk, work));
     }
-    Ok(slices)
+    Ok(Walks { cores, whole })
 }
 
 /// A pointwise function on core slices.
@@ -231,7 +278,7 @@ pub(crate) struct Work<T> {
     finish: Option<fn(&mut [T])>,
     loads: Vec<Load<T>>,
     store: Store<T>,
-    slices: Vec<(Walk, CoreWork)>,
+    walks: Walks,
     /// What every code of the only operand gives.
     table: Option<CodeTable>,
     /// What does it to pairs of elements in registers.
@@ -245,10 +292,10 @@ impl<T: Number> Work<T> {
         finish: Option<fn(&mut [T])>,
         formats: &[Format],
         out: Format,
-        slices: Vec<(Walk, CoreWork)>,
+        walks: Walks,
     ) -> Work<T> {
         let loads = formats.iter().map(|f| Load::new(*f, out)).collect();
-        Work { f, finish, loads, store: Store::new(out), slices, table: None, pair: None }
+        Work { f, finish, loads, store: Store::new(out), walks, table: None, pair: None }
     }
 
     /// The same on elements as the host reads them, with infinities.
@@ -344,17 +391,12 @@ impl<T: Number> Work<T> {
     }
 }
 
-impl<T: Number> Task for Work<T> {
-    fn kind(&self) -> WorkKind {
-        WorkKind::Pointwise
+impl<T: Number> WalkTask for Work<T> {
+    fn walks(&self) -> &Walks {
+        &self.walks
     }
 
-    fn work(&self, core: usize) -> CoreWork {
-        self.slices[core].1.clone()
-    }
-
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
-        let walk = &self.slices[core].0;
+    unsafe fn run_walk(&self, walk: &Walk, memory: &Pointers) {
         if let Some(table) = &self.table
             // SAFETY: by the contract of `Task::run`.
             && unsafe { self.look_up(table, walk, memory) }

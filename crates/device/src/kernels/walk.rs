@@ -183,6 +183,8 @@ impl Part {
     /// Orders loops by the output's address, fuses those that are one line for everybody, and takes
     /// the innermost as rows.
     fn new(mut levels: Vec<Level>, lanes: usize, start: SmallVec<[usize; 4]>) -> Part {
+        // A loop of one round steps nowhere, and its step would keep the loops around it apart.
+        levels.retain(|level| level.n != 1);
         levels.sort_by_key(|l| std::cmp::Reverse(l.step[0]));
         let mut fused: Vec<Level> = Vec::new();
         for inner in levels {
@@ -262,6 +264,32 @@ impl Rows<'_> {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Card, Tensor, default_layout};
+    use zellige_float::Dtype;
+
+    // Sticks that are not full, and sizes whose device order is not that of the host.
+    #[test]
+    fn tensors_of_one_layout_are_one_run_of_rows() {
+        let card = Card::builder().build().expect("a card");
+        for size in [&[2i64, 4, 16, 16][..], &[2, 16, 64], &[3, 5, 2, 7, 40], &[6], &[5, 1, 70]] {
+            let layout =
+                default_layout(size, None, Dtype::Float32, card.keeps()).expect("a layout");
+            let tensor = Tensor::zeros(&card, Dtype::Float32, &layout).expect("room");
+            let form = tensor.sticks().expect("a form");
+            let walk = Walk::new(&form, &[form.clone(), form.clone()]).expect("they agree");
+            let (mut runs, mut lanes) = (0, 0);
+            assert!(walk.whole_lanes(usize::MAX, |_, count| {
+                runs += 1;
+                lanes += count;
+            }));
+            assert_eq!((runs, lanes * 4), (1, tensor.block().bytes()), "{size:?}");
         }
     }
 }

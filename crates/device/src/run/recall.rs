@@ -8,14 +8,16 @@ use crate::error::Result;
 use crate::run::division::Division;
 use crate::run::eager::{Ran, run_in};
 use crate::run::in_place::run_into;
-use crate::run::prepared::{have_layouts, shared_operands};
+use crate::run::prepared::{PreparedLaunch, have_layouts, shared_operands};
 use crate::run::recording::{KnownWork, Recording};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
+use zellige_machine::account::WorkKind;
 use zellige_op::Op;
 
 /// Operations that a card remembers at most; then it forgets all of them.
@@ -27,8 +29,8 @@ pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
 
 /// An operation, settled for operands and results of these layouts.
 struct Settled {
-    /// Keeps the kernel, whose address names the operation.
-    op: Op,
+    /// Keeps the kernel, whose address names the operation; none for a copy into a tensor that exists.
+    op: Option<Op>,
     inputs: Vec<Arc<TensorLayout>>,
     outputs: Vec<Arc<TensorLayout>>,
     /// Which operands share the block of a result that exists.
@@ -53,10 +55,8 @@ pub(super) fn run_again(
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
 ) -> Result<Ran> {
-    let shared = into.map(|outputs| shared_operands(inputs, outputs));
-    let key = key(op, inputs, into, shared);
-    let found = card.recalled().get(key).filter(|s| s.is_for(op, card, inputs, into, shared));
-    if let Some(settled) = found {
+    let call = Call::new(Some(op), inputs, into);
+    if let Some(settled) = call.find(card) {
         return settled.run(card, stream, inputs, into);
     }
     let mut ran = match into {
@@ -64,44 +64,97 @@ pub(super) fn run_again(
         None => run_in(op, card, stream, inputs, card.cores())?,
     };
     if let Some(recording) = ran.recording.take() {
-        let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
         let works = KnownWork::list(std::mem::take(&mut ran.works), &ran.receipts);
-        let settled = Settled {
-            op: op.clone(),
-            inputs: layouts(inputs),
-            outputs: layouts(&ran.outputs),
-            shared,
-            division: ran.division.clone(),
-            recording,
-            works,
-        };
-        card.recalled().put(key, settled);
+        call.keep(card, &ran.outputs, ran.division.clone(), recording, works);
     }
     Ok(ran)
 }
 
-fn key(op: &Op, inputs: &[Tensor], into: Option<&[Tensor]>, shared: Option<u64>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (op.address(), shared).hash(&mut hasher);
-    for t in inputs.iter().chain(into.unwrap_or_default()) {
-        (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
+/// Copies the elements of a tensor into another one of the same size on the same card, and enters that into the
+/// accounts; the plan is kept for the next copy between tensors of these layouts.
+///
+/// **Law**: elements, accounts and errors are those of [`Tensor::copy_from`].
+///
+/// # Errors
+/// As [`Tensor::copy_from`].
+pub fn copy_again(stream: StreamId, source: &Tensor, target: &Tensor) -> Result<()> {
+    let card = target.card();
+    let (inputs, outputs) = (slice::from_ref(source), slice::from_ref(target));
+    let call = Call::new(None, inputs, Some(outputs));
+    if let Some(settled) = call.find(card) {
+        return settled.run(card, stream, inputs, Some(outputs)).map(|_| ());
     }
-    hasher.finish()
+    let moved = target.copy_from(source)?;
+    let work = moved.work("copy", WorkKind::Copy, card.cores());
+    let receipt = card.account(stream, &work)?;
+    // A copy between cards is no launch of one card.
+    let launch =
+        if source.card() == card { PreparedLaunch::of_copy(source, target)? } else { None };
+    if let Some(launch) = launch {
+        let mut recording = Recording::new(1);
+        let targets = recording.add_targets(1);
+        recording.launch_into(launch, &[0], &targets);
+        recording.set_results(&targets);
+        let works = KnownWork::list(vec![work], slice::from_ref(&receipt));
+        call.keep(card, outputs, Division::one(target.size().len()), recording, works);
+    }
+    Ok(())
+}
+
+/// What is asked of a card: an operation, or a copy where there is none, on these tensors.
+struct Call<'a> {
+    op: Option<&'a Op>,
+    inputs: &'a [Tensor],
+    into: Option<&'a [Tensor]>,
+    /// Which operands share the block of a result that exists.
+    shared: Option<u64>,
+    key: u64,
+}
+
+impl<'a> Call<'a> {
+    fn new(op: Option<&'a Op>, inputs: &'a [Tensor], into: Option<&'a [Tensor]>) -> Call<'a> {
+        let shared = into.map(|outputs| shared_operands(inputs, outputs));
+        let mut hasher = DefaultHasher::new();
+        (op.map(Op::address), shared).hash(&mut hasher);
+        for t in inputs.iter().chain(into.unwrap_or_default()) {
+            (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
+        }
+        Call { op, inputs, into, shared, key: hasher.finish() }
+    }
+
+    /// What the card remembers of it.
+    fn find(&self, card: &Card) -> Option<Arc<Settled>> {
+        card.recalled().get(self.key).filter(|settled| settled.is_for(self, card))
+    }
+
+    fn keep(
+        &self,
+        card: &Card,
+        outputs: &[Tensor],
+        division: Division,
+        recording: Recording,
+        works: Vec<KnownWork>,
+    ) {
+        let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
+        let settled = Settled {
+            op: self.op.cloned(),
+            inputs: layouts(self.inputs),
+            outputs: layouts(outputs),
+            shared: self.shared,
+            division,
+            recording,
+            works,
+        };
+        card.recalled().put(self.key, settled);
+    }
 }
 
 impl Settled {
-    fn is_for(
-        &self,
-        op: &Op,
-        card: &Card,
-        inputs: &[Tensor],
-        into: Option<&[Tensor]>,
-        shared: Option<u64>,
-    ) -> bool {
-        self.op.address() == op.address()
-            && self.shared == shared
-            && have_layouts(&self.inputs, inputs, card)
-            && into.is_none_or(|outputs| have_layouts(&self.outputs, outputs, card))
+    fn is_for(&self, call: &Call<'_>, card: &Card) -> bool {
+        self.op.as_ref().map(Op::address) == call.op.map(Op::address)
+            && self.shared == call.shared
+            && have_layouts(&self.inputs, call.inputs, card)
+            && call.into.is_none_or(|outputs| have_layouts(&self.outputs, outputs, card))
     }
 
     fn run(

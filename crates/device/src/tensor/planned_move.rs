@@ -7,21 +7,26 @@ use crate::error::Result;
 use crate::tensor::format::host_format;
 use crate::tensor::out_of_range;
 use crate::tensor::tensor_layout::TensorLayout;
-use crate::tensor::transfer::{Side, find_mover, narrows_integers};
+use crate::tensor::transfer::{Side, find_mover, narrows_integers, plan_unfolding};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use zellige_host::Buffer;
 use zellige_layout::Strided;
 use zellige_movement::Mover;
 use zellige_op::Scalar;
 
 /// A copy between two layouts, or a number for every element of one.
 pub(crate) struct PlannedMove {
+    /// Where the view that is read forms no layout of its block, the move of its storage into a buffer of so many bytes,
+    /// from which the elements are taken.
+    unfolding: Option<(Arc<Mover>, usize)>,
     mover: Arc<Mover>,
     /// The bytes of the number, where one is written.
     number: SmallVec<[u8; 8]>,
 }
 
 /// Where the elements of a planned move come from.
+#[derive(Clone, Copy)]
 pub(crate) enum MoveSource<'a> {
     /// The block of the tensor that is copied.
     Bytes(&'a [u8]),
@@ -31,7 +36,7 @@ pub(crate) enum MoveSource<'a> {
 
 impl PlannedMove {
     /// Plans a copy of the elements of one tensor into another one of the same size. None where the elements have to be
-    /// looked at first, because they might not fit, and where a view forms no layout of its block.
+    /// looked at first, because they might not fit, and where the view that is written forms no layout of its block.
     ///
     /// # Errors
     /// What the planner refuses.
@@ -39,11 +44,15 @@ impl PlannedMove {
         if narrows_integers(from, to) {
             return Ok(None);
         }
-        let (Ok(source), Ok(target)) = (from.places(), to.places()) else { return Ok(None) };
+        let Ok(target) = to.places() else { return Ok(None) };
+        let (unfolding, source) = match from.places() {
+            Ok(layout) => (None, layout),
+            Err(_) => (Some(plan_unfolding(from)?), from.view().to_layout()?),
+        };
         let source = Side { layout: source, format: from.format() };
         let target = Side { layout: target, format: to.format() };
         let mover = find_mover(&source, &target, from.size())?;
-        Ok(Some(PlannedMove { mover, number: SmallVec::new() }))
+        Ok(Some(PlannedMove { unfolding, mover, number: SmallVec::new() }))
     }
 
     /// Plans the setting of every element to a number; none where a view forms no layout of its block.
@@ -59,7 +68,7 @@ impl PlannedMove {
         let one = Strided::new(to.size(), &vec![0; to.size().len()], 0)?;
         let source = Side { layout: one.to_layout()?, format: host_format(dtype)? };
         let mover = find_mover(&source, &target, to.size())?;
-        Ok(Some(PlannedMove { mover, number: SmallVec::from_slice(&bytes) }))
+        Ok(Some(PlannedMove { unfolding: None, mover, number: SmallVec::from_slice(&bytes) }))
     }
 
     /// Moves into the block of the tensor that is written.
@@ -76,6 +85,11 @@ impl PlannedMove {
             MoveSource::Bytes(bytes) => bytes,
             MoveSource::Number => &self.number,
         };
-        Ok(self.mover.run(source, target, None, threads)?)
+        let Some((mover, bytes)) = &self.unfolding else {
+            return Ok(self.mover.run(source, target, None, threads)?);
+        };
+        let mut buffer = Buffer::zeroed(*bytes);
+        mover.run(source, &mut buffer, None, threads)?;
+        Ok(self.mover.run(&buffer, target, None, threads)?)
     }
 }

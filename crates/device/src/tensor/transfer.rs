@@ -140,6 +140,17 @@ pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mo
     })
 }
 
+/// The move of the whole storage of a view into a buffer with every element at the offset that the strides of the storage
+/// give it, and the bytes of that buffer: every view is strides over such a buffer.
+pub(super) fn plan_unfolding(view: &TensorLayout) -> Result<(Arc<Mover>, usize)> {
+    let (base, format) = (view.whole(), view.format());
+    let last = base.view().address_range().map_or(0, |r| r.max + 1);
+    let bytes = usize::try_from(last).unwrap_or(usize::MAX) * format.size();
+    let from = Side { layout: base.places()?, format };
+    let to = Side { layout: base.view().to_layout()?, format };
+    Ok((find_mover(&from, &to, base.size())?, bytes))
+}
+
 /// Whether a copy stores the same integers in fewer bits, so that one of them might not fit.
 pub(super) fn narrows_integers(from: &TensorLayout, to: &TensorLayout) -> bool {
     from.dtype() == to.dtype() && from.format() == Format::I64 && to.format() == Format::I32
@@ -456,14 +467,9 @@ impl Tensor {
 
     /// The base, every element at its own-stride offset.
     fn unfolded(&self) -> Result<Buffer> {
-        let base = self.base();
-        let last = base.view().address_range().map_or(0, |r| r.max + 1);
-        let bytes = usize::try_from(last).unwrap_or(usize::MAX) * self.format().size();
+        let (mover, bytes) = plan_unfolding(self.laid())?;
         let mut buffer = Buffer::zeroed(bytes);
-        let from = Side { layout: base.places()?, format: self.format() };
-        let to = Side { layout: base.view().to_layout()?, format: self.format() };
-        let memory = self.block().read();
-        between(&from, &to, base.size(), |m| Ok(m.run(&memory, &mut buffer, None, 1)?))?;
+        mover.run(&self.block().read(), &mut buffer, None, 1)?;
         Ok(buffer)
     }
 

@@ -167,6 +167,8 @@ def _clone(self, *, memory_format=None):
         memory_format == torch.contiguous_format and self.is_contiguous()
     ):
         return run("clone", [self])
+    if memory_format == torch.contiguous_format:
+        return _native.clone_contiguous(self)
     out = torch.empty(self.shape, dtype=self.dtype, device=self.device, memory_format=memory_format)
     _native.copy(self, out)
     return out

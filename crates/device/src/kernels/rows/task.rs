@@ -83,7 +83,9 @@ impl<T: Number> LineTask<T> {
             let lines = block.map_or(1, |b| ins[0].size[b]);
             let across = block.is_some() && x.stick == block;
             let most = if across { WIDE_BLOCK } else { BLOCK } / n.max(1);
-            let block_lines = most.clamp(1, if across { x.eps } else { 64 });
+            let most = most.clamp(1, if across { x.eps } else { 64 });
+            // Scratch memory is taken for a whole block: a core with a single line needs no more than that line.
+            let block_lines = most.min(lines.max(1));
             let kept = (n * x.format.size() * if across { x.eps } else { 1 }) as u64;
             work.lx_peak = work.lx_peak.max(2 * kept);
             let form = |t: &Sticks| Lines::new(t, &wide.along, block);
