@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// Write the kernels, transfers, the host program and the report: SuperDSC, DCI, KTIR, JSON
     #[arg(long, value_name = "DIR/")]
     emit: Option<PathBuf>,
+    /// How emitted tile programs write the card's 16-bit float: f16, which other tools read, or df16, which
+    /// rounds as the card does
+    #[arg(long, value_name = "f16|df16", default_value = "f16", requires = "emit")]
+    tile_float: TileFloat,
     /// Compile although the report of the same graph and options is in the cache
     #[arg(long)]
     no_cache: bool,
@@ -71,6 +75,22 @@ pub(crate) struct Args {
         conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit", "padding"]
     )]
     pass: Option<String>,
+}
+
+/// The spellings of the card's 16-bit float in tile programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TileFloat {
+    F16,
+    Df16,
+}
+
+impl From<TileFloat> for emit::CardFloat {
+    fn from(given: TileFloat) -> emit::CardFloat {
+        match given {
+            TileFloat::F16 => emit::CardFloat::F16,
+            TileFloat::Df16 => emit::CardFloat::Df16,
+        }
+    }
 }
 
 /// The names of passes with what they decide, and those of the device's own compiler.
@@ -205,7 +225,9 @@ fn compile(
                 "int64 is kept in 64 bits, for which the card's kernels have no format: --int64 cast, or --profile card\n",
             );
         }
-        let emitted = emit::all(&program, &emit::EmitOptions::default())?;
+        let options =
+            emit::EmitOptions { card_float: args.tile_float.into(), ..Default::default() };
+        let emitted = emit::all(&program, &options)?;
         write_folder(folder, emitted.texts())?;
         written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));
         for r in emitted.refused.iter().take(8) {

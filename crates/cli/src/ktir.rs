@@ -4,12 +4,14 @@ use crate::common::{Color, print, print_as, shown};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zellige_files::{
     Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
 };
-use zellige_float::Dtype;
+use zellige_float::{Converter, Dtype};
 use zellige_ktir::{
     Array, DEFAULT_BYTES, DEFAULT_STEPS, Elem, Module, Outcome, Run, RunError, Scalar, text,
 };
@@ -45,7 +47,9 @@ struct Check {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Arrays are .npy files, or NAME of an .npz or .safetensors file: --input x=data.npz:x. Every array
-argument is written to the output folder as the kernel left it. Cycles are simulated: they follow from
+argument is written to the output folder as the kernel left it. Floats of another format than the
+kernel's views declare (float16 files for df16) are converted, and back in the output; other dtypes
+that differ are refused. Cycles are simulated: they follow from
 the kernel and the hardware preset.
 
 Examples:
@@ -158,9 +162,9 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
         .trace(traced)
         .max_steps(args.limit_steps)
         .max_bytes(memory);
-    for pair in &args.input {
-        let (name, file) = named(pair, "--input", "x=data.npy")?;
-        run = run.array(name, array(file).with_context(|| format!("--input {name}"))?);
+    let inputs = inputs(args, &module, &kernel)?;
+    for (name, input) in &inputs {
+        run = run.array(name, input.array.clone());
     }
     for pair in &args.scalar {
         let (name, value) = named(pair, "--scalar", "n=4")?;
@@ -172,23 +176,117 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
         run = run.scalar(name, scalar);
     }
     let outcome = run.execute().map_err(|e| stopped(&args.file, &source, &e))?;
+    let notes = Conversion::list(&inputs);
     if let Some(folder) = &args.output {
         make_folder(folder)?;
         for (name, array) in &outcome.arrays {
             let path = folder.join(format!("{name}.npy"));
-            let new = NewTensor::new(name.as_str(), dtype(array.elem)?, array.shape.clone());
-            write_all(&path, &[(new, &array.bytes)], Kind::Npy)?;
+            // A file gets the dtype that the input had.
+            let elem = inputs.get(name).map_or(array.elem, |input| input.file);
+            let bytes = convert(&array.bytes, array.elem, elem)?;
+            let new = NewTensor::new(name.as_str(), dtype(elem)?, array.shape.clone());
+            write_all(&path, &[(new, &bytes)], Kind::Npy)?;
         }
     }
     if let (Some(path), Some(timeline)) = (&args.trace, &outcome.timeline) {
         write_bytes(path, timeline.to_chrome_trace().as_bytes())?;
     }
-    print_as(args.json, &report(&outcome, args.json))?;
+    print_as(args.json, &report(&outcome, &notes, args.json))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(outcome: &Outcome, json: bool) -> String {
-    if json { outcome.to_json().to_string() } else { outcome.to_string() }
+fn report(outcome: &Outcome, conversions: &[Conversion], json: bool) -> String {
+    if json {
+        let mut report = outcome.to_json();
+        report["conversions"] = conversions.iter().map(Conversion::to_json).collect();
+        return report.to_string();
+    }
+    let mut text = outcome.to_string();
+    for c in conversions {
+        text.push_str(&format!("\n{c}"));
+    }
+    text
+}
+
+/// An array argument, with the elements that the kernel reads.
+struct Input {
+    /// The elements of its file.
+    file: Elem,
+    array: Array,
+}
+
+/// The arrays of a run by the names of arguments. Floats are converted to the format that the kernel's
+/// views declare; anything else that differs is refused.
+fn inputs(args: &RunArgs, module: &Module, kernel: &str) -> Result<BTreeMap<String, Input>> {
+    let mut inputs = BTreeMap::new();
+    for pair in &args.input {
+        let (name, file) = named(pair, "--input", "x=data.npy")?;
+        let array = array(file).with_context(|| format!("--input {name}"))?;
+        inputs.insert(name.to_string(), Input { file: array.elem, array });
+    }
+    let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
+    for (name, elems) in module.view_elements(kernel, &names) {
+        let Some(input) = inputs.get_mut(&name) else { continue };
+        if elems.iter().any(|e| e.format() == input.file.format()) {
+            continue;
+        }
+        let [wanted] = elems[..] else {
+            let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
+            let file = dtype(input.file)?;
+            bail!(
+                "--input {name}: it holds {file}, and the kernel has views of it as {}",
+                known.join(" and ")
+            );
+        };
+        input.array.bytes = convert(&input.array.bytes, input.file, wanted)
+            .with_context(|| format!("--input {name}"))?;
+        input.array.elem = wanted;
+    }
+    Ok(inputs)
+}
+
+/// Elements in another float format.
+fn convert(bytes: &[u8], from: Elem, to: Elem) -> Result<Vec<u8>> {
+    if from == to {
+        return Ok(bytes.to_vec());
+    }
+    if !from.is_float() || !to.is_float() {
+        let accepted = dtype(to).map_or("a float dtype".to_string(), |d| d.to_string());
+        bail!("it holds {}, and the kernel reads {to}: give {accepted}", dtype(from)?);
+    }
+    let count = bytes.len() / from.size();
+    let mut converted = vec![0; count * to.size()];
+    Converter::new(from.format(), to.format()).convert(bytes, &mut converted, count)?;
+    Ok(converted)
+}
+
+/// An argument whose file has other floats than the kernel.
+struct Conversion {
+    argument: String,
+    file: Elem,
+    kernel: Elem,
+}
+
+impl Conversion {
+    fn list(inputs: &BTreeMap<String, Input>) -> Vec<Conversion> {
+        let of = |(name, i): (&String, &Input)| Conversion {
+            argument: name.clone(),
+            file: i.file,
+            kernel: i.array.elem,
+        };
+        inputs.iter().filter(|(_, i)| i.file != i.array.elem).map(of).collect()
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!({"argument": self.argument, "file": self.file.name(), "kernel": self.kernel.name()})
+    }
+}
+
+impl fmt::Display for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conversion { argument, file, kernel } = self;
+        write!(f, "{argument}: {file} in its file, converted to the kernel's {kernel} and back")
+    }
 }
 
 /// An error of the run, at its place where it has one.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use zellige_files::{Kind, NewTensor, read_all, write_all};
-use zellige_float::Dtype;
+use zellige_float::{Dtype, Element, F16};
 
 struct Folder(PathBuf);
 
@@ -118,4 +118,105 @@ fn what_is_wrong_has_a_place() {
     assert!(text.contains("none.mlir: cannot open it"), "{text}");
     let text = folder.refused(&["run", "add.mlir", "--input", "x"]);
     assert!(text.contains("--input x: write NAME=.., such as x=data.npy"), "{text}");
+}
+
+/// A kernel that doubles 64 numbers of a type.
+fn double(elem: &str) -> String {
+    let cast = |n: &str, from: &str, to: &str, op: &str| {
+        if elem == "f32" {
+            String::new()
+        } else {
+            format!("%{n} = arith.{op} %{from} : tensor<64x{elem}> to {to}\n")
+        }
+    };
+    let (loaded, doubled) = if elem == "f32" { ("a", "c") } else { ("b", "d") };
+    format!(
+        "func.func @double(%x: index, %n: index, %y: index) {{
+  %c0 = arith.constant 0 : index
+  %from = arith.addi %x, %n : index
+  %xs = ktdp.construct_memory_view %from, sizes: [64], strides: [1] : memref<64x{elem}>
+  %xt = ktdp.construct_access_tile %xs[%c0] : memref<64x{elem}> -> !ktdp.access_tile<64xindex>
+  %a = ktdp.load %xt : !ktdp.access_tile<64xindex> -> tensor<64x{elem}>
+  {}%c = arith.addf %{loaded}, %{loaded} : tensor<64xf32>
+  {}%ys = ktdp.construct_memory_view %y, sizes: [64], strides: [1] : memref<64x{elem}>
+  %yt = ktdp.construct_access_tile %ys[%c0] : memref<64x{elem}> -> !ktdp.access_tile<64xindex>
+  ktdp.store %{doubled}, %yt : tensor<64x{elem}>, !ktdp.access_tile<64xindex>
+}}",
+        cast("b", "a", "tensor<64xf32>", "extf"),
+        if elem == "f32" {
+            String::new()
+        } else {
+            format!("%d = arith.truncf %c : tensor<64xf32> to tensor<64x{elem}>\n")
+        },
+    )
+}
+
+#[test]
+fn floats_of_files_become_those_of_the_kernel() {
+    let folder = Folder::new("floats");
+    let numbers: Vec<f32> = (0..64).map(|i| (i as f32 - 20.0) * 0.37).collect();
+    let halves: Vec<f32> = numbers.iter().map(|x| F16::cast_from(*x).to_f32()).collect();
+    let write = |name: &str, dtype: Dtype, bytes: &[u8]| {
+        let new = NewTensor::new("a", dtype, vec![64]);
+        write_all(folder.0.join(name), &[(new, bytes)], Kind::Npy).expect("written");
+    };
+    let f16: Vec<u8> = numbers.iter().flat_map(|x| F16::cast_from(*x).0.to_le_bytes()).collect();
+    let f32: Vec<u8> = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
+    write("f16.npy", Dtype::Float16, &f16);
+    write("f32.npy", Dtype::Float32, &f32);
+    write("i16.npy", Dtype::Int16, &f16);
+    write("i32.npy", Dtype::Int32, &f32);
+    // A step of every format, relative to the number.
+    for (elem, step) in [("f16", 0.0), ("df16", 1.0 / 512.0), ("bf16", 1.0 / 128.0), ("f32", 0.0)] {
+        folder.write("double.mlir", &double(elem));
+        for (file, dtype) in [("f16.npy", Dtype::Float16), ("f32.npy", Dtype::Float32)] {
+            let (x, y) = (format!("x={file}"), format!("y={file}"));
+            let args = [
+                "run",
+                "double.mlir",
+                "--scalar",
+                "n=0",
+                "--input",
+                &x,
+                "--input",
+                &y,
+                "-o",
+                "out",
+            ];
+            let text = folder.stdout(&args);
+            let own = if file == "f16.npy" { "f16" } else { "f32" };
+            let line = format!("x: {own} in its file, converted to the kernel's {elem} and back");
+            assert_eq!(text.contains(&line), own != elem, "{text}");
+            let (info, bytes) = read_all(folder.0.join("out/y.npy"), None).expect("an array");
+            assert_eq!((info.dtype(), info.shape()), (dtype, &[64][..]));
+            let got: Vec<f32> = match dtype {
+                Dtype::Float16 => bytes
+                    .chunks_exact(2)
+                    .map(|c| F16(u16::from_le_bytes([c[0], c[1]])).to_f32())
+                    .collect(),
+                _ => bytes
+                    .chunks_exact(4)
+                    .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+                    .collect(),
+            };
+            for (got, x) in got.iter().zip(&halves) {
+                assert!(
+                    (got - 2.0 * x).abs() <= step * x.abs(),
+                    "{elem} {file}: {got}, not {}",
+                    2.0 * x
+                );
+            }
+            let json: Value =
+                serde_json::from_str(&folder.stdout(&[&args[..], &["--json"]].concat()))
+                    .expect("JSON");
+            let count = json["conversions"].as_array().map(Vec::len);
+            assert_eq!(count, Some(if own == elem { 0 } else { 2 }));
+        }
+        for file in ["i16.npy", "i32.npy"] {
+            let (x, y) = (format!("x={file}"), format!("y={file}"));
+            let args = ["run", "double.mlir", "--scalar", "n=0", "--input", &x, "--input", &y];
+            let text = folder.refused(&args);
+            assert!(text.contains(&format!("and the kernel reads {elem}: give")), "{text}");
+        }
+    }
 }

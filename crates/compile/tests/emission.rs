@@ -104,7 +104,8 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 /// Emits, and checks the files against the schemas and the refusals against the steps.
 fn check(name: &str, program: &Program, addresses: Addresses) {
     let schemas = ["superdsc", "dci", "host-program"].map(schema);
-    let emitted = emit::all(program, &emit::EmitOptions { addresses }).unwrap();
+    let options = emit::EmitOptions { addresses, ..Default::default() };
+    let emitted = emit::all(program, &options).unwrap();
     let mut paths = BTreeSet::new();
     for file in &emitted.files {
         assert!(paths.insert(&file.path), "{name}: {} twice", file.path);

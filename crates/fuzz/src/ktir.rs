@@ -26,13 +26,16 @@ pub(crate) fn text(data: &[u8]) {
 fn runs(module: &Module) {
     for f in module.functions.iter().take(4) {
         let mut run = Run::new(module, f.name()).max_steps(STEPS).max_bytes(BYTES);
+        let names: Vec<&str> = f.args().iter().map(|v| f.value(*v).name.as_str()).collect();
+        let declared = module.view_elements(f.name(), &names);
         for v in f.args() {
             let name = &f.value(*v).name;
             run = match f.ty(*v) {
                 Type::Scalar(e) if e.is_float() => run.scalar(name, Scalar::Float(0.5)),
                 Type::Scalar(Elem::Index) | Type::RuntimeArg(_) => {
-                    let bytes = vec![0; 8192];
-                    run.array(name, Array { elem: Elem::F16, shape: vec![4096], bytes })
+                    let elem = declared.get(name).map_or(Elem::F16, |elems| elems[0]);
+                    let bytes = vec![0; 4096 * elem.size()];
+                    run.array(name, Array { elem, shape: vec![4096], bytes })
                 }
                 _ => run.scalar(name, Scalar::Int(3)),
             };

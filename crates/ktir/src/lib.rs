@@ -38,6 +38,7 @@
 //! | `build` | [`Builder`]: functions in code |
 //! | [`text`] | reading and writing |
 //! | [`verify()`] | the rules |
+//! | `pointers` | which elements a kernel finds behind its arguments |
 //! | `run` | [`Run`]: kernels on simulated cores, what they cost |
 //!
 //! # What it may not do
@@ -50,6 +51,7 @@ mod build;
 mod ir;
 mod number;
 mod op;
+mod pointers;
 mod run;
 pub mod text;
 mod types;

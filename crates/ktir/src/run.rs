@@ -14,7 +14,8 @@
 //!
 //! # Memory
 //! Arrays lie in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a pointer is the
-//! index of its first element. Every tile that is alive is charged to the scratchpad of its core, in
+//! index of its first element. The elements of an array are those that the kernel's views of it have:
+//! other ones are refused, and whoever reads files converts. Every tile that is alive is charged to the scratchpad of its core, in
 //! whole sticks of 128 bytes.
 //!
 //! # Limits
@@ -210,6 +211,24 @@ impl<'m> Run<'m> {
         Ok(report::outcome(f, &self.hardware, cores, arrays, self.traced))
     }
 
+    /// Whether every array has the elements that the kernel reads there: bits of another format would give
+    /// wrong numbers without a word.
+    fn agree(&self, f: &Function) -> Result<(), Fault> {
+        let arrays: Vec<&str> = self.arrays.keys().map(String::as_str).collect();
+        for (name, elems) in self.module.view_elements(&f.name, &arrays) {
+            let given = self.arrays[&name].elem;
+            if !elems.iter().any(|e| e.format() == given.format()) {
+                let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
+                let reason = format!(
+                    "has elements {given}, and the kernel's views of it {}",
+                    known.join(" and ")
+                );
+                return Err(Fault::BadArgument { name, reason });
+            }
+        }
+        Ok(())
+    }
+
     /// Arguments as values; arrays go to memory.
     fn bind(&self, f: &Function, meter: &Rc<Meter>) -> Result<(Memory, Vec<Val>), Fault> {
         let names: Vec<&str> = f.args().iter().map(|v| f.value(*v).name.as_str()).collect();
@@ -222,6 +241,7 @@ impl<'m> Run<'m> {
                 ));
             }
         }
+        self.agree(f)?;
         let mut memory = Memory::new(self.spare, meter)?;
         let mut args = Vec::new();
         for (v, name) in f.args().iter().zip(names) {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{floats, half, halves, ints, kernel, module, noise, read, same};
-use zellige_ktir::{Outcome, Run, Scalar};
+use zellige_ktir::{Array, Elem, Outcome, Run, Scalar};
 use zellige_machine::Hardware;
 
 fn cycles(outcome: &Outcome) -> [u64; 3] {
@@ -263,5 +263,115 @@ func.func @join(%a: index, %b: index, %c: index, %width: i32) {
             .flat_map(|i| [&a[i * n..(i + 1) * n], &b[i * n..(i + 1) * n]].concat())
             .collect();
         same(&read(&outcome, "c"), &want);
+    }
+}
+
+/// A gather whose first variable is `%c3` from outside, or a variable of that name.
+fn listed_gather(outer: &str, first: i64) -> String {
+    format!(
+        "func.func @gather(%x: index, %idx: index, %y: index) {{
+  {outer}
+  %c0 = arith.constant 0 : index
+  %xs = ktdp.construct_memory_view %x, sizes: [4, 4], strides: [4, 1] : memref<4x4xf32>
+  %is = ktdp.construct_memory_view %idx, sizes: [4, 4], strides: [4, 1] : memref<4x4xi32>
+  %ys = ktdp.construct_memory_view %y, sizes: [4], strides: [1] : memref<4xf32>
+  %t = ktdp.construct_indirect_access_tile intermediate_variables(%c3, %k) %xs[ind(%is[%c3, %k]), (%k)] {{
+    variables_space_set = affine_set<(d0, d1) : (d0 >= 0, -d0 + {first} >= 0, d1 >= 0, -d1 + 3 >= 0)>
+  }} : memref<4x4xf32>, memref<4x4xi32> -> !ktdp.access_tile<{}x4xindex>
+  %v = ktdp.load %t : !ktdp.access_tile<{0}x4xindex> -> tensor<{0}x4xf32>
+  %row = tensor.extract_slice %v[0, 0] [1, 4] [1, 1] : tensor<{0}x4xf32> to tensor<4xf32>
+  %yt = ktdp.construct_access_tile %ys[%c0] : memref<4xf32> -> !ktdp.access_tile<4xindex>
+  ktdp.store %row, %yt : tensor<4xf32>, !ktdp.access_tile<4xindex>
+}}",
+        first + 1
+    )
+}
+
+#[test]
+fn a_listed_value_from_outside_keeps_its_value() {
+    let x: Vec<f32> = (0..16_u8).map(f32::from).collect();
+    let idx: Vec<i32> = (0..16).map(|i| i / 4).collect();
+    let run = |text: &str| {
+        let module = module(text);
+        assert_eq!(zellige_ktir::text::parse(&zellige_ktir::text::print(&module)).unwrap(), module);
+        let outcome = Run::new(&module, "gather")
+            .array("x", floats(&[4, 4], &x))
+            .array("idx", ints(&[4, 4], &idx))
+            .array("y", floats(&[4], &[0.0; 4]))
+            .execute()
+            .unwrap();
+        read(&outcome, "y")
+    };
+    for c in 0..4_u8 {
+        let outer = format!("%c3 = arith.constant {c} : index");
+        let want: Vec<f32> = (0..4).map(|k| f32::from(4 * c + k)).collect();
+        assert_eq!(run(&listed_gather(&outer, 0)), want);
+    }
+    // Without a value of that name, or with one that is no number, it is a variable.
+    assert_eq!(run(&listed_gather("", 3)), [0.0, 1.0, 2.0, 3.0]);
+    let tile = "%c3 = tensor.empty() : tensor<4xf32>";
+    assert_eq!(run(&listed_gather(tile, 3)), [0.0, 1.0, 2.0, 3.0]);
+    let moving = listed_gather("%c3 = arith.constant 3 : index", 3);
+    let error = zellige_ktir::text::parse(&moving).unwrap_err();
+    assert!(error.message.contains("`%c3` is a value from outside"), "{}", error.message);
+    assert_eq!(&moving[error.span], "%c3");
+    assert!(error.help.unwrap().contains("`%c3 + %variable`"));
+}
+
+#[test]
+fn arrays_have_the_elements_of_their_views() {
+    // Through an offset, a loop that carries the pointer, a choice, and a call.
+    let pointers = [
+        "%p = arith.addi %x, %n : index",
+        "%p = scf.for %i = %c0 to %n step %c1 iter_args(%at = %x) -> (index) {
+           %next = arith.addi %at, %c1 : index
+           scf.yield %next : index
+         }",
+        "%yes = arith.cmpi eq, %n, %c0 : index
+         %p = arith.select %yes, %x, %x : index",
+        "func.call @view(%n, %x) : (index, index) -> ()
+         %p = arith.constant 0 : index",
+    ];
+    for pointer in pointers {
+        let view = |p: &str| {
+            format!(
+                "%v = ktdp.construct_memory_view %{p}, sizes: [4], strides: [1] : memref<4xdf16>"
+            )
+        };
+        let own = if pointer.contains("@view") { String::new() } else { view("p") };
+        let text = format!(
+            "module {{
+  func.func @view(%n: index, %q: index) {{
+    {}
+    return
+  }}
+  func.func @f(%x: index, %n: index) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    {pointer}
+    {own}
+    return
+  }}
+}}",
+            view("q")
+        );
+        let module = module(&text);
+        assert_eq!(module.view_elements("f", &["x"])["x"], [Elem::DF16], "{pointer}");
+        // With two arrays in one sum, nothing is known.
+        assert_eq!(
+            module.view_elements("f", &["x", "n"]).len(),
+            usize::from(pointer.contains("@view"))
+        );
+        let run = |elem| {
+            let array = Array { elem, shape: vec![64], bytes: vec![0; 64 * elem.size()] };
+            Run::new(&module, "f").array("x", array).scalar("n", Scalar::Int(0)).execute()
+        };
+        assert!(run(Elem::DF16).is_ok());
+        for elem in [Elem::F16, Elem::I16, Elem::F32] {
+            let error = run(elem).unwrap_err().to_string();
+            let want =
+                format!("argument `x` has elements {elem}, and the kernel's views of it df16");
+            assert!(error.contains(&want), "{error}");
+        }
     }
 }

@@ -40,6 +40,19 @@ pub use memory::{Address, MemoryMap, SEGMENT};
 pub struct EmitOptions {
     /// How kernels name device memory.
     pub addresses: Addresses,
+    /// How tile programs write the card's own 16-bit float.
+    pub card_float: CardFloat,
+}
+
+/// How tile programs write the card's own 16-bit float (1 sign, 6 exponent, 9 fraction bits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CardFloat {
+    /// As `f16`, as the device's own front end does: other tools read it and run it in binary16.
+    #[default]
+    F16,
+    /// As `df16`: interpreted, a kernel rounds as the card does. The reference interpreter does not
+    /// know this type.
+    Df16,
 }
 
 /// How kernels name device memory.
@@ -108,7 +121,7 @@ pub fn all(program: &Program, options: &EmitOptions) -> Result<Emitted> {
         emitted.files.extend(bundle.files());
     }
     emitted.files.extend(dci::files(program)?);
-    let kernels = ktir::kernels(program);
+    let kernels = ktir::kernels(program, options.card_float);
     emitted.refused.extend(kernels.refused.iter().cloned());
     emitted.files.extend(kernels.files(program));
     emitted.files.push(host::file(program, &map, &bundles, &kernels, options)?);

@@ -36,6 +36,27 @@ impl Builder {
         self.one(kind, &[tile], Type::tensor(shape, elem), attrs, "reshaped")
     }
 
+    /// A tile in another shape of as many elements, in row-major order: one `tensor.expand_shape` or
+    /// `tensor.collapse_shape`, both where neither does it alone, nothing where the shape is the same.
+    pub fn reshape(&mut self, tile: Value, shape: &[i64]) -> Value {
+        let from = self.ty(tile).shape().unwrap_or(&[]).to_vec();
+        if from == shape {
+            return tile;
+        }
+        let (long, short) =
+            if from.len() > shape.len() { (&from[..], shape) } else { (shape, &from[..]) };
+        if long.len() > short.len()
+            && let Some(groups) = group_dimensions(long, short)
+        {
+            return self.reassociate(tile, &groups, shape);
+        }
+        let all =
+            |rank: usize| vec![(0..rank).map(|d| i64::try_from(d).unwrap_or(i64::MAX)).collect()];
+        let flat = [from.iter().product()];
+        let flat = self.reassociate(tile, &all(from.len()), &flat);
+        self.reassociate(flat, &all(shape.len()), shape)
+    }
+
     /// `tensor.extract_slice` at numbers, with stride 1.
     pub fn extract_slice(&mut self, tile: Value, offsets: &[i64], sizes: &[i64]) -> Value {
         let elem = self.ty(tile).elem().unwrap_or(Elem::Index);
@@ -129,6 +150,28 @@ impl Builder {
     pub fn loop_index(&mut self, dim: i64) -> Value {
         self.one(Kind::LinalgIndex, &[], Type::INDEX, vec![("dim", Attr::Int(dim))], "at")
     }
+}
+
+/// Which neighbouring dimensions of `long` make up each dimension of `short`.
+fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
+    let mut next = 0;
+    let mut groups: Vec<Vec<i64>> = Vec::with_capacity(short.len());
+    for size in short {
+        let (mut group, mut product) = (Vec::new(), 1_i64);
+        while group.is_empty() || product != *size {
+            product = product.checked_mul(*long.get(next)?)?;
+            group.push(i64::try_from(next).ok()?);
+            next += 1;
+        }
+        groups.push(group);
+    }
+    // What is left holds one element each, or the numbers of elements would differ.
+    let rest = next..long.len();
+    if long[rest.clone()].iter().any(|n| *n != 1) {
+        return None;
+    }
+    groups.last_mut()?.extend(rest.filter_map(|d| i64::try_from(d).ok()));
+    Some(groups)
 }
 
 fn slice(offsets: &[i64], sizes: &[i64]) -> Vec<(&'static str, Attr)> {

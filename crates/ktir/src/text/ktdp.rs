@@ -2,11 +2,19 @@
 
 use super::affine::Scope;
 use super::parser::{Parser, Parts, Result};
-use crate::affine::{Expr, Map};
+use crate::affine::{Expr, Map, Set};
 use crate::ir::{Attr, Value};
 use crate::op::Kind;
 use crate::types::Type;
 use zellige_notation::Diagnostic;
+use zellige_notation::cursor::Spanned;
+
+/// Whether the conditions on a dimension alone make it 0 at every point of a set.
+fn is_always_zero(set: &Set, dim: usize) -> bool {
+    let Some(bounds) = set.bounds(&[]) else { return false };
+    let empty = bounds.extents.contains(&0);
+    empty || (bounds.low.get(dim), bounds.extents.get(dim)) == (Some(&0), Some(&1))
+}
 
 impl Parser<'_> {
     pub(super) fn tile_id(&mut self) -> Result<Parts> {
@@ -69,15 +77,23 @@ impl Parser<'_> {
         self.expect_word("intermediate_variables")?;
         self.expect("(")?;
         let mut names: Vec<String> = Vec::new();
-        let variables = self.list(")", |p| {
+        let listed = self.list(")", |p| {
             let name = p.value_name()?;
             if names.contains(&name.value) {
                 let message = format!("variable `%{}` is given twice", name.value);
                 return p.syntax(name.span, message, "already given");
             }
             names.push(name.value.clone());
-            Ok(name.value)
+            Ok(name)
         })?;
+        // Texts also list values from outside here, and mean those: a name without a variable behind it
+        // is looked up like any other.
+        let fixed: Vec<bool> = listed.iter().map(|n| self.is_outer_index(n)).collect();
+        let own = |(n, fixed): (&Spanned<String>, &bool)| match fixed {
+            true => String::new(),
+            false => n.value.clone(),
+        };
+        let variables: Vec<String> = listed.iter().zip(&fixed).map(own).collect();
         let view = self.value()?;
         self.expect("[")?;
         let mut captured: Vec<Value> = Vec::new();
@@ -101,16 +117,49 @@ impl Parser<'_> {
         let maps: Vec<Map> =
             subscripts.into_iter().map(|e| self.index_map(dims, e)).collect::<Result<_>>()?;
         let attrs = self.dict()?;
+        let space = attrs.iter().find_map(|(name, attr)| match attr {
+            Attr::Set(set) if name == "variables_space_set" => Some(set),
+            _ => None,
+        });
+        for (i, name) in listed.iter().enumerate().filter(|(i, _)| fixed[*i]) {
+            if space.is_some_and(|set| !is_always_zero(set, i)) {
+                return self.moving_outer_value(name);
+            }
+        }
         self.expect(":")?;
         let operands = [vec![view], sources].concat();
         self.agree_all(&operands)?;
         self.expect("->")?;
         let ty = self.ty()?.value;
         Ok(Parts::new([operands, captured].concat(), vec![ty])
-            .attr("variables", Attr::Words(variables))
+            .attr("variables", Attr::Words(names))
             .attr("indirect", Attr::Ints(indirect))
             .attr("subscripts", Attr::Maps(maps))
             .attrs(attrs))
+    }
+
+    /// Whether a variable of an indirect access has the name of a number that is defined outside.
+    fn is_outer_index(&self, name: &Spanned<String>) -> bool {
+        let value = self.lookup(&name.value, name.span.clone());
+        let ty = value.ok().map(|v| &self.values[v.index()].ty);
+        match ty {
+            Some(Type::Scalar(elem)) => !elem.is_float(),
+            Some(Type::RuntimeArg(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn moving_outer_value(&self, name: &Spanned<String>) -> Result<Parts> {
+        let message = format!(
+            "`%{}` is a value from outside, and variables_space_set gives it other places than 0",
+            name.value
+        );
+        Err(Diagnostic::syntax(name.span.clone(), message, "one value, not a variable").help(
+            format!(
+                "list a variable with a name of its own, and write `%{} + %variable`",
+                name.value
+            ),
+        ))
     }
 
     pub(super) fn load(&mut self) -> Result<Parts> {

@@ -1,5 +1,6 @@
 //! What every kernel has: views of memory, the slice of a core, loops.
 
+use crate::emit::CardFloat;
 use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -64,7 +65,11 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The beginning of a step's kernel; why where it has none.
-    pub(super) fn new(program: &Program, step: &Step) -> Result<Frame, String> {
+    pub(super) fn new(
+        program: &Program,
+        step: &Step,
+        card_float: CardFloat,
+    ) -> Result<Frame, String> {
         let [result] = step.writes.as_slice() else {
             return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
         };
@@ -121,7 +126,7 @@ impl Frame {
         frame.slices = frame.cut(core);
         let follows: Vec<Vec<Option<usize>>> = follows;
         for ((form, follows), pointer) in all.into_iter().zip(follows).zip(pointers) {
-            let operand = frame.operand(form, follows, pointer)?;
+            let operand = frame.operand(form, follows, pointer, card_float)?;
             frame.tensors.push(operand);
         }
         Ok(frame)
@@ -209,9 +214,10 @@ impl Frame {
         form: Sticks,
         follows: Vec<Option<usize>>,
         pointer: Value,
+        card_float: CardFloat,
     ) -> Result<FrameOperand, String> {
-        let elem =
-            elem(form.format).ok_or_else(|| format!("tiles hold no {}", form.format.name()))?;
+        let elem = elem(form.format, card_float)
+            .ok_or_else(|| format!("tiles hold no {}", form.format.name()))?;
         let (mut sizes, mut strides, mut axes) = (Vec::new(), Vec::new(), Vec::new());
         for d in 0..form.rank() {
             if form.stick == Some(d) {
@@ -266,9 +272,23 @@ impl Frame {
         (self.b.access_tile(view, &places, &extents), extents)
     }
 
+    /// Loads a tile, and gives its elements another shape. Both are written, because readers of
+    /// tile programs give what they load the shape of the access tile, whatever its type says.
+    pub(super) fn load_shaped(&mut self, tile: Value, shape: &[i64]) -> Value {
+        let data = self.b.load(tile);
+        self.b.reshape(data, shape)
+    }
+
+    /// Stores elements in the shape of the access tile.
+    pub(super) fn store_shaped(&mut self, data: Value, tile: Value) {
+        let shape = self.b.ty(tile).shape().unwrap_or(&[]).to_vec();
+        let data = self.b.reshape(data, &shape);
+        self.b.store(data, tile);
+    }
+
     /// Loads a tile in a shape, as float32.
     pub(super) fn load(&mut self, tile: Value, shape: &[i64], elem: Elem) -> Value {
-        let data = self.b.load_as(tile, shape);
+        let data = self.load_shaped(tile, shape);
         if elem == Elem::F32 { data } else { self.b.cast(Kind::ExtF, data, Elem::F32) }
     }
 
@@ -276,7 +296,7 @@ impl Frame {
     pub(super) fn store(&mut self, data: Value, tile: Value) {
         let elem = self.out().elem;
         let data = if elem == Elem::F32 { data } else { self.b.cast(Kind::TruncF, data, elem) };
-        self.b.store(data, tile);
+        self.store_shaped(data, tile);
     }
 
     /// The only number of a tile, everywhere in a shape.
@@ -403,7 +423,10 @@ fn shared(program: &Program, forms: &[Sticks]) -> (Vec<Span>, Vec<usize>, Vec<Ve
 }
 
 /// The elements of a tile in that format.
-fn elem(format: Format) -> Option<Elem> {
+fn elem(format: Format, card_float: CardFloat) -> Option<Elem> {
+    if format.plain() == Format::DL16 && card_float == CardFloat::F16 {
+        return Some(Elem::F16);
+    }
     // Kernels compute with what stands for an infinity as with any number.
     [Elem::F16, Elem::F32, Elem::BF16, Elem::DF16, Elem::F8E4M3, Elem::F8E5M2]
         .into_iter()

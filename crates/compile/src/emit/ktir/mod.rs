@@ -3,7 +3,8 @@
 //! A kernel takes a pointer for each operand and for the result, finds its slice from the number of its
 //! core, and goes over it tile by tile: a row of whole sticks, or a block of a matrix. Numbers are
 //! float32 inside a kernel and round once when they are stored. All operands are in device memory: which
-//! of them stay in scratchpads is the host program's to say.
+//! of them stay in scratchpads is the host program's to say. Kernels use what the reference interpreter knows:
+//! what is loaded has the shape of its access tile and is reshaped by operations of its own.
 //!
 //! | file | kernels |
 //! |---|---|
@@ -23,7 +24,7 @@ mod product;
 mod reduce;
 mod rows;
 
-use super::{EmitRefusal, EmittedFile, plain};
+use super::{CardFloat, EmitRefusal, EmittedFile, plain};
 use crate::program::{Program, Step, StepId};
 use frame::Frame;
 use zellige_ktir::{Function, Module, text};
@@ -65,10 +66,10 @@ impl KtirKernels {
 }
 
 /// Every step that is a kernel.
-pub fn kernels(program: &Program) -> KtirKernels {
+pub fn kernels(program: &Program, card_float: CardFloat) -> KtirKernels {
     let mut all = KtirKernels::default();
     for (i, step) in program.steps.iter().enumerate() {
-        match function(program, step) {
+        match function(program, step, card_float) {
             Ok(f) => all.kernels.push(KtirKernel {
                 step: StepId(i),
                 file: format!("ktir/step_{i}_{}.mlir", plain(&step.name)),
@@ -83,8 +84,8 @@ pub fn kernels(program: &Program) -> KtirKernels {
     all
 }
 
-fn function(program: &Program, step: &Step) -> Result<Function, String> {
-    let mut frame = Frame::new(program, step)?;
+fn function(program: &Program, step: &Step, card_float: CardFloat) -> Result<Function, String> {
+    let mut frame = Frame::new(program, step, card_float)?;
     let Some(op) = step.op() else {
         moves::body(&mut frame)?;
         return frame.finish();

@@ -24,9 +24,9 @@ pub(super) fn body(f: &mut Frame) -> Result<(), String> {
             let zero = f.zero;
             let spot = |d: usize| (place(at, Some(d), zero), 1);
             let (source, _) = f.tile(0, &spot, (zero, 1), None);
-            let data = f.b.load_as(source, &[1]);
+            let data = f.load_shaped(source, &[1]);
             let (target, _) = f.tile(1, &spot, (zero, 1), None);
-            f.b.store(data, target);
+            f.store_shaped(data, target);
             Ok(())
         }
     })
@@ -44,9 +44,9 @@ fn gather(
     let rows = f.b.binary(Kind::MulI, i, width);
     let spot = |d: usize| if d == dim { (rows, n) } else { (place(at, Some(d), zero), 1) };
     let (source, _) = f.tile(0, &spot, (i, 1), Some(n));
-    let data = f.b.load_as(source, &[n]);
+    let data = f.load_shaped(source, &[n]);
     let (target, _) = f.tile(1, &spot, (i, 1), Some(n));
-    f.b.store(data, target);
+    f.store_shaped(data, target);
     Ok(())
 }
 
@@ -60,9 +60,9 @@ fn copy(
     let zero = f.zero;
     let spot = |d: usize| (if d == dim { zero } else { place(at, Some(d), zero) }, 1);
     let (source, _) = f.tile(0, &spot, (i, 1), Some(n));
-    let data = f.b.load_as(source, &[n]);
+    let data = f.load_shaped(source, &[n]);
     let (target, _) = f.tile(1, &spot, (i, 1), Some(n));
-    f.b.store(data, target);
+    f.store_shaped(data, target);
     Ok(())
 }
 
@@ -80,12 +80,12 @@ fn transpose(
     let rows = first(f, j);
     let spot = |d: usize| if d == b { (rows, m) } else { (place(at, Some(d), zero), 1) };
     let (source, _) = f.tile(0, &spot, (i, 1), Some(n));
-    let data = f.b.load_as(source, &[m, n]);
+    let data = f.load_shaped(source, &[m, n]);
     let turned = f.b.transpose(data, &[1, 0]);
     let rows = first(f, i);
     let spot = |d: usize| if d == a { (rows, n) } else { (place(at, Some(d), zero), 1) };
     let (target, _) = f.tile(1, &spot, (j, 1), Some(m));
-    f.b.store(turned, target);
+    f.store_shaped(turned, target);
     Ok(())
 }
 

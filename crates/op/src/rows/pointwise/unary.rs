@@ -58,11 +58,14 @@ pub(crate) static ROWS: &[OpRow] = &[
         .torch(&["exp exp_ exp.out (self)"]),
     row("exp2", &["x"], Layer::Decomposed, |a| slow(a, Unary::Exp2))
         .whole("rounded arguments or differences would lose digits")
-        .ktir("exp2(x)")
+        .ktir("powf(2, x)")
         .torch(&["exp2 exp2_ exp2.out (self)"]),
     row("expm1", &["x"], Layer::Decomposed, |a| slow(a, Unary::Expm1))
         .whole("rounded arguments or differences would lose digits")
-        .ktir("expm1(x)")
+        // The difference loses digits near 0, and the quotient is infinite where tanh rounds to 1.
+        .ktir(
+            "select(cmpf_olt(absf(x), 0.5), divf(mulf(2, tanh(mulf(x, 0.5))), subf(1, tanh(mulf(x, 0.5)))), subf(exp(x), 1))",
+        )
         .torch(&["expm1 expm1_ expm1.out (self)"]),
     row("log", &["x"], Layer::Native, |a| slow(a, Unary::Log))
         .superdsc("log")
@@ -73,7 +76,7 @@ pub(crate) static ROWS: &[OpRow] = &[
         .ktir("log2(x)")
         .torch(&["log2 log2_ log2.out (self)"]),
     row("log10", &["x"], Layer::Decomposed, |a| slow(a, Unary::Log10))
-        .ktir("log10(x)")
+        .ktir("mulf(log(x), 0.4342944819032518)")
         .torch(&["log10 log10_ log10.out (self)"]),
     row("log1p", &["x"], Layer::Decomposed, |a| slow(a, Unary::Log1p))
         .whole("rounded arguments or differences would lose digits")

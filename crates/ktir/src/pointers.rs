@@ -1,0 +1,160 @@
+//! Which elements a kernel finds behind its arguments.
+//!
+//! An argument that is a pointer is an index without a type; what lies there is said where a view of it is
+//! constructed, perhaps at an offset, in a loop or in a function that is called. The flow of pointers is
+//! followed from above: a value depends on every argument that any of its operands depends on. A view that
+//! could belong to several arrays is said of none of them.
+
+use crate::ir::{Block, Function, Module, Op, Value};
+use crate::op::Kind;
+use crate::types::{Elem, Type};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Arguments that one value may depend on before nothing is said of it: this bounds what a module of
+/// many arguments and many sums of them costs.
+const MAX_ORIGINS: usize = 8;
+
+/// Different views of one function before nothing is said of it, for the same reason.
+const MAX_VIEWS: usize = 4096;
+
+/// The arguments, by their numbers, that a value depends on; none where they are too many.
+type Origins = Option<BTreeSet<usize>>;
+
+/// The views of a function: the arguments that the pointer depends on, and the elements.
+type Views = BTreeSet<(Vec<usize>, Elem)>;
+
+impl Module {
+    /// The elements that views of each array have in a kernel, for the arguments that are given as arrays.
+    /// An array is left out where no view belongs to it for certain.
+    pub fn view_elements(&self, kernel: &str, arrays: &[&str]) -> BTreeMap<String, Vec<Elem>> {
+        let mut found: BTreeMap<String, Vec<Elem>> = BTreeMap::new();
+        let Some(f) = self.function(kernel) else { return found };
+        let name = |i: &usize| f.args().get(*i).map(|v| f.value(*v).name.as_str());
+        let Some(views) = Summaries { module: self, known: HashMap::new() }.views(f) else {
+            return found;
+        };
+        for (origins, elem) in views {
+            let owners: Vec<&str> =
+                origins.iter().filter_map(name).filter(|n| arrays.contains(n)).collect();
+            if let [owner] = owners[..] {
+                let list = found.entry(owner.to_string()).or_default();
+                if !list.contains(&elem) {
+                    list.push(elem);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The views of functions that were looked at: none where they are too many, or while it is looked at.
+struct Summaries<'m> {
+    module: &'m Module,
+    known: HashMap<&'m str, Option<Views>>,
+}
+
+impl<'m> Summaries<'m> {
+    fn views(&mut self, f: &'m Function) -> Option<Views> {
+        if let Some(known) = self.known.get(f.name()) {
+            return known.clone();
+        }
+        self.known.insert(f.name(), None);
+        let origins = origins(f);
+        let (mut views, mut calls) = (Views::new(), Vec::new());
+        f.body().visit(&mut |op| match op.kind() {
+            Kind::MemoryView => {
+                let elem = op.results().first().and_then(|v| f.ty(*v).elem());
+                let pointer = op.operands().first().and_then(|v| origins[v.index()].as_ref());
+                if let (Some(elem), Some(pointer)) = (elem, pointer) {
+                    views.insert((pointer.iter().copied().collect(), elem));
+                }
+            }
+            Kind::Call => calls.push(op),
+            _ => {}
+        });
+        for op in calls {
+            let callee = op.word("callee").and_then(|name| self.module.function(name));
+            let Some(inner) = callee.and_then(|callee| self.views(callee)) else { return None };
+            for (parameters, elem) in inner {
+                if let Some(through) = arguments_of(op, &parameters, &origins) {
+                    views.insert((through, elem));
+                }
+            }
+            if views.len() > MAX_VIEWS {
+                return None;
+            }
+        }
+        self.known.insert(f.name(), Some(views.clone()));
+        Some(views)
+    }
+}
+
+/// What the operands of a call for these parameters depend on.
+fn arguments_of(op: &Op, parameters: &[usize], origins: &[Origins]) -> Option<Vec<usize>> {
+    let mut all = BTreeSet::new();
+    for p in parameters {
+        let operand = op.operands().get(*p)?;
+        all.extend(origins[operand.index()].as_ref()?.iter().copied());
+    }
+    (all.len() <= MAX_ORIGINS).then(|| all.into_iter().collect())
+}
+
+/// What every value of a function depends on.
+fn origins(f: &Function) -> Vec<Origins> {
+    let mut origins: Vec<Origins> = vec![Some(BTreeSet::new()); f.values.len()];
+    for (i, v) in f.args().iter().enumerate() {
+        origins[v.index()] = Some(BTreeSet::from([i]));
+    }
+    // Loops carry pointers around; every pass takes them one loop further, and sets only grow.
+    while follow(f, f.body(), &mut origins) {}
+    origins
+}
+
+/// One pass over a block; whether anything was added.
+fn follow(f: &Function, block: &Block, origins: &mut [Origins]) -> bool {
+    let mut grown = false;
+    for op in &block.ops {
+        let inner = op.regions().iter().flat_map(|r| r.args.iter());
+        let made: Vec<Value> = op.results().iter().chain(inner).copied().collect();
+        let yields = op.regions().iter().filter_map(|r| r.ops.last());
+        let given = yields.flat_map(|end| end.operands().iter());
+        let given: Vec<Value> = op.operands().iter().chain(given).copied().collect();
+        for v in made.into_iter().filter(|v| counts(f.ty(*v))) {
+            for from in &given {
+                grown |= add(origins, *from, v);
+            }
+        }
+        for region in op.regions() {
+            grown |= follow(f, region, origins);
+        }
+    }
+    grown
+}
+
+/// Whether a value may be a pointer or an offset.
+fn counts(ty: &Type) -> bool {
+    match ty {
+        Type::Scalar(elem) => !elem.is_float(),
+        Type::RuntimeArg(_) => true,
+        _ => false,
+    }
+}
+
+/// Adds what one value depends on to what another one does; whether that grew.
+fn add(origins: &mut [Origins], from: Value, to: Value) -> bool {
+    if from == to || origins[to.index()].is_none() {
+        return false;
+    }
+    let Some(more) = origins[from.index()].clone() else {
+        origins[to.index()] = None;
+        return true;
+    };
+    let Some(mine) = &mut origins[to.index()] else { return false };
+    let before = mine.len();
+    mine.extend(more);
+    let grown = mine.len() > before;
+    if mine.len() > MAX_ORIGINS {
+        origins[to.index()] = None;
+    }
+    grown
+}
