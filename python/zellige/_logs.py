@@ -71,6 +71,11 @@ def asked(report) -> None:
         compile.warning("%s", found)
 
 
+def recompiled(found) -> None:
+    """A graph was compiled once more, without PyTorch asking for it."""
+    compile.warning("%s", found)
+
+
 def graph(nodes: int, segments: int) -> None:
     """A graph was divided into what the card takes and the rest."""
     compile.info("graph of %d nodes: %d segments for the card", nodes, segments)

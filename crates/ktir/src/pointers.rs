@@ -74,8 +74,7 @@ impl<'m> Summaries<'m> {
         });
         for op in calls {
             let callee = op.word("callee").and_then(|name| self.module.function(name));
-            let Some(inner) = callee.and_then(|callee| self.views(callee)) else { return None };
-            for (parameters, elem) in inner {
+            for (parameters, elem) in callee.and_then(|callee| self.views(callee))? {
                 if let Some(through) = arguments_of(op, &parameters, &origins) {
                     views.insert((through, elem));
                 }

@@ -67,7 +67,7 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     config.layout_solver = "greedy"
 assert "changes nothing" in str(said[0].message)
-for wrong in (lambda: setattr(config, "sencores", 8), lambda: config.patch(nonsense=1).__enter__()):
+for wrong in (lambda: setattr(config, "sencores", 64), lambda: setattr(config, "sencores", 0), lambda: config.patch(nonsense=1).__enter__()):
     try:
         wrong()
         raise SystemExit("not refused")

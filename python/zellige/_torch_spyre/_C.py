@@ -1,7 +1,9 @@
 """Names of the original's native module."""
 
 from zellige import DataFormats, ElementArrangement, SpyreTensorLayout  # noqa: F401
-from zellige.spyre.layouts import empty_with_layout
+from zellige.spyre import layouts as _layouts
+from zellige.spyre.layouts import get_device_dtype, to_with_layout  # noqa: F401
+from zellige.spyre.streams import current_stream, default_stream  # noqa: F401
 
 # Bytes of the unit in which the card moves data.
 BYTES_IN_STICK = 128
@@ -17,7 +19,16 @@ def get_spyre_tensor_layout(tensor):
 
 def spyre_empty_with_layout(size, stride, dtype, layout):
     """A tensor of zeros that lies as said."""
-    return empty_with_layout(size, layout, dtype=dtype, stride=stride)
+    return _layouts.empty_with_layout(size, layout, dtype=dtype, stride=stride)
+
+
+def empty_with_layout(size, layout, dtype=None, device=None, pin_memory=None, memory_format=None):
+    """A tensor of zeros that lies as said, with row-major strides."""
+    import torch
+
+    if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
+        raise ValueError(f"{memory_format} beside a device layout; accepted is contiguous_format")
+    return _layouts.empty_with_layout(size, layout, dtype=dtype, device=device)
 
 
 def spyre_empty_reserved(size, stride, dtype, dim, max):
@@ -45,6 +56,14 @@ def get_reserved_dims(tensor):
 def get_elem_in_stick(dtype) -> int:
     """Elements of a dtype in a stick of 128 bytes."""
     return SpyreTensorLayout([1], dtype).elems_per_stick()
+
+
+def synchronize(device=None) -> None:
+    """Waits for what a card does; for all cards where none is named."""
+    import torch
+
+    for card in range(torch.spyre.device_count()) if device is None else [device]:
+        torch.spyre.synchronize(card)
 
 
 def get_downcast_warning() -> bool:

@@ -21,6 +21,7 @@ from .graph import supported
 from .partition import fuse_supported
 from .report import Report, place_of, publish
 from .segment import Segment
+from .settings import with_settings
 from .weights import with_known_parts
 
 
@@ -58,7 +59,7 @@ def spyre_backend(gm: torch.fx.GraphModule, example_inputs, *, options=None, mod
     are arguments of ``torch.compile`` for other backends and have no effect."""
     from torch._dynamo.backends.common import aot_autograd
 
-    options = _native.CompileOptions(dict(options or {}))
+    options = _native.CompileOptions(with_settings(options))
     patches.happened(patches.AT_FIRST_GRAPH)
     report = Report(breaks=heard(), recompiles=recompiles.heard())
     _logs.asked(report)

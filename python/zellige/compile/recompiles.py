@@ -1,9 +1,13 @@
-"""Recompiles: which of PyTorch's guards failed, so that a function was compiled once more."""
+"""Recompiles: which of PyTorch's guards failed, or which layouts are others, so that something was compiled once more."""
 
 from __future__ import annotations
 
 import dataclasses
 import weakref
+
+import torch
+
+from .. import _native
 
 # How many reasons of a function were handed out already.
 _seen: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -19,6 +23,22 @@ class Recompile:
 
     def __str__(self) -> str:
         return f"recompiled {self.function} at {self.at}: {'; '.join(self.guards)}"
+
+
+class KnownLayouts:
+    """The layouts that the tensors of a part of a graph had when it was compiled, for every tuple of sizes. PyTorch has
+    no guard on layouts: another one makes another program of the same graph."""
+
+    def __init__(self):
+        self._known: dict = {}
+
+    def note(self, names, args) -> list[str]:
+        """What differs from the last program of these sizes; nothing where there is none."""
+        cards = {n: a for n, a in zip(names, args) if isinstance(a, torch.Tensor) and a.device.type == "spyre" and a.numel() > 0}
+        sizes = tuple((tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in args)
+        now = {name: str(_native.tensor_layout(a)) for name, a in cards.items()}
+        before, self._known[sizes] = self._known.get(sizes, now), now
+        return [f"{name} was in {before[name]}, and is in {now[name]}" for name in now if before[name] != now[name]]
 
 
 def guard_of(reason: str) -> str:

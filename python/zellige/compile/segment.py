@@ -18,6 +18,7 @@ from .graph import Refused, Writer, emit
 from .hints import VIEWS
 from .moving_views import MovingViews
 from .report import Part, place_of
+from .recompiles import KnownLayouts, Recompile
 from .weights import is_weight
 
 
@@ -44,6 +45,7 @@ class Segment(torch.nn.Module):
         self._split: dict = {}
         self._weights = (None, None)
         self._places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self._layouts = KnownLayouts()
         self._views = MovingViews(self._states.values())
 
     @torch._disable_dynamo
@@ -76,6 +78,7 @@ class Segment(torch.nn.Module):
             artifacts.record(entry.program)
             self._families.setdefault(family, entry.program)
             self._part.add(entry.program)
+            self._note_layouts(args)
             for node in entry.copied:
                 self._report.eager("a copy of the view", node.name)
             for k in entry.later:
@@ -94,6 +97,16 @@ class Segment(torch.nn.Module):
             entry.around = self._without(_refused_node(self._module[0], error))
         self._report.milliseconds += (time.perf_counter() - start) * 1e3
         return entry
+
+    def _note_layouts(self, args) -> None:
+        """Reports a program that only another layout asked for."""
+        changed = self._layouts.note([n.name for n in self._places], args)
+        if not changed:
+            return
+        calls = [n for n in self._module[0].graph.nodes if n.op == "call_function"]
+        again = Recompile(place_of(calls[0]) if calls else "", ", ".join(n.name for n in calls[:3]), tuple(changed))
+        self._report.recompiles.append(again)
+        _logs.recompiled(again)
 
     def _without(self, refused):
         """The graph with one node beside its programs; with all of them there, where the node is not known. Later

@@ -32,14 +32,16 @@ def register() -> None:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
         from .. import _logs, _native
-        from . import autocast, ccl, device, fallback, kernels, ops, patches
+        from . import autocast, ccl, composite_ops, device, fallback, kernels, ops, patches
+        from .visible_devices import count_in_environment
 
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", "spyre"):
             raise RuntimeError(f'another backend already took PyTorch\'s extension device: "{name}"')
         _logs.setup()
         library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
-        _native.init(library, fallback.by_name)
+        with count_in_environment():
+            _native.init(library, fallback.by_name)
         _setup_privateuseone_for_python_backend("spyre", backend_module=device)
         try:
             _native.install_guard()
@@ -50,6 +52,7 @@ def register() -> None:
         fallback.install()
         autocast.install()
         ops.install()
+        composite_ops.install()
         ccl.install()
         patches.apply()
         _registered = True

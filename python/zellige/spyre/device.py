@@ -11,7 +11,7 @@ from . import memory, profiling, random
 from .dynamic import dynamic_sizes
 from .exchange import collectives, reset_collectives
 from .fallback import FallbackWarning, fallbacks, reset_fallbacks
-from .layouts import new_empty_with_layout, restickify, to_with_layout
+from .layouts import DataFormats, SpyreTensorLayout, get_device_dtype, new_empty_with_layout, restickify, to_with_layout
 from .placement import memory_space, place
 from .memory import (
     empty_cache,
@@ -23,6 +23,7 @@ from .memory import (
     memory_snapshot,
     memory_stats,
     memory_summary,
+    reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
 from .random import (
@@ -86,7 +87,8 @@ def _is_compiled() -> bool:
 
 
 def device_count() -> int:
-    """The number of cards: ``ZELLIGE_DEVICES``, 2 unless said."""
+    """The number of cards: ``ZELLIGE_DEVICES``, 2 unless said, and those of them that ``SPYRE_VISIBLE_DEVICES``,
+    ``SPYRE_DEVICES`` or ``AIU_WORLD_SIZE`` leave visible."""
     return _native.device_count()
 
 

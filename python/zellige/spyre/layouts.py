@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _native
+from .._native import DataFormats, SpyreTensorLayout  # noqa: F401 - torch.spyre has them too
 
 
 class WrongDevice(RuntimeError, ValueError):
@@ -21,6 +22,11 @@ def on_card(device, what: str) -> torch.device:
     if device.type != "spyre":
         raise WrongDevice(f"{what} needs the device spyre, not {device}")
     return device
+
+
+def get_device_dtype(dtype: torch.dtype) -> DataFormats:
+    """The format in which the card stores a dtype."""
+    return _native.SpyreTensorLayout([1], dtype).device_dtype
 
 
 def text_of(layout) -> str:

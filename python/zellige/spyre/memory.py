@@ -43,13 +43,18 @@ def reset_peak_memory_stats(device=None) -> None:
     _native.reset_peak(index_of(device))
 
 
+def reset_accumulated_memory_stats(device=None) -> None:
+    """Checks the device, and has nothing more to do: no figure of :func:`memory_stats` adds up over time."""
+    _stats(device)
+
+
 def mem_get_info(device=None) -> tuple[int, int]:
     """Free and total bytes."""
     stats = _stats(device)
     return stats["free"], stats["capacity"]
 
 
-def empty_cache() -> None:
+def empty_cache(device=None) -> None:
     """Does nothing: memory goes back with its last tensor."""
 
 

@@ -1,7 +1,7 @@
 """Settings of the original's compiler, with the values that its environment gives them.
 
-Four have a counterpart here and hold for what is compiled from then on: ``lx_planning``, ``dxp_lx_frac_avail`` and
-``ignore_work_division_hints``; ``sencores`` says what the card has. The others can be read and set, so that scripts
+Four have a counterpart here and hold for what is compiled from then on: ``lx_planning``, ``dxp_lx_frac_avail``,
+``ignore_work_division_hints``, and ``sencores``, which is at most what the card has. The others can be read and set, so that scripts
 run, and the first change of one says that nothing follows from it.
 """
 
@@ -10,6 +10,8 @@ import os as _os
 import sys as _sys
 import types as _types
 import warnings as _warnings
+
+from zellige.compile import settings as _settings
 
 
 def _flag(name, default):
@@ -58,15 +60,16 @@ class _Config(_types.ModuleType):
 
     def __getattr__(self, name):
         if name == "sencores":
-            return _cores()
+            return _settings.cores or _cores()
         if name in _VALUES:
             return _VALUES[name]
         raise AttributeError(f"torch_spyre._inductor.config has no setting {name!r}; it has {', '.join(sorted(_VALUES))}")
 
     def __setattr__(self, name, value):
         if name == "sencores":
-            if int(value) != _cores():
-                raise ValueError(f"the card has {_cores()} cores: set SENCORES={value} before PyTorch is imported")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _cores():
+                raise ValueError(f"sencores={value!r}: the card has {_cores()} cores, and a program takes from 1 to all of them")
+            _settings.cores = None if value == _cores() else value
             return
         if name not in _VALUES:
             raise AttributeError(f"torch_spyre._inductor.config has no setting {name!r}; it has {', '.join(sorted(_VALUES))}")

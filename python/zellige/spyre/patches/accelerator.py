@@ -42,6 +42,7 @@ is_allocator_initialized = _or_card(lambda: True)
 device_stats = _or_card(_stats)
 memory_info = _or_card(lambda index: torch.spyre.mem_get_info(index))
 reset_peak_stats = _or_card(lambda index: _native.reset_peak(index))
+reset_accumulated_stats = _or_card(lambda index: torch.spyre.reset_accumulated_memory_stats(index))
 empty_cache = _or_card(lambda: torch.spyre.memory.empty_cache())
 
 

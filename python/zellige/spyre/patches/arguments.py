@@ -10,6 +10,7 @@ from ... import _native
 from ..dynamic import empty_dynamic, reservation, to_dynamic
 from ..fake_layouts import find_layout, is_fake
 from ..layouts import empty_with_layout, to_with_layout
+from .accelerator import is_current
 
 
 def device_tensor_layout(self):
@@ -28,13 +29,23 @@ def device_tensor_layout(self):
     return _native.tensor_layout(self) if reserved is None else reserved.layout
 
 
+def _unpinned(kwargs: dict) -> dict:
+    """The arguments without ``pin_memory`` where a tensor of the host is asked to be pinned for the card: the simulated
+    one reads all memory of the host alike, and PyTorch has no allocator of pinned memory for it."""
+    if not kwargs.get("pin_memory") or not is_current():
+        return kwargs
+    device = kwargs.get("device")
+    on_host = torch.device(torch.get_default_device() if device is None else device).type == "cpu"
+    return {**kwargs, "pin_memory": False} if on_host else kwargs
+
+
 def with_layout(original, in_layout):
     """A function that takes `device_layout` too."""
 
     @functools.wraps(original)
     def function(*args, device_layout=None, **kwargs):
         if device_layout is None:
-            return original(*args, **kwargs)
+            return original(*args, **(_unpinned(kwargs) if "pin_memory" in kwargs else kwargs))
         return in_layout(*args, device_layout=device_layout, **kwargs)
 
     return function
@@ -46,7 +57,7 @@ def _with_sizes(original, in_layout, in_sizes):
     @functools.wraps(original)
     def function(*args, device_layout=None, max=None, dynamic=None, **kwargs):
         if device_layout is None and max is None and dynamic is None:
-            return original(*args, **kwargs)
+            return original(*args, **(_unpinned(kwargs) if "pin_memory" in kwargs else kwargs))
         if max is None and dynamic is None:
             return in_layout(*args, device_layout=device_layout, **kwargs)
         return in_sizes(*args, device_layout=device_layout, max=max, dynamic=dynamic, **kwargs)

@@ -197,6 +197,7 @@ TABLE: tuple[Patch, ...] = (
     Patch(Attribute("torch._C", "_accelerator_getDeviceStats", accelerator.device_stats), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_getMemoryInfo", accelerator.memory_info), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_resetPeakStats", accelerator.reset_peak_stats), _WHY.accelerator),
+    Patch(Attribute("torch._C", "_accelerator_resetAccumulatedStats", accelerator.reset_accumulated_stats), _WHY.accelerator),
     Patch(Attribute("torch._C", "_accelerator_emptyCache", accelerator.empty_cache), _WHY.accelerator),
     Patch(
         Registration("a CPU kernel of aten::_pin_memory", accelerator.pin_memory),
