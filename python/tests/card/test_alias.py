@@ -111,7 +111,7 @@ print("done")
 
 def test_what_newer_scripts_import():
     done = run(NEWER)
-    assert done.stdout.split() == ["ValueError", "AttributeError", "done"], done.stdout + done.stderr
+    assert done.stdout.split() == ["ValueError", "ValueError", "AttributeError", "done"], done.stdout + done.stderr
 
 
 def run(code, *path, **environment):

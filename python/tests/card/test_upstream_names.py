@@ -1,6 +1,9 @@
 """Names of torch-spyre's own tests and documents, with what they do."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -244,3 +247,12 @@ def test_errors_and_loggers_are_the_compiler_s():
             assert is_inductor_logging_enabled() == enabled == logger.isEnabledFor(logging.ERROR)
     finally:
         package.setLevel(before)
+
+
+def test_a_process_sees_the_cards_of_its_environment():
+    script = "import os, torch; print(torch.spyre.device_count(), os.environ.get('ZELLIGE_DEVICES'))"
+    for given, count in [({"SPYRE_VISIBLE_DEVICES": "2"}, 1), ({"AIU_WORLD_SIZE": "3"}, 3), ({"AIU_WORLD_SIZE": "9"}, 4)]:
+        environment = {**os.environ, "ZELLIGE_DEVICES": "4", **given}
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+        # What this process may start counts for itself.
+        assert done.stdout.split() == [str(count), "4"], done.stdout + done.stderr
