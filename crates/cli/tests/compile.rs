@@ -506,3 +506,22 @@ fn pinned_gaps_and_square_sticks_run() {
         assert!(f.stdout(&["run", graph, "--verify"]).contains("verified"));
     }
 }
+
+#[test]
+fn emitted_tile_programs_name_the_float_of_the_card() {
+    let f = Folder::new("tile-float");
+    f.write(
+        "add.graph",
+        "graph g(x: float16[8, 64], y: float16[8, 64]) { z = add(x, y) return z }",
+    );
+    let kernel = |more: &[&str]| {
+        f.stdout(&[&["compile", "add.graph", "--emit", "out"], more].concat());
+        std::fs::read_to_string(f.0.join("out/ktir/step_0_z.mlir")).expect("a kernel")
+    };
+    let interchange = kernel(&[]);
+    assert!(interchange.contains("x64xf16>") && !interchange.contains("df16"), "{interchange}");
+    assert_eq!(kernel(&["--tile-float", "f16"]), interchange);
+    assert_eq!(kernel(&["--tile-float", "df16"]), interchange.replace("xf16>", "xdf16>"));
+    f.fails(&["compile", "add.graph", "--tile-float", "df16"], "--emit");
+    f.fails(&["compile", "add.graph", "--emit", "out", "--tile-float", "bf16"], "df16");
+}
