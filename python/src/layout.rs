@@ -224,27 +224,21 @@ impl PyLayout {
     }
 
     /// The text in another notation: `tirx`, `torch`, `cute`, `linear`, `xla`, `onednn` and the others, and `spyre`,
-    /// which needs a dtype. Refused with the reason where the notation has no text for it.
+    /// which needs a dtype; `numpy` writes items of it. Refused with the reason where the notation has no text for it.
     #[pyo3(signature = (notation, dtype=None))]
     fn to(&self, notation: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let to = Notation::from_name(notation).ok_or_else(|| no_notation(notation))?;
         if to == self.parsed.notation() {
             return Ok(self.text());
         }
-        if to.needs_format() && dtype.is_none() {
+        if to.needs_dtype() && dtype.is_none() {
             let name = to.name();
             return Err(error::LayoutError::new_err(format!(
                 "`{name}` says how elements are stored: give a dtype, such as to(\"{name}\", \"float16\")"
             )));
         }
-        let format = match dtype {
-            Some(d) => Some(
-                zellige_stick::DataFormat::on_device(convert::dtype(d)?)
-                    .map_err(|e| error::layout(&e))?,
-            ),
-            None => None,
-        };
-        between::translate(&self.parsed, &self.shape, format, to).map_err(|e| error::refusal(&e))
+        let dtype = dtype.map(convert::dtype).transpose()?;
+        between::translate(&self.parsed, &self.shape, dtype, to).map_err(|e| error::refusal(&e))
     }
 
     /// The text in every notation that has one; `dtype` is needed for `spyre`.

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use zellige_float::Dtype;
 use zellige_layout::{Layout, unflatten};
-use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine};
+use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine, own_text};
 use zellige_notation::{Notation, Parsed};
-use zellige_stick::DataFormat;
 
 /// A layout in one notation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,26 +58,20 @@ pub fn converted(
     dtype: Option<Dtype>,
     to: Notation,
 ) -> Converted {
-    if to == parsed.notation() {
-        return Converted::Equal(parsed.text());
+    if to == parsed.notation()
+        && let Ok(text) = own_text(parsed, layout)
+    {
+        return Converted::Equal(text);
     }
-    let format = match dtype {
-        Some(d) if to.needs_format() => match DataFormat::on_device(d) {
-            Ok(format) => Some(format),
-            Err(e) => return Converted::NotExpressible(e.to_string()),
-        },
-        None if to.needs_format() => {
-            return Converted::NotExpressible(
-                "a dtype is needed: it says how elements are stored".into(),
-            );
-        }
-        _ => None,
-    };
+    if dtype.is_none() && to.needs_dtype() {
+        let why = "a dtype is needed: it says how elements are stored";
+        return Converted::NotExpressible(why.into());
+    }
     let shown = |n: &NotExpressible| match n.witness {
         Some(i) => format!("{} (at {:?})", n.reason, unflatten(shape, i)),
         None => n.reason.clone(),
     };
-    match convert_or_refine(parsed, layout, shape, format, to) {
+    match convert_or_refine(parsed, layout, shape, dtype, to) {
         Ok(Conversion::Equal(text)) => Converted::Equal(text),
         Ok(Conversion::Refined { text, shape, because }) => {
             Converted::Refined { text, shape, why: shown(&because) }

@@ -52,6 +52,8 @@ impl Metered {
 
 impl Write for &mut Metered {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Writing some dozens of bytes takes about as long as a step.
+        zellige_guard::steps(bytes.len() / 64);
         let full = self.0.capacity() - self.0.len() < bytes.len();
         // A vector that is full doubles.
         if full && self.0.len() > LONG {

@@ -9,7 +9,6 @@ use zellige_float::Dtype;
 use zellige_layout::{Access, Axis, AxisKind, AxisTable, Layout, Scope};
 use zellige_notation::convert::{Refusal, convert};
 use zellige_notation::{Diagnostic, Notation, Parsed, linear, parse, parse_as};
-use zellige_stick::DataFormat;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -262,8 +261,7 @@ impl Request {
         let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
         let dtype = self.opt_dtype()?;
         let to = notation.unwrap_or(Notation::TIRX);
-        let format = device_format(dtype, to)?;
-        convert(layout, &layout.default_shape(), format, to).map(Value::String).map_err(refused)
+        convert(layout, &layout.default_shape(), dtype, to).map(Value::String).map_err(refused)
     }
 
     /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
@@ -318,14 +316,6 @@ fn lanes_of(o: &serde_json::Map<String, Value>) -> Option<Vec<&Value>> {
     let count = o.keys().filter(|k| !matches!(k.as_str(), "kind" | "vector")).count();
     let lanes: Option<Vec<&Value>> = (0..count).map(|i| o.get(&i.to_string())).collect();
     lanes.filter(|l| !l.is_empty())
-}
-
-/// The device format of a dtype, which only a device layout needs.
-pub(crate) fn device_format(dtype: Option<Dtype>, to: Notation) -> Result<Option<DataFormat>> {
-    match dtype {
-        Some(d) if to.needs_format() => Ok(Some(DataFormat::on_device(d)?)),
-        _ => Ok(None),
-    }
 }
 
 fn tick(field: &str) -> String {

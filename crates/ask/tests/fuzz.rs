@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zellige_ask::{OPERATIONS, answer};
 use zellige_layout::AxisTable;
-use zellige_notation::{Parsed, json as layout_json, parse, parse_as, preset};
+use zellige_notation::{Notation, Parsed, json as layout_json, parse, parse_as, preset};
 
 /// An answer may take this long. Unoptimised builds are given more.
 const SECONDS: u64 = if cfg!(debug_assertions) { 10 } else { 2 };
@@ -366,6 +366,29 @@ fn layout_text(rng: &mut Rng) -> (String, Vec<i64>) {
     (out, shape)
 }
 
+/// Iters of one small extent each, in an order of memory that is none of their own: what notations of tiles and blocks take
+/// many of.
+fn scattered_text(rng: &mut Rng) -> (String, Vec<i64>) {
+    let extents: Vec<i64> = (0..1 + rng.below(40)).map(|_| rng.pick(&[2, 2, 2, 3])).collect();
+    let mut order: Vec<usize> = (0..extents.len()).collect();
+    if rng.one_in(2) {
+        order.reverse();
+    } else {
+        for i in (1..order.len()).rev() {
+            order.swap(i, rng.below(i + 1));
+        }
+    }
+    let (mut strides, mut next) = (vec![0i64; extents.len()], 1i64);
+    let axis = rng.pick(&["", "", "@pid"]);
+    for k in order.into_iter().rev() {
+        strides[k] = next;
+        next = next.saturating_mul(extents[k]);
+    }
+    let list =
+        |v: &[i64], end: &str| v.iter().map(|x| format!("{x}{end}")).collect::<Vec<_>>().join(",");
+    (format!("S[({}):({})]", list(&extents, ""), list(&strides, axis)), extents)
+}
+
 /// The same number of elements in another shape.
 fn reshaped(rng: &mut Rng, shape: &[i64]) -> Vec<i64> {
     let total = shape.iter().try_fold(1i64, |t, e| t.checked_mul(*e));
@@ -383,13 +406,17 @@ fn reshaped(rng: &mut Rng, shape: &[i64]) -> Vec<i64> {
 fn generate(rng: &mut Rng) -> Value {
     let mut request: Value = serde_json::from_str(rng.pick(SEEDS)).expect("seeds are JSON");
     let object = request.as_object_mut().expect("seeds are objects");
-    let (text, shape) = layout_text(rng);
+    let (text, shape) = if rng.one_in(6) { scattered_text(rng) } else { layout_text(rng) };
+    let notations: Vec<Notation> = Notation::all().collect();
     let keys: Vec<String> = object.keys().cloned().collect();
     for key in keys {
         let own = shape.clone();
         let value =
             match key.as_str() {
                 "layout" => json!(text),
+                "to" if object.get("op").is_some_and(|op| op != "reshard") => {
+                    json!(rng.pick(&notations).name())
+                }
                 "a" | "b" | "inner" | "outer" | "tiled" | "sum" | "left" | "right" => {
                     if rng.one_in(2) { json!(layout_text(rng).0) } else { json!(text) }
                 }
@@ -521,7 +548,8 @@ fn mutate(request: &mut Value, rng: &mut Rng, texts: &[String]) {
                     map.extend(other);
                 }
                 _ => {
-                    let names = ["tirx", "torch", "spyre", "cute", "linear", ""];
+                    let mut names: Vec<&str> = Notation::all().map(Notation::name).collect();
+                    names.push("");
                     let field = rng.pick(&["as", "notation", "to"]);
                     map.insert(field.into(), json!(rng.pick(&names)));
                 }
@@ -706,6 +734,7 @@ fn strings(v: &Value, out: &mut Vec<String>) {
 
 fn seed_texts() -> Vec<String> {
     let mut texts: Vec<String> = preset::all().into_iter().map(|p| p.text).collect();
+    texts.extend(Notation::all().map(|n| n.example().to_string()));
     for seed in SEEDS {
         strings(&serde_json::from_str(seed).expect("seeds are JSON"), &mut texts);
     }
@@ -767,6 +796,28 @@ fn known_hostile_lines_stay_answered() {
     ];
     for line in lines {
         assert_eq!(complaint(line), None, "{}", shown(line));
+    }
+}
+
+/// Every order of many small digits has a text, or a refusal, in every notation, soon.
+#[test]
+fn scattered_digits_are_converted_or_refused_in_time() {
+    for digits in [12usize, 24, 40, 61] {
+        let strides: Vec<String> = (0..digits).map(|k| (1i64 << k).to_string()).collect();
+        let layout = format!("S[({}):({})]", vec!["2"; digits].join(","), strides.join(","));
+        let half = digits / 2;
+        for shape in [vec![1i64 << digits], vec![1 << half, 1 << (digits - half)], vec![2; digits]]
+        {
+            for to in Notation::all() {
+                let line = json!({"op": "convert", "layout": layout, "shape": shape, "to": to.name(), "dtype": "float16"});
+                let line = line.to_string();
+                assert_eq!(complaint(&line), None, "{}", shown(&line));
+                if digits < 40 {
+                    let reply = answer(&line);
+                    assert!(reply.len() < 1 << 14, "{} bytes: {}", reply.len(), shown(&line));
+                }
+            }
+        }
     }
 }
 

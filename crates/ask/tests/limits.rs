@@ -66,6 +66,40 @@ fn a_request_that_takes_too_long_is_stopped() {
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
+/// The text of an answer counts as what was needed to find it does.
+#[test]
+fn an_answer_that_is_too_long_is_stopped() {
+    let _alone = alone();
+    let tiles = "(2)".repeat(1 << 17);
+    let line =
+        format!(r#"{{"id":9,"op":"convert","layout":"{{0:T{tiles}}}","shape":[2],"to":"xla"}}"#);
+    let small = Limits { time: None, memory: Some(2 << 20) };
+    assert_eq!(error(&answer_within(&line, small))["kind"], "over_memory");
+}
+
+/// Every position of a large tensor is no answer; what says them all in a line is.
+#[test]
+fn a_physical_order_has_an_end() {
+    let _alone = alone();
+    for layout in [
+        r#""S[(4096,4096):(1,4096)]""#,
+        r#""f32[3000,3001]{0,1:T(8,128)}""#,
+        r#""f32[1000000000,1000000000]{1,0}""#,
+        r#""size=[1048577]""#,
+    ] {
+        let line = format!(r#"{{"id":9,"op":"physical_order","layout":{layout}}}"#);
+        let begin = Instant::now();
+        let fault = error(&answer(&line));
+        assert_eq!(fault["kind"], "too_large", "{fault}");
+        assert_eq!(fault["witness"]["limit"], 1 << 20);
+        assert!(fault["message"].as_str().is_some_and(|m| m.contains("`apply`")), "{fault}");
+        assert!(begin.elapsed() < Duration::from_secs(1), "{line}");
+    }
+    let line = r#"{"id":9,"op":"physical_order","layout":"size=[1024, 1024]"}"#;
+    let reply: Value = serde_json::from_str(&answer(line)).expect("an answer is JSON");
+    assert_eq!(reply["ok"]["order"].as_array().map(Vec::len), Some(1 << 20));
+}
+
 /// Operations on tensors far larger than any memory: each class of kernel, with the long extent in each
 /// place. They are planned or refused by formulas, in milliseconds and without lists.
 #[test]

@@ -264,6 +264,7 @@ pub(crate) fn shown(path: &Path) -> String {
 /// Everything that the program says goes through one of these or through the error of `main`: names of
 /// files and in files never reach a terminal as something that it obeys.
 pub(crate) fn print(text: &str) -> Result<()> {
+    zellige_guard::reserve(text.len());
     write(&visible_lines(text, false))
 }
 
@@ -274,6 +275,7 @@ pub(crate) fn print_coloured(text: &str) -> Result<()> {
 
 /// The same of JSON, whose value does not change.
 pub(crate) fn print_json(json: &str) -> Result<()> {
+    zellige_guard::reserve(json.len());
     write(&visible_json(json))
 }
 
@@ -283,6 +285,8 @@ pub(crate) fn print_as(json: bool, text: &str) -> Result<()> {
 }
 
 fn write(text: &str) -> Result<()> {
+    // An answer counts against the limits before anybody sees a part of it.
+    zellige_guard::reserve(text.len());
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {

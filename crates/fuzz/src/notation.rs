@@ -2,10 +2,10 @@
 
 use crate::budget::bounded;
 use serde_json::Value;
+use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout};
 use zellige_notation::convert::{Refusal, convert};
 use zellige_notation::{Diagnostic, Notation, Parsed, json, parse, parse_as, tirx};
-use zellige_stick::DataFormat;
 
 pub(crate) fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -67,8 +67,8 @@ pub(crate) fn conversion(data: &[u8]) {
         Ok(_) => return,
         Err(d) => return refused(text, &d),
     };
-    let format = to.needs_format().then_some(DataFormat::SEN169_FP16);
-    let written = bounded("a conversion", bytes, || convert(&layout, &shape, format, to));
+    let dtype = to.needs_dtype().then_some(Dtype::Float16);
+    let written = bounded("a conversion", bytes, || convert(&layout, &shape, dtype, to));
     match written {
         Ok(written) => {
             let again = parse_as(&written, to, &axes).unwrap_or_else(|d| panic!("{written}: {d}"));

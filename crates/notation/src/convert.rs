@@ -2,13 +2,16 @@
 //!
 //! A conversion builds the only candidate that the target notation allows and then compares it
 //! with the layout as a function: the answer is proved, and a refusal carries the first element
-//! that the candidate would put elsewhere. The candidate is built by the file of the notation.
+//! that the candidate would put elsewhere. The candidate is built by the file of the notation. What is said to be equal is its text:
+//! every text is read again, and compared with the layout, before anybody sees it.
 
-use crate::Parsed;
-use crate::notation::Notation;
+use crate::blocked::prove;
+use crate::notation::{Notation, parse_as};
+use crate::{Diagnostic, Parsed};
 use std::borrow::Cow;
-use zellige_layout::{Axis, Error, Layout, Point};
-use zellige_stick::{DataFormat, StickError};
+use zellige_float::Dtype;
+use zellige_layout::{Axis, AxisTable, Error, Layout, Point};
+use zellige_stick::StickError;
 
 /// Why a layout has no text in a notation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,16 +37,68 @@ impl<E: Into<StickError>> From<E> for Refusal {
     }
 }
 
-/// The text of a layout over a shape, in another notation. Some notations need the format of the
-/// elements ([`Notation::needs_format`]).
+/// The text of a layout over a shape, in another notation. Some notations need the type of the
+/// elements ([`Notation::needs_dtype`]).
+///
+/// **Law**: the text is read as a layout that has the same places for every coordinate of the shape.
 pub fn convert(
     layout: &Layout,
     shape: &[i64],
-    format: Option<DataFormat>,
+    dtype: Option<Dtype>,
     to: Notation,
 ) -> Result<String, Refusal> {
     layout.admit(shape)?;
-    (to.row().express)(layout, shape, format)
+    let text = (to.row().express)(layout, shape, dtype)?;
+    // Reading a text takes about as much as it is long.
+    zellige_guard::reserve(text.len());
+    let found = match parse_as(&text, to, &axes_of(layout)).and_then(|p| p.layout(Some(shape))) {
+        Ok(found) => found,
+        Err(refused) => return not_read(&text, &refused),
+    };
+    if found != *layout {
+        prove(&found, layout, &shortened(&text))?;
+    }
+    Ok(text)
+}
+
+/// The text of what was read, in its own notation, where reading that gives the same again.
+///
+/// # Errors
+/// [`NotExpressible`] where it does not.
+pub fn own_text(parsed: &Parsed, layout: &Layout) -> Result<String, Refusal> {
+    let text = parsed.text();
+    zellige_guard::reserve(text.len());
+    match parse_as(&text, parsed.notation(), &axes_of(layout)) {
+        Ok(again) if again == *parsed => Ok(text),
+        Ok(_) => no(format!("the text {} is read as another layout", shortened(&text)), None),
+        Err(refused) => not_read(&text, &refused),
+    }
+}
+
+/// The axes that a text of a layout may name.
+fn axes_of(layout: &Layout) -> AxisTable {
+    let mut axes = AxisTable::new();
+    for axis in layout.tile().axes() {
+        // The names in one layout differ, so that none is declared twice.
+        let _ = axes.declare(axis.name(), axis.kind());
+    }
+    axes
+}
+
+fn not_read<T>(text: &str, refused: &Diagnostic) -> Result<T, Refusal> {
+    no(
+        format!("{} would be the text, which is not read: {}", shortened(text), refused.message),
+        None,
+    )
+}
+
+/// The beginning of a text, for a message.
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(200).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// A layout in another notation.
@@ -80,14 +135,14 @@ pub fn convert_or_refine(
     parsed: &Parsed,
     layout: &Layout,
     shape: &[i64],
-    format: Option<DataFormat>,
+    dtype: Option<Dtype>,
     to: Notation,
 ) -> Result<Conversion, Refusal> {
-    let because = match translate(parsed, shape, format, to) {
+    let because = match translate(parsed, shape, dtype, to) {
         Ok(text) => return Ok(Conversion::Equal(text)),
         // A text of this notation is itself what the layout is written as.
         Err(Refusal::NotExpressible(_)) if to == parsed.notation() => {
-            return Ok(Conversion::Equal(parsed.text()));
+            return own_text(parsed, layout).map(Conversion::Equal);
         }
         Err(Refusal::NotExpressible(because)) => because,
         Err(other) => return Err(other),
@@ -101,7 +156,7 @@ pub fn convert_or_refine(
         }),
     };
     match finer {
-        Ok(finer) if finer != shape => match convert(layout, &finer, format, to) {
+        Ok(finer) if finer != shape => match convert(layout, &finer, dtype, to) {
             Ok(text) => Ok(Conversion::Refined { text, shape: finer, because }),
             Err(_) => Err(Refusal::NotExpressible(because)),
         },
@@ -114,7 +169,7 @@ pub fn convert_or_refine(
 pub fn translate(
     parsed: &Parsed,
     shape: &[i64],
-    format: Option<DataFormat>,
+    dtype: Option<Dtype>,
     to: Notation,
 ) -> Result<String, Refusal> {
     if to != parsed.notation()
@@ -124,7 +179,7 @@ pub fn translate(
         return text;
     }
     match parsed.layout(Some(shape)) {
-        Ok(layout) => convert(&layout, shape, format, to),
+        Ok(layout) => convert(&layout, shape, dtype, to),
         Err(refused) => match refused.cause {
             Some(cause) => Err(Refusal::Error(*cause)),
             None => no(refused.message, None),

@@ -41,7 +41,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::DTENSOR, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// What a dimension of the mesh does to a tensor.
@@ -76,6 +76,12 @@ fn recognises(text: &str) -> bool {
     let first = c.clone().word().map(|w| w.value);
     if matches!(first, Some("mesh" | "placements" | "device_mesh" | "DeviceMesh")) {
         return true;
+    }
+    // On a mesh without dimensions there are no placements.
+    let mut none = c.clone();
+    if (none.eat('(') && none.eat(')')) || (none.eat('[') && none.eat(']')) {
+        let mesh = |w: &str| matches!(w, "mesh" | "device_mesh" | "DeviceMesh");
+        return none.word().is_some_and(|w| mesh(w.value));
     }
     (c.eat('[') || c.eat('(')) && c.word().is_some_and(|w| PLACEMENTS.contains(&w.value))
 }

@@ -43,7 +43,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::JAX, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// The most devices whose slices are listed.

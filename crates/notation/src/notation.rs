@@ -10,11 +10,11 @@ use crate::{
     spyre, tirx, torch, triton, xla,
 };
 use std::fmt;
+use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout};
-use zellige_stick::DataFormat;
 
-/// Writes a layout over a shape, with the format of its elements on the device.
-type Express = fn(&Layout, &[i64], Option<DataFormat>) -> Result<String, Refusal>;
+/// Writes a layout over a shape, with the type of its elements.
+type Express = fn(&Layout, &[i64], Option<Dtype>) -> Result<String, Refusal>;
 
 /// Every notation, in the order of the documentation.
 static TABLE: [&NotationRow; 15] = [
@@ -51,8 +51,8 @@ pub(crate) struct NotationRow {
     pub(crate) print: fn(&Parsed) -> String,
     /// The text of any layout over a shape, or why there is none.
     pub(crate) express: Express,
-    /// Whether `express` needs the format of the elements on the device.
-    pub(crate) needs_format: bool,
+    /// Whether `express` needs the type of the elements.
+    pub(crate) needs_dtype: bool,
 }
 
 /// A notation of the field: a row of the table.
@@ -122,8 +122,8 @@ impl Notation {
     }
 
     /// Whether a text of it says how elements are stored, so that a conversion has to be told.
-    pub fn needs_format(self) -> bool {
-        self.0.needs_format
+    pub fn needs_dtype(self) -> bool {
+        self.0.needs_dtype
     }
 
     pub(crate) fn row(self) -> &'static NotationRow {
@@ -252,9 +252,9 @@ mod tests {
             let layout = parsed.layout(None).expect("an example has a layout");
             let shape = parsed.default_shape().expect("an example has a shape");
             layout.admit(&shape).expect("a shape of its layout");
-            let format = parsed.stick().map(zellige_stick::StickLayout::device_dtype);
-            assert_eq!(format.is_some(), n.needs_format(), "{n:?}");
-            let expressed = (n.row().express)(&layout, &shape, format).expect(text);
+            assert_eq!(parsed.stick().is_some(), n.needs_dtype(), "{n:?}");
+            let dtype = n.needs_dtype().then_some(Dtype::Float16);
+            let expressed = (n.row().express)(&layout, &shape, dtype).expect(text);
             let again = parse_as(&expressed, n, &axes).expect(&expressed);
             let again = again.layout(Some(&shape)).expect(&expressed);
             assert_eq!(again.difference(&layout), Ok(None), "{n:?} writes its own layout");

@@ -7,19 +7,21 @@
 //!
 //! In the short form the elements follow one another, the last dimension fastest (`'C'`) or the first (`'F'`).
 //!
-//! A layout is written in the short form where that is it; else as a dictionary of items of one byte (`'|V1'`), whose
-//! strides are counted in elements, because a layout does not say how large an element is.
+//! A layout is written in the short form where that is it; else as a dictionary, of items of the type of the elements where that is
+//! known. Otherwise the items have one byte (`'|V1'`), so that strides are counted in elements, because a layout does not say
+//! how large an element is.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
-use crate::convert::Refusal;
+use crate::convert::{Refusal, no};
 use crate::cursor::{Cursor, Spanned};
 use crate::notation::NotationRow;
 use crate::sharding::python;
 use crate::torch::to_strided;
 use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use zellige_float::Dtype;
 use zellige_layout::int::{product, row_major};
-use zellige_layout::{Layout, Strided, check_sizes};
+use zellige_layout::{Error, Layout, Strided, check_sizes};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
@@ -31,8 +33,8 @@ pub(crate) static ROW: NotationRow = NotationRow {
     recognises,
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::NUMPY, x)),
     print: Parsed::written_text,
-    express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    express,
+    needs_dtype: false,
 };
 
 /// The layout of a NumPy array.
@@ -373,18 +375,48 @@ impl WrittenLayout for NumpyLayout {
     }
 }
 
+/// The type string of a dtype; those that NumPy has no number for are so many bytes. `None` where an element is less than a byte.
+fn typestr_of(dtype: Dtype) -> Option<String> {
+    let kind = match dtype {
+        Dtype::Float64 | Dtype::Float32 | Dtype::Float16 => 'f',
+        Dtype::Complex64 | Dtype::Complex128 => 'c',
+        Dtype::Int64 | Dtype::Int32 | Dtype::Int16 | Dtype::Int8 => 'i',
+        Dtype::Qint8 | Dtype::Qint32 => 'i',
+        Dtype::Uint64 | Dtype::Uint32 | Dtype::Uint16 | Dtype::Uint8 | Dtype::Quint8 => 'u',
+        Dtype::Bool => 'b',
+        _ => 'V',
+    };
+    let bytes = dtype.bits() / 8;
+    // One byte, or bytes without a number, are in no order.
+    let order = if bytes == 1 || kind == 'V' { '|' } else { '<' };
+    (dtype.bits() % 8 == 0).then(|| format!("{order}{kind}{bytes}"))
+}
+
+/// A layout as an array interface: strides in bytes of the elements' type, or in elements where that is not known.
+fn interface_of(host: &Strided, dtype: Option<Dtype>) -> Result<Form, Refusal> {
+    let typestr = match dtype.map(|d| (d, typestr_of(d))) {
+        None => "|V1".to_string(),
+        Some((_, Some(typestr))) => typestr,
+        Some((d, None)) => {
+            let reason = format!("NumPy has no items of {} bits, as {} has", d.bits(), d.name());
+            return no(reason, None);
+        }
+    };
+    let bytes = dtype.map_or(1, |d| d.bits() / 8);
+    let in_bytes =
+        |n: i64| n.checked_mul(bytes).ok_or_else(|| Error::overflow("a stride in bytes"));
+    let strides = host.stride().iter().map(|s| in_bytes(*s)).collect::<Result<_, _>>()?;
+    let offset = in_bytes(host.offset())?;
+    Ok(Form::Interface { strides: Some(strides), typestr, offset, data: None })
+}
+
 /// The text of a layout, or why there is none.
-pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
+pub fn express(layout: &Layout, shape: &[i64], dtype: Option<Dtype>) -> Result<String, Refusal> {
     let host = to_strided(layout, shape)?;
     let form = match host.offset() {
         0 if host.is_row_major() => Form::Order('C'),
         0 if host.is_column_major() => Form::Order('F'),
-        offset => Form::Interface {
-            strides: Some(host.stride().to_vec()),
-            typestr: "|V1".into(),
-            offset,
-            data: None,
-        },
+        _ => interface_of(&host, dtype)?,
     };
     Ok(NumpyLayout { shape: shape.to_vec(), form }.text())
 }

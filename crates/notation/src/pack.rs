@@ -34,7 +34,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::PACK, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape).map(|x| x.text()),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// The attributes of a pack, with the shape and the operation where the text says them.

@@ -40,7 +40,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::SHARDY, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// A Shardy sharding with its mesh.

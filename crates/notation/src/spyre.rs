@@ -33,11 +33,11 @@ pub(crate) static ROW: NotationRow = NotationRow {
     recognises: |text| first_word(text) == Some("SpyreTensorLayout"),
     parse: |text, _| parse(text).map(Parsed::from),
     print: |parsed| parsed.stick().map_or_else(String::new, print_bound),
-    express: |layout, shape, format| match format {
-        Some(format) => Ok(print(&to_stick(layout, shape, format)?)),
+    express: |layout, shape, dtype| match dtype {
+        Some(dtype) => Ok(print(&to_stick(layout, shape, DataFormat::on_device(dtype)?)?)),
         None => no("a device layout needs a dtype, which gives the elements of a stick", None),
     },
-    needs_format: true,
+    needs_dtype: true,
 };
 
 /// Reads a device layout.

@@ -54,7 +54,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, axes| parse(text, axes).map(Parsed::from),
     print: |parsed| parsed.algebra().map_or_else(String::new, print),
     express: |layout, _, _| Ok(print(layout)),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// Reads a layout; axis names are looked up in `axes`, and in what the text declares.

@@ -19,7 +19,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(Parsed::from),
     print: |parsed| parsed.host().map_or_else(String::new, print),
     express: |layout, shape, _| Ok(print(&to_strided(layout, shape)?)),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// Reads a host layout.

@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout, Point};
-use zellige_notation::convert::{Conversion, Refusal, convert_or_refine};
+use zellige_notation::convert::{Conversion, Refusal, convert, convert_or_refine};
 use zellige_notation::sharding::on_numbered_devices;
-use zellige_notation::{Notation, Parsed, parse_as};
-use zellige_stick::DataFormat;
+use zellige_notation::{Notation, Parsed, parse, parse_as};
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(200);
@@ -26,6 +26,15 @@ fn places(layout: &Layout) -> Vec<Vec<Point>> {
     (0..layout.size()).map(normal).collect()
 }
 
+/// The axes that a text of a layout may name.
+fn declared(layout: &Layout) -> AxisTable {
+    let mut axes = AxisTable::new();
+    for axis in layout.tile().axes() {
+        axes.declare(axis.name(), axis.kind()).expect("axes of one layout");
+    }
+    axes
+}
+
 /// Converts a layout into every notation; how many conversions were equal, by notation.
 fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [usize; 3]>) {
     let text = parsed.text();
@@ -33,11 +42,17 @@ fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [us
         parsed.layout(Some(shape)).unwrap_or_else(|e| panic!("{text} over {shape:?}: {e:?}"));
     let expected = places(&layout);
     for to in Notation::all() {
-        let format = to.needs_format().then_some(DataFormat::SEN169_FP16);
+        let format = to.needs_dtype().then_some(Dtype::Float16);
         let found = convert_or_refine(parsed, &layout, shape, format, to);
         let read = |written: &str, over: &[i64]| {
-            let again = parse_as(written, to, &AxisTable::new())
+            let axes = declared(&layout);
+            let again = parse_as(written, to, &axes)
                 .unwrap_or_else(|e| panic!("{text} as {}: {written}: {e:?}", to.name()));
+            // Who reads it without naming the notation finds the same one, or is asked which is meant.
+            match parse(written, &axes) {
+                Ok(found) => assert_eq!(found.notation(), to, "{text} as {written}"),
+                Err(asked) => assert_eq!(asked.id, "Z007", "{text} as {written}: {asked:?}"),
+            }
             let layout = again.layout(Some(over));
             (again, layout.unwrap_or_else(|e| panic!("{text} as {written} over {over:?}: {e:?}")))
         };
@@ -147,8 +162,176 @@ fn text() -> impl Strategy<Value = (Notation, String, Vec<i64>)> {
     prop_oneof![strides, tiles, swizzled, blocked, sharded, cute]
 }
 
+/// A random number below `n`, and the next state.
+fn below(state: &mut u64, n: u64) -> i64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    ((*state >> 33) % n) as i64
+}
+
+/// Any layout of the algebra: iters on every kind of axis in any order, with strides that repeat, overlap and run backwards, copies, an
+/// offset, a swizzle and padding; over its own extents or over one dimension.
+fn algebra(seed: u64) -> (String, Vec<i64>) {
+    let mut state = seed;
+    let mut draw = |n: u64| below(&mut state, n);
+    let axes: &[&str] = match draw(4) {
+        0 => &[""],
+        1 => &["@pid"],
+        2 => &["", "@pid"],
+        _ => &["", "@laneid", "@warpid", "@x", "@TCol"],
+    };
+    let mut iters = |count: i64| {
+        let (mut extents, mut strides) = (Vec::new(), Vec::new());
+        let mut next = 1i64;
+        for _ in 0..count {
+            let extent = 1 + draw(4);
+            let stride = match draw(6) {
+                0 => draw(8) - 2,
+                1 => 1,
+                _ => next,
+            };
+            next *= extent;
+            extents.push(extent);
+            strides.push(format!("{stride}{}", axes[draw(axes.len() as u64) as usize]));
+        }
+        let written: Vec<String> = extents.iter().map(ToString::to_string).collect();
+        (format!("[({}):({})]", written.join(","), strides.join(",")), extents)
+    };
+    let (shard, mut shape) = iters(1 + (seed % 4) as i64);
+    let (replica, _) = iters(1);
+    let mut text = format!("S{shard}");
+    if draw(4) == 0 {
+        text = format!("{text} + R{replica}");
+    }
+    if draw(4) == 0 {
+        text = format!("{text} + {}{}", draw(5), axes[0]);
+    }
+    if draw(6) == 0 && axes == [""] {
+        text = format!("Swizzle({},1,{}) o {text}", draw(2), 1 + draw(2));
+    }
+    match draw(5) {
+        0 => {
+            let mut valid = Vec::new();
+            for extent in &mut shape {
+                let padded = *extent;
+                *extent = 1 + draw(padded as u64);
+                valid.push(format!("{extent}/{padded}"));
+            }
+            text = format!("{text} valid[{}]", valid.join(","));
+        }
+        1 => shape = vec![shape.iter().product()],
+        _ => {}
+    }
+    (text, shape)
+}
+
+/// What [`check`] finds of one random layout.
+fn check_random(seed: u64, counts: &mut BTreeMap<&'static str, [usize; 3]>) {
+    let (text, shape) = algebra(seed);
+    let mut axes = AxisTable::new();
+    axes.declare("x", zellige_layout::AxisKind::Device).expect("a device axis");
+    // Some of them are no layouts: a negative device, an overlap of an axis with itself.
+    if let Ok(parsed) = parse_as(&text, Notation::TIRX, &axes) {
+        check(&parsed, &shape, counts);
+    }
+}
+
+/// More of the same: `cargo test --release -p zellige-notation --test conversions -- --ignored`.
+#[test]
+#[ignore = "takes a while; a smaller number of cases is part of every run"]
+fn many_random_layouts_are_written_as_what_they_are() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let first = number("PROPTEST_SEED").unwrap_or(0);
+    let mut counts = BTreeMap::new();
+    for seed in first..first + number("PROPTEST_CASES").unwrap_or(20_000) {
+        check_random(seed, &mut counts);
+    }
+    for (notation, [equal, refined, refused]) in counts {
+        eprintln!("{notation:<9} {equal:>7} equal {refined:>7} refined {refused:>7} refused");
+        assert!(equal > 0, "no layout has a text in {notation}");
+    }
+}
+
+/// A device that would be listed twice holds two parts of the tensor: such a list is none, and is not read.
+#[test]
+fn lists_of_devices_name_each_device_once() {
+    let axes = AxisTable::new();
+    for text in
+        ["S[(2,2):(1@pid,1@pid)]", "S[(2,3):(2@pid,1@pid)]", "S[(4,2):(1@pid,2@pid)] + 1@pid"]
+    {
+        let layout = parse_as(text, Notation::TIRX, &axes).expect(text).layout(None).expect(text);
+        let refused = convert(&layout, &layout.default_shape(), None, Notation::HLO);
+        let Err(Refusal::NotExpressible(why)) = refused else { panic!("{text}: {refused:?}") };
+        assert!(why.reason.contains("each device once"), "{text}: {}", why.reason);
+    }
+}
+
+/// A mesh without dimensions has no placements, and its text is recognised.
+#[test]
+fn placements_on_no_mesh_are_read_back() {
+    let axes = AxisTable::new();
+    let layout = parse("S[(4,6):(6,1)]", &axes).expect("a layout").layout(None).expect("whole");
+    let text = convert(&layout, &[4, 6], None, Notation::DTENSOR).expect("a text");
+    assert_eq!(text, "() mesh=[]");
+    let again = parse(&text, &axes).expect("recognised");
+    assert_eq!(again.notation(), Notation::DTENSOR);
+    assert_eq!(again.layout(Some(&[4, 6])).expect("over a shape").difference(&layout), Ok(None));
+}
+
+/// Strides of NumPy are in bytes of the type that is asked for.
+#[test]
+fn numpy_strides_are_bytes_of_the_dtype() {
+    let axes = AxisTable::new();
+    let layout =
+        parse("S[(4,6):(12,2)] + 3", &axes).expect("a layout").layout(None).expect("whole");
+    let write = |dtype| convert(&layout, &[4, 6], dtype, Notation::NUMPY);
+    for (dtype, bytes, typestr) in [
+        (None, 1, "|V1"),
+        (Some(Dtype::Float16), 2, "<f2"),
+        (Some(Dtype::Float64), 8, "<f8"),
+        (Some(Dtype::Int8), 1, "|i1"),
+        (Some(Dtype::Bool), 1, "|b1"),
+        (Some(Dtype::Bfloat16), 2, "|V2"),
+        (Some(Dtype::Complex128), 16, "<c16"),
+    ] {
+        let strides = format!("({}, {})", 12 * bytes, 2 * bytes);
+        let expected = format!(
+            "{{'shape': (4, 6), 'strides': {strides}, 'typestr': '{typestr}', 'offset': {}, 'version': 3}}",
+            3 * bytes
+        );
+        assert_eq!(write(dtype).expect("a text"), expected);
+    }
+    assert!(matches!(write(Some(Dtype::Int4)), Err(Refusal::NotExpressible(_))));
+    // A stride that does not fit in bytes.
+    let far = parse("S[(2,2):(4611686018427387904,3)]", &axes).expect("a layout");
+    let far = far.layout(None).expect("whole");
+    assert!(convert(&far, &[2, 2], Some(Dtype::Float64), Notation::NUMPY).is_err());
+}
+
+/// An order of memory that takes a tile for every digit is refused, as every tile doubles what follows it.
+#[test]
+fn tiles_of_xla_end_somewhere() {
+    for digits in [12usize, 24, 40, 62] {
+        let extents = vec!["2"; digits].join(",");
+        let strides: Vec<String> = (0..digits).map(|k| (1i64 << k).to_string()).collect();
+        let text = format!("S[({extents}):({})]", strides.join(","));
+        let layout =
+            parse(&text, &AxisTable::new()).expect("a layout").layout(None).expect("whole");
+        let refused = convert(&layout, &[1 << digits], None, Notation::XLA);
+        let Err(Refusal::NotExpressible(why)) = refused else { panic!("{digits}: {refused:?}") };
+        assert!(why.reason.contains("dimensions in memory"), "{digits}: {}", why.reason);
+        // Each of its own dimensions has a place.
+        let own = convert(&layout, &layout.default_shape(), None, Notation::XLA).expect("a text");
+        assert!(own.len() < 400, "{own}");
+    }
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn any_layout_is_written_as_what_it_is(seed in any::<u64>()) {
+        check_random(seed, &mut BTreeMap::new());
+    }
 
     #[test]
     fn what_is_equal_is_equal_element_by_element((notation, text, shape) in text()) {
@@ -189,7 +372,7 @@ fn plain_layouts_are_written_in_every_notation_that_has_them() {
         let layout = parsed.layout(Some(shape)).expect(text);
         for name in wanted {
             let to = Notation::from_name(name).expect("a notation");
-            let format = to.needs_format().then_some(DataFormat::SEN169_FP16);
+            let format = to.needs_dtype().then_some(Dtype::Float16);
             let found = convert_or_refine(&parsed, &layout, shape, format, to);
             assert!(matches!(found, Ok(Conversion::Equal(_))), "{text} as {name}: {found:?}");
         }

@@ -4,8 +4,9 @@ use super::Answer;
 use crate::Fault;
 use crate::fault::clip;
 use crate::json::{conflicts as conflicts_json, lints, vector};
-use crate::request::{Request, device_format, refused};
+use crate::request::{Request, refused};
 use serde_json::{Value, json};
+use zellige_layout::int::product;
 use zellige_layout::{Access, Axis, Remedy};
 use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine};
 use zellige_notation::cute::atoms::{self, AtomLayouts};
@@ -81,10 +82,27 @@ pub(super) fn explain(r: &Request) -> Answer {
     }))
 }
 
+/// The most positions of one answer: about 8 MB of text.
+const MAX_LISTED: i64 = 1 << 20;
+
+/// Refuses a tensor whose positions are too many for one answer; a shape that fits in no number is refused elsewhere.
+fn listed(shape: Option<Vec<i64>>) -> Result<(), Fault> {
+    let count = product(shape.unwrap_or_default(), "the number of elements").unwrap_or(0);
+    if count <= MAX_LISTED {
+        return Ok(());
+    }
+    let message = format!(
+        "a physical order lists the positions of at most {MAX_LISTED} elements, and there are {count}; `convert` gives them as a \
+         formula, and `apply` those of single coordinates"
+    );
+    Err(Fault { kind: "too_large", message, witness: json!({"limit": MAX_LISTED, "size": count}) })
+}
+
 pub(super) fn physical_order(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let _ = r.opt_dtype()?;
     let shape = r.opt_ints("shape")?;
+    listed(shape.clone().or_else(|| parsed.default_shape()))?;
     // A notation that defines positions by itself also knows what the algebra has no layout for.
     if let Some(stored) = parsed.stored(shape.as_deref()) {
         let stored = stored.map_err(|d| r.refused_text("layout", &d))?;
@@ -114,10 +132,7 @@ pub(super) fn physical_order(r: &Request) -> Answer {
             "positions are counted from 0, and some are negative",
         ));
     }
-    if layout.size() > 1 << 24 {
-        let message = "listing more than 2^24 positions in one answer";
-        return Err(Fault::new("too_large", message));
-    }
+    listed(Some(vec![layout.size()]))?;
     let padded = match parsed.stick() {
         Some(stick) => stick.positions(),
         None => layout.padded().span(Axis::M)?,
@@ -137,7 +152,7 @@ pub(super) fn convert(r: &Request) -> Answer {
         return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
     let dtype = r.opt_dtype()?;
-    if to.needs_format() && dtype.is_none() {
+    if to.needs_dtype() && dtype.is_none() {
         let message = "`dtype` is missing: it gives the elements of a stick";
         return Err(Fault {
             kind: "bad_request",
@@ -145,14 +160,13 @@ pub(super) fn convert(r: &Request) -> Answer {
             witness: json!({"field": "dtype"}),
         });
     }
-    let format = device_format(dtype, to)?;
     let why_not = |n: &NotExpressible| {
         json!({"reason": n.reason, "witness": n.witness.map(|i| json!({
             "index": i,
             "coord": zellige_layout::unflatten(&shape, i),
         }))})
     };
-    match convert_or_refine(&parsed, &layout, &shape, format, to) {
+    match convert_or_refine(&parsed, &layout, &shape, dtype, to) {
         Ok(Conversion::Equal(text)) => {
             Ok(json!({"text": text, "notation": to.name(), "relation": "equal"}))
         }

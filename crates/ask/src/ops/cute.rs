@@ -6,7 +6,7 @@
 
 use super::{Answer, algebra, proof};
 use crate::Fault;
-use crate::request::{Request, device_format, refused};
+use crate::request::{Request, refused};
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Error, Inverse, Layout};
 use zellige_notation::convert::convert;
@@ -88,8 +88,7 @@ fn index_of(r: &Request, found: &Inverse) -> Answer {
 /// A layout over a shape, in the notation that is asked for.
 fn printed(r: &Request, layout: &Layout, shape: &[i64]) -> Result<Value, Fault> {
     let to = named(r)?.unwrap_or(Notation::TIRX);
-    let format = device_format(r.opt_dtype()?, to)?;
-    convert(layout, shape, format, to).map(Value::String).map_err(refused)
+    convert(layout, shape, r.opt_dtype()?, to).map(Value::String).map_err(refused)
 }
 
 /// The notation of the answer, where it is named.

@@ -26,6 +26,13 @@ impl Devices {
     }
 }
 
+/// The first device that a list names twice.
+pub(super) fn listed_twice(list: &[i64]) -> Option<i64> {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
+}
+
 /// The iota with the fewest dimensions that has the same order: without those of one device, and with neighbours that stay
 /// neighbours as one.
 pub(super) fn canonical(dims: &[i64], perm: &[usize]) -> Devices {

@@ -26,7 +26,7 @@ use crate::notation::NotationRow;
 use crate::sharding::prove_sharding;
 use crate::sharding::{Factor, Mesh, Sharding, ShardingText, layout_of, shape_field, shape_text};
 use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
-use devices::{Devices, canonical, iota};
+use devices::{Devices, canonical, iota, listed_twice};
 use std::fmt::Write;
 use zellige_layout::int::product;
 use zellige_layout::{Layout, TileLayout};
@@ -42,7 +42,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::HLO, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// The most devices of a list or an iota.
@@ -229,10 +229,8 @@ fn tiled(c: &mut Cursor<'_>) -> Result<Kind> {
             let message = format!("{count} parts on {} devices", list.len());
             return Err(Diagnostic::syntax(span, message, "as many devices as parts").id("Z004"));
         }
-        let mut sorted = list.clone();
-        sorted.sort_unstable();
-        let twice = sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0]);
-        if let Some(device) = twice.or(sorted.first().copied().filter(|d| *d < 0)) {
+        let negative = list.iter().copied().find(|d| *d < 0);
+        if let Some(device) = listed_twice(&list).or(negative) {
             let message = format!("device {device} is listed twice, or negative");
             return Err(Diagnostic::syntax(span, message, "each device once"));
         }
@@ -452,7 +450,14 @@ fn divided(devices: &Sharding) -> Result<HloSharding, Refusal> {
                 return no(format!("a list of more than {MAX_DEVICES} devices"), None);
             }
             let list = Layout::from(TileLayout::strided(&sizes, &strides, first)?);
-            Devices::List(list.offsets(zellige_layout::Axis::M)?)
+            let list = list.offsets(zellige_layout::Axis::M)?;
+            if let Some(device) = listed_twice(&list) {
+                let reason = format!(
+                    "device {device} holds several parts of the tensor, and a list names each device once"
+                );
+                return no(reason, None);
+            }
+            Devices::List(list)
         }
     };
     let last = if copies > 1 { vec!["replicated"] } else { Vec::new() };

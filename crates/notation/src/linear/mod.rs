@@ -64,7 +64,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
             None => Ok(print(&found)),
         }
     },
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// A linear layout that was written.

@@ -2,14 +2,13 @@
 
 use super::affine::{AffineMap, Expr};
 use super::{Form, MemrefLayout};
-use crate::WrittenLayout;
-use crate::blocked::{Block, Digits, prove};
-use crate::convert::{Refusal, no};
+use crate::blocked::{Block, Digits};
+use crate::convert::Refusal;
 use zellige_layout::Layout;
 use zellige_layout::int::product;
 
 /// Strides where every dimension has one; else the coordinates of blocks where these follow one another in memory; else the
-/// address as a sum.
+/// address as a sum. Whether the text is the layout is seen where it is read again ([`crate::convert::convert`]).
 pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<MemrefLayout, Refusal> {
     let digits = Digits::of(layout, shape, "a memref")?;
     let found = if digits.dims.iter().all(|own| own.len() <= 1) {
@@ -21,10 +20,6 @@ pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<MemrefLayout, Re
         };
         MemrefLayout::alone(Form::Map(AffineMap { rank: shape.len(), results }))
     };
-    match found.layout(Some(shape)) {
-        Ok(lowered) => prove(&lowered, layout, &found.text())?,
-        Err(reason) => return no(reason.message, None),
-    }
     Ok(found)
 }
 

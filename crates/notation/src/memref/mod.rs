@@ -46,7 +46,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::MEMREF, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express::express(layout, shape).map(|x| x.text()),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// The layout of a memref, with its type where the text says it.

@@ -41,7 +41,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::ONEDNN, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape).map(|x| x.text()),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// The most dimensions, and the most inner blocks, that a oneDNN memory descriptor has.

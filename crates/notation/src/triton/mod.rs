@@ -51,7 +51,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     },
     print: |parsed| parsed.written_text(),
     express: |layout, shape, _| express::express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// Whether a text begins with an attribute, an alias, a tensor type or a module.

@@ -11,6 +11,10 @@ use crate::blocked::{Block, Digits, outer_and_inner, outer_order, prove};
 use crate::convert::{Refusal, no};
 use zellige_layout::Layout;
 
+/// The most dimensions in memory after all tiles. A tile over the last `n` dimensions adds `n` of them, so that an order that takes
+/// many tiles, each over what the one before has left, doubles them again and again.
+const MAX_TILED_DIMS: usize = 256;
+
 /// Blocks of one dimension that lie together so far, slowest first: indices into the order of memory.
 #[derive(Clone)]
 struct Run {
@@ -91,7 +95,7 @@ fn separate(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
     let runs: Vec<Run> = major_to_minor.iter().map(run).collect();
     let minor_to_major: Vec<usize> = major_to_minor.into_iter().rev().collect();
     let mut refused = None;
-    for tiles in [by_level(&order, runs.clone()), Some(by_block(&order, runs))] {
+    for tiles in [by_level(&order, runs.clone()), by_block(&order, runs)] {
         let Some(tiles) = tiles else { continue };
         let candidate = XlaLayout::new(minor_to_major.clone(), tiles);
         match proved(&candidate, layout, shape) {
@@ -99,7 +103,13 @@ fn separate(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
             Err(reason) => refused = Some(Err(reason)),
         }
     }
-    refused.unwrap_or_else(|| no("no XLA tiles found", None))
+    refused.unwrap_or_else(|| {
+        let reason = format!(
+            "no XLA tiles found: {} blocks in this order take tiles of more than {MAX_TILED_DIMS} dimensions in memory",
+            order.len()
+        );
+        no(reason, None)
+    })
 }
 
 /// What some blocks of one dimension count together, where the first of them is padded or not.
@@ -108,7 +118,7 @@ fn count(order: &[Block], blocks: &[usize], padded: bool) -> i64 {
     blocks.iter().enumerate().map(|(k, b)| first(k, &order[*b])).product()
 }
 
-/// Cuts every run from the first that has to be cut on; `None` where the blocks come out in another order.
+/// Cuts every run from the first that has to be cut on; `None` where the blocks come out in another order, or in too many dimensions.
 fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>> {
     if order.iter().any(|b| b.digit > 0 && b.extent != b.count) {
         return None;
@@ -152,7 +162,7 @@ fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
         };
         runs.extend(suffix.iter().zip(&cuts).map(|(r, c)| part(r, &r.blocks[..*c], false)));
         runs.extend(suffix.iter().zip(&cuts).map(|(r, c)| part(r, &r.blocks[*c..], true)));
-        if tiles.len() > order.len() {
+        if tiles.len() > order.len() || runs.len() > MAX_TILED_DIMS {
             return None;
         }
     }
@@ -160,8 +170,8 @@ fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
     found.is_sorted().then_some(tiles)
 }
 
-/// One tile for every inner block, from the slowest to the fastest.
-fn by_block(order: &[Block], mut runs: Vec<Run>) -> Vec<Vec<Option<i64>>> {
+/// One tile for every inner block, from the slowest to the fastest; `None` where that takes too many dimensions.
+fn by_block(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>> {
     let inner = outer_and_inner(order).0.len();
     let mut tiles = Vec::new();
     for block in inner..order.len() {
@@ -180,8 +190,11 @@ fn by_block(order: &[Block], mut runs: Vec<Run>) -> Vec<Vec<Option<i64>>> {
             runs[at].blocks.clear();
             take_last(&mut runs, at, count(order, &moved, true), moved, &mut tiles);
         }
+        if runs.len() > MAX_TILED_DIMS {
+            return None;
+        }
     }
-    tiles
+    Some(tiles)
 }
 
 /// One tile that puts a block of the run at `at` behind everything.

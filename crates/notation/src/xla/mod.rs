@@ -42,7 +42,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::XLA, x)),
     print: Parsed::written_text,
     express: |layout, shape, _| express(layout, shape),
-    needs_format: false,
+    needs_dtype: false,
 };
 
 /// Tiles and dimensions of a text; more are refused, because each tile doubles the dimensions that it acts on.
@@ -306,6 +306,7 @@ impl XlaLayout {
         }
         for tile in &self.tiles {
             let size = |t: &Option<i64>| t.map_or_else(|| "*".into(), |t| t.to_string());
+            zellige_guard::steps(tile.len());
             let sizes: Vec<String> = tile.iter().map(size).collect();
             let _ = write!(fields, "({})", sizes.join(","));
         }
