@@ -22,7 +22,8 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
     }
     let padded: Vec<i64> = layout.window().map_or(shape.to_vec(), |w| w.padded_shape());
     let tile = layout.tile();
-    let (parts, own) = match tile.group(&padded) {
+    // Neighbouring iters that step as one are one.
+    let (parts, own) = match tile.canonical().group(&padded) {
         Ok((grouped, seps)) => (parts(grouped.shard(), &seps), false),
         Err(_) => {
             let seps: Vec<usize> = (0..=tile.shard().len()).collect();

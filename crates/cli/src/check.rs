@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         });
         print_json(&value.to_string())?;
     } else {
-        print(&report.text)?;
+        let inverse = loaded.inverse.map(|of| format!("read as      {of}\n"));
+        print(&format!("{}{}", inverse.unwrap_or_default(), report.text))?;
     }
     Ok(ExitCode::from(u8::from(warned)))
 }

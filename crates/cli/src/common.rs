@@ -94,6 +94,8 @@ pub(crate) struct Loaded {
     pub(crate) layout: Layout,
     pub(crate) shape: Vec<i64>,
     pub(crate) dtype: Option<Dtype>,
+    /// What it is the inverse of, where it is one.
+    pub(crate) inverse: Option<String>,
 }
 
 impl Loaded {
@@ -125,6 +127,17 @@ impl LayoutArgs {
         }
     }
 
+    /// The same of another layout, by its name.
+    pub(crate) fn named(&self, name: &str) -> LayoutArgs {
+        LayoutArgs {
+            shape: self.shape.clone(),
+            dtype: self.dtype.clone(),
+            swizzle: self.swizzle.clone(),
+            axes: self.axes.clone(),
+            ..LayoutArgs::of(name, None)
+        }
+    }
+
     pub(crate) fn axis_table(&self) -> Result<AxisTable> {
         let mut table = AxisTable::new();
         for declaration in &self.axes {
@@ -153,8 +166,10 @@ impl LayoutArgs {
     pub(crate) fn load(&self) -> Result<Loaded> {
         let axes = self.axis_table()?;
         let preset = preset::find(&self.layout);
+        // A thread-value layout of CuTe is about who holds an element, and no memory.
+        let owners = preset.as_ref().and_then(|p| p.owners.as_ref());
         let mut text = match &preset {
-            Some(preset) => preset.text.clone(),
+            Some(preset) => owners.map_or(&preset.text, |o| &o.text).clone(),
             None if self.layout == "-" => std::io::read_to_string(std::io::stdin())
                 .context("the layout is read from standard input")?,
             None => self.layout.clone(),
@@ -166,26 +181,39 @@ impl LayoutArgs {
             (text, picked) = (choice.text, choice.shape);
         }
         let text = text.as_str();
-        let dtype = self.dtype.as_deref().or(preset.as_ref().map(|p| p.dtype));
+        let own_dtype = match owners {
+            Some(owners) => owners.dtype,
+            None => preset.as_ref().map(|p| p.dtype),
+        };
+        let dtype = self.dtype.as_deref().or(own_dtype);
         let dtype = dtype.map(Dtype::from_name).transpose()?;
         let parsed = match &self.notation {
             Some(name) if preset.is_none() => parse_as(text, notation(name)?, &axes),
             _ => parse(text, &axes),
         };
-        let parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
+        let mut parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
         let asked = self.shape.as_ref().map(|l| l.0.clone());
-        let given = asked.or(picked).or(preset.as_ref().map(|p| p.shape.clone()));
+        let named = preset.as_ref().map(|p| owners.map_or(&p.shape, |o| &o.shape).clone());
+        let given = asked.or(picked).or(named);
         let mut layout = parsed
             .layout(given.as_deref())
             .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
-        if let Some(mode) = &self.swizzle {
-            layout = swizzled(&layout, mode, dtype)?;
-        }
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         layout.admit(&shape)?;
+        if let Some(mode) = &self.swizzle {
+            let before = layout.clone();
+            layout = swizzled(&layout, mode, dtype)?;
+            // What is written is the layout with its swizzle, and no longer the text.
+            if layout != before {
+                parsed = Parsed::from(layout.clone());
+            }
+        }
+        let inverse = owners.and(preset.as_ref()).map(|p| {
+            format!("{} of CuTe is (thread, value) to element; this is the lane and register of each element", p.text)
+        });
         let title = preset.map_or_else(String::new, |p| format!("{}: {}", p.name, p.title));
-        Ok(Loaded { title, parsed, layout, shape, dtype })
+        Ok(Loaded { title, parsed, layout, shape, dtype, inverse })
     }
 
     /// The underlined text; a lone word is more likely a misspelt preset.

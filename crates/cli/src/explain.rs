@@ -1,47 +1,71 @@
 //! `zellige explain`
 
-use crate::common::{LayoutArgs, print, print_json};
+use crate::common::{LayoutArgs, Loaded, print, print_json};
 use crate::convert::table;
 use anyhow::{Result, anyhow};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
 use zellige_ask::{Converted, conversions};
+use zellige_notation::cute::atoms;
+use zellige_notation::preset;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   zellige explain 'f32[16,256]{1,0:T(8,128)}'
   zellige explain '#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>' --shape 32,16
-  zellige explain mma-m16n8-cd")]
+  zellige explain mma-m16n8-cd
+  zellige explain SM80_16x8x16_F32F16F16F32_TN    every layout of an atom of CuTe")]
 pub(crate) struct Args {
     #[command(flatten)]
     layout: LayoutArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.layout.load()?;
+    let Some(atom) = atoms::find(&args.layout.layout) else {
+        let loaded = args.layout.load()?;
+        let (text, value) = explained(&loaded)?;
+        if args.layout.json { print_json(&value.to_string()) } else { print(&text) }?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    // An atom is explained layout by layout.
+    let (mut texts, mut values) = (vec![atom.block().text() + "\n"], Vec::new());
+    for part in preset::of_atom(&atom) {
+        let (text, mut value) = explained(&args.layout.named(&part.name).load()?)?;
+        value["name"] = json!(part.name);
+        texts.push(format!("{}: {}\n\n{text}", part.name, part.title));
+        values.push(value);
+    }
+    if args.layout.json {
+        print_json(&json!({"atom": atom.name, "layouts": values}).to_string())?;
+    } else {
+        print(&texts.join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The explanation of one layout as a text, and as JSON.
+fn explained(loaded: &Loaded) -> Result<(String, Value)> {
     let found = zellige_ask::explain(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
         .map_err(|fault| anyhow!("{}", fault.message))?;
     let mut others = conversions(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype);
     others.retain(|(n, found)| {
         *n != loaded.parsed.notation() && !matches!(found, Converted::NotExpressible(_))
     });
-    if args.layout.json {
-        let value = json!({
-            "notation": loaded.parsed.notation().name(),
-            "words": found.words,
-            "text": found.text,
-            "padding_bytes": found.padding_bytes,
-        });
-        print_json(&value.to_string())?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    let value = json!({
+        "notation": loaded.parsed.notation().name(),
+        "words": found.words,
+        "text": found.text,
+        "padding_bytes": found.padding_bytes,
+    });
     let mut text = format!("{} ({})\n\n", loaded.parsed.text(), loaded.parsed.notation().doc());
+    if let Some(of) = &loaded.inverse {
+        let _ = writeln!(text, "read as      {of}");
+    }
     text += &found.text;
     if !others.is_empty() {
         let _ = write!(text, "\nin other notations\n{}", table(&others));
     }
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((text, value))
 }

@@ -106,6 +106,54 @@ fn explain_is_in_words() {
     assert!(read.contains("read as"), "which reading of the swizzle was taken:\n{read}");
 }
 
+/// A thread-value layout of CuTe is who holds each element: registers have no banks, and the type is the operand's.
+#[test]
+fn atoms_of_cute_are_owner_maps() {
+    for (atom, own) in [
+        ("cute-sm80-c", "mma-m16n8-cd"),
+        ("SM80_16x8x16_F32F16F16F32_TN.A", "mma-m16n8k16-a"),
+        ("SM80_16x8x16_F32F16F16F32_TN.B", "mma-m16n8k16-b"),
+        ("cute-sm90-c", "wgmma-64x64"),
+    ] {
+        assert_eq!(stdout(&["diff", atom, own]), "equal: every element has the same places\n");
+        let checked = stdout(&["check", atom]);
+        assert!(!checked.contains("bank") && !checked.contains("int32"), "{checked}");
+        assert!(checked.contains("of CuTe is (thread, value) to element"), "{checked}");
+    }
+    assert!(stdout(&["explain", "SM80_16x8x16_F32F16F16F32_TN.C"]).contains("elements of float32"));
+    assert!(stdout(&["show", "cute-sm80-c"]).contains("T4 r0"));
+    // The name of the atom alone is all of its layouts.
+    let all = stdout(&["explain", "SM80_16x8x16_F32F16F16F32_TN"]);
+    for part in ["MMA_Atom", "_TN.A: ", "_TN.B: ", "_TN.C: ", "elements of float16"] {
+        assert!(all.contains(part), "no `{part}` in\n{all}");
+    }
+    let value = json(&["explain", "SM75_U32x4_LDSM_N", "--json"]);
+    assert_eq!(value["layouts"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn words_see_through_nested_modes() {
+    let nested = stdout(&["explain", "((8,16),64):((64,512),1)"]);
+    assert!(nested.contains("row-major, the last dimension fastest, without gaps"), "{nested}");
+    // The numbers of a swizzle stand in another order elsewhere.
+    let swizzle = stdout(&["explain", "Sw<3,4,3> o 0 o (8,64):(64,1)"]);
+    assert!(swizzle.contains("TIRx writes the base first, Swizzle(4,3,3)"), "{swizzle}");
+    let why = refused(&["explain", "(4,7):(1,4)", "--shape", "4,6"]);
+    assert!(why.contains("shape [4, 6] has 24 elements, but the layout has 28"), "{why}");
+}
+
+/// What is written is the layout that was asked for: with its swizzle, and in bytes of its dtype.
+#[test]
+fn convert_writes_the_swizzle_and_the_dtype() {
+    let swizzled = ["convert", "S[(8,64):(64,1)]", "--swizzle", "128B", "--dtype", "float16"];
+    let found = stdout(&[&swizzled[..], &["--to", "tirx"]].concat());
+    assert_eq!(found, "Swizzle(3,3,3) o S[(8,64):(64,1)]\n");
+    let found = stdout(&["convert", "S[(8,64):(64,2)]", "--to", "numpy", "--dtype", "float16"]);
+    assert_eq!(found, "{'shape': (8, 64), 'strides': (128, 4), 'typestr': '<f2', 'version': 3}\n");
+    let why = refused(&["convert", "S[(2,2):(1@pid,1@pid)]", "--to", "hlo"]);
+    assert!(why.contains("each device once"), "{why}");
+}
+
 #[test]
 fn diff_draws_the_first_differences() {
     let same = stdout(&["diff", "(8,64):(64,1)", "size=[8, 64] stride=[64, 1]"]);

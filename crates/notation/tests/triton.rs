@@ -734,3 +734,20 @@ fn long_types_are_cut_visibly() {
     );
     assert!(help.contains("\n2: tensor<64x32xf16, #b>, which is "), "{help}");
 }
+
+/// An alias that a pointer and a value share is the value's type; of types of several shapes no shape is taken.
+#[test]
+fn an_alias_of_pointers_and_values_is_picked_with_their_shape() {
+    let module = |last: &str| {
+        format!(
+            "#b = #ttg.blocked<{{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}}>\n\
+             %1 = tt.load %0 : tensor<1024x!tt.ptr<f32>, #b>\n\
+             %2 = arith.addf %1, %1 : tensor<{last}xf32, #b>\n"
+        )
+    };
+    let picked = ttgir::pick(&module("1024"), "#b").expect("one shape");
+    assert_eq!(picked.shape, Some(vec![1024]));
+    assert!(picked.text.starts_with("tensor<1024xf32, "), "{}", picked.text);
+    let picked = ttgir::pick(&module("512"), "#b").expect("a layout of any shape");
+    assert_eq!(picked.shape, None);
+}

@@ -219,7 +219,15 @@ impl LayoutText {
                 "{text} is read as a swizzle of element offsets, as it is written; the C++ atom of that \
                  name swizzles byte addresses"
             ),
-            SwizzleOf::Elements(_) => return None,
+            // The numbers of both are the same where the first two are.
+            SwizzleOf::Elements(_) if sw.bits == sw.base || sw.bits == 0 => return None,
+            SwizzleOf::Elements(_) => format!(
+                "{text} is <bits, base, shift>: TIRx writes the base first, Swizzle({},{},{}{})",
+                sw.base,
+                sw.bits,
+                sw.shift.abs(),
+                if sw.shift < 0 { ",outer" } else { "" }
+            ),
             SwizzleOf::UnsetPointer(_) | SwizzleOf::Pointer(_) => {
                 let (found, _) = self.element_swizzle().ok()??;
                 on_bytes(sw, found)

@@ -95,7 +95,19 @@ impl Modes {
     /// the first dimension is fastest.
     pub(super) fn by_shape(&self, shape: &[i64]) -> Result<Vec<Iter>> {
         let turned: Vec<i64> = shape.iter().rev().copied().collect();
-        let (grouped, seps) = self.tile_by_index()?.canonical().group(&turned)?;
+        // A refusal is about the shape as it was given.
+        let turned_back = |e: Error| match e {
+            Error::SizeMismatch { expected, found, .. } => {
+                Error::SizeMismatch { what: format!("shape {shape:?}"), expected, found }
+            }
+            Error::NotGroupable { dim, boundary, iter, extent, .. } => {
+                let dim = shape.len().saturating_sub(dim + 1);
+                Error::NotGroupable { shape: shape.to_vec(), dim, boundary, iter, extent }
+            }
+            other => other,
+        };
+        let (grouped, seps) =
+            self.tile_by_index()?.canonical().group(&turned).map_err(turned_back)?;
         let dims = seps.windows(2).rev().map(|ends| &grouped.shard()[ends[0]..ends[1]]);
         Ok(dims.flatten().copied().collect())
     }

@@ -1,9 +1,11 @@
 //! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes,
 //! scratchpads and device tensors; and a few of every system, in its own notation.
 
+mod owners;
 mod systems;
 
 use crate::cute::{Look, Modes, atoms};
+pub use owners::OwnerMap;
 use systems::{ATOMS, SYSTEMS};
 use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Result, TileLayout};
 
@@ -22,6 +24,8 @@ pub struct Preset {
     pub dtype: &'static str,
     /// The layout, in a notation that [`crate::parse`] reads.
     pub text: String,
+    /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
+    pub owners: Option<OwnerMap>,
 }
 
 /// A family of presets: `{N}` in its name stands for a size.
@@ -327,6 +331,7 @@ impl Family {
             shape,
             dtype: self.dtype,
             text,
+            owners: None,
         }
     }
 }
@@ -376,15 +381,17 @@ pub fn of_atom(atom: &atoms::Atom) -> Vec<Preset> {
             ("ref", "(thread, value) to the bits that are counted"),
         ],
     };
-    let of = |((part, title), (_, modes)): (&(&str, &str), (&str, &Modes))| Preset {
+    type Part<'a> = ((&'a (&'a str, &'a str), (&'a str, &'a Modes)), Option<OwnerMap>);
+    let of = |(((part, title), (_, modes)), owners): Part<'_>| Preset {
         name: format!("{}.{part}", atom.name),
         title: format!("{} of {}: {title}", part, atom.name),
         group: CUTE_ATOMS,
         shape: modes.mode_sizes().unwrap_or_default(),
         dtype: "int32",
         text: modes.text(Look::Bare),
+        owners,
     };
-    parts.iter().zip(atom.fields()).map(of).collect()
+    parts.iter().zip(atom.fields()).zip(owners::owner_maps(atom)).map(of).collect()
 }
 
 fn family(name: &str) -> Option<Preset> {

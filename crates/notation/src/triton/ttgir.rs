@@ -353,7 +353,7 @@ fn listed(text: &str, defined: &[Definition], types: &[TensorType]) -> Vec<Choic
 }
 
 /// The layout of a pasted text that a reader picks: a number of [`choices`], from 1, or the name of an alias, with or
-/// without `#`. An alias that several types use is picked without a shape. What else of the text Triton would refuse does not matter.
+/// without `#`. An alias that types of several shapes use is picked without a shape. What else of the text Triton would refuse does not matter.
 ///
 /// # Errors
 /// A pick that names none of them, with the list.
@@ -365,9 +365,13 @@ pub fn pick(text: &str, which: &str) -> Result<Choice> {
             return Ok(choice.clone());
         }
     } else if let Some(d) = defined.iter().find(|d| d.name == which.trim_start_matches('#')) {
-        let mut of_it = types.iter().zip(&all).filter(|(t, _)| t.attribute == d.attribute);
-        return Ok(match (of_it.next(), of_it.next()) {
-            (Some((_, only)), None) => only.clone(),
+        let of_it = || types.iter().zip(&all).filter(|(t, _)| t.attribute == d.attribute);
+        let first = of_it().next().map(|(t, _)| t.layout_shape());
+        let one_shape = of_it().all(|(t, _)| Some(t.layout_shape()) == first);
+        // Values rather than the pointers to them: the layout is the same, and the elements are those of the tensor.
+        let values = of_it().find(|(t, _)| !t.element.starts_with('!'));
+        return Ok(match values.or_else(|| of_it().next()) {
+            Some((_, found)) if one_shape => found.clone(),
             _ => Choice {
                 written: format!("#{} = {}", d.name, d.text),
                 text: d.attribute.to_string(),

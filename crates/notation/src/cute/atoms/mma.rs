@@ -152,6 +152,41 @@ fn spells(name: &str, types: &[&str]) -> Option<i64> {
     TYPES.iter().find(|(t, _)| *t == a).map(|(_, bits)| *bits)
 }
 
+/// The type of A, B or C (0, 1 or 2), by its PyTorch name: `F32F16F16F32` are those of D, A, B and C, and without the last C has that of D.
+pub(super) fn dtype(name: &str, operand: usize) -> Option<&'static str> {
+    let words = name.split(['<', '_']);
+    let types = words.filter_map(types_of).find(|types| types.len() >= 3)?;
+    let wanted = if operand == 2 { types.get(3).or(types.first()) } else { types.get(operand + 1) };
+    Some(match *wanted? {
+        "F64" => "float64",
+        // A TF32 is kept in 32 bits.
+        "F32" | "TF32" => "float32",
+        "F16" => "float16",
+        "BF16" => "bfloat16",
+        "S32" => "int32",
+        "S8" => "int8",
+        "U8" => "uint8",
+        "S4" => "int4",
+        "U4" => "uint4",
+        "E4M3" => "float8_e4m3fn",
+        "E5M2" => "float8_e5m2",
+        "E2M1" => "float4_e2m1fn",
+        "C64" | "GC64" => "complex128",
+        _ => return None,
+    })
+}
+
+/// The types that a word of a name spells, where it spells nothing else.
+fn types_of(mut word: &str) -> Option<Vec<&'static str>> {
+    let mut found = Vec::new();
+    while !word.is_empty() {
+        let (name, _) = TYPES.iter().find(|(name, _)| word.starts_with(name))?;
+        found.push(*name);
+        word = &word[name.len()..];
+    }
+    Some(found)
+}
+
 /// A name without its template arguments, and these. Traits give a name and its arguments in one list.
 fn template(name: &str) -> Option<(&str, Vec<&str>)> {
     let Some((name, rest)) = name.split_once('<') else { return Some((name, Vec::new())) };

@@ -65,6 +65,12 @@ impl Atom {
         }
     }
 
+    /// The type of the elements of A, B or C (0, 1 or 2) of a matrix instruction, by its PyTorch name, where its name says one
+    /// that PyTorch has.
+    pub fn dtype(&self, operand: usize) -> Option<&'static str> {
+        mma::dtype(&self.name, operand)
+    }
+
     /// The block that CuTe prints; of a copy, in bits.
     pub fn block(&self) -> AtomText {
         let modes = |m: &Modes| AtomField::Modes(m.written(Look::Static));
