@@ -191,7 +191,8 @@ fn algebra(seed: u64) -> (String, Vec<i64>) {
             };
             next *= extent;
             extents.push(extent);
-            strides.push(format!("{stride}{}", axes[draw(axes.len() as u64) as usize]));
+            let axis = usize::try_from(draw(axes.len() as u64)).expect("small");
+            strides.push(format!("{stride}{}", axes[axis]));
         }
         let written: Vec<String> = extents.iter().map(ToString::to_string).collect();
         (format!("[({}):({})]", written.join(","), strides.join(",")), extents)
