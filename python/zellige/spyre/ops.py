@@ -136,8 +136,6 @@ _HOST = {
     "restickify": lambda input, dim: (_checked(input, dim), input.clone())[1],
     "to_layout": lambda input, layout: input.clone(),
     "place": lambda input, space: input.clone(),
-    # Where a compiler refuses the operators around it, they run one by one, through device memory.
-    "place": lambda input, space: input.clone(),
     "upload": _upload,
     "rms_norm": _F.rms_norm,
     "layer_norm": _F.layer_norm,
