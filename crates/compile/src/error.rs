@@ -1,5 +1,7 @@
 //! What a pass refuses, one variant per violated precondition, each with its witness.
 
+use zellige_graph::{Graph, NodeId, TensorId};
+
 /// The result of every fallible function of this crate.
 pub type Result<T, E = CompileError> = std::result::Result<T, E>;
 
@@ -255,6 +257,29 @@ impl From<zellige_layout::Error> for CompileError {
 impl CompileError {
     pub(crate) fn bad_problem(reason: String) -> CompileError {
         CompileError::BadProblem { reason }
+    }
+
+    /// An error of the device or of a layout, told as one of the operation at which it arose, with the pins of the
+    /// tensors that it reads and writes. Others name what they are about already.
+    pub(crate) fn at_operation(self, graph: &Graph, id: NodeId) -> CompileError {
+        if !matches!(self, CompileError::Device(_) | CompileError::Layout(_)) {
+            return self;
+        }
+        let node = graph.node(id);
+        let mut tensors: Vec<TensorId> = node.inputs.iter().map(|i| graph.base(*i).0).collect();
+        tensors.extend(&node.outputs);
+        let mut seen = Vec::new();
+        let mut reason = self.to_string();
+        for tensor in tensors {
+            let t = graph.get(tensor);
+            if let Some(pin) = t.pin.as_ref().filter(|_| !seen.contains(&tensor)) {
+                let pin = zellige_graph::text::pinned(pin);
+                reason += &format!("; `{}` has `{pin}`, another pin or none may do", t.name);
+                seen.push(tensor);
+            }
+        }
+        let result = graph.get(node.outputs[0]).name.clone();
+        CompileError::Infeasible { node: id.0, result, op: node.op.name().into(), reason }
     }
 
     /// A stable identifier in snake case.

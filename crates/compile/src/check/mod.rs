@@ -76,6 +76,24 @@ fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId
     }
 }
 
+/// A view of a buffer, in the strides of the tensor of which the buffer holds a view: both step along the same dimensions.
+fn seen_through(held: &Strided, view: &Strided) -> Result<Strided> {
+    let own = Strided::contiguous(held.size())?;
+    if *held == own {
+        return Ok(view.clone());
+    }
+    let step = |(n, step): (i64, i64)| {
+        let along =
+            own.dims().zip(held.stride()).find(|((m, s), _)| n > 1 && *m == n && *s == step);
+        along.map_or(if n == 1 { 0 } else { -1 }, |(_, stride)| *stride)
+    };
+    let strides: Vec<i64> = view.dims().map(step).collect();
+    if view.offset() != 0 || strides.contains(&-1) {
+        return Err(CompileError::bad_problem("a view of a copied view is not followed".into()));
+    }
+    Ok(Strided::new(view.size(), &strides, held.offset())?)
+}
+
 /// Of every buffer, the first step that writes it.
 type Writers = Vec<Option<usize>>;
 
@@ -118,8 +136,11 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
                 None => Strided::contiguous(&graph.get(base).size)?,
             };
             // The operand through its own view, or a copy that is the view already.
-            let found = if read.laid.is_base() { held } else { read.laid.view().clone() };
-            if tensor != base || found != wanted {
+            let found = match read.laid.is_base() {
+                true => held,
+                false => seen_through(&held, read.laid.view())?,
+            };
+            if tensor != base || found.canonical() != wanted.canonical() {
                 return broken(name, format!("operand {k} is not {}", graph.get(*operand).name));
             }
         }

@@ -10,7 +10,9 @@ use super::move_costs::MoveCosts;
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
 use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
-use crate::propagate::{Alternative, Candidates, OperandLayout, reads_in_place, same_places};
+use crate::propagate::{
+    Alternative, Candidates, CopyBytes, OperandLayout, copy_bytes, reads_in_place, same_places,
+};
 use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, Solution, plus, solve_from};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -48,9 +50,10 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Whether no layouts that were considered have a smaller sum of costs.
+    /// Whether no layouts that were considered have a smaller sum of costs. Of a choice of the existing compiler, which
+    /// counts elements, nothing is proved.
     pub fn is_optimal(&self) -> bool {
-        self.cost == self.bound
+        self.cost == self.bound && self.set != CandidateSet::Existing
     }
 }
 
@@ -433,12 +436,13 @@ impl ReadTensor<'_> {
             let mut total = 0;
             for (r, node) in nodes.iter().enumerate() {
                 let Some(key) = reads.keys_of[r][node.map_or(0, |i| values[i])] else { continue };
-                if !reads.in_place[r][own][key] && !made.contains(&key) {
+                let copy = reads.copy_of[key];
+                if !reads.in_place[r][own][key] && !made.contains(&copy) {
                     let price = prices
-                        .entry((own, key))
+                        .entry((own, copy))
                         .or_insert_with(|| cost(&reads.owns[own], &reads.keys[key]));
                     total = plus(total, *price);
-                    made.push(key);
+                    made.push(copy);
                 }
             }
             total
@@ -468,7 +472,8 @@ impl ReadTensor<'_> {
                 problem.following(var, layouts.len(), table)?
             }
         };
-        let mut copies: Vec<(Rc<OperandLayout>, usize)> = Vec::new();
+        let t = self.graph.get(self.tensor);
+        let mut copies: Vec<(CopyBytes, usize)> = Vec::new();
         for reader in &self.readers {
             let alternatives = if let LayoutReader::Operand(n, _) = reader {
                 candidates.nodes[*n].len()
@@ -493,17 +498,17 @@ impl ReadTensor<'_> {
                 let Some(key) = key else { continue };
                 let there: Vec<bool> =
                     layouts.iter().map(|own| self.is_own(reader, key, own)).collect();
-                let made = match copies.iter().find(|(k, _)| k == key) {
+                let bytes = copy_bytes(self.options, t, key);
+                let made = match copies.iter().find(|(known, _)| *known == bytes) {
                     Some((_, made)) => *made,
                     None => {
                         let made = problem.last(2);
                         let mut price = |v: &[usize]| match v[1] {
                             0 => 0,
-                            _ if there[v[0]] => 0,
                             _ => cost(&layouts[v[0]], key),
                         };
                         problem.cost(&[lies, made], &mut price)?;
-                        copies.push((key.clone(), made));
+                        copies.push((bytes, made));
                         made
                     }
                 };
@@ -525,6 +530,8 @@ struct ReadCosts {
     own_of: Vec<usize>,
     /// Per reader and value of its variable, what it wants; none takes anything.
     keys_of: Vec<Vec<Option<usize>>>,
+    /// Per key, the number of the copy that serves it: keys of different views may mean the same bytes.
+    copy_of: Vec<usize>,
     /// Per reader, layout and key, whether the reader finds what it wants without a copy.
     in_place: Vec<Vec<Vec<bool>>>,
 }
@@ -565,6 +572,21 @@ impl ReadCosts {
                 LayoutReader::Caller(_) => table(reader),
             });
         }
-        ReadCosts { owns, keys, own_of, keys_of, in_place }
+        let copy_of = ReadCosts::copies(read, &keys);
+        ReadCosts { owns, keys, own_of, keys_of, copy_of, in_place }
+    }
+
+    /// Of every key, the number of the copy that serves it.
+    fn copies(read: &ReadTensor<'_>, keys: &[OperandLayout]) -> Vec<usize> {
+        // Copies of one view are the same where their layouts are.
+        if keys.windows(2).all(|pair| pair[0].view == pair[1].view) {
+            return (0..keys.len()).collect();
+        }
+        let t = read.graph.get(read.tensor);
+        let mut known: HashMap<CopyBytes, usize> = HashMap::new();
+        let numbered = keys.iter().enumerate();
+        numbered
+            .map(|(at, key)| *known.entry(copy_bytes(read.options, t, key)).or_insert(at))
+            .collect()
     }
 }

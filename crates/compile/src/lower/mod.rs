@@ -1,17 +1,19 @@
 //! From layouts to steps: every operation with its operands in the layouts that it wants, and a restickify
 //! wherever a tensor has another.
 
+mod copies;
 mod lowered;
 
 pub(crate) use lowered::{Lowered, LoweredBuffer, LoweredStep, MemoryClass};
 
-use crate::choose::{Assignment, demanded, loaded, move_ends};
+use crate::choose::{Assignment, demanded, loaded};
 use crate::divide::{AnsweredSteps, StepDivision};
 use crate::error::Result;
 use crate::options::{Options, WeightLayouts};
 use crate::padding::summed_dim;
 use crate::program::{Action, BufferId, BufferRead, Origin};
-use crate::propagate::{OperandLayout, laid, reads_in_place, same_places};
+use crate::propagate::{CopyBytes, OperandLayout, laid, reads_in_place};
+use copies::{MadeCopy, wanted};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use zellige_device::PlanOp;
@@ -40,6 +42,7 @@ pub(crate) fn lower(
         steps: Vec::new(),
         of: HashMap::new(),
         copies: HashMap::new(),
+        wanted: wanted(&graph, options, &assignment)?,
         copied: HashMap::new(),
         answered,
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
@@ -57,7 +60,7 @@ pub(crate) fn lower(
     }
     pass.pad_weights()?;
     for (id, node) in graph.nodes() {
-        pass.node(id, node)?;
+        pass.node(id, node).map_err(|e| e.at_operation(&graph, id))?;
     }
     let mut outputs = Vec::new();
     for output in graph.outputs() {
@@ -85,7 +88,9 @@ struct Lowering<'a> {
     buffers: Vec<LoweredBuffer>,
     steps: Vec<LoweredStep>,
     of: HashMap<TensorId, BufferId>,
-    copies: HashMap<(TensorId, OperandLayout, usize), BufferId>,
+    copies: HashMap<(TensorId, CopyBytes, usize), MadeCopy>,
+    /// Of every tensor, the ways in which readers want it, each once.
+    wanted: HashMap<TensorId, Vec<OperandLayout>>,
     /// How many copies a tensor has.
     copied: HashMap<TensorId, usize>,
     answered: &'a mut AnsweredSteps,
@@ -141,80 +146,6 @@ impl Lowering<'_> {
         });
         self.of.insert(id, buffer);
         Ok(buffer)
-    }
-
-    /// An operand as a step reads it; where the reader wants another layout, a copy.
-    fn read(
-        &mut self,
-        operand: TensorId,
-        key: Option<&OperandLayout>,
-        reader: Option<NodeId>,
-    ) -> Result<BufferRead> {
-        let (base, view) = self.graph.base(operand);
-        let own = self.of[&base];
-        let mine = self.buffers[own.0].laid.layout().clone();
-        let dtype = self.graph.get(operand).dtype;
-        let as_is = |layout| OperandLayout { view: None, layout };
-        let in_place = |key: &OperandLayout| {
-            let caller = reader.is_none() && key.view.is_none();
-            reads_in_place(self.options, self.graph.get(base), &mine, key)
-                || (caller && same_places(&key.layout, &mine))
-        };
-        let Some(key) = key.filter(|k| !in_place(k)) else {
-            let laid = laid(self.options, dtype, &as_is(mine), view)?;
-            return Ok(BufferRead { buffer: own, laid });
-        };
-        // Without sharing, every reader has copies of its own.
-        let whose = if self.assignment.shared { 0 } else { self.readers };
-        let copy = match self.copies.get(&(base, key.clone(), whose)) {
-            Some(copy) => *copy,
-            None => self.copy(base, key, reader, whose)?,
-        };
-        let laid = laid(self.options, dtype, key, view)?;
-        Ok(BufferRead { buffer: copy, laid })
-    }
-
-    fn copy(
-        &mut self,
-        base: TensorId,
-        key: &OperandLayout,
-        reader: Option<NodeId>,
-        whose: usize,
-    ) -> Result<BufferId> {
-        let t = self.graph.get(base);
-        let own = self.of[&base];
-        let from = self.buffers[own.0].laid.layout().clone();
-        let (source, to) = move_ends(self.options, t.dtype, &from, key)?;
-        let load = self.loads[base.0];
-        let count = self.copied.entry(base).or_default();
-        *count += 1;
-        let suffix = if *count == 1 { String::new() } else { format!("{count}") };
-        let name = self.free_name(format!("{}.moved{suffix}", t.name));
-        let why = match padded_rows(&to) {
-            Some((n, rows))
-                if source.sticks().ok().map(|s| s.stick) == to.sticks().ok().map(|s| s.stick) =>
-            {
-                format!("a sum over {n} needs whole sticks: rows to {rows} are filled with 0")
-            }
-            Some((n, rows)) => {
-                let why = reason(&source, &to);
-                format!(
-                    "{why}; a sum over {n} needs whole sticks: rows to {rows} are filled with 0"
-                )
-            }
-            None => reason(&source, &to),
-        };
-        let copy = self.push(LoweredBuffer {
-            name: name.clone(),
-            tensor: base,
-            laid: to,
-            origin: Origin::Copy(own),
-            memory: if load { MemoryClass::Own } else { MemoryClass::Temporary },
-            loaded: load,
-        });
-        self.copies.insert((base, key.clone(), whose), copy);
-        self.step_move(name, BufferRead { buffer: own, laid: source }, copy, reader, why, load)?;
-        Ok(copy)
     }
 
     fn step_move(
@@ -407,7 +338,7 @@ impl Lowering<'_> {
     }
 
     /// How the right operand of a product is read where its summed dimension does not fill whole sticks: with rows of
-    /// zeros up to there. None where it does, or where lanes run along the dimension.
+    /// zeros up to there. None where it does, where lanes run along the dimension, or where it has one element.
     fn padded(
         &self,
         operand: TensorId,
@@ -423,7 +354,8 @@ impl Lowering<'_> {
         let Ok(form) = laid.sticks() else { return Ok(None) };
         let n = form.size[dim];
         let rows = n.next_multiple_of(form.eps);
-        if n == rows || n == 0 || form.stick.is_none_or(|s| s == dim) || form.numel() == 0 {
+        // A dimension of one element has no step of its own on the device, so that nothing tells its rows from others.
+        if n == rows || n <= 1 || form.stick.is_none_or(|s| s == dim) || form.numel() == 0 {
             return Ok(None);
         }
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -484,14 +416,6 @@ fn is_copy(node: &Node) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 
-/// Elements and places of the dimension that has rows past its end.
-fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
-    let rows = laid.rows_past_the_end()?;
-    let dim = (0..rows.size().len())
-        .find(|d| rows.layout().host().is_some_and(|h| h.size()[*d] != laid.size()[*d]))?;
-    Some((laid.size()[dim], rows.layout().host()?.size()[dim]))
-}
-
 /// The state that a tensor is the next value of: operations that write into their operand lead to it.
 fn state_of(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
     loop {
@@ -504,20 +428,5 @@ fn state_of(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
             }
             _ => return None,
         }
-    }
-}
-
-/// Why elements are moved, from how they lie and how they will.
-fn reason(from: &TensorLayout, to: &TensorLayout) -> String {
-    let dim = |d: Option<usize>| {
-        d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))
-    };
-    match (from.sticks(), to.sticks()) {
-        (Err(e), _) => e.to_string(),
-        (Ok(a), Ok(b)) if a.stick != b.stick => {
-            format!("it has {}, and {} are wanted", dim(a.stick), dim(b.stick))
-        }
-        (Ok(_), Ok(_)) => "its dimensions are wanted in another order".into(),
-        (Ok(_), Err(e)) => e.to_string(),
     }
 }

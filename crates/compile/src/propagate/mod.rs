@@ -19,6 +19,7 @@
 //! Repeated layers meet the same operations on the same candidates, which are asked once. The search for the
 //! alternatives of one operation is in `probe`.
 
+mod copies;
 mod probe;
 mod replay;
 mod strict;
@@ -26,6 +27,7 @@ mod strict;
 use crate::choose::demanded;
 use crate::error::Result;
 use crate::options::{Options, Policy, WeightLayouts};
+pub(crate) use copies::{CopyBytes, copy_bytes, view_in_copy, whole_copy};
 use probe::Probe;
 pub(crate) use replay::{ChosenAlternatives, ReplayedLayouts};
 use std::collections::{BTreeMap, HashMap};
@@ -278,7 +280,7 @@ impl Propagation<'_> {
         self.free_weights()?;
         let mut nodes = Vec::with_capacity(graph.nodes().count());
         for (id, node) in graph.nodes() {
-            let list = self.ask(id, node)?;
+            let list = self.ask(id, node).map_err(|e| e.at_operation(graph, id))?;
             for (k, out) in node.outputs.iter().enumerate() {
                 let mut layouts: Vec<StickLayout> = Vec::new();
                 for a in list.iter() {

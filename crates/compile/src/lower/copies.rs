@@ -1,0 +1,209 @@
+//! Operands as steps read them, and the copies that are made where a reader wants another layout.
+//!
+//! Readers that want the same bytes share one copy, through whichever views they read. It is made in the dimensions of
+//! the tensor where they read through different ones, so that each finds its operand by its own view.
+
+use super::Lowering;
+use super::lowered::{LoweredBuffer, MemoryClass};
+use crate::choose::{Assignment, demanded, move_ends};
+use crate::error::Result;
+use crate::options::Options;
+use crate::program::{BufferId, BufferRead, Origin};
+use crate::propagate::{
+    CopyBytes, OperandLayout, copy_bytes, laid, reads_in_place, same_places, view_in_copy,
+    whole_copy,
+};
+use std::collections::HashMap;
+use zellige_device::TensorLayout;
+use zellige_graph::{Graph, NodeId, TensorId};
+use zellige_layout::Strided;
+
+/// A copy of a tensor, and for whom it was made.
+#[derive(Clone)]
+pub(super) struct MadeCopy {
+    buffer: BufferId,
+    key: OperandLayout,
+}
+
+/// Of every tensor, the ways in which readers want it, each once.
+pub(super) fn wanted(
+    graph: &Graph,
+    options: &Options,
+    assignment: &Assignment,
+) -> Result<HashMap<TensorId, Vec<OperandLayout>>> {
+    let mut wanted: HashMap<TensorId, Vec<OperandLayout>> = HashMap::new();
+    let mut add = |tensor: TensorId, key: &OperandLayout| {
+        let list = wanted.entry(graph.base(tensor).0).or_default();
+        if !list.contains(key) {
+            list.push(key.clone());
+        }
+    };
+    for (id, node) in graph.nodes() {
+        let keys = node.inputs.iter().zip(&assignment.nodes[id.0].operands);
+        keys.for_each(|(operand, key)| key.iter().for_each(|key| add(*operand, key)));
+    }
+    for output in graph.outputs() {
+        demanded(graph, options, *output)?.iter().for_each(|key| add(*output, key));
+    }
+    Ok(wanted)
+}
+
+impl Lowering<'_> {
+    /// An operand as a step reads it; where the reader wants another layout, a copy.
+    pub(super) fn read(
+        &mut self,
+        operand: TensorId,
+        key: Option<&OperandLayout>,
+        reader: Option<NodeId>,
+    ) -> Result<BufferRead> {
+        let (base, view) = self.graph.base(operand);
+        let own = self.of[&base];
+        let mine = self.buffers[own.0].laid.layout().clone();
+        let dtype = self.graph.get(operand).dtype;
+        let as_is = |layout| OperandLayout { view: None, layout };
+        let in_place = |key: &OperandLayout| {
+            let caller = reader.is_none() && key.view.is_none();
+            reads_in_place(self.options, self.graph.get(base), &mine, key)
+                || (caller && same_places(&key.layout, &mine))
+        };
+        let Some(key) = key.filter(|k| !in_place(k)) else {
+            let laid = laid(self.options, dtype, &as_is(mine), view)?;
+            return Ok(BufferRead { buffer: own, laid });
+        };
+        let asked = laid(self.options, dtype, key, view)?;
+        let (bytes, made_as) = self.shared_copy(base, key, &asked, view);
+        // Without sharing, every reader has copies of its own.
+        let whose = if self.assignment.shared { 0 } else { self.readers };
+        if let Some(copy) = self.copies.get(&(base, bytes.clone(), whose)).cloned()
+            && let Some(laid) = self.seen_in(&copy, key, &asked, view)
+        {
+            return Ok(BufferRead { buffer: copy.buffer, laid });
+        }
+        let laid = laid(self.options, dtype, &made_as, view)?;
+        let buffer = self.copy(base, &made_as, reader)?;
+        self.copies.insert((base, bytes, whose), MadeCopy { buffer, key: made_as });
+        Ok(BufferRead { buffer, laid })
+    }
+
+    /// What tells the copy that a reader wants from others of the tensor, and how it is made: in the dimensions of the
+    /// tensor where readers want it through different views, otherwise in those of their one view.
+    fn shared_copy(
+        &self,
+        base: TensorId,
+        key: &OperandLayout,
+        asked: &TensorLayout,
+        view: Option<&Strided>,
+    ) -> (CopyBytes, OperandLayout) {
+        let own = || (CopyBytes::AsWritten(key.clone()), key.clone());
+        let others = self.wanted.get(&base).map_or(&[][..], Vec::as_slice);
+        if !self.assignment.shared || others.iter().all(|other| other.view == key.view) {
+            return own();
+        }
+        let t = self.graph.get(base);
+        let bytes = copy_bytes(self.options, t, key);
+        let same =
+            |other: &OperandLayout| other != key && copy_bytes(self.options, t, other) == bytes;
+        if !others.iter().any(same) {
+            return (bytes, key.clone());
+        }
+        let whole = whole_copy(self.options, t, key);
+        match laid(self.options, t.dtype, &whole, view) {
+            Ok(seen) if whole == *key || same_form(&seen, asked) => (bytes, whole),
+            _ => own(),
+        }
+    }
+
+    /// How a reader who wants `key`, and would read it as `asked`, finds it in a copy; none where it does not lie there
+    /// as a copy of its own would.
+    fn seen_in(
+        &self,
+        copy: &MadeCopy,
+        key: &OperandLayout,
+        asked: &TensorLayout,
+        view: Option<&Strided>,
+    ) -> Option<TensorLayout> {
+        if copy.key == *key {
+            return Some(asked.clone());
+        }
+        let whole = &self.buffers[copy.buffer.0].laid;
+        let seen = match (&copy.key.view, view) {
+            (None, None) => whole.clone(),
+            (None, Some(view)) => whole.seen(|_| Ok(view.clone())).ok()?,
+            (Some(held), Some(view)) => {
+                let view = view_in_copy(view, held, &copy.key.layout)?;
+                whole.seen(|_| Ok(view)).ok()?
+            }
+            (Some(_), None) => return None,
+        };
+        same_form(&seen, asked).then_some(seen)
+    }
+
+    fn copy(
+        &mut self,
+        base: TensorId,
+        key: &OperandLayout,
+        reader: Option<NodeId>,
+    ) -> Result<BufferId> {
+        let t = self.graph.get(base);
+        let own = self.of[&base];
+        let from = self.buffers[own.0].laid.layout().clone();
+        let (source, to) = move_ends(self.options, t.dtype, &from, key)?;
+        let load = self.loads[base.0];
+        let count = self.copied.entry(base).or_default();
+        *count += 1;
+        let suffix = if *count == 1 { String::new() } else { format!("{count}") };
+        let name = self.free_name(format!("{}.moved{suffix}", t.name));
+        let why = match padded_rows(&to) {
+            Some((n, rows))
+                if source.sticks().ok().map(|s| s.stick) == to.sticks().ok().map(|s| s.stick) =>
+            {
+                format!("a sum over {n} needs whole sticks: rows to {rows} are filled with 0")
+            }
+            Some((n, rows)) => {
+                let why = reason(&source, &to);
+                format!(
+                    "{why}; a sum over {n} needs whole sticks: rows to {rows} are filled with 0"
+                )
+            }
+            None => reason(&source, &to),
+        };
+        let copy = self.push(LoweredBuffer {
+            name: name.clone(),
+            tensor: base,
+            laid: to,
+            origin: Origin::Copy(own),
+            memory: if load { MemoryClass::Own } else { MemoryClass::Temporary },
+            loaded: load,
+        });
+        self.step_move(name, BufferRead { buffer: own, laid: source }, copy, reader, why, load)?;
+        Ok(copy)
+    }
+}
+
+/// Whether a kernel finds the same elements at the same places in both.
+fn same_form(a: &TensorLayout, b: &TensorLayout) -> bool {
+    matches!((a.sticks(), b.sticks()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Elements and places of the dimension that has rows past its end.
+fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
+    let rows = laid.rows_past_the_end()?;
+    let dim = (0..rows.size().len())
+        .find(|d| rows.layout().host().is_some_and(|h| h.size()[*d] != laid.size()[*d]))?;
+    Some((laid.size()[dim], rows.layout().host()?.size()[dim]))
+}
+
+/// Why elements are moved, from how they lie and how they will.
+fn reason(from: &TensorLayout, to: &TensorLayout) -> String {
+    let dim = |d: Option<usize>| {
+        d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))
+    };
+    match (from.sticks(), to.sticks()) {
+        (Err(e), _) => e.to_string(),
+        (Ok(a), Ok(b)) if a.stick != b.stick => {
+            format!("it has {}, and {} are wanted", dim(a.stick), dim(b.stick))
+        }
+        (Ok(_), Ok(_)) => "its dimensions are wanted in another order".into(),
+        (Ok(_), Err(e)) => e.to_string(),
+    }
+}

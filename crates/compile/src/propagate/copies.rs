@@ -1,0 +1,105 @@
+//! What tells copies of a tensor apart: where its elements lie in them, not the view through which somebody asked.
+//!
+//! A tensor that is read as it is and through a transposed view may be wanted in one and the same buffer twice, once in
+//! the dimensions of each. [`CopyBytes`] is the same for both, so that one move makes one buffer for all readers.
+
+use super::{OperandLayout, behind, laid};
+use crate::options::Options;
+use zellige_graph::Tensor;
+use zellige_layout::Strided;
+use zellige_stick::{Arrangement, StickLayout};
+
+/// Where the elements of a tensor lie in a copy.
+///
+/// **Law**: copies of one tensor with equal values have every element at the same place, and the same padding.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum CopyBytes {
+    /// Along each dimension of the tensor, or of the part of it that is copied.
+    Regular(RegularCopy),
+    /// A form that is compared as it is written.
+    AsWritten(OperandLayout),
+}
+
+/// A copy whose dimensions each have one step, and one of them the lanes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RegularCopy {
+    /// The element of the tensor with which the copy begins.
+    begin: i64,
+    /// Of every dimension with more than one element: its step in the tensor, its size, its step in the copy, and
+    /// whether lanes run along it.
+    dims: Vec<(i64, usize, usize, bool)>,
+    format: &'static str,
+    positions: i64,
+}
+
+/// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
+/// elements and a layout of the tensor puts them in the same places, otherwise the key itself.
+pub(crate) fn whole_copy(options: &Options, t: &Tensor, key: &OperandLayout) -> OperandLayout {
+    let all = |view: &Strided| {
+        let numel = t.size.iter().product::<i64>();
+        view.numel() == numel && view.offset() == 0 && view.is_dense_non_overlapping()
+    };
+    match key.view.as_ref().filter(|v| all(v)).and_then(|_| behind(options, t, key)) {
+        Some(layout) => OperandLayout { view: None, layout },
+        None => key.clone(),
+    }
+}
+
+/// What tells the copy that a reader wants from others of the tensor.
+pub(crate) fn copy_bytes(options: &Options, t: &Tensor, key: &OperandLayout) -> CopyBytes {
+    let whole = whole_copy(options, t, key);
+    regular(options, t, &whole).map_or(CopyBytes::AsWritten(whole), CopyBytes::Regular)
+}
+
+fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<RegularCopy> {
+    let layout = &key.layout;
+    let plain = layout.stick_dims() == 1
+        && !layout.has_gaps()
+        && layout.arrangement() == Arrangement::Standard;
+    let laid = laid(options, t.dtype, key, None).ok()?;
+    if !plain || laid.numel() == 0 || laid.rows_past_the_end().is_some() {
+        return None;
+    }
+    let form = laid.sticks().ok()?;
+    let view = match &key.view {
+        Some(view) => view.clone(),
+        None => Strided::contiguous(&t.size).ok()?,
+    };
+    // A repeated dimension has no step in the tensor by which it could be found again.
+    if view.dims().any(|(n, step)| n > 1 && step == 0) {
+        return None;
+    }
+    let mut dims: Vec<(i64, usize, usize, bool)> = (0..form.rank())
+        .filter(|d| form.size[*d] > 1)
+        .map(|d| {
+            let lanes = form.stick == Some(d);
+            let step = if lanes && form.count() == 1 { 0 } else { form.stride[d] };
+            (view.stride()[d], form.size[d], step, lanes)
+        })
+        .collect();
+    dims.sort_unstable();
+    let format = layout.device_dtype().name();
+    Some(RegularCopy { begin: view.offset(), dims, format, positions: layout.positions() })
+}
+
+/// How a reader whose operand is a copied view finds it in a buffer that holds another view of the same elements: the
+/// operand's view in the dimensions of that copy. None where the dimensions are not the same ones in another order.
+pub(crate) fn view_in_copy(
+    operand: &Strided,
+    held: &Strided,
+    copy: &StickLayout,
+) -> Option<Strided> {
+    let own = copy.host()?;
+    let mut free: Vec<usize> = (0..held.rank()).filter(|d| held.size()[*d] > 1).collect();
+    let mut strides = Vec::with_capacity(operand.rank());
+    for (n, step) in operand.dims() {
+        if n == 1 {
+            strides.push(0);
+            continue;
+        }
+        let at = free.iter().position(|d| (held.size()[*d], held.stride()[*d]) == (n, step))?;
+        strides.push(own.stride()[free.remove(at)]);
+    }
+    let same = free.is_empty() && operand.offset() == held.offset();
+    if same { Strided::new(operand.size(), &strides, 0).ok() } else { None }
+}

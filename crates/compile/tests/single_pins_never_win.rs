@@ -1,0 +1,214 @@
+//! "Optimal" against every single pin: graphs full of views, in which each tensor that the caller does not get is pinned
+//! to every stick, every order and to one element a stick, one at a time. None makes a program faster that is called
+//! optimal, and every pin that fits a tensor compiles.
+//!
+//! `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::{Map, Value, json};
+use zellige_compile::{Options, OutputLayouts, Program, check, compile};
+use zellige_float::Dtype;
+use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId, text};
+use zellige_stick::LayoutRequest;
+
+/// Numbers that are the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % n
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+/// One more operation or view on tensors that are there; whatever does not fit is refused by the builder.
+fn step(random: &mut Random, b: &mut Builder, pool: &[TensorId], name: &str) -> Option<TensorId> {
+    let x = pool[pool.len() - 1 - random.below(pool.len().min(4))];
+    let y = pool[random.below(pool.len())];
+    let size = b.tensor(x).size.clone();
+    let (rank, dim) = (size.len(), random.below(size.len().max(1)));
+    let (op, two, given): (&str, bool, Value) = match random.below(16) {
+        0..=3 => (random.of(&["add", "sub", "mul"]), true, Value::Null),
+        4 | 5 => ("matmul", true, Value::Null),
+        6 => (random.of(&["exp", "relu"]), false, Value::Null),
+        7 => (random.of(&["sum", "mean"]), false, json!({"dim": dim, "keepdim": true})),
+        8 => ("softmax", false, json!({"dim": dim})),
+        9 => ("slice", false, json!({"dim": dim, "start": 0, "end": (size[dim] + 1) / 2})),
+        10 if rank > 2 => ("flatten", false, json!({"start_dim": 0, "end_dim": 1})),
+        _ if rank > 1 => ("transpose", false, json!({"dim0": dim, "dim1": (dim + 1) % rank})),
+        _ => ("relu", false, Value::Null),
+    };
+    let mut operands = vec![Operand::Tensor(x)];
+    operands.extend(two.then_some(Operand::Tensor(y)));
+    let given = if let Value::Object(map) = given { map } else { Map::new() };
+    b.op(op, &operands, &given, &[name]).ok().map(|made| made[0])
+}
+
+/// A graph, the same for the same seed, with one tensor pinned.
+fn build(seed: u64, pin: Option<(&str, &LayoutRequest)>) -> Option<Graph> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    for _ in 0..4 {
+        random.below(2);
+    }
+    let mut b = Builder::new("views");
+    let side = random.of(&[3i64, 64, 70, 128, 200, 256]);
+    let rank = 2 + random.below(2);
+    // Equal extents at the end, so that transposes fit what they are transposes of.
+    let mut size = vec![side; rank];
+    size[0] = random.of(&[side, side, 5, 64]);
+    let mut pool: Vec<TensorId> = Vec::new();
+    for name in ["a", "b"] {
+        pool.push(b.input(name, &size, Dtype::Float16, Role::Input).ok()?);
+    }
+    for k in 0..3 + random.below(7) {
+        pool.extend(step(&mut random, &mut b, &pool, &format!("t{k}")));
+    }
+    let results = |id: &TensorId| matches!(b.tensor(*id).def, Def::Result(..));
+    let results: Vec<TensorId> = pool.iter().copied().filter(results).collect();
+    let last = *results.last()?;
+    let other = results[random.below(results.len())];
+    let outputs = if other == last { vec![last] } else { vec![other, last] };
+    if let Some((name, pin)) = pin {
+        let id = pool.iter().copied().find(|t| b.tensor(*t).name == name)?;
+        b.pin(id, pin.clone()).ok()?;
+    }
+    b.finish(&outputs).ok()
+}
+
+/// Results that the caller does not get, which may be pinned without changing what is asked.
+fn inner(graph: &Graph) -> Vec<TensorId> {
+    let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base(*o).0 == id);
+    let tensors = graph.tensors();
+    let own = tensors.filter(|(id, t)| matches!(t.def, Def::Result(..)) && !returned(*id));
+    own.map(|(id, _)| id).collect()
+}
+
+/// Every pin that a tensor of a rank may have: sticks along each dimension, one element a stick, and all orders.
+fn pins(rank: usize) -> Vec<LayoutRequest> {
+    let dims = 0..i64::try_from(rank).unwrap();
+    let mut orders: Vec<Vec<i64>> = vec![Vec::new()];
+    for _ in dims.clone() {
+        let longer = |order: &Vec<i64>| -> Vec<Vec<i64>> {
+            let free = dims.clone().filter(|d| !order.contains(d));
+            free.map(|d| [order.as_slice(), &[d]].concat()).collect()
+        };
+        orders = orders.iter().flat_map(longer).collect();
+    }
+    let sticks = dims.map(LayoutRequest::Stick);
+    sticks
+        .chain([LayoutRequest::Sparse])
+        .chain(orders.into_iter().map(LayoutRequest::Order))
+        .collect()
+}
+
+fn compiled(graph: &Graph, options: &Options) -> Program {
+    let program = compile(graph, options).unwrap_or_else(|e| panic!("{e}\n{}", text::print(graph)));
+    check(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print(graph)));
+    program
+}
+
+#[test]
+fn no_single_pin_makes_a_program_of_views_faster() {
+    let count =
+        |name: &str, n: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(n);
+    let (from, seeds) = (count("ZELLIGE_SEED", 1), count("ZELLIGE_SEEDS", 30));
+    let (mut graphs, mut optimal, mut pinned, mut unproved) = (0, 0, 0, 0);
+    let mut won = Vec::new();
+    for seed in from..from + seeds {
+        let Some(graph) = build(seed, None) else { continue };
+        let computed = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+        let options = if seed % 2 == 0 { computed } else { Options::default() };
+        let best = compiled(&graph, &options);
+        graphs += 1;
+        optimal += u32::from(best.assignment.is_optimal());
+        for id in inner(&graph) {
+            let t = graph.get(id);
+            for pin in pins(t.size.len()) {
+                let Some(asked) = build(seed, Some((&t.name, &pin))) else { continue };
+                let program = compiled(&asked, &options);
+                pinned += 1;
+                if program.latency() >= best.latency() {
+                    continue;
+                }
+                if best.assignment.is_optimal() {
+                    won.push(format!(
+                        "seed {seed}, {} {pin:?}: {} < {}\n{}",
+                        t.name,
+                        program.latency(),
+                        best.latency(),
+                        text::print(&graph),
+                    ));
+                } else {
+                    unproved += 1;
+                    let (name, a, b) = (&t.name, program.latency(), best.latency());
+                    eprintln!("seed {seed}, not called optimal: {name} {pin:?}: {a} < {b}");
+                }
+            }
+        }
+    }
+    eprintln!(
+        "{graphs} graphs, {optimal} called optimal, {pinned} single pins, {} faster than an optimal one, {unproved} \
+         faster than another",
+        won.len()
+    );
+    assert!(optimal * 2 > graphs, "{optimal} of {graphs} are called optimal");
+    assert!(seeds < 30 || pinned > 300, "{pinned} pins");
+    assert!(won.is_empty(), "{}", won.join("\n"));
+}
+
+/// A tensor that is read as it is and transposed is wanted in one buffer by both readers.
+#[test]
+fn readers_through_different_views_share_a_copy_of_the_same_bytes() {
+    for n in [64, 256, 4096] {
+        let graph = text::parse(&format!(
+            "graph g(b: float16[{n}, {n}], c: float16[{n}, {n}]) {{ t0 = matmul(c, b) \
+             v1 = transpose(b, dim0=0, dim1=1) t1 = sub(v1, t0) v6 = transpose(t0, dim0=0, dim1=1) \
+             t5 = matmul(b, v6) return t1, t5 }}"
+        ))
+        .unwrap();
+        let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+        let program = compiled(&graph, &options);
+        let moved = program.run_steps().filter(|(_, s)| s.is_move() && s.name.starts_with("t0"));
+        assert!(moved.count() <= 1, "{n}");
+    }
+}
+
+/// Copies of a part of a tensor, read as it is cut out and transposed, are one copy too.
+#[test]
+fn copies_of_a_part_are_shared_through_views() {
+    let graph = text::parse(
+        "graph g(a: float16[128, 128], b: float16[70, 70]) { x = exp(a) \
+         p = slice(x, dim=0, start=3, end=73) q = slice(p, dim=1, start=5, end=75) \
+         u = add(q, b) v = transpose(q, dim0=0, dim1=1) c = transpose(b, dim0=0, dim1=1) \
+         w = add(v, c) return u, w }",
+    )
+    .unwrap();
+    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+    compiled(&graph, &options);
+}
+
+/// A product that sums over one element compiles whatever its operands are pinned to, also where their other dimensions
+/// fill whole sticks.
+#[test]
+fn products_over_one_element_take_every_pin() {
+    for batch in [1, 63, 64, 65, 128, 192] {
+        let text = format!(
+            "graph g(b: float16[{batch}, 3, 200]) {{ t7 = sum(b, dim=2, keepdim=true) \
+             v = transpose(t7, dim0=1, dim1=2) t10 = matmul(t7, v) return t10 }}"
+        );
+        let graph = text::parse(&text).unwrap();
+        compiled(&graph, &Options::default());
+        for pin in pins(3) {
+            let pin = text::pinned(&pin);
+            let pinned = text.replace("keepdim=true)", &format!("keepdim=true) {pin}"));
+            compiled(&text::parse(&pinned).unwrap(), &Options::default());
+        }
+    }
+}
