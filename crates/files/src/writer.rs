@@ -108,6 +108,8 @@ impl Writer {
             None => {
                 disk::set_len(&temporary.file, plan.length)
                     .map_err(|e| failed("reserve its length", e))?;
+                disk::reserve(&temporary.file, plan.length)
+                    .map_err(|e| failed("find room for it on the disk", e))?;
                 0
             }
             Some(key) => begun(&temporary, plan.length, key)?,
@@ -246,7 +248,7 @@ fn begun(temporary: &Temporary, length: u64, key: &str) -> Result<u64> {
     for len in [0, whole] {
         disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
     }
-    disk::reserve(file, whole);
+    disk::reserve(file, whole).map_err(|e| failed("find room for it on the disk", e))?;
     disk::write_all_at(file, &partial::note(key, 0), length)
         .map_err(|e| failed("note that it is begun", e))?;
     Ok(0)

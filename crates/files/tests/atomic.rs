@@ -427,3 +427,13 @@ fn a_partial_file_is_gone_on_with() {
     assert!(begin("key").is_err());
     assert_eq!(read_all(&source, None).unwrap().1, [7; 64]);
 }
+
+/// A file that the disk has no room for is refused before anything is written, and leaves nothing behind.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_without_room_is_told_before_anything_is_written() {
+    let folder = Folder::new();
+    let tensor = NewTensor::new("x", Dtype::Int8, [1i64 << 43]);
+    assert!(Writer::create(&folder.path().join("large.npy"), &[tensor], Kind::Npy).is_err());
+    assert!(names(&folder).is_empty());
+}
