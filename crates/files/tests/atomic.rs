@@ -434,6 +434,6 @@ fn a_partial_file_is_gone_on_with() {
 fn a_disk_without_room_is_told_before_anything_is_written() {
     let folder = Folder::new();
     let tensor = NewTensor::new("x", Dtype::Int8, [1i64 << 43]);
-    assert!(Writer::create(&folder.path().join("large.npy"), &[tensor], Kind::Npy).is_err());
+    assert!(Writer::create(folder.path().join("large.npy"), &[tensor], Kind::Npy).is_err());
     assert!(names(&folder).is_empty());
 }
