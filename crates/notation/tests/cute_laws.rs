@@ -76,6 +76,28 @@ fn compatible(values: &[i64], b: &Modes) -> bool {
         && (0..values.len()).all(|i| values[i] == sum(i))
 }
 
+/// The places of copies of `tile`, at least so many: each is the smallest place that the copies before
+/// it leave free, no two copies meet, and the places are a layout. A single copy needs no place.
+fn free_places(tile: &[i64], count: i64) -> Option<Vec<i64>> {
+    let wanted = usize::try_from(count).unwrap();
+    let (mut held, mut free): (HashSet<i64>, Vec<i64>) = (HashSet::new(), Vec::new());
+    if wanted <= 1 {
+        return Some(vec![0]);
+    }
+    // A layout with enough places, less its last step, has fewer than twice as many.
+    while free.len() < 4 * wanted {
+        let next = (0..).find(|p| !held.contains(p)).unwrap();
+        if tile.iter().any(|t| !held.insert(next + t)) {
+            return None;
+        }
+        free.push(next);
+        if free.len() >= wanted && is_layout(&free) {
+            return Some(free);
+        }
+    }
+    None
+}
+
 /// Whether the nesting refines that of `b`: leaves become leaves or flat tuples of the same size.
 fn refines(found: &Modes, b: &Modes) -> bool {
     match (found, b) {
@@ -169,15 +191,24 @@ proptest! {
                 }
             }
         }
-        if let Ok(free) = complement(&a, a.size().unwrap() * b.cosize().unwrap()) {
-            let copies: Vec<i64> = offsets(&b).iter().map(|i| at(&free, *i)).collect();
-            let want: Vec<i64> = copies.iter().flat_map(|c| offsets(&a).into_iter().map(move |o| c + o)).collect();
-            for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
-                match product(&a, &tiler, arrange) {
-                    Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
-                    Err(e) => prop_assert!(!compatible(&copies, &b), "{e}"),
+        // Modes of stride 0 do not count, as in a complement.
+        let moving: Vec<_> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
+        let moving = Nest::Tuple(moving.into_iter().map(Nest::Leaf).collect());
+        match free_places(&offsets(&moving), b.cosize().unwrap()) {
+            Some(free) => {
+                let copies: Vec<i64> = offsets(&b).iter().map(|i| free[usize::try_from(*i).unwrap()]).collect();
+                let want: Vec<i64> = copies.iter().flat_map(|c| offsets(&a).into_iter().map(move |o| c + o)).collect();
+                for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
+                    match product(&a, &tiler, arrange) {
+                        Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
+                        Err(e) => prop_assert!(!compatible(&copies, &b), "{e}"),
+                    }
                 }
             }
+            None => prop_assert!(
+                product(&a, &tiler, Arrange::Logical).is_err(),
+                "{} x {}", a.text(Look::Bare), b.text(Look::Bare)
+            ),
         }
     }
 
@@ -268,6 +299,24 @@ proptest! {
             prop_assert!(e.span.end <= text.len());
         }
     }
+}
+
+/// Where no complement fills all places of a product, the copies that are asked for may have theirs.
+#[test]
+fn products_need_the_copies_that_are_asked_for() {
+    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    for (a, b, want) in [
+        ("(3,2,2):(5,4,16)", "1:2", "((3,2,2),1):((5,4,16),0)"),
+        ("(2,2):(1,1)", "1:0", "((2,2),1):((1,1),0)"),
+        // Copies at 0 and 1 do not meet; nothing fills place 2, as a copy there would meet the first.
+        ("(2,2):(4,6)", "2:1", "((2,2),2):((4,6),1)"),
+        ("(2,2):(4,6)", "(2,2):(0,1)", "((2,2),(2,2)):((4,6),(0,1))"),
+    ] {
+        let found = product(&read(a), &Tiler::Layout(read(b)), Arrange::Logical);
+        assert_eq!(found.map(|m| m.text(Look::Bare)).as_deref(), Ok(want), "{a} x {b}");
+    }
+    let error = product(&read("(2,2):(4,6)"), &Tiler::Layout(read("3:1")), Arrange::Logical);
+    assert!(matches!(error, Err(Error::NotExpressible { .. })), "{error:?}");
 }
 
 /// What every existing implementation gets wrong.

@@ -17,19 +17,54 @@ impl Layout {
     ///
     /// `b` must land on one memory axis, inside `[0, size)` of `self`. The result keeps the
     /// replicas, the offset and the swizzle of `self`; replicas of `b` become replicas of the
-    /// result. Where no iters behind that swizzle are that function the answer is
-    /// [`Error::NotExpressible`] with an index that proves it: never a wrong layout.
+    /// result. Where no iters behind that swizzle are that function, every swizzle is tried, where
+    /// elements have one place each. Where `b` is swizzled the result has whatever swizzle gives the
+    /// function: a left layout that scales by a power of two keeps the swizzle of `b`, otherwise every
+    /// swizzle is tried in the same way.
     ///
-    /// Where `b` is swizzled the result has whatever swizzle gives the function. A left layout that
-    /// scales by a power of two keeps the swizzle of `b`; otherwise every swizzle is tried, where
-    /// elements have one place each, and a refusal says that there is none.
+    /// [`Error::NotExpressible`] says that no layout is the function, with an index that proves it: no
+    /// iters, and where one of both is swizzled, no swizzle either. [`Error::Undecided`] says that the
+    /// search ended without one.
     pub fn compose(&self, b: &Layout) -> Result<Layout> {
         self.unpadded("compose")?;
         b.unpadded("compose")?;
         if let Some(sw) = b.effective_swizzle() {
             return self.compose_swizzled(b, sw);
         }
-        self.with_tile(compose_tiles(self.tile(), b.tile())?)
+        match compose_tiles(self.tile(), b.tile()) {
+            Ok(tile) => self.with_tile(tile),
+            Err(Error::NotExpressible { reason, .. }) if self.effective_swizzle().is_some() => {
+                self.compose_by_search(b, &reason)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The composition under whatever swizzle gives it, where none is behind that of `self`.
+    fn compose_by_search(&self, b: &Layout, behind: &str) -> Result<Layout> {
+        let not_found = |why: &str| Error::Undecided {
+            reason: format!("no composition was found: behind the swizzle, {behind}; {why}"),
+        };
+        if self.tile().copies() > 1 || b.tile().copies() > 1 {
+            return Err(not_found("other swizzles are not tried where elements have replicas"));
+        }
+        if b.size() > LISTED {
+            let why = format!("other swizzles are tried for up to {LISTED} elements");
+            return Err(not_found(&why));
+        }
+        find_layout(&self.places_through(b)?, self.tile().axes(), "the composition")
+    }
+
+    /// The one place of `self(b(i))` for every index `i` of `b`, on the axes of `self`.
+    fn places_through(&self, b: &Layout) -> Result<Vec<Vector>> {
+        let axes = self.tile().axes();
+        let on = b.tile().axes().first().copied().unwrap_or(Axis::M);
+        let mut places = Vec::new();
+        for address in b.offsets(on)? {
+            let place = self.places(address)?.points().swap_remove(0);
+            places.push(axes.iter().map(|a| i128::from(place.get(*a))).collect());
+        }
+        Ok(places)
     }
 
     /// `sw` is what the swizzle of `b` does, which lands on `m` alone.
@@ -54,13 +89,7 @@ impl Layout {
         if b.size() > LISTED {
             return Err(Error::TooLarge { what, limit: LISTED.cast_unsigned() });
         }
-        let axes = self.tile().axes();
-        let mut places = Vec::new();
-        for address in b.offsets(Axis::M)? {
-            let place = self.places(address)?.points().swap_remove(0);
-            places.push(axes.iter().map(|a| i128::from(place.get(*a))).collect());
-        }
-        find_layout(&places, axes, what)
+        find_layout(&self.places_through(b)?, self.tile().axes(), what)
     }
 
     /// The composition with a left layout that only scales by a power of two and adds what stays out

@@ -7,6 +7,7 @@ mod effective;
 mod equal;
 mod image;
 mod inverse;
+mod longest;
 mod lookup;
 mod refine;
 mod replicas;

@@ -5,21 +5,50 @@ use crate::error::{Error, Result};
 use crate::int::narrow;
 use crate::layout::{Layout, Point};
 use crate::proof::inverse::Inverse;
+use crate::proof::longest::{Choice, STEP_LIMIT, longest_through};
+use crate::proof::search::swizzles_of;
 use crate::radix::{Digit, Radix};
+use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::smallvec;
+
+/// Elements listed to find the longest right inverse.
+const LISTED: i64 = 1 << 16;
+
+/// Elements of a swizzled layout up to which every swizzle of its right inverse is tried.
+const SWIZZLES_TRIED: usize = 1 << 12;
 
 impl Layout {
     /// A layout `R` on the places `[0, n)` of every axis with `p` among the places of `L(R(p))`.
     ///
-    /// It begins at an element that lives in place 0 and steps along the iters whose strides are 1,
-    /// then the product of the extents before (backwards where an iter runs backwards); `n` is as
-    /// large as these steps give a layout. A swizzle is followed as far as it leaves addresses where
-    /// they are, or whole where the inverse of its tile layout keeps its bit fields together.
+    /// No layout is one on more places, for each axis alone: a place without an element ends it, or
+    /// every place that a longer one could have is looked at. Above 65,536 elements, or where elements
+    /// share places in so many ways that the search is cut off, `n` is as large as the chain of steps
+    /// along the iters whose strides are 1, then the product of the extents before, makes it.
+    ///
+    /// Where `L` is swizzled, `R` may be: no swizzle gives a longer one, up to 4,096 elements.
     ///
     /// That no element lives in place 0 is the only refusal ([`Error::NotCovered`]), apart from a
     /// search for one that is too large.
     pub fn right_inverse(&self) -> Result<Inverse> {
+        let found = self.right_inverse_by_strides()?;
+        let n = self.tile().size().saturating_mul(self.tile().copies());
+        if n == 0 || n > LISTED || self.ends_at_a_gap(&found)? {
+            return Ok(found);
+        }
+        let longest = self.longest_right_inverse(&found)?;
+        Ok(if longest.layout.size() > found.layout.size() { longest } else { found })
+    }
+
+    /// A layout `R` on the places `[0, n)` of every axis with `p` among the places of `L(R(p))`, as the
+    /// strides of `L` give it; CuTe's right inverse.
+    ///
+    /// It begins at an element that lives in place 0 and steps along the iters whose strides are 1,
+    /// then the product of the extents before (backwards where an iter runs backwards); `n` is as
+    /// large as these steps give a layout, and [`Layout::right_inverse`] may find a longer one. A
+    /// swizzle is followed as far as it leaves addresses where they are, or whole where the inverse of
+    /// its tile layout keeps its bit fields together.
+    pub fn right_inverse_by_strides(&self) -> Result<Inverse> {
         self.unpadded("right_inverse")?;
         let tile = self.tile();
         let axes: Vec<Axis> =
@@ -40,6 +69,100 @@ impl Layout {
         let read = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
         along_chains(tile, start, &axes, 1 << read)
     }
+
+    /// Whether on every axis no element lives in the first place that an inverse leaves out.
+    fn ends_at_a_gap(&self, inverse: &Inverse) -> Result<bool> {
+        for (axis, end) in inverse.axes.iter().zip(&inverse.shape) {
+            if self.lookup_first(&[(*axis, *end)])?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The longest right inverse on each axis of `found`, by search.
+    fn longest_right_inverse(&self, found: &Inverse) -> Result<Inverse> {
+        let swizzled = self.effective_swizzle().is_some() && found.axes == [Axis::M];
+        let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
+        let (mut swizzle, mut steps) = (None, 0);
+        for axis in &found.axes {
+            let sets = self.parts_at(*axis);
+            let mut best = longest_through(&sets, &mut steps);
+            if swizzled && sets.len() <= SWIZZLES_TRIED && best.len < sets.len() {
+                (best, swizzle) = longest_swizzled(&sets, best, &mut steps);
+            }
+            shape.push(i64::try_from(best.len).expect("listed"));
+            shard.extend(best.digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)));
+            start += best.start;
+        }
+        let offset = (start != 0).then_some((Axis::M, start));
+        let tile = TileLayout::new(shard, Vec::new(), offset)?;
+        let layout = match swizzle {
+            Some(sw) => Layout::swizzled(sw, tile)?,
+            None => tile.into(),
+        };
+        Ok(Inverse { layout, axes: found.axes.clone(), shape })
+    }
+
+    /// For each place of `axis` from 0 up to the first that is free, what the digits of the iters on
+    /// that axis count in the flat index where they reach it.
+    fn parts_at(&self, axis: Axis) -> Vec<Vec<i64>> {
+        let mut weight = self.tile().size();
+        let mut reached = vec![(self.tile().offset_on(axis), 0i64)];
+        let mut add = |it: &Iter, weight: i64| {
+            if it.moves_on(axis) {
+                let steps = 0..it.extent;
+                let from = std::mem::take(&mut reached);
+                reached = from
+                    .iter()
+                    .flat_map(|(at, part)| {
+                        steps.clone().map(move |d| (at + d * it.stride, part + d * weight))
+                    })
+                    .collect();
+            }
+        };
+        for it in self.tile().shard() {
+            weight /= it.extent;
+            add(it, weight);
+        }
+        self.tile().replica().iter().for_each(|it| add(it, 0));
+        let swizzle = self.swizzle().filter(|_| axis == Axis::M);
+        let mut sets = vec![Vec::new(); reached.len()];
+        for (at, part) in reached {
+            let at = swizzle.map_or(at, |sw| sw.apply(at));
+            if let Some(set) = usize::try_from(at).ok().and_then(|at| sets.get_mut(at)) {
+                set.push(part);
+            }
+        }
+        let end = sets.iter().position(Vec::is_empty).unwrap_or(sets.len());
+        sets.truncate(end);
+        for set in &mut sets {
+            set.sort_unstable();
+            set.dedup();
+        }
+        sets
+    }
+}
+
+/// The longest layout through the sets under any swizzle, or `best` where none is longer.
+fn longest_swizzled(sets: &[Vec<i64>], best: Choice, steps: &mut u64) -> (Choice, Option<Swizzle>) {
+    let mut best = (best, None);
+    let set = sets.iter().flatten().fold(0, |set, v| set | i128::from(*v));
+    for sw in swizzles_of(set).into_iter().flatten() {
+        let mut moved = sets.to_vec();
+        for set in &mut moved {
+            set.iter_mut().for_each(|v| *v = sw.apply(*v));
+            set.sort_unstable();
+        }
+        let found = longest_through(&moved, steps);
+        if found.len > best.0.len {
+            best = (found, Some(sw));
+        }
+        if best.0.len == sets.len() || *steps > STEP_LIMIT {
+            break;
+        }
+    }
+    best
 }
 
 /// The right inverse of a tile layout from the element `start` at place 0 on; on `m` at most so many

@@ -60,10 +60,17 @@ pub(crate) fn find_layout(places: &[Vector], axes: &[Axis], what: &'static str) 
 /// No swizzle, and every one that moves some place; the simplest first.
 fn candidates(places: &[Vector], m: usize) -> Vec<Option<Swizzle>> {
     let set = places.iter().fold(0, |set, p| set | p[m]);
-    let mut all = vec![None];
     if places.iter().any(|p| p[m] < 0) || set >= 1 << 61 {
-        return all;
+        return vec![None];
     }
+    swizzles_of(set)
+}
+
+/// No swizzle, and every one that moves some address whose bits are among those of `set`, which is
+/// below 2^61. A swizzle that reads a bit further from the one it writes acts like none of these only
+/// where the places have iters without it.
+pub(super) fn swizzles_of(set: i128) -> Vec<Option<Swizzle>> {
+    let mut all = vec![None];
     let top = i64::from(128 - set.leading_zeros());
     for inner in [true, false] {
         for low in 0..top {

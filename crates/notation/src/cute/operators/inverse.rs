@@ -40,7 +40,7 @@ fn index_in(a: &Modes, index: i64) -> i64 {
 /// `R` with `A(R(i)) = i`, as long as the strides of `A` count on from 1.
 pub fn right_inverse(a: &Modes) -> Result<Modes> {
     in_memory(a, "right_inverse")?;
-    inverse(&Layout::from(a.tile_by_index()?).right_inverse()?)
+    inverse(&Layout::from(a.tile_by_index()?).right_inverse_by_strides()?)
 }
 
 /// `R` with `R(A(i)) = i` for every index of `A`; places between the elements map anywhere.
