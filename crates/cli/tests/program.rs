@@ -215,7 +215,7 @@ fn explore_serves_the_page() {
     BufReader::new(out).read_line(&mut line).expect("a line");
     let address = line.strip_prefix("http://").and_then(|l| l.split('/').next());
     let mut stream = std::net::TcpStream::connect(address.expect("an address")).expect("listens");
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sends");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sends");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("answers");
     child.kill().expect("stops");
