@@ -25,7 +25,7 @@ interface Facts {
   contiguous: boolean; replicas: number; scope: [string, string] | { error: string } | null;
   size_on: Record<string, number>;
 }
-interface Analysis { vector: { elements: number; bits: number; bytes: number }; sectors: number | null; owners: number; lints: Lint[]; banks: Conflicts | null }
+interface Analysis { vector: { elements: number; bits: number; bytes: number }; sectors: number | null; sectors_per_warp: number | null; owners: number; lints: Lint[]; banks: Conflicts | null }
 
 export interface AnalysisEvents {
   change(access: AccessState): void;
@@ -209,20 +209,27 @@ function placesCard(subject: Subject, info: Sheets): HTMLElement {
   return card("Places", list, bar);
 }
 
+/** The most sectors of one warp, and those of all warps where there are several. */
+function sectorsOf(found: Analysis): string {
+  const all = found.sectors === found.sectors_per_warp ? "" : `, ${found.sectors} in all`;
+  return `${found.sectors_per_warp} of 32 bytes per warp${all}`;
+}
+
 function widthCard(subject: Subject, info: Sheets, state: AccessState, memory: boolean): HTMLElement {
   const list = h("dl", { class: "facts" });
   const put = (name: string, value: string) => list.append(h("dt", {}, name), h("dd", {}, value));
   const access = accessRequest(state.access);
   const found = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype });
+  put("element", info.element);
   if (found) put("widest vector", `${plural(found.vector.elements, "element")}, ${bytes(found.vector.bits / 8)}`);
   if (memory) {
     for (const [name, a] of [["row 0", { kind: "row", index: 0 }], ["column 0", { kind: "column", index: 0 }]] as const) {
       const one = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype, access: a });
-      if (one?.sectors != null) put(`sectors, ${name}`, `${one.sectors} of 32 bytes`);
+      if (one?.sectors != null) put(`sectors, ${name}`, sectorsOf(one));
     }
     if (access && !/^(row|column) 0$/.test(state.access)) {
       const one = tryAsk<Analysis>("analyze", { ...named(subject), shape: info.shape, dtype: subject.dtype, access, vector: state.vector });
-      if (one?.sectors != null) put("sectors, this access", `${one.sectors} of 32 bytes`);
+      if (one?.sectors != null) put("sectors, this access", sectorsOf(one));
     }
   }
   put("in all", bytes(Math.ceil((info.size * info.bits) / 8)));

@@ -50,6 +50,8 @@ export interface Sheets {
   shape: number[];
   size: number;
   bits: number;
+  /** How wide an element is, and what says so. */
+  element: string;
   sticks: boolean;
   swizzled: boolean;
   axes: { name: string; kind: string }[];

@@ -10,10 +10,11 @@ use zellige_view::{DrawOptions, Scene, svg as render, terminal};
 
 fn scene(layout: &PyLayout, dtype: Option<Dtype>, title: &str, most: usize) -> PyResult<Scene> {
     let sticks = layout.parsed.stick().is_some();
-    let stored = layout.parsed.element_bits(dtype.map(Dtype::bits));
+    let element = layout.parsed.element_size(dtype.map(Dtype::bits));
     let options = DrawOptions {
         title: title.into(),
-        dtype_bits: stored.unwrap_or(16),
+        dtype_bits: element.bits,
+        dtype_assumed: element.known().is_none(),
         sticks,
         max_cells: most,
         ..DrawOptions::default()

@@ -33,8 +33,9 @@ pub fn explain(
         let _ = writeln!(text, "{label:<12} {value}");
     };
     let tile = layout.tile();
-    // On the device an element is as wide as its device format.
-    let bits = parsed.element_bits(dtype.map(Dtype::bits));
+    let element = parsed.element_size(dtype.map(Dtype::bits));
+    // Without a size that is known, bytes are looked at in memory alone, and are said to be assumed.
+    let bits = element.known().or((tile.axes() == [Axis::M]).then_some(element.bits));
     // Device memory has sticks, not banks.
     let on_device = parsed.stick().is_some();
     let words = words(layout, shape);
@@ -53,6 +54,7 @@ pub fn explain(
             dtype.map(|d| format!(" of {}", d.name())).unwrap_or_default()
         ),
     );
+    line("element", element.to_string());
     if let Some(stick) = parsed.stick() {
         line("device", zellige_notation::spyre::print_given(stick));
         line(
@@ -108,7 +110,7 @@ pub fn explain(
                 line("replicas", format!("{} places for each element", image.copies));
             }
             let Free { positions, places: padding, gaps } = Free::of(parsed, layout, shape)?;
-            padding_bytes = bits.map(|b| {
+            padding_bytes = element.known().map(|b| {
                 i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
             });
             if padding > 0 {
@@ -145,14 +147,7 @@ pub fn explain(
                     } else {
                         format!("bank conflict, {} ways,", c.ways)
                     };
-                    let sectors = s.iter().max().copied().unwrap_or(0);
-                    line(
-                        name,
-                        format!(
-                            "{ways} in shared memory, {sectors} sector{} of 32 bytes per warp",
-                            if sectors == 1 { "" } else { "s" }
-                        ),
-                    );
+                    line(name, format!("{ways} in shared memory, {}", sectors(&s)));
                 }
             }
         }
@@ -185,6 +180,16 @@ fn ambiguous_strides(host: &Strided) -> Option<Lint> {
         dims.join(", ")
     );
     Some(Lint { id: "size-1-stride", severity: Severity::Note, message })
+}
+
+/// The sectors that the warps of an access touch: the most of one warp, and all of them.
+fn sectors(warps: &[usize]) -> String {
+    let most = warps.iter().max().copied().unwrap_or(0);
+    let all = match warps {
+        [_, _, ..] => format!(", {} in {} warps", warps.iter().sum::<usize>(), warps.len()),
+        _ => String::new(),
+    };
+    format!("{most} sector{} of 32 bytes per warp{all}", if most == 1 { "" } else { "s" })
 }
 
 /// The first bit of the low or the high field of a swizzle.

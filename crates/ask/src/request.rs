@@ -150,6 +150,12 @@ impl Request {
         Ok(self.opt_str("dtype")?.map(Dtype::from_name).transpose()?)
     }
 
+    /// Bits of an element of a layout: as its text says, else as `dtype`, which is then needed.
+    pub(crate) fn element_bits(&self, parsed: &Parsed) -> Result<i64> {
+        let given = self.opt_dtype()?.map(Dtype::bits);
+        parsed.element_bits(given).map_or_else(|| Ok(self.dtype()?.bits()), Ok)
+    }
+
     /// The axes a text may name: built-in, and those of the field `axes`
     /// (`{"lx": "memory", "core": "device", "lane2": ["thread", "warp"]}`).
     pub(crate) fn axes(&self) -> Result<AxisTable> {

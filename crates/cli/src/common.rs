@@ -9,7 +9,8 @@ use zellige_layout::{AxisKind, AxisTable, Layout, Scope, Swizzle};
 use zellige_notation::cute::atoms;
 use zellige_notation::triton::ttgir;
 use zellige_notation::{
-    Diagnostic, Notation, Parsed, parse, parse_as, preset, visible, visible_json, visible_lines,
+    Diagnostic, ElementSize, Notation, Parsed, parse, parse_as, preset, visible, visible_json,
+    visible_lines,
 };
 
 /// When to use colour.
@@ -42,7 +43,8 @@ pub(crate) struct LayoutArgs {
     /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
     pub(crate) shape: Option<List>,
-    /// The element type, by its PyTorch name
+    /// The element type, by its PyTorch name; a type that the text of the layout says goes first, and without either
+    /// 16 bits are assumed
     #[arg(long)]
     pub(crate) dtype: Option<String>,
     /// Swizzle shared memory: none, 32B, 64B or 128B
@@ -99,9 +101,9 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Bits of an element: on the device as wide as its format, else as its dtype.
-    pub(crate) fn bits(&self) -> Option<i64> {
-        self.parsed.element_bits(self.dtype.map(Dtype::bits))
+    /// How wide an element is: as the text says, else as its dtype.
+    pub(crate) fn element_size(&self) -> ElementSize {
+        self.parsed.element_size(self.dtype.map(Dtype::bits))
     }
 }
 
@@ -203,7 +205,7 @@ impl LayoutArgs {
         layout.admit(&shape)?;
         if let Some(mode) = &self.swizzle {
             let before = layout.clone();
-            layout = swizzled(&layout, mode, dtype)?;
+            layout = swizzled(&layout, mode, parsed.element_bits(dtype.map(Dtype::bits)))?;
             // What is written is the layout with its swizzle, and no longer the text.
             if layout != before {
                 parsed = Parsed::from(layout.clone());
@@ -260,7 +262,7 @@ fn nearest(word: &str) -> Option<String> {
     (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
 }
 
-fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout> {
+fn swizzled(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {
     let bytes = match mode.to_ascii_lowercase().as_str() {
         "none" | "0" => 0,
         "32b" | "32" => 32,
@@ -268,8 +270,8 @@ fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout>
         "128b" | "128" => 128,
         _ => return Err(anyhow!("--swizzle {mode}: modes are none, 32B, 64B and 128B")),
     };
-    let dtype = dtype
-        .ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
+    let bits =
+        bits.ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
     if layout.swizzle().is_some() {
         return Err(anyhow!("--swizzle: the layout already has a swizzle"));
     }
@@ -279,7 +281,7 @@ fn swizzled(layout: &Layout, mode: &str, dtype: Option<Dtype>) -> Result<Layout>
     if bytes == 0 {
         return Ok(layout.clone());
     }
-    Ok(Layout::swizzled(Swizzle::mode(bytes, dtype.bits())?, layout.tile().clone())?)
+    Ok(Layout::swizzled(Swizzle::mode(bytes, bits)?, layout.tile().clone())?)
 }
 
 /// A path for a message: nothing in it is obeyed by a terminal.

@@ -46,10 +46,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = args.layout.load()?;
+    let element = loaded.element_size();
     let options = DrawOptions {
         title: loaded.title.clone(),
         caption: Some(tirx::print(&loaded.layout)),
-        dtype_bits: loaded.bits().unwrap_or(16),
+        dtype_bits: element.bits,
+        dtype_assumed: element.known().is_none(),
         color_by: args.color_by.clone(),
         sticks: args.sticks || loaded.parsed.stick().is_some(),
         max_cells: args.max_cells,

@@ -70,5 +70,5 @@ pub mod xla;
 
 pub use diagnostic::Diagnostic;
 pub use notation::{Notation, parse, parse_as, readings};
-pub use parsed::{Parsed, Stored, WrittenLayout, shared_shape};
+pub use parsed::{ElementSize, ElementSource, Parsed, Stored, WrittenLayout, shared_shape};
 pub use visible::{quote, visible, visible_json, visible_lines};

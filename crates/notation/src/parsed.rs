@@ -98,6 +98,47 @@ impl Stored {
     }
 }
 
+/// Bits of an element where nothing says them.
+const ASSUMED_BITS: i64 = 16;
+
+/// How wide an element is, and where that is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElementSize {
+    /// Bits of an element.
+    pub bits: i64,
+    /// What says so.
+    pub source: ElementSource,
+}
+
+/// What says how wide an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElementSource {
+    /// The text of the layout.
+    Text,
+    /// The dtype beside it.
+    Dtype,
+    /// Nothing.
+    Assumed,
+}
+
+impl ElementSize {
+    /// The bits, where something says them.
+    pub fn known(self) -> Option<i64> {
+        (self.source != ElementSource::Assumed).then_some(self.bits)
+    }
+}
+
+impl fmt::Display for ElementSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.source {
+            ElementSource::Text => "as the text of the layout says",
+            ElementSource::Dtype => "as the dtype says",
+            ElementSource::Assumed => "assumed, as neither the text nor a dtype says it",
+        };
+        write!(f, "{} bits, {reason}", self.bits)
+    }
+}
+
 /// More elements than this are not listed.
 const MAX_STORED: i64 = 1 << 24;
 
@@ -247,14 +288,24 @@ impl Parsed {
         }
     }
 
-    /// Bits of an element: those of the device's format where the text names one, else `given`, else those of the type
-    /// that the text names.
+    /// Bits of an element: those of the format or type that the text names, else `given`.
     pub fn element_bits(&self, given: Option<i64>) -> Option<i64> {
-        match &self.form {
+        let own = match &self.form {
             LayoutForm::Device(stick) => stick.device_dtype().bits(),
-            LayoutForm::Written(written) => given.or_else(|| written.element_bits()),
-            LayoutForm::Algebra(_) | LayoutForm::Host(_) => given,
-        }
+            LayoutForm::Written(written) => written.element_bits(),
+            LayoutForm::Algebra(_) | LayoutForm::Host(_) => None,
+        };
+        own.or(given)
+    }
+
+    /// How wide an element is: the text's own format or type decides, then `given`, then 16 bits are assumed.
+    pub fn element_size(&self, given: Option<i64>) -> ElementSize {
+        let (bits, source) = match (self.element_bits(None), given) {
+            (Some(bits), _) => (bits, ElementSource::Text),
+            (None, Some(bits)) => (bits, ElementSource::Dtype),
+            (None, None) => (ASSUMED_BITS, ElementSource::Assumed),
+        };
+        ElementSize { bits, source }
     }
 }
 

@@ -16,6 +16,8 @@ pub struct DrawOptions {
     pub caption: Option<String>,
     /// The width of an element in bits, 1 to 1024.
     pub dtype_bits: i64,
+    /// Nothing says how wide an element is, and `dtype_bits` is assumed.
+    pub dtype_assumed: bool,
     /// What gives a cell its colour: an axis of the layout, or `line`, `bank` or `stick` for a
     /// layout that uses `m`. By default the owner (thread, else device), else the place in memory.
     pub color_by: Option<String>,
@@ -31,6 +33,7 @@ impl Default for DrawOptions {
             title: String::new(),
             caption: None,
             dtype_bits: 16,
+            dtype_assumed: false,
             color_by: None,
             sticks: false,
             max_cells: 4096,

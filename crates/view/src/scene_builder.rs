@@ -170,7 +170,8 @@ fn facts(layout: &Layout, shape: &[i64], options: &DrawOptions, axes: &[AxisRang
         1 => "1 element".into(),
         n => format!("{n} elements"),
     });
-    facts.push(format!("{} bits each", options.dtype_bits));
+    let assumed = if options.dtype_assumed { " (assumed)" } else { "" };
+    facts.push(format!("{} bits each{assumed}", options.dtype_bits));
     let padding = layout.tile().size() - layout.size();
     if padding > 0 {
         facts.push(format!("{padding} of padding"));

@@ -24,18 +24,20 @@ fn access(r: &Request) -> Result<(Access, i64), Fault> {
 
 pub(super) fn analyze(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.dtype()?.bits();
+    let bits = r.element_bits(&r.parsed("layout")?)?;
     let (access, width) = access(r)?;
     let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
-    let (mut sectors, mut banks) = (Value::Null, Value::Null);
+    let (mut sectors, mut per_warp, mut banks) = (Value::Null, Value::Null, Value::Null);
     if in_memory {
-        let per_warp = layout.sectors(&shape, bits, &access, width)?;
-        sectors = json!(per_warp.iter().sum::<usize>());
+        let warps = layout.sectors(&shape, bits, &access, width)?;
+        sectors = json!(warps.iter().sum::<usize>());
+        per_warp = json!(warps.iter().max());
         banks = conflicts_json(&layout.conflicts(&shape, bits, &access, width)?);
     }
     Ok(json!({
         "vector": vector(layout.vector_width(&shape, bits)?),
         "sectors": sectors,
+        "sectors_per_warp": per_warp,
         "banks": banks,
         "owners": layout.image()?.copies,
         "lints": lints(&layout.lints(&shape, Some(bits))?),
@@ -44,7 +46,7 @@ pub(super) fn analyze(r: &Request) -> Answer {
 
 pub(super) fn conflicts(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.dtype()?.bits();
+    let bits = r.element_bits(&r.parsed("layout")?)?;
     r.need("access")?;
     let (access, width) = access(r)?;
     Ok(conflicts_json(&layout.conflicts(&shape, bits, &access, width)?))
@@ -52,7 +54,7 @@ pub(super) fn conflicts(r: &Request) -> Answer {
 
 pub(super) fn swizzle_for(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.dtype()?.bits();
+    let bits = r.element_bits(&r.parsed("layout")?)?;
     let width = r.opt_int("vector")?.unwrap_or(1);
     let accesses =
         r.list("accesses")?.iter().map(|v| r.access(v, width)).collect::<Result<Vec<_>, _>>()?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::ops::Range;
 use zellige_float::Dtype;
 use zellige_layout::{Axis, Held, Layout, Point, Swizzle, flatten, unflatten};
-use zellige_notation::{Parsed, tirx};
+use zellige_notation::{ElementSize, Parsed, tirx};
 use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
 use zellige_view::{DrawOptions, Scene, svg};
 
@@ -18,13 +18,14 @@ struct Drawn {
     parsed: Parsed,
     layout: Layout,
     shape: Vec<i64>,
+    element: ElementSize,
     options: DrawOptions,
 }
 
 fn drawn(r: &Request) -> Result<Drawn, Fault> {
     let parsed = r.parsed("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = parsed.element_bits(r.opt_dtype()?.map(Dtype::bits));
+    let element = parsed.element_size(r.opt_dtype()?.map(Dtype::bits));
     let sticks = match r.get("sticks") {
         None => parsed.stick().is_some(),
         Some(Value::Bool(sticks)) => *sticks,
@@ -32,9 +33,9 @@ fn drawn(r: &Request) -> Result<Drawn, Fault> {
     };
     let color_by = r.opt_str("color_by")?.map(String::from);
     let defaults = DrawOptions::default();
-    let dtype_bits = bits.unwrap_or(defaults.dtype_bits);
-    let options = DrawOptions { dtype_bits, color_by, sticks, ..defaults };
-    Ok(Drawn { parsed, layout, shape, options })
+    let (dtype_bits, dtype_assumed) = (element.bits, element.known().is_none());
+    let options = DrawOptions { dtype_bits, dtype_assumed, color_by, sticks, ..defaults };
+    Ok(Drawn { parsed, layout, shape, element, options })
 }
 
 impl Drawn {
@@ -53,6 +54,7 @@ pub(super) fn sheets(r: &Request) -> Answer {
         "shape": drawn.shape,
         "size": drawn.layout.size(),
         "bits": drawn.options.dtype_bits,
+        "element": drawn.element.to_string(),
         "sticks": drawn.options.sticks,
         "swizzled": drawn.layout.swizzle().is_some_and(|s| !s.is_identity()),
         "axes": axes(&drawn.layout),
@@ -187,7 +189,7 @@ pub(super) fn swizzle(r: &Request) -> Answer {
     let tile = layout.tile().clone();
     let bare = match bytes {
         0 => Layout::from(tile),
-        _ => Layout::swizzled(Swizzle::mode(bytes, r.dtype()?.bits())?, tile)?,
+        _ => Layout::swizzled(Swizzle::mode(bytes, r.element_bits(&parsed)?)?, tile)?,
     };
     // Known also where it is not needed, so that it may always be named.
     let _ = r.opt_dtype()?;

@@ -88,9 +88,9 @@ pub const OPERATIONS: &[Operation] = operations! {
     "facts", "layout, shape?", "injective, surjective, bijective, size, span, extent, padding, gaps, contiguous, replicas, scope, clash, unused, gap", proof::facts;
     "span", "layout, axis?", "span, extent", proof::span;
     "scope", "layout", "scope: [inner, outer] or null", proof::scope;
-    "analyze", "layout, shape?, dtype, access?, vector?", "vector, sectors, banks, owners, lints", analysis::analyze;
-    "conflicts", "layout, shape?, dtype, access, vector?", "ways, conflict_free, phases", analysis::conflicts;
-    "swizzle_for", "layout, shape?, dtype, accesses, vector?", "layout, ways, before, remedy", analysis::swizzle_for;
+    "analyze", "layout, shape?, dtype?, access?, vector?", "vector, sectors in all and sectors_per_warp at most, banks, owners, lints; dtype where the text does not say it", analysis::analyze;
+    "conflicts", "layout, shape?, dtype?, access, vector?", "ways, conflict_free, phases", analysis::conflicts;
+    "swizzle_for", "layout, shape?, dtype?, accesses, vector?", "layout, ways, before, remedy", analysis::swizzle_for;
     "explain", "layout, shape?, dtype?", "text, words, padding_bytes, lints", analysis::explain;
     "physical_order", "layout, shape?, dtype?", "order, padded_elements", analysis::physical_order;
     "convert", "layout, shape?, dtype?, to", "text, or not_expressible with the reason, and refined where finer dimensions have a text", analysis::convert;

@@ -286,4 +286,11 @@ impl WrittenLayout for Attribute {
         };
         Some((0..rank).map(size).collect())
     }
+
+    fn element_bits(&self) -> Option<i64> {
+        match self {
+            Attribute::NvmmaShared(s) => Some(s.element_bit_width),
+            _ => None,
+        }
+    }
 }
