@@ -37,7 +37,7 @@ export class LayoutView {
   private readonly facts = h("p", { class: "summary" });
   private readonly shape = entry({ size: 10, "aria-label": "Shape", placeholder: "8x64", spellcheck: "false" }, (shape) => this.store.set({ shape, pick: "", slab: "" }));
   private readonly reading = new Choice("notation", (notation) => this.store.set({ notation }));
-  private readonly dtype = new Choice("dtype", (dtype) => this.store.set({ dtype }));
+  private readonly dtype = new Choice("dtype", (dtype) => this.chooseDtype(dtype));
   private readonly swizzle = new Choice("swizzle", (mode) => this.chooseMode(mode));
   private readonly color = new Choice("colour by", (color) => this.store.set({ color }));
   private readonly arrangement = new Choice("arrange", (arrange) => this.store.set({ arrange }));
@@ -243,8 +243,16 @@ export class LayoutView {
     return MODES.slice(1).find((mode) => this.swizzled(info, mode) === info.layout) ?? MODES[0]!;
   }
 
-  private swizzled(info: Sheets, mode: string): string | undefined {
-    return tryAsk<{ layout: string }>("swizzle", { ...named(this.subject), as: "tirx", shape: info.shape, dtype: this.subject.dtype, mode })?.layout;
+  private swizzled(info: Sheets, mode: string, dtype = this.subject.dtype): string | undefined {
+    return tryAsk<{ layout: string }>("swizzle", { ...named(this.subject), as: "tirx", shape: info.shape, dtype, mode })?.layout;
+  }
+
+  /// The swizzle mode that was chosen stays, though it moves other units of elements of another width.
+  private chooseDtype(dtype: string): void {
+    const info = this.element.classList.contains("stale") ? null : this.info;
+    const mode = info && hasBanks(info) ? this.modeOf(info) : MODES[0]!;
+    const layout = info && mode !== MODES[0] ? this.swizzled(info, mode, dtype) : undefined;
+    this.store.set(layout ? { dtype, layout, shape: info!.shape.join("x") } : { dtype });
   }
 
   private chooseMode(mode: string): void {

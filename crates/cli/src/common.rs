@@ -53,6 +53,9 @@ pub(crate) struct LayoutArgs {
     /// Declare an axis: NAME=memory, NAME=device or NAME=SCOPE/SCOPE (counted/counted in)
     #[arg(long = "axis", value_name = "NAME=KIND")]
     pub(crate) axes: Vec<String>,
+    /// The value of a symbol of the layout, such as k=4 for 'S[(32,k):(1@TLane,1@TCol)]'
+    #[arg(long = "let", value_name = "NAME=VALUE")]
+    pub(crate) lets: Vec<String>,
     /// The notation of the layout, where its text can be read in several
     #[arg(long, value_name = "NAME")]
     pub(crate) notation: Option<String>,
@@ -123,6 +126,7 @@ impl LayoutArgs {
             dtype: None,
             swizzle: None,
             axes: Vec::new(),
+            lets: Vec::new(),
             notation: None,
             pick: None,
             json: false,
@@ -181,6 +185,10 @@ impl LayoutArgs {
             let choice = ttgir::pick(&text, which)
                 .map_err(|d| anyhow!("{}", d.render(&text, stderr_color())))?;
             (text, picked) = (choice.text, choice.shape);
+        }
+        if !self.lets.is_empty() {
+            let joined = if text.contains(" where ") { ", " } else { " where " };
+            text = format!("{}{joined}{}", text.trim_end(), self.lets.join(", "));
         }
         let text = text.as_str();
         let own_dtype = match owners {

@@ -139,6 +139,7 @@ pub(crate) fn text(transfer: &Transfer) -> Result<String> {
             nest.device_strides,
             nest.device_offset
         );
+        let _ = writeln!(text, "  (ranges, device strides, host strides) = {}", nest.documented());
     }
     let dci = transfer.descriptor("DCI-Tensor-0")?;
     let _ = writeln!(text, "\n{}", serde_json::to_string_pretty(&dci)?);

@@ -94,13 +94,23 @@ impl AxisKind {
 /// A named axis. A plain value: two axes are the same when name and kind are.
 ///
 /// Axes are ordered by name, which is the order in which offsets are printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Axis {
     /// The name, padded with zero bytes, and its length in the last byte: 24 bytes compare in
     /// registers, and their order is the order of the names.
     name: [u8; MAX_AXIS_NAME + 1],
     kind: AxisKind,
+    /// The second name that it was asked for by and is printed with; it is the same axis.
+    alias: Option<&'static str>,
 }
+
+impl PartialEq for Axis {
+    fn eq(&self, other: &Axis) -> bool {
+        self.name == other.name && self.kind == other.kind
+    }
+}
+
+impl Eq for Axis {}
 
 impl Axis {
     /// Linear memory, in elements. The default axis of every notation.
@@ -126,7 +136,7 @@ impl Axis {
         #[allow(clippy::cast_possible_truncation, reason = "at most MAX_AXIS_NAME")]
         let len = bytes.len() as u8;
         buf[MAX_AXIS_NAME] = len;
-        Axis { name: buf, kind }
+        Axis { name: buf, kind, alias: None }
     }
 
     /// An axis of the user's own.
@@ -156,8 +166,11 @@ impl Axis {
         Ok(Axis::builtin(name, kind))
     }
 
-    /// Its name.
+    /// Its name, or the second one that it was asked for by.
     pub fn name(&self) -> &str {
+        if let Some(alias) = self.alias {
+            return alias;
+        }
         std::str::from_utf8(self.name_bytes()).expect("names are checked to be ASCII")
     }
 
@@ -252,7 +265,9 @@ static BUILTIN: [Axis; 19] = [
 ];
 
 /// Second names: the documents of the field also write `tid` for `tx` and `reg` for `m`.
-const ALIASES: [(&str, Axis); 2] = [("tid", Axis::TX), ("reg", Axis::M)];
+/// `tid` is printed again; `m` is the axis that texts leave out.
+const ALIASES: [(&str, Axis); 2] =
+    [("tid", Axis { alias: Some("tid"), ..Axis::TX }), ("reg", Axis::M)];
 
 /// The axes that a text may name: the built-in ones and those that the user declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -367,6 +382,8 @@ mod tests {
     fn tables_know_aliases_and_refuse_clashes() {
         let mut table = AxisTable::new();
         assert_eq!(table.get("tid"), Ok(Axis::TX));
+        assert_eq!(table.get("tid").map(|a| a.to_string()).as_deref(), Ok("tid"));
+        assert_eq!(table.get("tx").map(|a| a.to_string()).as_deref(), Ok("tx"));
         assert_eq!(table.get("reg"), Ok(Axis::M));
         let lx = table.declare("lx", AxisKind::Memory).expect("a fine name");
         assert_eq!(table.get("lx"), Ok(lx));

@@ -230,13 +230,15 @@ pub enum Error {
     /// A grouping of packed elements that are not neighbours in memory.
     #[error(
         "cannot pack {num} elements: element {index} is not at a multiple of {num} followed by its \
-         {num} neighbours on `m`"
+         {num} neighbours on `{axis}`"
     )]
     NotPackable {
         /// Elements per packed element.
         num: i64,
         /// The first element of the group that fails.
         index: i64,
+        /// The axis on which they would be neighbours.
+        axis: Axis,
     },
     /// A parameter outside its range.
     #[error("{what} is {value}; {accepted}")]

@@ -62,6 +62,7 @@ pub mod preset;
 pub mod sharding;
 pub mod shardy;
 pub mod spyre;
+mod symbols;
 pub mod tirx;
 pub mod torch;
 pub mod triton;

@@ -1,8 +1,8 @@
 //! TIRx text: `Swizzle(M,B,S) o S[..] + R[..] + n@axis`, and `valid[..]` for padding.
 //!
 //! ```text
-//! layout  := body [ valid ] [ axes ]
-//! body    := [ swizzle ("o" | "∘") ] tile | "ComposeLayout" "(" swizzle "," tile ")"
+//! layout  := body [ valid ] [ axes ] [ "where" symbol "=" int { "," symbol "=" int } ]
+//! body    := [ swizzle ("o" | "∘") ] tile | swizzle | "ComposeLayout" "(" swizzle "," tile ")"
 //!          | "ComposeLayout" "(" M "," B "," S "," tile [ "," [ "swizzle_inner" "=" ] bool ] ")"
 //! swizzle := ("Swizzle" | "SwizzleLayout") "(" M "," B "," S [ "," ("inner" | "outer") ] ")"
 //! tile    := term { ("+" | "-") term } | "TileLayout" "(" term { ("+" | "-") term } ")"
@@ -18,6 +18,9 @@
 //! kind    := "memory" | "device" | scope "/" scope
 //! ```
 //!
+//! A name where an integer stands is a symbol, and `where` gives its value: `S[(32,k):(1@TLane,1@TCol)] where k=4`.
+//! A swizzle alone is a layout of `m`: the addresses of one of its periods, `2^(M+B+S)` of them, permuted.
+//!
 //! The numbers of a swizzle may be named: `Swizzle(M=3, B=3, S=3)`, or as upstream has them, `per_element`, `swizzle_len`, `atom_len` and
 //! `swizzle_inner=True`. `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
 //! the logical shape: of each padded extent, the part that holds elements. `axes` declares axes that are not built in, such as
@@ -28,12 +31,13 @@
 
 use crate::cursor::{Cursor, Spanned};
 use crate::notation::NotationRow;
+use crate::symbols::resolve;
 use crate::{Diagnostic, Parsed};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 use zellige_layout::{
-    Axis, AxisKind, AxisTable, Extent, Iter, Layout, Scope, Swizzle, TileLayout, Window,
+    Axis, AxisKind, AxisTable, Error, Extent, Iter, Layout, Scope, Swizzle, TileLayout, Window,
 };
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -59,6 +63,12 @@ pub(crate) static ROW: NotationRow = NotationRow {
 
 /// Reads a layout; axis names are looked up in `axes`, and in what the text declares.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
+    let resolved = resolve(text)?;
+    parse_numbers(&resolved.text, axes).map_err(|e| resolved.place(e))
+}
+
+/// Reads a layout without symbols.
+fn parse_numbers(text: &str, axes: &AxisTable) -> Result<Layout> {
     let (end, axes) = declarations(text, axes)?;
     let mut c = Cursor::new(&text[..end]);
     let layout = layout(&mut c, &axes)?;
@@ -232,6 +242,10 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
             return Err(c.expected("a swizzle such as Swizzle(3,3,3)"));
         }
         c.expect(',', "between the swizzle and the layout")?;
+    } else if let Some(sw) = swizzle
+        && c.peek().is_none()
+    {
+        return swizzle_alone(sw).map_err(|e| Diagnostic::meaning(start..c.here(), e));
     } else if swizzle.is_some() && !c.eat('∘') && !c.eat_word("o") {
         return Err(c.expected("`o` and the layout that is swizzled"));
     }
@@ -260,6 +274,14 @@ fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
         let help = format!("the layout before it (byte {body}) says how many positions there are");
         Diagnostic::meaning(span, e).help(help)
     })
+}
+
+/// A swizzle by itself: the addresses of one of its periods, permuted, as a layout of memory.
+fn swizzle_alone(sw: Swizzle) -> zellige_layout::Result<Layout> {
+    let period =
+        1i64.checked_shl(sw.per_element() + sw.swizzle_len() + sw.atom_len()).filter(|n| *n > 0);
+    let period = period.ok_or_else(|| Error::overflow("the period of the swizzle"))?;
+    Layout::swizzled(sw, TileLayout::row_major(&[period])?)
 }
 
 /// A layout without swizzle, by itself or named as upstream's class.

@@ -84,6 +84,29 @@ pub struct NamedNest {
     pub device_offset: i64,
 }
 
+impl NamedNest {
+    /// The loops with the largest device stride first; they may run in any order.
+    fn order_by_device(&mut self) {
+        let mut order: Vec<usize> = (0..self.ranges.len()).collect();
+        order.sort_by_key(|k| std::cmp::Reverse(self.device_strides[*k].unsigned_abs()));
+        for list in [&mut self.ranges, &mut self.host_strides, &mut self.device_strides] {
+            *list = order.iter().map(|k| list[*k]).collect();
+        }
+    }
+
+    /// The nest as the documents write it: ranges, device strides, host strides.
+    pub fn documented(&self) -> String {
+        let tuple = |list: &[i64]| {
+            let list: Vec<String> = list.iter().map(i64::to_string).collect();
+            let comma = if list.len() == 1 { "," } else { "" };
+            format!("({}{comma})", list.join(","))
+        };
+        let [ranges, device, host] =
+            [&self.ranges, &self.device_strides, &self.host_strides].map(|list| tuple(list));
+        format!("({ranges},{device},{host})")
+    }
+}
+
 /// A planned transfer between a host tensor and the device.
 #[derive(Debug, Clone)]
 pub struct Transfer {
@@ -121,8 +144,15 @@ impl Transfer {
         self.plan.nests().iter().flat_map(|n| n.starts.iter().map(move |(a, b)| (n, *a, *b)))
     }
 
-    /// The nests with host and device named.
+    /// The nests with host and device named, in the order of the documents: device strides decrease.
     pub fn nests(&self) -> Vec<NamedNest> {
+        let mut nests = self.plan_nests();
+        nests.iter_mut().for_each(NamedNest::order_by_device);
+        nests
+    }
+
+    /// The nests in the order of the plan's loops.
+    fn plan_nests(&self) -> Vec<NamedNest> {
         let to_device = self.direction == Direction::HostToDevice;
         self.flat()
             .map(|(nest, a, b)| {
@@ -166,7 +196,7 @@ impl Transfer {
         let (input, output) = in_order(to_device, host_shape, device_shape);
         let (from, to) = in_order(to_device, host_format, device_format);
         let nests = dimension_nests::nests(&self.host, &self.device, to_device)
-            .unwrap_or_else(|| self.nests());
+            .unwrap_or_else(|| self.plan_nests());
         let dcsi = nests.into_iter().map(|n| Dcsi::new(n, to_device)).collect();
         Ok(Descriptor {
             dci_dsName_: name.into(),

@@ -6,7 +6,7 @@ use zellige_layout::{Axis, Iter, Layout};
 /// a device. Other axes keep their name; two axes never share letters.
 pub(crate) fn code(axis: Axis, axes: &[Axis]) -> String {
     let short = |a: Axis| match a.name() {
-        "laneid" | "tx" | "tid_in_wg" => "T",
+        "laneid" | "tx" | "tid" | "tid_in_wg" => "T",
         "warpid" | "wid_in_wg" => "W",
         "wgid" => "G",
         "pid" => "D",
@@ -96,9 +96,8 @@ pub(crate) fn elements(coordinates: &[Vec<i64>]) -> String {
 
 /// The layout in one line, for a caption: `S[(2,4):(4@laneid,1)] + R[2:1@warpid], valid 3/4`.
 pub(crate) fn layout(layout: &Layout) -> String {
-    let on = |value: i64, axis: Axis| match axis {
-        Axis::M => value.to_string(),
-        axis => format!("{value}@{axis}"),
+    let on = |value: i64, axis: Axis| {
+        if axis == Axis::M { value.to_string() } else { format!("{value}@{axis}") }
     };
     let list = |items: Vec<String>| match &items[..] {
         [one] => one.clone(),

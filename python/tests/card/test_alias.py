@@ -236,6 +236,7 @@ again = FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], layout)
 assert again == FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], eval(str(layout)))
 assert again != FixedTiledLayout("spyre:0", torch.float16, [40, 150], [150, 1], SpyreTensorLayout([40, 150], torch.float16))
 assert "device_layout=SpyreTensorLayout(device_size=" in str(again)
+assert again.storage_size() == 1 * 150 * 64 and again.storage_size() * 2 == again.nbytes
 try:
     torch_spyre.nothing
 except AttributeError:

@@ -6,6 +6,8 @@ it) with a ``device_layout``: how its elements lie in the sticks of the card.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch._inductor.ir import FixedLayout
 
@@ -40,6 +42,10 @@ class FixedTiledLayout(FixedLayout):
     def nbytes(self) -> int:
         """Bytes on the card, padding included."""
         return self.device_layout.nbytes
+
+    def storage_size(self):
+        """Elements of the buffer on the card, padding included; Inductor counts those of the host's strides."""
+        return math.prod(self.device_layout.device_size)
 
     def __eq__(self, other):
         return (

@@ -230,13 +230,26 @@ pub(super) fn storage(r: &Request) -> Answer {
 }
 
 pub(super) fn pack(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.pack(r.int("num")?)?;
-    Ok(json!({"layout": r.print(&layout)?}))
+    let layout = r.operand("layout")?;
+    let axis = packed_axis(r, &layout)?;
+    Ok(json!({"layout": r.print(&layout.pack_on(r.int("num")?, axis)?)?}))
+}
+
+/// The axis on which elements are packed: `axis`, or that of the memory which the layout uses. Without
+/// `m` that is the columns of tensor memory.
+fn packed_axis(r: &Request, layout: &Layout) -> Result<Axis, Fault> {
+    if r.get("axis").is_some() {
+        return r.axis("axis");
+    }
+    let used = layout.tile().axes();
+    let columns = used.iter().find(|a| a.name() == "TCol").filter(|_| !used.contains(&Axis::M));
+    Ok(columns.copied().unwrap_or(Axis::M))
 }
 
 pub(super) fn unpack(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.unpack(r.int("num")?)?;
-    Ok(json!({"layout": r.print(&layout)?}))
+    let layout = r.operand("layout")?;
+    let axis = packed_axis(r, &layout)?;
+    Ok(json!({"layout": r.print(&layout.unpack_on(r.int("num")?, axis)?)?}))
 }
 
 pub(super) fn broadcast(r: &Request) -> Answer {

@@ -59,7 +59,7 @@ fn threads(p: &Place) -> Place {
     let mut out = Place::new();
     for (axis, v) in p {
         let (name, factor) = match axis.as_str() {
-            "laneid" | "tid_in_wg" | "tx" => ("tx", 1),
+            "laneid" | "tid_in_wg" | "tx" | "tid" => ("tx", 1),
             "warpid" | "wid_in_wg" => ("tx", 32),
             "wgid" => ("tx", 128),
             other => (other, 1),

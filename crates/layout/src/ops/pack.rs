@@ -9,6 +9,42 @@ use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
+    /// [`Layout::pack`] with `axis` in the place of `m`: cells of tensor memory hold several elements.
+    pub fn pack_on(&self, num: i64, axis: Axis) -> Result<Layout> {
+        let packed = self.exchange_with_m("pack", axis)?.pack(num);
+        packed.map_err(|e| named(e, axis))?.exchange_with_m("pack", axis)
+    }
+
+    /// [`Layout::unpack`] with `axis` in the place of `m`.
+    pub fn unpack_on(&self, num: i64, axis: Axis) -> Result<Layout> {
+        self.exchange_with_m("unpack", axis)?.unpack(num)?.exchange_with_m("unpack", axis)
+    }
+
+    /// The same layout with `axis` and `m` exchanged.
+    fn exchange_with_m(&self, op: &'static str, axis: Axis) -> Result<Layout> {
+        if axis == Axis::M {
+            return Ok(self.clone());
+        }
+        if !axis.is_memory() {
+            return Err(Error::not_one_axis(op, Axis::M, &[axis]));
+        }
+        if self.effective_swizzle().is_some() {
+            let help = "a swizzle moves addresses on `m`; pack on `m`, or take its tile layout";
+            return Err(Error::Swizzled { op, help });
+        }
+        let other = |a: Axis| match a {
+            a if a == axis => Axis::M,
+            a if a == Axis::M => axis,
+            a => a,
+        };
+        let tile = self.unpadded(op)?.tile();
+        let iters = |its: &[Iter]| -> Vec<Iter> {
+            its.iter().map(|it| Iter { axis: other(it.axis), ..*it }).collect()
+        };
+        let offset = tile.offset().iter().map(|(a, v)| (other(*a), *v));
+        Ok(TileLayout::new(iters(tile.shard()), iters(tile.replica()), offset)?.into())
+    }
+
     /// Elements `num` times wider: `num` neighbours in index and on `m` become one.
     ///
     /// **Law**: `L(num * q + j) = num * pack(L)(q) + j` on `m` for all `0 <= j < num`; other axes
@@ -23,7 +59,7 @@ impl Layout {
             .or_else(|_| self.effective_swizzle().map(|sw| narrower(sw, num)).transpose())?;
         if tile.size() % num != 0 {
             let index = tile.size() - tile.size() % num;
-            return Err(Error::NotPackable { num, index });
+            return Err(Error::NotPackable { num, index, axis: Axis::M });
         }
         if tile.size() == 0 {
             let mut shard = tile.shard().to_vec();
@@ -34,7 +70,7 @@ impl Layout {
         }
         match packed(tile, num)? {
             Ok(packed) => rebuild(packed, swizzle),
-            Err(index) => Err(Error::NotPackable { num, index }),
+            Err(index) => Err(Error::NotPackable { num, index, axis: Axis::M }),
         }
     }
 
@@ -100,9 +136,8 @@ fn packed(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i64>> {
         }
         weight *= it.extent;
     }
-    let narrow = |it: &Iter| match it.axis {
-        Axis::M => Iter { stride: it.stride / num, ..*it },
-        _ => *it,
+    let narrow = |it: &Iter| {
+        if it.axis == Axis::M { Iter { stride: it.stride / num, ..*it } } else { *it }
     };
     outer = outer.iter().map(narrow).collect();
     outer.push(mention(Axis::M));
@@ -110,6 +145,14 @@ fn packed(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i64>> {
     let narrowed = |(a, v): &(Axis, i64)| (*a, if *a == Axis::M { v / num } else { *v });
     let offset: Vec<(Axis, i64)> = tile.offset().iter().map(narrowed).collect();
     Ok(Ok(tidy(TileLayout::new(outer, replica, offset)?)?))
+}
+
+/// A refusal with the axis that was asked for.
+fn named(e: Error, axis: Axis) -> Error {
+    match e {
+        Error::NotPackable { num, index, .. } => Error::NotPackable { num, index, axis },
+        other => other,
+    }
 }
 
 fn rebuild(tile: TileLayout, swizzle: Option<Swizzle>) -> Result<Layout> {

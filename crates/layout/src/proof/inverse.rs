@@ -92,7 +92,9 @@ impl Layout {
             help: "the inverse of its tile layout must keep both bit fields of the swizzle together",
         };
         let back = inverse.layout.tile();
-        let [Axis::M] = inverse.axes.as_slice() else { return Err(refuse()) };
+        if inverse.axes != [Axis::M] {
+            return Err(refuse());
+        }
         if back.size() % (1 << sw.bits()) != 0 {
             return Err(refuse());
         }
@@ -183,7 +185,7 @@ const SEARCHED: i64 = 1 << 16;
 impl Inverse {
     /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
     fn whole_blocks(self, swizzle: Option<Swizzle>) -> Result<Inverse> {
-        let (Some(sw), [Axis::M]) = (swizzle, self.axes.as_slice()) else { return Ok(self) };
+        let Some(sw) = swizzle.filter(|_| self.axes == [Axis::M]) else { return Ok(self) };
         let tile = self.layout.tile();
         let mut shard = tile.shard().to_vec();
         let Some(outermost) = shard.first_mut() else { return Ok(self) };

@@ -3,7 +3,7 @@
 use crate::common::{Place, config, define, got, same, swizzled_of, tile_of};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, Error, Layout, TileLayout, flatten, unflatten};
+use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, TileLayout, flatten, unflatten};
 
 const AXES: &[&str] = &["m", "laneid", "F"];
 
@@ -191,6 +191,50 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Packing on the columns of tensor memory is packing on `m` with the axes exchanged.
+    #[test]
+    fn columns_are_packed_as_memory_is(t in tile_of(&["m", "TCol", "TLane"]), num in 1i64..5) {
+        let column = AxisTable::new().get("TCol").expect("built in");
+        let l = Layout::from(t);
+        if let Ok(packed) = l.pack_on(num, column) {
+            prop_assert_eq!(packed.size(), l.size() / num);
+            for q in 0..packed.size() {
+                for j in 0..num {
+                    let want: BTreeSet<Place> = got(&packed, q).into_iter().map(|mut p| {
+                        let at = p.entry(column).or_default();
+                        *at = *at * num + j;
+                        p.retain(|_, v| *v != 0);
+                        p
+                    }).collect();
+                    prop_assert_eq!(define(&l, q * num + j), want);
+                }
+            }
+        }
+        let unpacked = l.unpack_on(num, column).expect("small");
+        prop_assert_eq!(unpacked.pack_on(num, column).map(|p| p.difference(&l)), Ok(Ok(None)));
+    }
+}
+
+/// Scale factors of 8 bits, four to a cell of 32.
+#[test]
+fn tensor_memory_is_packed() {
+    let axis = |name| AxisTable::new().get(name).expect("built in");
+    let (lane, column) = (axis("TLane"), axis("TCol"));
+    let shard = |iters: &[(i64, i64, Axis)]| {
+        let iters = iters.iter().map(|(e, s, a)| Iter::new(*e, *s, *a)).collect();
+        Layout::from(TileLayout::new(iters, vec![Iter::new(4, 32, lane)], []).expect("small"))
+    };
+    let factors = shard(&[(4, 4, column), (32, 1, lane), (4, 16, column), (4, 1, column)]);
+    let cells = shard(&[(4, 1, column), (32, 1, lane), (4, 4, column)]);
+    assert_eq!(factors.pack_on(4, column).map(|p| p.difference(&cells)), Ok(Ok(None)));
+    let refused = factors.pack_on(4, lane).map_err(|e| e.to_string());
+    assert!(refused.as_ref().is_err_and(|e| e.contains("`TLane`")), "{refused:?}");
+    assert!(factors.pack_on(4, axis("warpid")).is_err());
 }
 
 #[test]
