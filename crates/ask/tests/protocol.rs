@@ -260,3 +260,16 @@ fn users_may_declare_axes() {
     let e = error(&json!({"op": "parse", "axes": {"lx": "magic"}, "layout": "S[4]"}));
     assert!(e["message"].as_str().is_some_and(|m| m.contains("memory")), "{e}");
 }
+
+/// Elements are packed on memory unless the request names another axis: columns of tensor memory hold 32 bits.
+#[test]
+fn packing_is_on_the_axis_that_is_named() {
+    let layout = "S[(32,8):(1@TLane,1@TCol)]";
+    let packed =
+        ok(&json!({"op": "pack", "layout": layout, "num": 2, "axis": "TCol"}))["layout"].clone();
+    assert!(same(&packed, &json!("S[(32,4):(1@TLane,1@TCol)]")), "{packed}");
+    let unpacked = ok(&json!({"op": "unpack", "layout": packed, "num": 2, "axis": "TCol"}));
+    assert!(same(&unpacked["layout"], &json!(layout)), "{unpacked}");
+    let reply = error(&json!({"op": "pack", "layout": layout, "num": 2, "axis": "nowhere"}));
+    assert!(reply["message"].as_str().is_some_and(|m| m.contains("nowhere")), "{reply}");
+}

@@ -99,15 +99,10 @@ pub(crate) struct Loaded {
     pub(crate) layout: Layout,
     pub(crate) shape: Vec<i64>,
     pub(crate) dtype: Option<Dtype>,
+    /// How wide an element is: as the text says, else as its dtype.
+    pub(crate) element: ElementSize,
     /// What it is the inverse of, where it is one.
     pub(crate) inverse: Option<String>,
-}
-
-impl Loaded {
-    /// How wide an element is: as the text says, else as its dtype.
-    pub(crate) fn element_size(&self) -> ElementSize {
-        self.parsed.element_size(self.dtype.map(Dtype::bits))
-    }
 }
 
 /// The notation of that name.
@@ -211,6 +206,7 @@ impl LayoutArgs {
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         layout.admit(&shape)?;
+        let element = parsed.element_size(dtype.map(Dtype::bits));
         if let Some(mode) = &self.swizzle {
             let before = layout.clone();
             layout = swizzled(&layout, mode, parsed.element_bits(dtype.map(Dtype::bits)))?;
@@ -223,7 +219,7 @@ impl LayoutArgs {
             format!("{} of CuTe is (thread, value) to element; this is the lane and register of each element", p.text)
         });
         let title = preset.map_or_else(String::new, |p| format!("{}: {}", p.name, p.title));
-        Ok(Loaded { title, parsed, layout, shape, dtype, inverse })
+        Ok(Loaded { title, parsed, layout, shape, dtype, element, inverse })
     }
 
     /// The underlined text; a lone word is more likely a misspelt preset.

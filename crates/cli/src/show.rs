@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = args.layout.load()?;
-    let element = loaded.element_size();
+    let element = loaded.element;
     let options = DrawOptions {
         title: loaded.title.clone(),
         caption: Some(tirx::print(&loaded.layout)),

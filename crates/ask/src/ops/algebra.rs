@@ -231,24 +231,18 @@ pub(super) fn storage(r: &Request) -> Answer {
 
 pub(super) fn pack(r: &Request) -> Answer {
     let layout = r.operand("layout")?;
-    let axis = packed_axis(r, &layout)?;
+    let axis = packed_axis(r)?;
     Ok(json!({"layout": r.print(&layout.pack_on(r.int("num")?, axis)?)?}))
 }
 
-/// The axis on which elements are packed: `axis`, or that of the memory which the layout uses. Without
-/// `m` that is the columns of tensor memory.
-fn packed_axis(r: &Request, layout: &Layout) -> Result<Axis, Fault> {
-    if r.get("axis").is_some() {
-        return r.axis("axis");
-    }
-    let used = layout.tile().axes();
-    let columns = used.iter().find(|a| a.name() == "TCol").filter(|_| !used.contains(&Axis::M));
-    Ok(columns.copied().unwrap_or(Axis::M))
+/// The axis on which elements are packed: `axis`, or memory, as TIRx packs.
+fn packed_axis(r: &Request) -> Result<Axis, Fault> {
+    if r.get("axis").is_some() { r.axis("axis") } else { Ok(Axis::M) }
 }
 
 pub(super) fn unpack(r: &Request) -> Answer {
     let layout = r.operand("layout")?;
-    let axis = packed_axis(r, &layout)?;
+    let axis = packed_axis(r)?;
     Ok(json!({"layout": r.print(&layout.unpack_on(r.int("num")?, axis)?)?}))
 }
 

@@ -60,7 +60,7 @@ pub const OPERATIONS: &[Operation] = operations! {
     "permute_dims", "layout, perm", "layout", algebra::permute_dims;
     "permute_by_groups", "layout, seps, perm", "layout", algebra::permute_by_groups;
     "storage", "layout", "layout", algebra::storage;
-    "pack", "layout, num, axis?", "layout; axis is m, or TCol where only that is used", algebra::pack;
+    "pack", "layout, num, axis?", "layout; axis is m unless said, TCol packs columns of tensor memory", algebra::pack;
     "unpack", "layout, num, axis?", "layout", algebra::unpack;
     "broadcast", "layout, num, pos, axis?", "layout", algebra::broadcast;
     "tile_to", "layout, to_shape, shape", "layout", algebra::tile_to;
