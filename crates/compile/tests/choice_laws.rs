@@ -70,12 +70,30 @@ struct Costs<'a> {
     graph: &'a Graph,
     options: &'a Options,
     candidates: &'a Candidates,
-    /// Pairs of copies that were compared.
-    same: RefCell<HashMap<(TensorId, OperandLayout, OperandLayout), bool>>,
+    /// What the caller wants of outputs.
+    callers: Vec<(TensorId, OperandLayout)>,
+    /// Pairs of copies that were compared. Wants live as long as the candidates, so that their places name them.
+    same: RefCell<HashMap<(TensorId, [*const OperandLayout; 2]), bool>>,
+    /// What a reader pays where a tensor lies so, if nobody else has made the copy: nothing where it needs none.
+    paid: RefCell<HashMap<(TensorId, *const StickLayout, *const OperandLayout), Option<u64>>>,
 }
 
-impl Costs<'_> {
-    fn lies(&self, values: &[usize], id: TensorId) -> &StickLayout {
+impl<'a> Costs<'a> {
+    fn new(graph: &'a Graph, options: &'a Options, candidates: &'a Candidates) -> Costs<'a> {
+        let wanted = |output: &TensorId| {
+            let t = graph.get(*output);
+            let layout = StickLayout::default(&t.size, t.dtype).unwrap();
+            (*output, OperandLayout { view: None, layout })
+        };
+        let callers = match options.outputs {
+            OutputLayouts::Default => graph.outputs().iter().map(wanted).collect(),
+            OutputLayouts::AsComputed => Vec::new(),
+        };
+        let (same, paid) = (RefCell::default(), RefCell::default());
+        Costs { graph, options, candidates, callers, same, paid }
+    }
+
+    fn lies(&self, values: &[usize], id: TensorId) -> &'a StickLayout {
         match self.graph.get(id).def {
             Def::Result(node, k) => &self.candidates.nodes[node.0][values[node.0]].results[k],
             _ => &self.candidates.tensors[id.0][0],
@@ -116,35 +134,50 @@ impl Costs<'_> {
         if a.view == b.view {
             return a == b;
         }
-        let pair = (base, a.clone(), b.clone());
+        let pair = (base, [std::ptr::from_ref(a), std::ptr::from_ref(b)]);
         *self.same.borrow_mut().entry(pair).or_insert_with(|| {
             let (a, b) = (self.bytes(base, a), self.bytes(base, b));
             a.difference(&b).is_ok_and(|d| d.is_none())
         })
     }
 
-    fn total(&self, values: &[usize]) -> u64 {
-        let mut copies: Vec<(TensorId, OperandLayout)> = Vec::new();
-        let mut total = 0;
-        let mut need = |base: TensorId, key: &OperandLayout, caller: bool| {
-            let own = self.lies(values, base);
-            let places = |l: &StickLayout| l.lower().unwrap();
-            let copy = places(&key.layout);
-            let there = match &key.view {
-                None => {
-                    key.layout == *own
-                        || (caller && copy.difference(&places(own)).unwrap().is_none())
-                }
-                Some(view) => {
-                    let seen = own.view_layout(view);
-                    seen.is_ok_and(|seen| copy.difference(&seen).is_ok_and(|d| d.is_none()))
-                }
-            };
-            if there || copies.iter().any(|(b, k)| *b == base && self.same_copy(base, k, key)) {
-                return 0;
+    /// Whether a reader finds what it wants where the tensor lies.
+    fn there(&self, own: &StickLayout, key: &OperandLayout, caller: bool) -> bool {
+        let places = |l: &StickLayout| l.lower().unwrap();
+        let copy = places(&key.layout);
+        match &key.view {
+            None => {
+                key.layout == *own || (caller && copy.difference(&places(own)).unwrap().is_none())
             }
-            copies.push((base, key.clone()));
-            self.moved(base, own, key)
+            Some(view) => {
+                let seen = own.view_layout(view);
+                seen.is_ok_and(|seen| copy.difference(&seen).is_ok_and(|d| d.is_none()))
+            }
+        }
+    }
+
+    fn total<'s>(&'s self, values: &[usize]) -> u64 {
+        let mut copies: Vec<(TensorId, &'s OperandLayout)> = Vec::new();
+        let mut total = 0;
+        let mut need = |base: TensorId, key: &'s OperandLayout, caller: bool| {
+            let own = self.lies(values, base);
+            let place = (base, std::ptr::from_ref(own), std::ptr::from_ref(key));
+            let known = self.paid.borrow().get(&place).copied();
+            let price = known.unwrap_or_else(|| {
+                let there = self.there(own, key, caller);
+                let price = (!there).then(|| self.moved(base, own, key));
+                self.paid.borrow_mut().insert(place, price);
+                price
+            });
+            let made =
+                |(b, k): &(TensorId, &OperandLayout)| *b == base && self.same_copy(base, k, key);
+            match price {
+                Some(price) if !copies.iter().any(made) => {
+                    copies.push((base, key));
+                    price
+                }
+                _ => 0,
+            }
         };
         for (n, node) in self.graph.nodes() {
             let chosen = &self.candidates.nodes[n.0][values[n.0]];
@@ -155,12 +188,8 @@ impl Costs<'_> {
                 }
             }
         }
-        if self.options.outputs == OutputLayouts::Default {
-            for output in self.graph.outputs() {
-                let t = self.graph.get(*output);
-                let layout = StickLayout::default(&t.size, t.dtype).unwrap();
-                total += need(*output, &OperandLayout { view: None, layout }, true);
-            }
+        for (output, key) in &self.callers {
+            total += need(*output, key, true);
         }
         total
     }
@@ -190,12 +219,7 @@ fn a_choice_is_the_least_of_all() {
         let outputs = if free { OutputLayouts::AsComputed } else { OutputLayouts::Default };
         let options = Options { outputs, ..Options::default() };
         let candidates = propagate(&graph, &options).unwrap();
-        let costs = Costs {
-            graph: &graph,
-            options: &options,
-            candidates: &candidates,
-            same: RefCell::default(),
-        };
+        let costs = Costs::new(&graph, &options, &candidates);
         let chosen = assign(&graph, &options, &candidates).unwrap();
         let position = |nodes: &[Alternative]| -> Vec<usize> {
             let lists = nodes.iter().zip(&candidates.nodes);
