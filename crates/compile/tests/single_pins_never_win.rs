@@ -191,7 +191,25 @@ fn copies_of_a_part_are_shared_through_views() {
     )
     .unwrap();
     let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
-    compiled(&graph, &options);
+    let program = compiled(&graph, &options);
+    let moved = program.run_steps().filter(|(_, s)| s.is_move() && s.name.starts_with('x'));
+    assert_eq!(moved.count(), 1);
+}
+
+/// An order of dimensions that only a pin names is a candidate of small graphs.
+#[test]
+fn orders_that_pins_name_are_candidates() {
+    let text = "graph g(b: float16[5, 128, 128]) { t0 = sum(b, dim=0, keepdim=true) \
+                t2 = transpose(t0, dim0=1, dim1=2) t6 = mean(t2, dim=2, keepdim=true) t1 = relu(b) return t1, t6 }";
+    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+    let graph = text::parse(text).unwrap();
+    let best = compiled(&graph, &options);
+    for pin in pins(3) {
+        let pinned = format!("keepdim=true) {} t2", text::pinned(&pin));
+        let pinned = text::parse(&text.replace("keepdim=true) t2", &pinned));
+        let program = compiled(&pinned.unwrap(), &options);
+        assert!(program.latency() >= best.latency(), "{pin:?}");
+    }
 }
 
 /// A product that sums over one element compiles whatever its operands are pinned to, also where their other dimensions

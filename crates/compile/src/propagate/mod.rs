@@ -14,12 +14,14 @@
 //!
 //! Results are written as the kernel says, and under `best` also directly in the other orders of dimensions that
 //! are wanted of them: those of pins, of the caller, of readers
-//! through merged views, and the usual ones.
+//! through merged views, and the usual ones; in graphs of at most 12 operations, results of at most three dimensions in
+//! every order, so that no order that a pin may name is missing.
 //!
 //! Repeated layers meet the same operations on the same candidates, which are asked once. The search for the
 //! alternatives of one operation is in `probe`.
 
 mod copies;
+mod orders;
 mod probe;
 mod replay;
 mod strict;
@@ -88,6 +90,9 @@ const OPTIONS: usize = 20;
 /// Graphs of at most this many operations have every stick of every operand as candidates; larger ones have what
 /// kernels, readers, pins and the caller ask for, so that compiling them stays quick.
 const EVERY_STICK: usize = 256;
+/// Graphs of at most this many operations have every order of the dimensions of a result as candidates.
+const EVERY_ORDER: usize = 12;
+
 /// The layout that a pin means for a tensor.
 ///
 /// # Errors
@@ -137,6 +142,7 @@ fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Can
         wanted: wanted_results(graph, options)?,
         returned: returned(graph),
         every_stick,
+        every_order: every_stick && graph.nodes().count() <= EVERY_ORDER,
         asked: HashMap::new(),
     };
     let nodes = pass.all()?;
@@ -248,6 +254,8 @@ struct Propagation<'a> {
     returned: Vec<bool>,
     /// Whether every stick and the usual orders are candidates, and not only what somebody asks for.
     every_stick: bool,
+    /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
+    every_order: bool,
     asked: HashMap<OpQuestion, Rc<Vec<Alternative>>>,
 }
 

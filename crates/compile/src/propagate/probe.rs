@@ -4,6 +4,7 @@
 //! **Cost.** An operand has at most [`OPTIONS`] layouts. All combinations are tried where they are at most
 //! [`TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
 
+use super::orders::{batches_outermost, every_order_along, orders_along};
 use super::{Alternative, OPTIONS, OperandLayout, Propagation};
 use crate::error::{CompileError, Result};
 use crate::options::Policy;
@@ -11,7 +12,6 @@ use std::collections::HashSet;
 use zellige_device::PlanOp;
 use zellige_device::{Division, LayoutNeed, TensorLayout};
 use zellige_graph::{Node, NodeId, TensorId};
-use zellige_layout::Strided;
 use zellige_machine::{Work, WorkKind};
 use zellige_op::Form;
 use zellige_op::Op;
@@ -213,6 +213,11 @@ impl Probe<'_, '_> {
         };
         let moves = matches!(self.node.op.space(operands, std::slice::from_ref(&plain)), Ok(None));
         let orders = match stick {
+            Some(stick) if self.pass.every_order => {
+                let mut orders = orders_along(&plain, stick);
+                orders.extend(every_order_along(&plain, stick));
+                orders
+            }
             Some(stick) if self.pass.every_stick => orders_along(&plain, stick),
             _ => Vec::new(),
         };
@@ -414,38 +419,6 @@ impl Probe<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and the
-/// logical one with batches outermost.
-fn orders_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
-    let along = LayoutNeed::Along(stick).layout(t).ok();
-    let outermost = along.as_ref().and_then(|layout| {
-        let laid = TensorLayout::new(t.storage(), t.dtype(), layout).ok()?;
-        batches_outermost(&laid).ok().flatten()
-    });
-    along.into_iter().chain(outermost).collect()
-}
-
-/// The same stick with the dimensions in their logical order, slowest first; none where that is its layout.
-fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>> {
-    let Ok(form) = t.sticks() else { return Ok(None) };
-    let rank = t.size().len();
-    let Some(stick) = form.stick.filter(|_| rank > 2) else { return Ok(None) };
-    let format = t.layout().device_dtype();
-    let Some(eps) = format.elems_per_stick() else { return Ok(None) };
-    let host = Strided::contiguous(t.size())?;
-    let (mut device, mut map) = (Vec::new(), Vec::new());
-    for d in 0..rank {
-        let (n, stride) = (host.size()[d], host.stride()[d]);
-        let lanes = if d == stick { eps } else { 1 };
-        device.push(n / lanes + i64::from(n % lanes != 0));
-        map.push(if n == 1 { -1 } else { stride * lanes });
-    }
-    device.push(eps);
-    map.push(if host.size()[stick] == 1 { -1 } else { host.stride()[stick] });
-    let layout = StickLayout::explicit(&device, &map, format)?.with_host(host.size(), None)?;
-    Ok((layout != *t.layout()).then_some(layout))
 }
 
 /// Combinations of layouts: all of them, or where those are too many, the first layouts of all
