@@ -230,3 +230,33 @@ fn products_over_one_element_take_every_pin() {
         }
     }
 }
+
+/// What refuses an operation beside a pinned operand names the operation, the tensor and its pin, also where it is read
+/// through a view; tensors without a pin are not blamed.
+#[test]
+fn a_pin_that_cannot_be_kept_is_named_with_its_tensor() {
+    let layout = "SpyreTensorLayout(device_size=[2, 128, 256], stride_map=[256, 512, 1], device_dtype=SENINT4)";
+    for (view, op) in
+        [("", "matmul(t0, b)"), ("v = relu(b) w = transpose(t0, dim0=0, dim1=1)", "add(w, v)")]
+    {
+        let text = format!(
+            "graph g(a: float16[128, 512], b: float16[512, 128]) {{ t0 = exp(a) {view} t1 = {op} return t1 }}"
+        );
+        compiled(&text::parse(&text).unwrap(), &Options::default());
+        let pinned = text.replace("exp(a)", &format!("exp(a) pin {layout}"));
+        let graph = text::parse(&pinned).unwrap();
+        let error = compile(&graph, &Options::default()).unwrap_err();
+        let message = error.to_string();
+        assert_eq!(error.kind(), "infeasible", "{message}");
+        let pin = graph.tensors().find_map(|(_, t)| t.pin.as_ref()).unwrap();
+        for part in [
+            "t1",
+            "SENINT4",
+            &format!("`t0` has `{}`", text::pinned(pin)),
+            "another pin or none may do",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert!(!message.contains("`a`") && !message.contains("`b` has"), "{message}");
+    }
+}
