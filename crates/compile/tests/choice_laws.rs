@@ -64,6 +64,9 @@ fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
     b.finish(&[last?]).ok()
 }
 
+/// A tensor, where it lies, and what a reader wants of it.
+type ReadPlace = (TensorId, *const StickLayout, *const OperandLayout);
+
 /// What a choice of one alternative for every operation costs: what the operations take, and every copy
 /// that some reader needs, once. Written down here anew, from the definition.
 struct Costs<'a> {
@@ -75,7 +78,7 @@ struct Costs<'a> {
     /// Pairs of copies that were compared. Wants live as long as the candidates, so that their places name them.
     same: RefCell<HashMap<(TensorId, [*const OperandLayout; 2]), bool>>,
     /// What a reader pays where a tensor lies so, if nobody else has made the copy: nothing where it needs none.
-    paid: RefCell<HashMap<(TensorId, *const StickLayout, *const OperandLayout), Option<u64>>>,
+    paid: RefCell<HashMap<ReadPlace, Option<u64>>>,
 }
 
 impl<'a> Costs<'a> {
