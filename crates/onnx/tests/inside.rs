@@ -135,6 +135,87 @@ fn a_loop_with_a_known_number_of_turns_is_written_out() {
     assert!(long.contains("more than 16384 turns; each is written out"), "{long}");
 }
 
+/// Results have the names of the model's outputs, whatever the body of a loop calls its own values.
+#[test]
+fn outputs_of_a_loop_keep_their_names() {
+    let body = |last: &str, row: &str| {
+        Net::new(17)
+            .put(11, &value("i", I64, &[]))
+            .put(11, &value("going", BOOL, &[]))
+            .put(11, &value("v", F32, &[Dim::N(2)]))
+            .weight(&truth("more", true))
+            .node("Add", &["v", "v"], &[last], &[])
+            .node("Add", &[last, "x"], &[row], &[])
+            .output("more")
+            .output(last)
+            .output(row)
+            .body()
+    };
+    let inner = ["res_y", "res_scan", "res_y_2", "y", "x_2"];
+    let mut tried = 0;
+    for last in inner {
+        for row in inner.iter().filter(|r| **r != last) {
+            for outputs in
+                [&["res_y", "res_scan"][..], &["res_scan", "res_y"], &["res_y"], &["res_scan"]]
+            {
+                for results in [["res_y", "res_scan"], ["res_scan", "res_y"]] {
+                    let net = Net::new(17)
+                        .x(&[2])
+                        .weight(&raw("most", I64, &[], &3i64.to_le_bytes()))
+                        .node(
+                            "Loop",
+                            &["most", "", "x"],
+                            &results,
+                            &[A::Body("body", body(last, row))],
+                        );
+                    let net = outputs.iter().fold(net, |net, name| net.output(name));
+                    let graph = net.import().unwrap().graph;
+                    let names: Vec<&str> =
+                        graph.outputs().iter().map(|id| graph.get(*id).name.as_str()).collect();
+                    assert_eq!(names, outputs, "{last} {row} {results:?}");
+                    let carried: &[f32] = &[8.0, -16.0];
+                    let rows: &[f32] = &[3.0, -6.0, 5.0, -10.0, 9.0, -18.0];
+                    let want = if outputs[0] == results[0] { carried } else { rows };
+                    assert_eq!(
+                        run(&net, &[1.0, -2.0]),
+                        want,
+                        "{last} {row} {results:?} {outputs:?}"
+                    );
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(tried, 160);
+}
+
+/// The same of the body of a Scan.
+#[test]
+fn outputs_of_a_scan_keep_their_names() {
+    for name in ["rows", "last", "y"] {
+        let body = Net::new(17)
+            .put(11, &value("v", F32, &[]))
+            .put(11, &value("a", F32, &[]))
+            .node("Add", &["v", "a"], &["sum"], &[])
+            .node("Mul", &["sum", "a"], &[name], &[])
+            .output("sum")
+            .output(name)
+            .body();
+        let attributes = [A::I("num_scan_inputs", 1), A::Body("body", body)];
+        let net = Net::new(17)
+            .x(&[3])
+            .weight(&scalar("zero", 0.0))
+            .node("Scan", &["zero", "x"], &["last", "rows"], &attributes)
+            .output("last")
+            .output("rows");
+        let graph = net.import().unwrap().graph;
+        let names: Vec<&str> =
+            graph.outputs().iter().map(|id| graph.get(*id).name.as_str()).collect();
+        assert_eq!(names, ["last", "rows"]);
+        assert_eq!(run(&net, &[1.0, 2.0, 4.0]), [7.0]);
+    }
+}
+
 #[test]
 fn functions_of_the_file_are_written_out_with_their_attributes() {
     let nodes = [

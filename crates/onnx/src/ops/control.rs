@@ -107,6 +107,8 @@ fn turns(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         turn += 1;
     }
     let mut results = state;
+    // What is stacked comes behind what is carried, and so do its names.
+    n.named = carried;
     for row in rows {
         results.push(n.stacked(&row, 0)?);
     }
@@ -176,6 +178,7 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         made.zip(&mut rows).for_each(|(value, row)| row.push(value));
     }
     let mut results = state;
+    n.named = carried;
     for (k, mut row) in rows.into_iter().enumerate() {
         if lists[3][k] != 0 {
             row.reverse();
