@@ -1,4 +1,5 @@
-//! Sums of products by letters, of one or two operands: views around one product of matrices.
+//! Sums of products by letters: the operands are multiplied two by two, each time as views around one product of
+//! matrices.
 
 use super::Table;
 use crate::error::Result;
@@ -9,6 +10,9 @@ use serde_json::{Value as Json, json};
 use zellige_graph::{Operand, TensorId};
 
 pub(super) const TABLE: Table = &[("Einsum", einsum)];
+
+/// Operands at most: every step looks at every pair of those that are left.
+const MOST_OPERANDS: usize = 64;
 
 /// A tensor on its way, and the letter of each of its dimensions.
 struct Term {
@@ -65,8 +69,9 @@ fn equation(n: &mut Node<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<char>)> {
         None => (text.as_str(), None),
     };
     let terms: Vec<Vec<char>> = left.split(',').map(|t| t.chars().collect()).collect();
-    if terms.len() > 2 {
-        return Err(bad(n, "more than two operands; write it as several"));
+    if terms.len() > MOST_OPERANDS {
+        let why = format!("{} operands; accepted: at most {MOST_OPERANDS}", terms.len());
+        return Err(bad(n, &why));
     }
     let result: Vec<char> = match right {
         Some(right) => right.chars().collect(),
@@ -106,25 +111,82 @@ fn einsum(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             return Err(n.bad_operand(k, format!("{size:?} for {} letters", letters.len())));
         }
     }
-    let a = Term { id: n.tensor(0)?, letters: terms[0].clone() };
-    let y = match terms.get(1) {
-        None => a.summed(n, |l| result.contains(&l))?,
-        Some(letters) => {
-            let b = Term { id: n.tensor(1)?, letters: letters.clone() };
-            product(n, a, b, &result)?
-        }
-    };
-    let y = y.ordered(n, &result)?;
+    agree(n, &terms)?;
+    let mut left = Vec::new();
+    for (k, letters) in terms.into_iter().enumerate() {
+        left.push(Term { id: n.tensor(k)?, letters });
+    }
+    while let Some((i, j)) = next_pair(n, &left, &result) {
+        let b = left.remove(j);
+        let a = left.remove(i);
+        let kept = needed(&left, &result);
+        let both = product(n, a, b, &kept)?;
+        left.insert(i, both);
+    }
+    // The equation has one operand or more.
+    let Some(last) = left.pop() else { return Ok(Vec::new()) };
+    let y = last.summed(n, |l| result.contains(&l))?.ordered(n, &result)?;
     Ok(vec![n.converted(y.id, dtype)?])
 }
 
-fn product(n: &mut Node<'_, '_>, a: Term, b: Term, result: &[char]) -> Result<Term> {
-    for l in &b.letters {
-        if a.letters.contains(l) && a.extent(n, *l) != b.extent(n, *l) {
-            let (x, y) = (a.extent(n, *l), b.extent(n, *l));
-            return Err(n.bad_operand(1, format!("`{l}` is {y} here and {x} in the first operand")));
+/// That a letter has one extent in all operands.
+fn agree(n: &mut Node<'_, '_>, terms: &[Vec<char>]) -> Result<()> {
+    let mut extents: Vec<(char, i64, usize)> = Vec::new();
+    for (k, letters) in terms.iter().enumerate() {
+        for (letter, extent) in letters.iter().zip(n.size(k)?) {
+            match extents.iter().find(|(l, ..)| l == letter) {
+                Some((_, known, first)) if *known != extent => {
+                    let message =
+                        format!("`{letter}` is {extent} here and {known} in operand {first}");
+                    return Err(n.bad_operand(k, message));
+                }
+                Some(_) => {}
+                None => extents.push((*letter, extent, k)),
+            }
         }
     }
+    Ok(())
+}
+
+/// The letters of the result, then those that other operands have too.
+fn needed(others: &[Term], result: &[char]) -> Vec<char> {
+    let mut kept = result.to_vec();
+    for letter in others.iter().flat_map(|t| &t.letters) {
+        if !kept.contains(letter) {
+            kept.push(*letter);
+        }
+    }
+    kept
+}
+
+/// The two operands to multiply next: those whose product is smallest, so that what is on the way stays small.
+fn next_pair(n: &Node<'_, '_>, left: &[Term], result: &[char]) -> Option<(usize, usize)> {
+    let mut best: Option<(f64, (usize, usize))> = None;
+    for j in 1..left.len() {
+        for i in 0..j {
+            let elsewhere = |letter: &char| {
+                result.contains(letter)
+                    || left
+                        .iter()
+                        .enumerate()
+                        .any(|(k, t)| k != i && k != j && t.letters.contains(letter))
+            };
+            let own = left[i].letters.iter().map(|l| (l, &left[i]));
+            let more = left[j].letters.iter().filter(|l| !left[i].letters.contains(l));
+            let all = own.chain(more.map(|l| (l, &left[j])));
+            // As a float, which has no largest number that a product passes.
+            let size: f64 =
+                all.filter(|(l, _)| elsewhere(l)).map(|(l, t)| t.extent(n, *l) as f64).product();
+            if best.is_none_or(|(least, _)| size < least) {
+                best = Some((size, (i, j)));
+            }
+        }
+    }
+    best.map(|(_, pair)| pair)
+}
+
+/// The product of two operands, summed over the letters that are not in `result`. Letters have one extent in both.
+fn product(n: &mut Node<'_, '_>, a: Term, b: Term, result: &[char]) -> Result<Term> {
     let (first, second) = (a.letters.clone(), b.letters.clone());
     let a = a.summed(n, |l| second.contains(&l) || result.contains(&l))?;
     let b = b.summed(n, |l| first.contains(&l) || result.contains(&l))?;
