@@ -108,6 +108,7 @@ pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
 /// Finds room on the disk for the first bytes of a file, so that a disk that is too small is told before anything is
 /// written. A disk that cannot say so is met when they are written.
 pub(crate) fn reserve(file: &File, len: u64) -> io::Result<()> {
+    point(Call::Reserve)?;
     match zellige_host::reserve(file, len) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
             Err(e)

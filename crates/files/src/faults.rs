@@ -19,6 +19,8 @@ pub enum Call {
     Lock,
     /// Giving a file its length.
     SetLen,
+    /// Finding room on the disk.
+    Reserve,
     /// Writing.
     Write,
     /// Setting who may use a file.
@@ -172,7 +174,7 @@ mod on {
     fn refusal(call: Call) -> io::Error {
         io::Error::from_raw_os_error(match call {
             Call::Open | Call::Create | Call::MakeFolder => libc::EACCES,
-            Call::Write | Call::SetLen => libc::ENOSPC,
+            Call::Write | Call::SetLen | Call::Reserve => libc::ENOSPC,
             Call::SetMode | Call::Remove | Call::Rename => libc::EPERM,
             Call::Lock => libc::ENOLCK,
             Call::Allocate => libc::ENOMEM,

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use zellige_files::faults::{Call, Fault, How, inject};
 use zellige_files::{Container, Kind, Metadata, NewTensor, Writer, read_all, write_all};
 use zellige_float::Dtype;
 
@@ -347,8 +348,8 @@ fn threads_write_parts_of_one_tensor() {
     }
 }
 
-/// Entries and directories past 4 GiB. The files are sparse and take no room on the disk, but
-/// their checksums take seconds, so this is for `./test --long`.
+/// Entries and directories past 4 GiB. They take as much room on the disk, and their
+/// checksums take seconds, so this is for `./test --long`.
 #[test]
 #[ignore = "./test --long runs it: checksums of gibibytes"]
 fn long_archives_past_four_gibibytes() {
@@ -430,10 +431,41 @@ fn a_partial_file_is_gone_on_with() {
 
 /// A file that the disk has no room for is refused before anything is written, and leaves nothing behind.
 #[test]
-#[cfg(target_os = "linux")]
 fn a_disk_without_room_is_told_before_anything_is_written() {
+    for kind in Kind::ALL {
+        let folder = Folder::new();
+        let path = folder.file("x", b"before");
+        let tensors = [NewTensor::new("x", Dtype::Int8, [1 << 20])];
+        let mut calls = Vec::new();
+        for at in 0.. {
+            let create = || Writer::create(&path, &tensors, kind).map(|_| ());
+            let (made, failed) = inject(Fault { at, how: How::Once }, create);
+            let Some(call) = failed else { break };
+            calls.push(call);
+            assert_eq!(names(&folder).len(), 1 + usize::from(call == Call::Remove), "{call:?}");
+            if call == Call::Reserve {
+                let error = made.unwrap_err();
+                assert!(error.is_write() && error.to_string().contains("room"), "{error}");
+            }
+        }
+        // The calls one after the other: none writes before there is room.
+        let first = |call| calls.iter().position(|c| *c == call);
+        assert!(first(Call::Reserve).is_some(), "{calls:?}");
+        assert!(first(Call::Reserve) < first(Call::Write), "{calls:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+    }
+}
+
+/// Where the system can find room for a file, it is found when the file is begun.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_has_its_room_from_the_start() {
+    use std::os::unix::fs::MetadataExt;
     let folder = Folder::new();
-    let tensor = NewTensor::new("x", Dtype::Int8, [1i64 << 43]);
-    assert!(Writer::create(folder.path().join("large.npy"), &[tensor], Kind::Npy).is_err());
-    assert!(names(&folder).is_empty());
+    let probe = std::fs::File::create(folder.path().join("probe")).unwrap();
+    let can = zellige_host::reserve(&probe, 1 << 20).is_ok();
+    let tensors = [NewTensor::new("x", Dtype::Int8, [1 << 20])];
+    let writer = Writer::create(folder.path().join("x.npy"), &tensors, Kind::Npy).unwrap();
+    let room = writer.temporary_path().metadata().unwrap().blocks() * 512;
+    assert_eq!(can, room >= 1 << 20, "{room} bytes of room");
 }
