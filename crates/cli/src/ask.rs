@@ -1,6 +1,6 @@
 //! `zellige ask`
 
-use crate::common::{print, print_json};
+use crate::common::{OutputError, print, print_json};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -56,12 +56,12 @@ fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: Limits) -
     let mut line = Vec::new();
     loop {
         if !input.buffer().contains(&b'\n') {
-            out.flush()?;
+            out.flush().map_err(OutputError)?;
         }
         line.clear();
         let read = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
-            out.flush()?;
+            out.flush().map_err(OutputError)?;
             return Ok(());
         }
         let complete = line.last() == Some(&b'\n');
@@ -73,8 +73,8 @@ fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: Limits) -
         match std::str::from_utf8(&line) {
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
-                out.write_all(zellige_ask::answer_within(text, limits).as_bytes())?;
-                out.write_all(b"\n")?;
+                let answer = zellige_ask::answer_within(text, limits) + "\n";
+                out.write_all(answer.as_bytes()).map_err(OutputError)?;
             }
             Err(e) => {
                 let message = format!("the line is not UTF-8 (byte {})", e.valid_up_to());
@@ -100,7 +100,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<()> {
 
 fn fault(out: &mut impl Write, kind: &str, message: &str) -> Result<()> {
     let answer = json!({"id": null, "error": {"kind": kind, "message": message, "witness": null}});
-    writeln!(out, "{answer}")?;
+    writeln!(out, "{answer}").map_err(OutputError)?;
     Ok(())
 }
 

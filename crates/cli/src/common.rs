@@ -322,10 +322,26 @@ fn write(text: &str) -> Result<()> {
     // An answer counts against the limits before anybody sees a part of it.
     zellige_guard::reserve(text.len());
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()?;
-    Ok(())
+    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end));
+    Ok(written.and_then(|()| out.flush()).map_err(OutputError)?)
 }
+
+/// Standard output that cannot be written.
+#[derive(Debug)]
+pub(crate) struct OutputError(pub(crate) std::io::Error);
+
+impl OutputError {
+    /// Whether the reader went away.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.0.kind() == std::io::ErrorKind::BrokenPipe
+    }
+}
+
+impl std::fmt::Display for OutputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot write to standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for OutputError {}

@@ -79,8 +79,8 @@ Examples:
 
 A LAYOUT is the name of a preset, or a text in any notation: TIRx, Spyre, PyTorch, CuTe, Triton, XLA,
 oneDNN, linalg.pack, memref, shardings of JAX, HLO, Shardy and DTensor, NumPy (`zellige notations`).
-Exit codes: 0 fine; 1 the check found a warning, or a recorded case fails; 2 bad input; 3 a file could not be written; 4 a limit
-was passed; 101 a mistake in the engine; 130 interrupted.
+Exit codes: 0 fine; 1 the check found a warning, or a recorded case fails; 2 bad input; 3 a file or standard
+output could not be written; 4 a limit was passed; 101 a mistake in the engine; 130 interrupted.
 ZELLIGE_ISA=avx512, avx2, neon or baseline lowers the instruction set; results have the same bits on all.";
 
 #[derive(Subcommand)]
@@ -136,7 +136,11 @@ enum Command {
 fn main() -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::best());
-    let matches = Cli::command().long_version(&*version.leak()).get_matches();
+    interrupt::survive_size_limits();
+    let matches = match Cli::command().long_version(&*version.leak()).try_get_matches() {
+        Ok(matches) => matches,
+        Err(e) => return refuse(&e),
+    };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     // The parser asks for one of the two.
     let Some(command) = &cli.command else {
@@ -213,6 +217,14 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
     }
 }
 
+/// Shows the help or the version that was asked for, or what is wrong with the arguments.
+fn refuse(e: &clap::Error) -> ExitCode {
+    match e.print() {
+        Err(why) if !e.use_stderr() => finish(Err(common::OutputError(why).into())),
+        _ => ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2)),
+    }
+}
+
 /// The exit code of what came out, and its message.
 fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
@@ -224,10 +236,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             let prefix = if text.starts_with("error") { "" } else { "error: " };
             let text = zellige_notation::visible_lines(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
-            let write = |c: &zellige_files::Error| c.is_write();
-            let io = e.downcast_ref::<std::io::Error>().is_some()
-                || e.chain().any(|c| c.downcast_ref().is_some_and(write));
-            ExitCode::from(if io { 3 } else { 2 })
+            ExitCode::from(if is_write(&e) { 3 } else { 2 })
         }
     }
 }
@@ -245,7 +254,13 @@ fn told(e: &anyhow::Error) -> String {
     text
 }
 
+/// Whether a file or standard output could not be written.
+fn is_write(e: &anyhow::Error) -> bool {
+    let file = |c: &zellige_files::Error| c.is_write();
+    e.is::<common::OutputError>() || e.chain().any(|c| c.downcast_ref().is_some_and(file))
+}
+
 /// The reader went away (`zellige .. | head`): nothing is wrong.
 fn is_closed_pipe(e: &anyhow::Error) -> bool {
-    e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    e.downcast_ref().is_some_and(common::OutputError::is_closed_pipe)
 }

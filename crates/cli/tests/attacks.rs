@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use zellige_files::{Kind, NewTensor, Writer, write_all};
+use zellige_files::{Kind, NewTensor, write_all};
 use zellige_float::Dtype;
 
 /// A folder that is removed at the end.
@@ -79,8 +79,17 @@ fn text(bytes: &[u8]) -> String {
 
 /// A tensor of holes that takes no room on the disk.
 fn sparse(path: &Path, size: [i64; 2]) {
-    let tensor = NewTensor::new("a", Dtype::Uint8, size);
-    Writer::create(path, &[tensor], Kind::Npy).and_then(Writer::finish).expect("a file");
+    let [rows, columns] = size;
+    let dict = format!(
+        "{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, {columns}), }}{:30}\n",
+        ""
+    );
+    let length = u16::try_from(dict.len()).expect("a short header").to_le_bytes();
+    let header = [b"\x93NUMPY\x01\x00".as_slice(), &length, dict.as_bytes()].concat();
+    std::fs::write(path, &header).expect("a file");
+    let bytes = header.len() as u64 + u64::try_from(rows * columns).expect("a size");
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    file.set_len(bytes).expect("a length");
 }
 
 /// Waits until the program has begun a file; it may also have ended.
@@ -144,7 +153,8 @@ fn a_large_compressed_member_is_unpacked_once() {
 #[test]
 fn memory_that_is_not_there_is_an_error() {
     let folder = Folder::new("memory");
-    sparse(&folder.path("a.npy"), [1 << 20, 1 << 20]);
+    // The output has its room on the disk before memory is asked for.
+    sparse(&folder.path("a.npy"), [1 << 15, 1 << 15]);
     for args in [
         vec!["move", "a.npy", "b.npy", "--to", "column-major", "--memory", "1000000"],
         vec!["ktir", "check", "a.npy"],
@@ -290,6 +300,14 @@ fn kills_at_any_time_leave_old_outputs_and_are_cleaned_up() {
     assert_eq!(folder.contents().into_keys().collect::<Vec<_>>(), ["a.npy", "b.npy"]);
 }
 
+/// Everything stays whole.
+const PLAN: &str = "[from]\nfiles = \"model.safetensors\"\n[to]\nmesh = \"tp=2\"\n\
+    files = \"out{rank}.safetensors\"\n[[tensor]]\nname = \"*\"\n";
+
+/// Calls that only files to write need.
+const WRITES: [&str; 8] =
+    ["Create", "SetLen", "Reserve", "Write", "SetMode", "Sync", "Rename", "MakeFolder"];
+
 const GRAPH: &str = "graph g(\n    x: float16[4, 64],\n) {\n    y = relu(x)\n    return y\n}\n";
 
 /// Every call of every command fails once: then the error names a file, old outputs are whole or complete,
@@ -365,8 +383,9 @@ fn every_call_of_every_command_may_fail() {
                             assert_ne!(after[*output], b"before", "{what}: {output}");
                         }
                     }
-                    Some(2 | 3) => {
+                    Some(code @ (2 | 3)) => {
                         errors += 1;
+                        assert!(code == 3 || !WRITES.contains(&call.trim()), "{what}");
                         let names = before.keys().chain(outputs.iter().map(|_| &call));
                         assert!(names.into_iter().any(|n| stderr.contains(n.as_str())), "{what}");
                     }
@@ -384,6 +403,109 @@ fn every_call_of_every_command_may_fail() {
         let _ = writeln!(told, "{name}: {faults} faults, {errors} of them errors");
     }
     eprintln!("{told}");
+}
+
+/// Every command that writes a file exits with 3 where that cannot be, and leaves nothing behind.
+#[test]
+fn files_that_cannot_be_written_exit_with_3() {
+    let folder = Folder::new("unwritable");
+    let data = [0u8; 4800];
+    let tensor = |name, dtype, size: &[i64]| NewTensor::new(name, dtype, size);
+    let a = tensor("a", Dtype::Float32, &[30, 40]);
+    write_all(folder.path("a.npy"), &[(a, &data)], Kind::Npy).expect("written");
+    let h = tensor("h", Dtype::Float16, &[4, 64]);
+    write_all(folder.path("h.npy"), &[(h, &data[..512])], Kind::Npy).expect("written");
+    std::fs::create_dir(folder.path("model")).expect("a folder");
+    let w = tensor("w", Dtype::Float32, &[30, 40]);
+    write_all(folder.path("model/model.safetensors"), &[(w, &data)], Kind::Safetensors)
+        .expect("written");
+    std::fs::write(folder.path("plan"), PLAN).expect("written");
+    std::fs::write(folder.path("g.graph"), GRAPH).expect("written");
+    let one_file: [&[&str]; 10] = [
+        &["move", "a.npy", "OUT.npy", "--to", "column-major", "--memory", "1"],
+        &["move", "a.npy", "OUT.safetensors", "--to", "spyre", "--to-dtype", "float16"],
+        &["upload", "h.npy", "--download", "OUT.npy"],
+        &["eager", "relu", "h.npy", "-o", "OUT.npy"],
+        &["eager", "relu", "h.npy", "--trace", "OUT.json"],
+        &["run", "g.graph", "--output", "y=OUT.npy"],
+        &["run", "g.graph", "--report", "OUT.html"],
+        &["compile", "g.graph", "--trace", "OUT.json"],
+        &["show", "S[4]", "--svg", "OUT.svg"],
+        &["show", "S[4]", "--png", "OUT.png"],
+    ];
+    let folders: [&[&str]; 3] = [
+        &["run", "g.graph", "--output", "OUT/"],
+        &["compile", "g.graph", "--emit", "OUT/"],
+        &["reshard", "model", "OUT", "--plan", "plan"],
+    ];
+    let check = |args: &[String], limit: &str| {
+        let out = Command::new("sh")
+            .args(["-c", &format!("{limit} exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_zellige")])
+            .args(args)
+            .current_dir(&folder.0)
+            .env("ZELLIGE_CACHE", "off")
+            .output()
+            .expect("it runs");
+        let stderr = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{limit} {args:?}: {:?} {stderr}", out.status);
+        assert!(stderr.contains("out") || stderr.contains("h.npy"), "{args:?}: {stderr}");
+        assert!(folder.temporaries().is_empty(), "{args:?}");
+    };
+    let with = |args: &[&str], name: &str| -> Vec<String> {
+        args.iter().map(|a| a.replace("OUT", name)).collect()
+    };
+    for ending in ["npy", "safetensors", "json", "html", "svg", "png"] {
+        symlink("/dev/full", folder.path(&format!("out-full.{ending}"))).expect("a link");
+        let name = format!("out-loop.{ending}");
+        symlink(&name, folder.path(&name)).expect("a link");
+        std::fs::create_dir(folder.path(&format!("out-folder.{ending}"))).expect("a folder");
+    }
+    for args in one_file {
+        for place in ["out-full", "out-loop", "out-folder", "h.npy/out"] {
+            check(&with(args, place), "");
+        }
+        // `run` makes the folders of its results.
+        if !args.contains(&"y=OUT.npy") {
+            check(&with(args, "none/out"), "");
+        }
+        check(&with(args, "out"), "ulimit -f 0;");
+    }
+    for args in folders {
+        for place in ["h.npy/out", "/proc/out"] {
+            check(&with(args, place), "");
+        }
+        check(&with(args, "out"), "ulimit -f 0;");
+    }
+}
+
+/// Standard output that is full is told of and exits with 3; input that cannot be read exits with 2.
+#[test]
+fn standard_output_that_is_full_exits_with_3() {
+    let folder = Folder::new("full");
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["move", "--help"],
+        &["presets"],
+        &["show", "S[4]"],
+        &["ask", "--list"],
+    ] {
+        let out = folder.command(args).stdout(full()).output().expect("it runs");
+        assert_eq!(out.status.code(), Some(3), "{args:?}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).contains("standard output"), "{args:?}");
+    }
+    std::fs::write(folder.path("bytes"), [0xff, 0xfe, 0x80]).expect("written");
+    std::fs::write(folder.path("request"), "{}\n").expect("written");
+    let file = |name: &str| std::fs::File::open(folder.path(name)).expect("a file");
+    let asked =
+        folder.command(&["ask"]).stdin(file("request")).stdout(full()).output().expect("it runs");
+    assert_eq!(asked.status.code(), Some(3), "{}", text(&asked.stderr));
+    let shown = folder.command(&["show", "-"]).stdin(file("bytes")).output().expect("it runs");
+    assert_eq!(shown.status.code(), Some(2), "{}", text(&shown.stderr));
+    for args in [&["ask", "no/such"][..], &["explore", "--page", "no/such"]] {
+        assert_eq!(folder.run(args).status.code(), Some(2), "{args:?}");
+    }
 }
 
 /// Entries of the cache that others may have written are not believed, and nothing waits for them.

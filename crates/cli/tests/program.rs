@@ -223,7 +223,7 @@ fn explore_serves_the_page() {
     assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
     assert!(reply.ends_with("\r\n\r\n<!doctype html><title>é</title>"), "{reply}");
     let missing = zellige(&["explore", "--page", "no/such/page.html"]);
-    assert_eq!(missing.status.code(), Some(3), "{}", text(&missing.stderr));
+    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl ByteFile {
         below(&path, &root, &place)?;
         let kind = disk::look_no_link(&place).map_err(failed)?;
         if !kind.is_file() {
-            return Err(Error::NotAFile { path });
+            return Err(Error::NotAFile { path, writing: false });
         }
         // A part of the way may have become a link since: what counts is where the open file lies.
         let file = disk::open_no_link(&place).map_err(failed)?;

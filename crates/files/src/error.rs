@@ -34,6 +34,8 @@ pub enum Error {
     NotAFile {
         /// The path.
         path: PathBuf,
+        /// Whether it was to be written.
+        writing: bool,
     },
     /// Neither the first bytes nor the name tell what the file is.
     #[error(
@@ -237,14 +239,14 @@ impl Error {
 
     /// Whether a file could not be written.
     pub fn is_write(&self) -> bool {
-        matches!(self, Error::Io { writing: true, .. })
+        matches!(self, Error::Io { writing: true, .. } | Error::NotAFile { writing: true, .. })
     }
 
     /// The file the error is about.
     pub fn path(&self) -> &Path {
         match self {
             Error::Io { path, .. }
-            | Error::NotAFile { path }
+            | Error::NotAFile { path, .. }
             | Error::UnknownKind { path, .. }
             | Error::Truncated { path, .. }
             | Error::Changed { path, .. }

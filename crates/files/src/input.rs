@@ -22,7 +22,7 @@ impl Input {
         // Looked at by name first: opening a device can have effects.
         let kind = disk::look(path).map_err(|e| Error::io(path, "open it", e))?;
         if !kind.is_file() {
-            return Err(Error::NotAFile { path: path.to_path_buf() });
+            return Err(Error::NotAFile { path: path.to_path_buf(), writing: false });
         }
         Input::of(disk::open(path).map_err(|e| Error::io(path, "open it", e))?, path)
     }
@@ -32,7 +32,7 @@ impl Input {
         let known = disk::look_at(&file).map_err(|e| Error::io(path, "ask for its length", e))?;
         // Another one may have taken the name since it was looked at.
         if !known.is_file() {
-            return Err(Error::NotAFile { path: path.to_path_buf() });
+            return Err(Error::NotAFile { path: path.to_path_buf(), writing: false });
         }
         let (len, modified) = (known.len(), modified(&known));
         Ok(Input { file, path: path.to_path_buf(), len, modified })

@@ -9,8 +9,8 @@ use zellige_movement::{Dtypes, MoveError, Nest, Plan};
 /// Why a move between files stopped.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayoutError {
-    /// A file could not be read or written.
-    #[error(transparent)]
+    /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
+    #[error("{0}")]
     File(#[from] Error),
     /// The plan does not fit the tensors.
     #[error(transparent)]

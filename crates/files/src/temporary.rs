@@ -223,17 +223,17 @@ fn target(path: &Path) -> Result<(PathBuf, Option<u32>)> {
     for _ in 0..40 {
         match disk::look_no_link(&target) {
             Ok(known) if known.is_symlink() => {
-                let to =
-                    disk::read_link(&target).map_err(|e| Error::io(path, "follow the link", e))?;
+                let to = disk::read_link(&target)
+                    .map_err(|e| Error::write(path, "follow the link", e))?;
                 target = disk::folder(&target).join(to);
             }
             Ok(known) if known.is_file() => {
                 return Ok((target, Some(known.permissions().mode() & 0o777)));
             }
-            Ok(_) => return Err(Error::NotAFile { path: path.to_path_buf() }),
+            Ok(_) => return Err(Error::NotAFile { path: path.to_path_buf(), writing: true }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((target, None)),
-            Err(error) => return Err(Error::io(path, "look at it", error)),
+            Err(error) => return Err(Error::write(path, "look at it", error)),
         }
     }
-    Err(Error::request(path, "more than 40 symbolic links follow each other", "fewer"))
+    Err(Error::write(path, "follow its links", io::Error::from_raw_os_error(libc::ELOOP)))
 }

@@ -10,7 +10,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use zellige_files::faults::{Call, Fault, How, inject};
-use zellige_files::{Container, Kind, Metadata, NewTensor, Writer, read_all, write_all};
+use zellige_files::{
+    Container, Kind, Metadata, NewTensor, Writer, read_all, write_all, write_bytes,
+};
 use zellige_float::Dtype;
 
 fn names(folder: &Folder) -> Vec<String> {
@@ -468,4 +470,25 @@ fn a_file_has_its_room_from_the_start() {
     let writer = Writer::create(folder.path().join("x.npy"), &tensors, Kind::Npy).unwrap();
     let room = writer.temporary_path().metadata().unwrap().blocks() * 512;
     assert_eq!(can, room >= 1 << 20, "{room} bytes of room");
+}
+
+/// A target that is no file, and a way to it that cannot be gone, are errors of writing.
+#[test]
+fn targets_that_cannot_be_written_are_errors_of_writing() {
+    let folder = Folder::new();
+    folder.file("f", b"before");
+    symlink("/dev/full", folder.path().join("full.npy")).unwrap();
+    symlink("loop.npy", folder.path().join("loop.npy")).unwrap();
+    std::fs::create_dir(folder.path().join("folder.npy")).unwrap();
+    let long = "n".repeat(300);
+    for name in ["full.npy", "loop.npy", "folder.npy", "f/x.npy", "none/x.npy", &long] {
+        let path = folder.path().join(name);
+        let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
+        let error = Writer::create(&path, &tensors, Kind::Npy).unwrap_err();
+        assert!(error.is_write() && error.to_string().contains(name), "{error}");
+        assert!(write_bytes(&path, b"x").unwrap_err().is_write(), "{name}");
+    }
+    // What is read is no error of writing.
+    assert!(!Container::open(folder.path().join("full.npy")).unwrap_err().is_write());
+    assert!(!Container::open(folder.path().join("f/x.npy")).unwrap_err().is_write());
 }

@@ -66,11 +66,11 @@ pub enum Error {
         /// How many.
         bytes: u64,
     },
-    /// A file could not be read or written.
-    #[error(transparent)]
+    /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
+    #[error("{0}")]
     File(#[from] zellige_files::Error),
-    /// A move within files.
-    #[error(transparent)]
+    /// A move within files, which is the cause.
+    #[error("{0}")]
     Move(#[from] RelayoutError),
     /// There is no plan.
     #[error(transparent)]
