@@ -49,7 +49,7 @@ pub enum DeviceError {
     },
     /// The simulated memory has room and the machine that simulates it has not.
     #[error(
-        "the host machine has no {} for a block of the simulated card ({reason}); free host \
+        "the host machine has no {} for a block of the simulated card or a copy of it ({reason}); free host \
          memory or raise the limit on address space (ulimit -v)", Bytes(*asked)
     )]
     HostMemory {

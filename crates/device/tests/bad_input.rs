@@ -269,3 +269,16 @@ fn no_operation_panics_on_what_it_cannot_take() {
     assert_eq!(card.stats().memory.blocks, 0);
     usable(&card);
 }
+
+/// A view may have more elements than a machine has memory: downloading it is an error, and nothing ends the process.
+#[test]
+fn a_view_that_no_memory_holds_is_not_downloaded() {
+    let card = card();
+    let host = Strided::contiguous(&[1, 1]).unwrap();
+    let x = Tensor::upload(&card, &[0; 4], &host, Dtype::Float32, None).unwrap().0;
+    for size in [[1 << 30, 1 << 30], [1 << 31, 1 << 31]] {
+        let vast = x.viewed(|v| v.expand(&size)).unwrap();
+        let error = vast.download(Dtype::Float32).unwrap_err();
+        assert_eq!(error.kind(), "host_memory", "{error}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::{Arc, LazyLock};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_host::Buffer;
+use zellige_host::{Buffer, try_zeroed};
 use zellige_layout::{Layout, Strided, unflatten};
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
@@ -344,7 +344,13 @@ impl Tensor {
     pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
         let host = Strided::contiguous(self.size())?;
         let size = host_format(dtype)?.size();
-        let mut bytes = vec![0; usize::try_from(self.numel()).unwrap_or(usize::MAX) * size];
+        // A view may have any number of elements.
+        let asked = u64::try_from(self.numel()).unwrap_or(u64::MAX).saturating_mul(size as u64);
+        let held = usize::try_from(asked).ok().and_then(try_zeroed);
+        let mut bytes = held.ok_or_else(|| DeviceError::HostMemory {
+            asked,
+            reason: "the elements of a tensor that is downloaded".into(),
+        })?;
         let moved = self.read_into(&mut bytes, &host, dtype)?;
         Ok((bytes, moved))
     }
