@@ -4,8 +4,10 @@
 #[path = "../../files/tests/common/mod.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "the helpers of the crate's own tests")]
 mod common;
+mod sparse;
 
 use common::deflated;
+use sparse::sparse_npy;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -77,21 +79,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A tensor of holes that takes no room on the disk.
-fn sparse(path: &Path, size: [i64; 2]) {
-    let [rows, columns] = size;
-    let dict = format!(
-        "{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, {columns}), }}{:30}\n",
-        ""
-    );
-    let length = u16::try_from(dict.len()).expect("a short header").to_le_bytes();
-    let header = [b"\x93NUMPY\x01\x00".as_slice(), &length, dict.as_bytes()].concat();
-    std::fs::write(path, &header).expect("a file");
-    let bytes = header.len() as u64 + u64::try_from(rows * columns).expect("a size");
-    let file = std::fs::File::options().write(true).open(path).expect("a file");
-    file.set_len(bytes).expect("a length");
-}
-
 /// Waits until the program has begun a file; it may also have ended.
 fn wait_for_temporary(folder: &Folder, child: &mut Child) {
     let begun = Instant::now();
@@ -106,7 +93,7 @@ fn an_input_that_is_cut_while_it_is_moved_is_an_error() {
         [("column-major", 0), ("row-major", 5000), ("spyre", 1 << 28)].into_iter().enumerate()
     {
         let folder = Folder::new(&format!("cut-{round}"));
-        sparse(&folder.path("a.npy"), [1 << 15, 1 << 15]);
+        sparse_npy(&folder.path("a.npy"), ("|u1", 1), &[1 << 15, 1 << 15]);
         std::fs::write(folder.path("b.npy"), b"before").expect("written");
         let args = ["move", "a.npy", "b.npy", "--to", to, "--memory", "1"];
         let mut child = folder.command(&args).spawn().expect("it starts");
@@ -154,7 +141,7 @@ fn a_large_compressed_member_is_unpacked_once() {
 fn memory_that_is_not_there_is_an_error() {
     let folder = Folder::new("memory");
     // The output has its room on the disk before memory is asked for.
-    sparse(&folder.path("a.npy"), [1 << 15, 1 << 15]);
+    sparse_npy(&folder.path("a.npy"), ("|u1", 1), &[1 << 15, 1 << 15]);
     for args in [
         vec!["move", "a.npy", "b.npy", "--to", "column-major", "--memory", "1000000"],
         vec!["ktir", "check", "a.npy"],
