@@ -81,6 +81,68 @@ fn a_kill_inside_a_file_loses_a_slab() {
     assert!(kills > 20 && inside > 10 && unlucky <= 1, "{kills} {inside} {unlucky}");
 }
 
+/// A run that is killed when its state is removed and its process is still there is repeated: its files are found, not refused. Files that
+/// only look like them are.
+#[test]
+fn a_run_that_was_killed_at_its_very_end_is_finished() {
+    let folder = Folder::new("end");
+    input(&folder);
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let run = || job.run(folder.at("out"), LIMITS, |_| {});
+    let first = run().unwrap();
+    job.close(folder.at("out")).unwrap();
+    assert!(!folder.at("out/reshard-state.json").exists());
+    let file = folder.at("out/one.safetensors");
+    let bytes = std::fs::read(&file).unwrap();
+    let done = run().unwrap();
+    assert_eq!((first.written, done.written, done.found, done.bytes), (1, 0, 1, 0));
+    job.close(folder.at("out")).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    assert_eq!(std::fs::read_dir(folder.at("out")).unwrap().count(), 1);
+    // One bit of a tensor, a missing byte, and a file with one tensor of three.
+    let refused = |bytes: &[u8], say: &str| {
+        std::fs::write(&file, bytes).unwrap();
+        let error = run().unwrap_err().to_string();
+        assert!(error.contains(say), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        assert!(!folder.at("out/reshard-state.json").exists());
+    };
+    let mut other = bytes.clone();
+    *other.last_mut().unwrap() ^= 1;
+    refused(&other, "is not that of the input");
+    refused(&bytes[..bytes.len() - 1], "already");
+    write_model(&file, &model(&[("a", &[300, 500])]));
+    let other = std::fs::read(&file).unwrap();
+    refused(&other, "already");
+}
+
+/// Nothing is written or read through a link that lies where the state goes, whether it leads to a file or nowhere; nor through one
+/// that leads nowhere where a file of the output goes.
+#[test]
+fn a_link_in_the_output_is_refused() {
+    let folder = Folder::new("link");
+    input(&folder);
+    std::fs::create_dir_all(folder.at("out")).unwrap();
+    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let victim = folder.at("victim");
+    for (name, there) in
+        [("reshard-state.json", false), ("reshard-state.json", true), ("one.safetensors", false)]
+    {
+        if there {
+            std::fs::write(&victim, "mine").unwrap();
+        }
+        std::os::unix::fs::symlink(&victim, folder.at("out").join(name)).unwrap();
+        let error = job.run(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string();
+        let say = if name.ends_with(".json") { "symbolic link" } else { "one.safetensors already" };
+        assert!(error.contains(say) && error.contains("out"), "{error}");
+        assert_eq!(std::fs::read_to_string(&victim).ok(), there.then(|| "mine".to_string()));
+        assert!(folder.at("out").join(name).is_symlink());
+        std::fs::remove_file(folder.at("out").join(name)).unwrap();
+        let _ = std::fs::remove_file(&victim);
+    }
+    job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+}
+
 /// What an input of another time left is not gone on with.
 #[test]
 fn another_input_begins_anew() {

@@ -5,6 +5,7 @@ use super::input::{Opened, Tensor, tensors};
 use super::rules::Rules;
 use super::write::write_files;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zellige_files::{Container, NewTensor, content_hash, make_folder, read_text, write_bytes};
 
@@ -43,6 +44,27 @@ pub struct Done {
     pub bytes: u64,
     /// Bytes that an earlier run had written to files that it had not finished.
     pub resumed: u64,
+}
+
+/// What a folder holds when a run begins.
+enum Begun {
+    /// None of the files, or what an earlier run has written of them.
+    Unfinished,
+    /// All of them, and no state: perhaps those of a run that ended before its process did.
+    Complete,
+}
+
+/// Whether a name stands for a symbolic link; none where it stands for nothing.
+fn is_link(path: &Path) -> std::io::Result<Option<bool>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(known) => Ok(Some(known.is_symlink())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn refusal(place: &Path, reason: &str) -> Error {
+    Error::Output { folder: place.display().to_string(), reason: reason.to_string() }
 }
 
 impl Job {
@@ -111,7 +133,8 @@ impl Job {
     }
 
     /// Writes the output, each file under its name only when it is complete. A run that was ended goes on in the middle of the files that it
-    /// had not finished, as long as the system was not started anew. `progress` hears the bytes that are done.
+    /// had not finished, as long as the system was not started anew. Files that are all complete are compared with the input and stay: a
+    /// run may end between [`Job::close`] and the end of its process. `progress` hears the bytes that are done.
     ///
     /// # Errors
     /// A folder that holds something else; files that cannot be read or written, or that change meanwhile.
@@ -123,49 +146,106 @@ impl Job {
     ) -> Result<Done> {
         let folder = output.as_ref();
         make_folder(folder)?;
-        self.begin(folder)?;
-        let done = write_files(self, folder, limits, progress)?;
+        let done = match self.begin(folder)? {
+            Begun::Unfinished => write_files(self, folder, limits, progress)?,
+            Begun::Complete => self.confirm(folder, limits, progress)?,
+        };
         for container in &self.opened.containers {
             container.check_unchanged()?;
         }
         Ok(done)
     }
 
-    /// Forgets what was done: the output is complete.
+    /// Forgets what was done: the output is complete. Where that is forgotten already nothing happens.
     ///
     /// # Errors
     /// A file that cannot be removed.
     pub fn close(&self, output: impl AsRef<Path>) -> Result<()> {
         let path = output.as_ref().join(STATE);
-        std::fs::remove_file(&path).map_err(|e| Error::Output {
-            folder: path.display().to_string(),
-            reason: format!("cannot be removed: {e}"),
-        })
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(refusal(&path, &format!("cannot be removed: {error}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// That a folder is empty of these files, or holds those of an earlier run of the same plan.
-    fn begin(&self, folder: &Path) -> Result<()> {
+    fn begin(&self, folder: &Path) -> Result<Begun> {
         let path = folder.join(STATE);
-        let refuse = |reason: &str| Error::Output {
-            folder: folder.display().to_string(),
-            reason: reason.to_string(),
-        };
-        if !path.exists() {
-            if let Some((file, _)) = self.outputs.iter().find(|(f, _)| folder.join(f).exists()) {
-                return Err(refuse(&format!("holds {file} already; name a folder without it")));
+        // A link of somebody else would name the file to be written.
+        match is_link(&path) {
+            Ok(Some(true)) => {
+                let reason =
+                    "is a symbolic link, through which nothing is written; remove the link";
+                Err(refusal(&path, reason))
             }
-            let state = serde_json::json!({"plan": self.key});
-            return Ok(write_bytes(path, state.to_string().as_bytes())?);
+            Ok(Some(false)) => self.continues(folder, &path),
+            Ok(None) => self.begin_anew(folder, &path),
+            Err(error) => Err(refusal(&path, &format!("cannot be looked at: {error}"))),
         }
-        let text = read_text(&path, 1 << 24)?;
+    }
+
+    /// That the state in a folder is of this plan and this input.
+    fn continues(&self, folder: &Path, path: &Path) -> Result<Begun> {
+        let text = read_text(path, 1 << 24)?;
         let state: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|e| refuse(&format!("{STATE} is not ours: {e}")))?;
+            .map_err(|e| refusal(folder, &format!("{STATE} is not ours: {e}")))?;
         if state.get("plan").and_then(|p| p.as_str()) != Some(&self.key) {
-            return Err(refuse(&format!(
-                "{STATE} is of another plan or of an input that was changed; remove the folder or name another one"
-            )));
+            return Err(refusal(
+                folder,
+                &format!(
+                    "{STATE} is of another plan or of an input that was changed; remove the folder or name another one"
+                ),
+            ));
         }
-        Ok(())
+        Ok(Begun::Unfinished)
+    }
+
+    /// Writes the state into a folder that holds none of the files; one that holds all of them is left as it is.
+    fn begin_anew(&self, folder: &Path, path: &Path) -> Result<Begun> {
+        // A link that leads nowhere is a name that is taken, too.
+        let taken = |file: &str| is_link(&folder.join(file)).is_ok_and(|found| found.is_some());
+        if let Some((file, _)) = self.outputs.iter().find(|(file, _)| taken(file)) {
+            return match self.is_complete(folder) {
+                true => Ok(Begun::Complete),
+                false => {
+                    Err(refusal(folder, &format!("holds {file} already; name a folder without it")))
+                }
+            };
+        }
+        let state = serde_json::json!({"plan": self.key});
+        write_bytes(path, state.to_string().as_bytes())?;
+        Ok(Begun::Unfinished)
+    }
+
+    /// Whether a folder has every file, with the tensors and texts that this job writes; their bytes are not looked at.
+    fn is_complete(&self, folder: &Path) -> bool {
+        self.outputs.iter().all(|(file, rank)| {
+            let path = folder.join(file);
+            self.is_whole(&path, *rank)
+                && Container::open(&path).is_ok_and(|c| *c.metadata() == self.metadata(*rank))
+        })
+    }
+
+    /// Compares files that are all there with the input: without a state nothing else says whose they are.
+    fn confirm(
+        &self,
+        folder: &Path,
+        limits: Limits,
+        progress: impl FnMut(u64) + Send,
+    ) -> Result<Done> {
+        match self.verify(folder, limits, progress) {
+            Ok(_) => Ok(Done { found: self.outputs.len(), ..Done::default() }),
+            Err(Error::Differs { name, .. }) => {
+                let name = zellige_notation::visible(&name);
+                let reason = format!(
+                    "holds these files already, and `{name}` in them is not that of the input; name a folder without them"
+                );
+                Err(refusal(folder, &reason))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a file holds the tensors of a rank.

@@ -279,7 +279,7 @@ impl Job {
     }
 
     /// The texts of all files of the input, and shapes that shards do not tell.
-    fn metadata(&self, rank: i64) -> Metadata {
+    pub(crate) fn metadata(&self, rank: i64) -> Metadata {
         let mut metadata = Metadata::new();
         for container in &self.opened.containers {
             metadata.extend(container.metadata().clone());
