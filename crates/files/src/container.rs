@@ -5,6 +5,7 @@ use crate::info::{Contents, FileExtent, Kind, Metadata, TensorInfo};
 use crate::input::Input;
 use crate::source::{Reader, Source};
 use crate::{npy, npz, safetensors};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// A file of tensors whose headers have been read and checked.
@@ -16,6 +17,8 @@ pub struct Container {
     input: Input,
     kind: Kind,
     contents: Contents,
+    /// The index of each tensor: a checkpoint asks for every one of tens of thousands.
+    by_name: HashMap<String, usize>,
 }
 
 impl Container {
@@ -33,7 +36,11 @@ impl Container {
             Kind::Npz => npz::read(&input)?,
             Kind::Safetensors => safetensors::read(&input)?,
         };
-        Ok(Container { input, kind, contents })
+        let mut by_name = HashMap::with_capacity(contents.tensors.len());
+        for (index, tensor) in contents.tensors.iter().enumerate() {
+            by_name.entry(tensor.name.clone()).or_insert(index);
+        }
+        Ok(Container { input, kind, contents, by_name })
     }
 
     /// What the file is.
@@ -76,8 +83,8 @@ impl Container {
     /// # Errors
     /// There is none, or it is a refused one: then the error is the reason.
     pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
-        if let Some(tensor) = self.contents.tensors.iter().find(|t| t.name == name) {
-            return Ok(tensor);
+        if let Some(index) = self.by_name.get(name) {
+            return Ok(&self.contents.tensors[*index]);
         }
         let refused = self.contents.refused.iter().find(|(refused, _)| refused == name);
         Err(refused.map(|(_, reason)| reason.clone()).unwrap_or_else(|| Error::NoSuchTensor {

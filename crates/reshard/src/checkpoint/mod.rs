@@ -8,6 +8,7 @@ mod error;
 mod gather;
 mod input;
 mod job;
+mod patterns;
 pub mod rules;
 mod traffic;
 mod verify;

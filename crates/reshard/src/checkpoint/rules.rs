@@ -25,6 +25,7 @@
 //! longest one. `to = "drop"` leaves a tensor out, `shape = [..]` names the shape where shards do not tell it.
 
 use super::error::{Error, Result};
+use super::patterns::Patterns;
 use crate::mesh::Mesh;
 use crate::placed::{Coordinate, Placed};
 use toml::Spanned;
@@ -55,6 +56,7 @@ pub struct Rules {
     /// The output.
     pub to: Files,
     pub(crate) rules: Vec<Rule>,
+    patterns: Patterns,
 }
 
 impl Files {
@@ -84,7 +86,7 @@ impl Rules {
     /// # Errors
     /// What it does not understand, with its line.
     pub fn parse(text: &str) -> Result<Rules> {
-        let reader = Reader { text };
+        let reader = Reader::new(text);
         let table = DeTable::parse(text).map_err(|e| {
             reader.error(e.span().map_or(0, |s| s.start), "TOML", e.message().to_string())
         })?;
@@ -122,7 +124,8 @@ impl Rules {
                 "the output is named by {rank} or the axes of its mesh, as rank-{rank}.safetensors";
             return Err(reader.error(0, "files", reason.into()));
         }
-        let rules = Rules { from, to, rules };
+        let patterns = Patterns::new(rules.iter().map(|rule| rule.name.as_str()));
+        let rules = Rules { from, to, rules, patterns };
         for rule in &rules.rules {
             for (placed, files) in [(&rule.from, &rules.from), (&rule.to, &rules.to)] {
                 for (axis, coordinate) in &placed.at {
@@ -143,48 +146,23 @@ impl Rules {
 
     /// The first rule for a name, with the numbers in it.
     pub(crate) fn find(&self, name: &str) -> Option<(&Rule, Vec<(String, i64)>)> {
-        self.rules.iter().find_map(|rule| {
-            let mut numbers = Vec::new();
-            matches(&rule.name, name, &mut numbers).then_some((rule, numbers))
-        })
+        let (index, numbers) = self.patterns.find(name)?;
+        Some((&self.rules[index], numbers))
     }
 }
 
-/// Whether a name is one of a pattern.
-fn matches(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool {
-    if let Some(rest) = pattern.strip_prefix('*') {
-        return (0..=name.len()).filter(|k| name.is_char_boundary(*k)).any(|k| {
-            let before = numbers.len();
-            let found = matches(rest, &name[k..], numbers);
-            if !found {
-                numbers.truncate(before);
-            }
-            found
-        });
-    }
-    if let Some((word, rest)) = pattern.strip_prefix('{').and_then(|p| p.split_once('}')) {
-        let digits = name.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(number) = name[..digits].parse() else { return false };
-        numbers.push((word.to_string(), number));
-        return matches(rest, &name[digits..], numbers);
-    }
-    match (pattern.chars().next(), name.chars().next()) {
-        (None, None) => true,
-        (Some(a), Some(b)) if a == b => {
-            matches(&pattern[a.len_utf8()..], &name[b.len_utf8()..], numbers)
-        }
-        _ => false,
-    }
+struct Reader {
+    /// Where each line break is: every rule asks for its line.
+    breaks: Vec<usize>,
 }
 
-struct Reader<'t> {
-    text: &'t str,
-}
+impl Reader {
+    fn new(text: &str) -> Reader {
+        Reader { breaks: text.match_indices('\n').map(|(at, _)| at).collect() }
+    }
 
-impl Reader<'_> {
     fn line(&self, at: usize) -> usize {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        1 + before.iter().filter(|b| **b == b'\n').count()
+        1 + self.breaks.partition_point(|end| *end < at)
     }
 
     fn error(&self, at: usize, key: &str, reason: String) -> Error {
@@ -266,24 +244,5 @@ impl Reader<'_> {
         }
         let (at, name) = name.ok_or_else(|| self.error(start, "name", "missing".into()))?;
         Ok(Rule { name, from, to, shape, line: self.line(at) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_match_patterns() {
-        let found = |pattern: &str, name: &str| {
-            let mut numbers = Vec::new();
-            matches(pattern, name, &mut numbers).then_some(numbers)
-        };
-        assert_eq!(found("a.{i}.b", "a.12.b"), Some(vec![("i".into(), 12)]));
-        assert_eq!(found("*.{i}.*.w", "m.layers.3.x.w"), Some(vec![("i".into(), 3)]));
-        assert_eq!(found("*", ""), Some(vec![]));
-        assert_eq!(found("a.{i}.b", "a.x.b"), None);
-        assert_eq!(found("a", "ab"), None);
-        assert_eq!(found("*.w", "a.w.w"), Some(vec![]));
     }
 }

@@ -1,0 +1,232 @@
+//! Patterns of names: which of many comes first for a name, and the numbers that it takes from it.
+//!
+//! `*` stands for any characters, `{i}` for a number, which takes all digits that follow each other; everything else stands for itself.
+//! Patterns are kept as a trie, so that a name is compared with what several of them begin with once: finding the first of `n`
+//! patterns takes time by the part of the trie that the name reaches, not by `n`.
+
+use std::collections::{HashMap, HashSet};
+
+/// A part of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    /// Any characters, none as well.
+    Any,
+    /// A number, under the word in the brackets.
+    Number(String),
+    /// This character.
+    Literal(char),
+}
+
+/// Patterns in their order.
+#[derive(Debug, Clone)]
+pub(crate) struct Patterns {
+    patterns: Vec<Vec<Token>>,
+    nodes: Vec<Node>,
+}
+
+/// What begins with the same tokens.
+#[derive(Debug, Clone)]
+struct Node {
+    /// Whether the last token is `*`, which takes more characters.
+    repeats: bool,
+    literal: HashMap<char, usize>,
+    any: Option<usize>,
+    number: Option<usize>,
+    /// The first pattern that ends here.
+    ends: Option<usize>,
+    /// The first pattern that ends here or below.
+    first: usize,
+}
+
+impl Patterns {
+    /// Patterns as rules write them.
+    pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> Patterns {
+        let patterns: Vec<Vec<Token>> = patterns.map(tokens).collect();
+        let mut nodes = vec![Node::new(false, 0)];
+        for (index, pattern) in patterns.iter().enumerate() {
+            let mut at = 0;
+            for token in pattern {
+                let next = nodes.len();
+                let node = &mut nodes[at];
+                at = match token {
+                    Token::Any => *node.any.get_or_insert(next),
+                    Token::Number(_) => *node.number.get_or_insert(next),
+                    Token::Literal(c) => *node.literal.entry(*c).or_insert(next),
+                };
+                if at == next {
+                    nodes.push(Node::new(*token == Token::Any, index));
+                }
+            }
+            nodes[at].ends.get_or_insert(index);
+        }
+        Patterns { patterns, nodes }
+    }
+
+    /// The first pattern that a name matches, with the numbers in it.
+    pub(crate) fn find(&self, name: &str) -> Option<(usize, Vec<(String, i64)>)> {
+        let index = self.first(name)?;
+        Some((index, numbers(&self.patterns[index], name)?))
+    }
+
+    fn first(&self, name: &str) -> Option<usize> {
+        let mut found: Option<usize> = None;
+        let (mut open, mut seen) = (vec![(0, 0)], HashSet::new());
+        while let Some((node, at)) = open.pop() {
+            let here = &self.nodes[node];
+            if found.is_some_and(|found| found < here.first) || !seen.insert((node, at)) {
+                continue;
+            }
+            if at == name.len()
+                && let Some(index) = here.ends
+            {
+                found = Some(found.map_or(index, |found| found.min(index)));
+            }
+            open.extend(here.any.map(|next| (next, at)));
+            if let (Some(next), Some((_, end))) = (here.number, number(name, at)) {
+                open.push((next, end));
+            }
+            let Some(c) = name[at..].chars().next() else { continue };
+            if here.repeats {
+                open.push((node, at + c.len_utf8()));
+            }
+            open.extend(here.literal.get(&c).map(|next| (*next, at + c.len_utf8())));
+        }
+        found
+    }
+}
+
+impl Node {
+    fn new(repeats: bool, first: usize) -> Node {
+        Node { repeats, literal: HashMap::new(), any: None, number: None, ends: None, first }
+    }
+}
+
+fn tokens(pattern: &str) -> Vec<Token> {
+    let (mut tokens, mut rest) = (Vec::new(), pattern);
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let word = if c == '{' { rest.split_once('}') } else { None };
+        tokens.push(match (c, word) {
+            (_, Some((word, behind))) => {
+                rest = behind;
+                Token::Number(word.to_string())
+            }
+            // Several stars in a row are one.
+            ('*', None) if tokens.last() == Some(&Token::Any) => continue,
+            ('*', None) => Token::Any,
+            (c, None) => Token::Literal(c),
+        });
+    }
+    tokens
+}
+
+/// The number that begins at a byte of a name, and where it ends.
+fn number(name: &str, at: usize) -> Option<(i64, usize)> {
+    let digits = name.as_bytes()[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    Some((name[at..at + digits].parse().ok()?, at + digits))
+}
+
+/// The numbers that a pattern takes from a name; every `*` stands for as few characters as the rest allows, the first one first.
+fn numbers(pattern: &[Token], name: &str) -> Option<Vec<(String, i64)>> {
+    let mut taken: Vec<(String, i64)> = Vec::new();
+    // Tokens and bytes from which on the rest did not match, or is tried already: each is tried once.
+    let mut tried = HashSet::new();
+    // Of every branch the token and the byte where it begins, and how many numbers were taken before.
+    let mut branches = vec![(0, 0, 0)];
+    while let Some((mut token, mut at, count)) = branches.pop() {
+        taken.truncate(count);
+        while tried.insert((token, at)) {
+            let next = name[at..].chars().next();
+            match pattern.get(token) {
+                None if at == name.len() => return Some(taken),
+                None => break,
+                Some(Token::Any) => {
+                    branches.extend(next.map(|c| (token, at + c.len_utf8(), taken.len())));
+                }
+                Some(Token::Number(word)) => {
+                    let Some((number, end)) = number(name, at) else { break };
+                    taken.push((word.clone(), number));
+                    at = end;
+                }
+                Some(Token::Literal(c)) if next == Some(*c) => at += c.len_utf8(),
+                Some(Token::Literal(_)) => break,
+            }
+            token += 1;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_patterns() {
+        let found = |pattern: &str, name: &str| {
+            Patterns::new([pattern].into_iter()).find(name).map(|(_, numbers)| numbers)
+        };
+        assert_eq!(found("a.{i}.b", "a.12.b"), Some(vec![("i".into(), 12)]));
+        assert_eq!(found("*.{i}.*.w", "m.layers.3.x.w"), Some(vec![("i".into(), 3)]));
+        assert_eq!(found("*", ""), Some(vec![]));
+        assert_eq!(found("a.{i}.b", "a.x.b"), None);
+        assert_eq!(found("a", "ab"), None);
+        assert_eq!(found("*.w", "a.w.w"), Some(vec![]));
+    }
+
+    /// Whether a name matches, by the definition of a pattern.
+    fn slowly(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool {
+        if let Some(rest) = pattern.strip_prefix('*') {
+            return (0..=name.len()).filter(|k| name.is_char_boundary(*k)).any(|k| {
+                let before = numbers.len();
+                let found = slowly(rest, &name[k..], numbers);
+                if !found {
+                    numbers.truncate(before);
+                }
+                found
+            });
+        }
+        if let Some((word, rest)) = pattern.strip_prefix('{').and_then(|p| p.split_once('}')) {
+            let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+            let Ok(number) = name[..digits].parse() else { return false };
+            numbers.push((word.to_string(), number));
+            return slowly(rest, &name[digits..], numbers);
+        }
+        match (pattern.chars().next(), name.chars().next()) {
+            (None, None) => true,
+            (Some(a), Some(b)) if a == b => {
+                slowly(&pattern[a.len_utf8()..], &name[b.len_utf8()..], numbers)
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn the_first_of_random_patterns_is_that_of_the_definition() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 11).unwrap() % n
+        };
+        let mut found = 0;
+        for case in 0..20_000 {
+            let mut text = |parts: &[&str], most: usize| -> String {
+                (0..below(most + 1)).map(|_| parts[below(parts.len())]).collect()
+            };
+            let parts = ["a", "b", ".", "*", "*", "{i}", "{j}", "1", "é", "{"];
+            let patterns: Vec<String> = (0..6).map(|_| text(&parts, 5)).collect();
+            let name = text(&["a", "b", ".", "1", "20", "é", "{", "99999999999999999999"], 6);
+            let expected = patterns.iter().enumerate().find_map(|(k, pattern)| {
+                let mut numbers = Vec::new();
+                slowly(pattern, &name, &mut numbers).then_some((k, numbers))
+            });
+            found += usize::from(expected.is_some());
+            let all = Patterns::new(patterns.iter().map(String::as_str));
+            assert_eq!(all.find(&name), expected, "case {case}: {patterns:?} of `{name}`");
+        }
+        assert!(found > 4_000, "{found}");
+    }
+}
