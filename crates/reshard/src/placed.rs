@@ -1,7 +1,7 @@
 //! How a text says the sharding of a tensor: `P('tp', None) at pp={i}/16`.
 
 use crate::mesh::Mesh;
-use crate::sharded::Sharded;
+use crate::sharded::{Sharded, padded_spec};
 use zellige_layout::int::{div_ceil, product};
 use zellige_layout::{Axis, AxisKind, AxisTable, Extent, Iter, Layout, TileLayout, Window};
 
@@ -183,6 +183,9 @@ impl Placed {
         };
         if let Some(evened) = zellige_notation::dtensor::evened(&on_mesh, Some(shape)) {
             return Ok((evened.layout, Some(evened.even)));
+        }
+        if let Some((layout, _)) = padded_spec(&on_mesh, shape) {
+            return Ok((layout, None));
         }
         let parsed =
             zellige_notation::parse(&on_mesh, &table).map_err(|d| d.render(&on_mesh, false))?;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
-use zellige_layout::{Axis, AxisKind, Iter, Layout, Point, TileLayout};
+use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, Point, TileLayout};
 
 /// A tensor over the ranks of a mesh.
 ///
@@ -126,8 +126,13 @@ impl Sharded {
     }
 
     /// What DTensor placements with their mesh say of a shape, or of the one that they name, where a dimension is divided unevenly, and
-    /// then again; `None` of what has a layout, or is no such text. Answers the shape too.
+    /// then again; and what a `PartitionSpec` with its mesh says of a shape that it divides unevenly, which JAX refuses and shards of
+    /// checkpoints are. `None` of what has a layout, or is no such text. Answers the shape too.
     pub fn chunked(text: &str, shape: Option<&[i64]>) -> Option<Result<(Sharded, Vec<i64>)>> {
+        if let Some((layout, axes)) = shape.and_then(|shape| padded_spec(text, shape)) {
+            let made = Mesh::new(axes).and_then(|mesh| Sharded::new(layout, mesh));
+            return Some(made.map(|made| (made, shape.unwrap_or_default().to_vec())));
+        }
         let evened = zellige_notation::dtensor::evened(text, shape)?;
         let made = Mesh::new(evened.axes).and_then(|mesh| Sharded::new(evened.layout, mesh));
         let (shape, even) = (evened.shape, evened.even);
@@ -445,4 +450,18 @@ impl Sharded {
             None => Ok((layout, unit)),
         }
     }
+}
+
+/// The layout of a `PartitionSpec` with its mesh that divides a shape unevenly, shorter shards padded, and the axes of the mesh; `None` of
+/// every other text.
+pub(crate) fn padded_spec(text: &str, shape: &[i64]) -> Option<(Layout, Vec<(Axis, i64)>)> {
+    let spec = zellige_notation::jax::parse(text).ok()?;
+    if spec.shard_shape(shape).is_ok() {
+        return None;
+    }
+    let layout = spec.padded_layout(shape).ok()?;
+    let axis = |(name, size): &(String, i64)| {
+        AxisTable::new().declare(name, AxisKind::Device).ok().map(|axis| (axis, *size))
+    };
+    Some((layout, spec.mesh().axes().iter().map(axis).collect::<Option<_>>()?))
 }

@@ -151,3 +151,38 @@ fn what_has_a_layout_is_not_listed() {
     let turns = Sharded::read(turns, &mesh, &[12, 3]).unwrap();
     assert!(Reshard::between(&uneven, &turns, &[12, 3]).is_err());
 }
+
+/// A `PartitionSpec` means the same on a mesh that is given and on one that it says: row `r` of `n` over `p` ranks is on rank
+/// `r / ceil(n / p)`, whether `p` divides `n` or not.
+#[test]
+fn a_spec_that_says_its_mesh_is_padded_too() {
+    let mut uneven = 0;
+    for ranks in 1..6 {
+        let mesh = Mesh::parse(&format!("tp={ranks}")).unwrap();
+        let own = format!("Mesh('tp': {ranks}) P('tp', None)");
+        for rows in 1..14 {
+            let shape = [rows, 3];
+            let given = Sharded::read("P('tp', None)", &mesh, &shape).unwrap();
+            let mut same = vec![Sharded::read(&own, &mesh, &shape).unwrap()];
+            let alone = Sharded::chunked(&own, Some(&shape));
+            assert_eq!(alone.is_some(), rows % ranks != 0, "{own} {shape:?}");
+            if let Some(made) = alone {
+                let (made, found) = made.unwrap();
+                assert_eq!(found, shape);
+                same.push(made);
+                uneven += 1;
+            }
+            let longest = (rows + ranks - 1) / ranks;
+            for sharded in same.iter().chain([&given]) {
+                assert_eq!(sharded.mesh().ranks(), ranks);
+                for element in 0..rows * 3 {
+                    let points = sharded.layout().places(element).unwrap().points();
+                    let held: Vec<i64> =
+                        points.iter().map(|p| p.get(sharded.mesh().axes()[0].0)).collect();
+                    assert_eq!(held, [element / 3 / longest], "{own} {shape:?} {element}");
+                }
+            }
+        }
+    }
+    assert!(uneven > 20, "{uneven}");
+}
