@@ -100,8 +100,9 @@ pub struct Axis {
     /// registers, and their order is the order of the names.
     name: [u8; MAX_AXIS_NAME + 1],
     kind: AxisKind,
-    /// The second name that it was asked for by and is printed with; it is the same axis.
-    alias: Option<&'static str>,
+    /// Whether it was asked for by its second name, and is printed with that; it is the same axis. One byte, because
+    /// every point and iter holds axes.
+    is_alias: bool,
 }
 
 impl PartialEq for Axis {
@@ -136,7 +137,7 @@ impl Axis {
         #[allow(clippy::cast_possible_truncation, reason = "at most MAX_AXIS_NAME")]
         let len = bytes.len() as u8;
         buf[MAX_AXIS_NAME] = len;
-        Axis { name: buf, kind, alias: None }
+        Axis { name: buf, kind, is_alias: false }
     }
 
     /// An axis of the user's own.
@@ -168,7 +169,9 @@ impl Axis {
 
     /// Its name, or the second one that it was asked for by.
     pub fn name(&self) -> &str {
-        if let Some(alias) = self.alias {
+        if self.is_alias
+            && let Some((alias, _)) = ALIASES.iter().find(|(_, axis)| axis.is_alias && axis == self)
+        {
             return alias;
         }
         std::str::from_utf8(self.name_bytes()).expect("names are checked to be ASCII")
@@ -266,8 +269,7 @@ static BUILTIN: [Axis; 19] = [
 
 /// Second names: the documents of the field also write `tid` for `tx` and `reg` for `m`.
 /// `tid` is printed again; `m` is the axis that texts leave out.
-const ALIASES: [(&str, Axis); 2] =
-    [("tid", Axis { alias: Some("tid"), ..Axis::TX }), ("reg", Axis::M)];
+const ALIASES: [(&str, Axis); 2] = [("tid", Axis { is_alias: true, ..Axis::TX }), ("reg", Axis::M)];
 
 /// The axes that a text may name: the built-in ones and those that the user declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
