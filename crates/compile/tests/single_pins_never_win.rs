@@ -1,6 +1,10 @@
 //! "Optimal" against every single pin: graphs full of views, in which each tensor that the caller does not get is pinned
-//! to every stick, every order and to one element a stick, one at a time. None makes a program faster that is called
-//! optimal, and every pin that fits a tensor compiles.
+//! to every stick, every order and to one element a stick, one at a time. None of these makes a program faster that is
+//! called optimal, and every pin that fits a tensor compiles.
+//!
+//! The certificate is about the sum of costs, and the fastest of whole programs is then searched by changing one tensor
+//! at a time. So a pin can still win where two tensors have to change together: of the 2,280 pins of seeds 1 to 200 one
+//! does, by 0.06 us of 807 (seed 140).
 //!
 //! `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
 
