@@ -53,7 +53,7 @@ pub(crate) struct LayoutArgs {
     /// Declare an axis: NAME=memory, NAME=device or NAME=SCOPE/SCOPE (counted/counted in)
     #[arg(long = "axis", value_name = "NAME=KIND")]
     pub(crate) axes: Vec<String>,
-    /// The value of a symbol of the layout, such as k=4 for 'S[(32,k):(1@TLane,1@TCol)]'
+    /// The value of a symbol of the layout, such as k=4 for `S[(32,k):(1@TLane,1@TCol)]`
     #[arg(long = "let", value_name = "NAME=VALUE")]
     pub(crate) lets: Vec<String>,
     /// The notation of the layout, where its text can be read in several

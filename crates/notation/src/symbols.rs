@@ -114,8 +114,11 @@ impl Resolved<'_> {
     pub(crate) fn place(&self, mut error: Diagnostic) -> Diagnostic {
         let span = self.back(error.span.start, false)..self.back(error.span.end, true);
         error.span = span;
-        let named = names(self.written).find(|name| name.start == error.span.start);
-        match named {
+        // Where something else than a number was expected, as the variant of a swizzle is, a value would not help.
+        let expected = error.message.starts_with("expected");
+        let mut named =
+            names(self.written).filter(|name| expected && name.start == error.span.start);
+        match named.next() {
             Some(name) if self.is_in_number_place(&name) && error.help.is_none() => {
                 let name = crate::visible(&self.written[name]).into_owned();
                 error.help(format!("a symbol needs a value: write `where {name}=4` at the end"))
