@@ -238,8 +238,8 @@ fn check_random(seed: u64, counts: &mut BTreeMap<&'static str, [usize; 3]>) {
 
 /// More of the same: `cargo test --release -p zellige-notation --test conversions -- --ignored`.
 #[test]
-#[ignore = "takes a while; a smaller number of cases is part of every run"]
-fn many_random_layouts_are_written_as_what_they_are() {
+#[ignore = "./test --long runs it: seconds; fewer cases are part of every run"]
+fn long_many_random_layouts_are_written_as_what_they_are() {
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let first = number("PROPTEST_SEED").unwrap_or(0);
     let mut counts = BTreeMap::new();
